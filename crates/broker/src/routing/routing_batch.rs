@@ -273,8 +273,7 @@ impl RoutingBatch {
     }
 
     /// Takes a partition's batch back. A delivered batch is cleared. If the partition was full and the batch must arrive,
-    /// the batch stays for a retry. Returns false if
-    /// deliveries were lost.
+    /// the batch stays for a retry. Returns false if deliveries were lost.
     fn take_back(&mut self, partition: usize, handed: Result<(), CallError>) -> bool {
         let lent = Arc::get_mut(&mut self.lent[partition]);
         let Some(mut batch) = lent.map(std::mem::take) else { return handed.is_ok() };

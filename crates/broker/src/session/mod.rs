@@ -1,13 +1,13 @@
-//! The session stage: the state of clients beyond a connection. A client's session is in one partition, whichever
+//! The session stage: client state that outlives a connection. A client's session stays in one partition, whichever
 //! processors its connections are on.
 //!
-//! Imports go from the top of the table to its end only.
+//! Modules import only from modules further down in the table.
 //!
 //! | folder | contents |
 //! |---|---|
 //! | `operations` | operations called by connections and other stages |
 //! | `partition` | a partition: its sessions by client identifier and by slot, and all changes of them |
-//! | `state` | what a partition consists of: messages to clients, wills on their way, its load; the directory of all partitions |
+//! | `state` | parts of a partition: outgoing messages, pending wills, its load; the directory of all partitions |
 
 pub(crate) mod operations;
 pub(crate) mod partition;

@@ -1,4 +1,4 @@
-//! Applies the effects of changes of sessions, and runs the timers of a partition.
+//! Applies the effects of session changes on other stages, and runs a partition's timers.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::session::state::pending_wills::PendingWill;
 /// Maximum number of wills published at once.
 const MAX_WILLS_AT_ONCE: usize = 256;
 
-/// Time between the chunks of the subscriptions of an ended session: the router takes less to remove one.
+/// Pause between two chunks of an ended session's subscriptions. The router removes a chunk in less time.
 const CHUNK_PAUSE: Duration = Duration::from_millis(10);
 
 impl SessionStage {
-    /// Applies the effects of a change of sessions.
+    /// Applies the effects of a session change on other stages.
     pub(in crate::session) async fn apply_effects(
         self,
         sessions: &Partition<Sessions>,
@@ -44,7 +44,7 @@ impl SessionStage {
                     sleep(RETRY_DELAY).await;
                 }
                 if !is_last {
-                    // Meanwhile the router serves others.
+                    // The pause lets the router serve others.
                     sleep(CHUNK_PAUSE).await;
                 }
             }
@@ -52,7 +52,7 @@ impl SessionStage {
         if let Some((client, mut online)) = present {
             while routes.dispatch(Item::Presence { client, online }).is_err() {
                 sleep(RETRY_DELAY).await;
-                // Meanwhile it may have changed.
+                // The client may have connected or disconnected meanwhile.
                 let is_there = |own: &mut Session| own.attachment.is_some();
                 online = sessions.with(|sessions| sessions.get(client).is_some_and(is_there));
             }
@@ -83,21 +83,22 @@ impl SessionStage {
             let mut timeout = pin!(disk_timeout(sessions.with(|own| own.wal.timeout())));
             for (call, id, message) in calls {
                 let is_routed = match select(call, timeout.as_mut()).await {
-                    // It did not fit the delivery limit.
+                    // The will did not fit the delivery limit.
                     Either::Left(Ok(Answer::Published(own))) if own.reasons.is_empty() => {
                         left.push((own, id));
                         continue;
                     }
-                    // Refused: the broker is busy. A will in the journal is published later.
+                    // The broker was busy and refused the will. A will in the journal is tried again.
                     Either::Left(Err(_)) if id.is_some() && !is_draining() => {
                         left.extend(message.map(|message| (publication(message), id)));
                         is_busy = true;
                         continue;
                     }
-                    // Others are published at most once. At shutdown, the next broker publishes those in the journal.
+                    // Other wills are published at most once. At shutdown, wills in the journal are left to the next
+                    // start.
                     Either::Left(routed) => routed.is_ok(),
-                    // The disk is slow. The router has accepted and recorded the will, before any record that
-                    // follows here.
+                    // The disk is slow, but the router has accepted and recorded the will, before any record that follows
+                    // here.
                     Either::Right(()) => true,
                 };
                 if !is_routed {
@@ -113,7 +114,7 @@ impl SessionStage {
             if is_busy {
                 sleep(RETRY_DELAY).await;
             }
-            // One permit for all of them: its holder must not wait for another.
+            // One permit for all remaining wills, because the holder of a permit must not wait for another one.
             if !left.is_empty() {
                 left[0].0.permit = delivery_limiter.acquire(left.len(), 1).await;
             }
@@ -124,7 +125,7 @@ impl SessionStage {
     async fn ensure_timers(self, sessions: &Partition<Sessions>, routes: Routes) {
         loop {
             let begin = sessions.with(|sessions| {
-                // Wakes the running operation for the new next timer.
+                // Wakes the running operation, so that it notices an earlier timer.
                 drop(sessions.timer_wake.take());
                 let begin = !sessions.has_timer_task && sessions.next_due().is_some();
                 sessions.has_timer_task |= begin;
@@ -156,7 +157,7 @@ impl SessionStage {
             let Some((next, changed)) = next else { return };
             let wait = async {
                 match next.saturating_sub(now()) {
-                    // More are due than one step processes. Others are served in between.
+                    // More timers are due than one step processes. Other operations run in between.
                     Duration::ZERO => yield_now().await,
                     left => _ = select(sleep(left), changed).await,
                 }

@@ -1,4 +1,4 @@
-//! Operations on the session of a client identifier, which find its partition.
+//! Operations on the session of a client identifier. They find the session's partition.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::session::partition::close::Closing;
 use crate::session::partition::open::{Opened, Opening};
 
 impl SessionStage {
-    /// The partition of new sessions of this processor's clients: one of its own, if it has any.
+    /// The partition for new sessions of this processor's clients: one on this processor, if there is any.
     pub(in crate::session) fn own_partition(self) -> u16 {
         (processor() % self.1) as u16
     }
 
-    /// Calls an operation on the partition of a client's session, or on any if it has none.
+    /// Calls an operation on the partition of a client's session, or on an arbitrary one if the client has no session.
     pub(in crate::session) fn call_client<F, Fut, T>(
         self,
         client: Arc<str>,
@@ -42,8 +42,8 @@ impl SessionStage {
         })
     }
 
-    /// The kind of this node's copy of the session of this client of this user, if the session outlives its connection, and
-    /// the number of its moves.
+    /// Which copy of a client's session this node has, and how often the session has moved. `None` unless the session
+    /// belongs to the same user and outlives its connection.
     pub(crate) async fn holding(
         self,
         owner: Identity,
@@ -54,13 +54,13 @@ impl SessionStage {
         holding.await.flatten()
     }
 
-    /// Whether this client of this user has a session here that outlives its connection.
+    /// Whether the owner has a session on this node that outlives its connection.
     pub(crate) async fn has_session(self, owner: Identity) -> Result<bool, CallError> {
         Ok(matches!(self.holding(owner).await?, Some((Holding::Has, _))))
     }
 
-    /// Opens a session. A persistent session is on disk before its client is accepted; if the disk takes too
-    /// long, the client is rejected, and the session is detached again.
+    /// Opens a session. A persistent session is on disk before its client is accepted. If the disk takes too long, the
+    /// client is rejected and the session is detached again.
     pub(crate) fn open(self, opening: Opening, routes: Routes) -> Call<Result<Opened, Reason>> {
         self.open_in(self.own_partition(), opening, routes)
     }
@@ -85,7 +85,7 @@ impl SessionStage {
             });
             self.apply_effects(&sessions, effects, routes).await;
             let opened = opened?;
-            // The end of a session with a will is recorded when the will was published.
+            // The end of a session with a will is recorded only after the will was published.
             let ended = sessions.with(|sessions| sessions.directory.ended(&client));
             let lsn = lsn.max(ended);
             if durable_within_timeout(&sessions, lsn).await.is_err() {

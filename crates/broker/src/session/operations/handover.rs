@@ -1,4 +1,4 @@
-//! The messages that the session of a lost node holds.
+//! Takes the messages that the session for a lost node holds.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl SessionStage {
         received.await.flatten()
     }
 
-    /// As [`received`](Self::received), once the client's connection has ended; `None` before.
+    /// Like [`received`](Self::received), but `None` until the client's connection has ended and its messages are routed.
     pub(crate) async fn received_finally(
         self,
         client: Arc<str>,

@@ -1,4 +1,4 @@
-//! Sessions as the admin pages show them, and the disconnection of clients by an operator.
+//! Lists sessions for the admin pages, and disconnects clients for an operator.
 
 use std::sync::{Arc, Once};
 
@@ -13,7 +13,7 @@ use crate::session::operations::SessionStage;
 use crate::session::partition::inspect::{ClientQuery, ClientView, Kick};
 use crate::session::state::effects::Effects;
 
-/// Reports once that a session of another user stayed.
+/// Limits the report that another user's session was kept to one line per process.
 static OTHER_USER: Once = Once::new();
 
 impl SessionStage {
@@ -22,7 +22,7 @@ impl SessionStage {
         self.1
     }
 
-    /// Clients of a partition: see [`Sessions::list`].
+    /// Lists the clients of a partition: see [`Sessions::list`].
     pub(crate) fn list(
         self,
         partition: usize,
@@ -34,7 +34,7 @@ impl SessionStage {
         })
     }
 
-    /// One client with its subscriptions.
+    /// Describes one client with its subscriptions.
     pub(crate) async fn describe(self, client: String) -> Result<Option<ClientView>, CallError> {
         let client = Arc::from(client);
         let described = self.call_client(Arc::clone(&client), move |sessions| async move {
@@ -46,14 +46,14 @@ impl SessionStage {
         described.await.flatten()
     }
 
-    /// Ends the connections of a partition that an operator selects. Returns their number.
+    /// Ends the selected connections of a partition. Returns their number.
     pub(crate) fn kick(self, partition: usize, kick: Kick) -> Call<usize> {
         self.0.call_partition(partition, move |sessions| async move {
             sessions.with(|sessions| sessions.kick(&kick))
         })
     }
 
-    /// The identifiers of a partition's clients with this prefix.
+    /// The client identifiers of a partition that have this prefix.
     pub(crate) fn clients_with(
         self,
         partition: usize,

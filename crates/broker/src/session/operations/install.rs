@@ -1,4 +1,4 @@
-//! Adds the sessions that another node kept, and tells the router their subscriptions.
+//! Adds sessions of another node, and their subscriptions to the router.
 
 use phalanx::time::now;
 use phalanx::{Call, sleep};
@@ -13,8 +13,8 @@ use crate::session::partition::install::{Added, Arriving, Offered};
 use crate::session::state::effects::Effects;
 
 impl SessionStage {
-    /// Adds a session, unless its client has one here. Returns whether it was added; `None` if the broker is busy, and the
-    /// session was not added if it is still offered.
+    /// Adds a session, unless its client has one here. Returns whether it was added; `None` if the broker is busy. A
+    /// session that is still offered afterwards was not added.
     pub(crate) fn install(self, offered: Offered<Arriving>, routes: Routes) -> Call<Option<Added>> {
         let partition = self.own_partition();
         self.install_in(partition, offered, routes)
@@ -35,7 +35,7 @@ impl SessionStage {
                     _ => sleep(RETRY_DELAY).await,
                 }
             };
-            // At once: the entry of a client without a session is released.
+            // Claims and adds in one step, because the directory's entry of a client without a session would be released.
             let installed = sessions.with(|sessions| {
                 let claimed = sessions.claim(&arriving.session.client_id);
                 if claimed != partition {
@@ -55,9 +55,10 @@ impl SessionStage {
                 }
             };
             let key = subscriber.key;
-            // The router knows a handover as a client without subscriptions.
+            // The router has to know the session of a handover, although it has no subscriptions.
             let is_handover = handover_of(&subscriber.identity.client).is_some();
-            // The router may be full, and meanwhile the session may have ended. Otherwise, its end follows the call.
+            // Repeated while the router is full, unless the session ends meanwhile. A later end of the session reaches
+            // the router after this call.
             while (!requests.is_empty() || is_handover)
                 && sessions.with(|sessions| sessions.get(key).is_some())
             {
@@ -67,7 +68,7 @@ impl SessionStage {
                 }
                 sleep(RETRY_DELAY).await;
             }
-            // Its client may have connected meanwhile.
+            // The client may have connected meanwhile.
             let is_there = |own: &mut Session| own.attachment.is_some();
             let online = sessions.with(|sessions| sessions.get(key).is_some_and(is_there));
             effects.present = Some((key, online));
@@ -76,7 +77,7 @@ impl SessionStage {
         })
     }
 
-    /// Publishes wills of sessions that had ended when their node was lost.
+    /// Publishes the wills of sessions that had already ended when their node was lost.
     pub(crate) fn publish_wills(self, offered: Offered<Vec<Message>>, routes: Routes) -> Call<()> {
         self.0.call_partition(0, move |sessions| async move {
             let wills = lock(&offered).take().unwrap_or_default();

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `by_client.rs` | operations on the session of a client identifier |
 //! | `apply.rs` | the effects of changes, and timers |
-//! | `install.rs` | adds the sessions that another node kept |
+//! | `install.rs` | adds sessions of another node |
 //! | `moving.rs` | moves of sessions between nodes |
-//! | `handover.rs` | messages for a lost node |
-//! | `inspect.rs` | sessions for the admin pages |
+//! | `handover.rs` | takes the messages for a lost node |
+//! | `inspect.rs` | lists sessions for the admin pages |
 
 mod apply;
 mod by_client;
@@ -101,13 +101,13 @@ impl SessionStage {
         })
     }
 
-    /// Delivers a batch to the sessions of a partition at once, if that is on this processor.
+    /// Delivers a batch immediately if the partition is on this processor. Returns whether it is.
     pub(crate) fn try_deliver(self, partition: usize, batch: &DeliveryBatch) -> bool {
         self.0.try_with_partition(partition, |sessions| sessions.deliver(batch, now())).is_some()
     }
 
-    /// Takes output of the session in exchange for the connection's buffer, or registers `waiting` of the sender. `None` if
-    /// the partition is on another processor.
+    /// Swaps the session's output with the connection's buffer, or registers the waker `waiting` if there is no output.
+    /// `None` if the partition is on another processor.
     pub(crate) fn try_pull(
         self,
         of: (ClientKey, u64),
@@ -120,7 +120,7 @@ impl SessionStage {
         })
     }
 
-    /// Waits for output of the session, and exchanges it for the connection's buffer.
+    /// Waits for output of the session, and swaps it with the connection's buffer.
     pub(crate) fn pull(self, of: (ClientKey, u64), mut spare: Vec<u8>) -> Call<Pulled> {
         self.0.call_partition(of.0.partition.into(), move |sessions| async move {
             let pull = poll_fn(|context| {
@@ -129,18 +129,19 @@ impl SessionStage {
             });
             let (mut pulled, lsn) = pull.await;
             if lsn == Lsn::default() {
-                // The sender may have dropped the call.
+                // The sender may have dropped the call, so count the output as lost unless it arrives.
                 sessions.with(|sessions| sessions.guard(of.0, &mut pulled));
                 return pulled;
             }
             let wal = sessions.with(|sessions| sessions.wal.clone());
-            // Pooled: an idle connection holds no memory for it.
+            // Pooled, so that an idle connection holds no memory for this future.
             Pooled::pin(self.fenced(of, (pulled, lsn), wal)).await
         })
     }
 
-    /// Returns output of the session once the changes before it are on disk, unless the connection is to end. Its QoS 0
-    /// messages count as lost if it is dropped before. Called and run on the partition's processor.
+    /// Returns the output once the changes before it are on disk, or the reason if the connection is to end first. If the
+    /// future is dropped earlier, the QoS 0 messages of the output count as lost. Called and run on the partition's
+    /// processor.
     pub(crate) fn fenced(
         self,
         of: (ClientKey, u64),
@@ -153,7 +154,7 @@ impl SessionStage {
     }
 
     async fn durable(self, of: (ClientKey, u64), (pulled, lsn): (Pulled, Lsn), wal: Wal) -> Pulled {
-        // The disk, or the copy in NATS, may take long.
+        // The disk, or the copy in NATS, may take long, so the end of the connection is noticed meanwhile.
         let ended = poll_fn(|context| {
             let ended = |sessions: &mut Sessions| sessions.poll_ended(of, context.waker());
             let here = self.0.try_with_partition(of.0.partition.into(), ended);
@@ -166,14 +167,14 @@ impl SessionStage {
         }
     }
 
-    /// Lets the pull of a connection that is about to move return.
+    /// Makes the pull of a connection return, because the connection is about to move to another processor.
     pub(crate) fn interrupt(self, key: ClientKey, connection_id: u64) -> Call<()> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             sessions.with(|sessions| sessions.interrupt(key, connection_id));
         })
     }
 
-    /// Processes a client's acknowledgements at once. Returns false if the partition is on another processor.
+    /// Processes a client's acknowledgements immediately. Returns false if the partition is on another processor.
     pub(crate) fn try_answered(self, of: (ClientKey, u64), answers: &[Answered]) -> bool {
         let answered = |sessions: &mut Sessions| sessions.answered(of, answers);
         self.0.try_with_partition(of.0.partition.into(), answered).is_some()
@@ -213,7 +214,7 @@ impl SessionStage {
         })
     }
 
-    /// Forgets all QoS 2 messages of a client that has lost its state. Returns whether that is on disk.
+    /// Forgets all QoS 2 messages of a client that has lost its state. Returns whether this change is on disk.
     pub(crate) fn forget_received(self, key: ClientKey, connection_id: u64) -> Call<bool> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let lsn = sessions.with(|sessions| sessions.forget_received(key, connection_id));
@@ -221,7 +222,7 @@ impl SessionStage {
         })
     }
 
-    /// Abandons QoS 2 messages of a client: when they are retransmitted, they are new. They were not
+    /// Abandons QoS 2 messages of a client, so that a retransmission counts as a new message. The messages were not
     /// recorded, so there is nothing to wait for.
     pub(crate) fn abandon(
         self,
@@ -248,10 +249,11 @@ impl SessionStage {
             let Some((client, requests)) = granted else { return reasons };
             let lsn = sessions.with(|sessions| sessions.append_of(client.durable_id != 0));
             let limit = sessions.with(|sessions| sessions.wal.timeout());
-            // Called before other operations run here, so that a later end of the session follows it.
+            // Called before other operations run on this partition, so that a later end of the session reaches the router
+            // after this.
             let routed = routes.call(Item::Subscribe { client, requests });
             let is_routed = match soon(routed, limit).await {
-                // Boxed: rare.
+                // Boxed, because it is rare.
                 Some(Answer::PendingRetained(pending)) => {
                     Box::pin(send_pending_retained(&sessions, pending, routes)).await
                 }
@@ -259,8 +261,8 @@ impl SessionStage {
             };
             match is_routed && durable_within_timeout(&sessions, lsn).await.is_ok() {
                 true => reasons,
-                // Whether the router has the subscriptions is unknown. The session keeps their keys, so that
-                // they are removed when it ends.
+                // It is unknown whether the router has the subscriptions. The session keeps their keys, so they are
+                // removed when the session ends.
                 false => {
                     if is_routed {
                         let count = reasons.iter().filter(|reason| !reason.is_failure()).count();
@@ -286,14 +288,14 @@ impl SessionStage {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let (mut reasons, mut left) = (Vec::with_capacity(keys.len()), keys);
             while !left.is_empty() {
-                // Before anything is appended: the client repeats what it is refused.
+                // Checked before anything is appended, because the client repeats a refused request.
                 if sessions.with(|sessions| sessions.must_wait_for_disk(key)) {
                     reasons.resize(reasons.len() + left.len(), NOT_TAKEN);
                     break;
                 }
                 let removed =
                     sessions.with(|sessions| sessions.unsubscribe(key, connection_id, &left));
-                // The subscriptions are those of another connection.
+                // Another connection has taken the session over.
                 let Some(removed) = removed else {
                     reasons.resize(reasons.len() + left.len(), Reason::UNSPECIFIED_ERROR);
                     break;
@@ -306,7 +308,7 @@ impl SessionStage {
     }
 }
 
-/// Removes subscriptions from the router that were removed from the session `key`. Returns the reason code of each.
+/// Removes from the router the subscriptions that were removed from session `key`. Returns the reason code of each.
 async fn route_removed(
     sessions: &Partition<Sessions>,
     key: ClientKey,
@@ -334,7 +336,7 @@ async fn route_removed(
     reasons
 }
 
-/// Waits for the router's answer, with the timeout for the disk. Returns `None` on failure.
+/// Waits for the router's answer, at most for the disk timeout. Returns `None` on failure.
 async fn soon(routed: Call<Answer>, limit: Duration) -> Option<Answer> {
     match select(routed, disk_timeout(limit)).await {
         Either::Left(Ok(answer)) => Some(answer),

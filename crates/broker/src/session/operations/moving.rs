@@ -19,7 +19,7 @@ use crate::session::partition::moving::{Left, NotNow};
 use crate::session::state::effects::Effects;
 
 impl SessionStage {
-    /// Begins the move of a client's session to another node, and disconnects the client: see [`Sessions::leave`].
+    /// Begins to move a client's session to another node, and disconnects the client: see [`Sessions::leave`].
     pub(crate) async fn begin_leaving(
         self,
         owner: Identity,
@@ -48,7 +48,7 @@ impl SessionStage {
         given.await.flatten()
     }
 
-    /// A session stays here, or is this node's again: see [`Sessions::stay`].
+    /// Cancels the move of a session from this node: see [`Sessions::stay`].
     pub(crate) async fn stay(self, owner: Identity, token: Arc<str>) -> Result<bool, CallError> {
         let stays = self.call_client(owner.client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.stay(&owner, &token, now()))
@@ -96,7 +96,7 @@ impl SessionStage {
         arrived.await.flatten()
     }
 
-    /// A session has arrived: see [`Sessions::arrived`].
+    /// Completes the move of a session to this node: see [`Sessions::arrived`].
     pub(crate) async fn arrived(self, owner: Identity, token: Arc<str>) -> Result<bool, CallError> {
         let arrived = self.call_client(owner.client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.arrived(&owner, &token))

@@ -1,4 +1,4 @@
-//! The end of a connection, and of a session: publication of the will, and expiry.
+//! The end of connections and sessions: wills and expiry.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::model::session::Session;
 use crate::session::partition::Sessions;
 use crate::session::state::effects::Effects;
 
-/// Maximum number of timers that one step processes. Others wait meanwhile, and each session may have a full queue.
+/// Maximum number of timers that one step processes. It bounds the time for which other operations wait: each expired
+/// session may have a full queue to discard.
 const MAX_EXPIRED: usize = 256;
 
 /// How a connection ended.
@@ -45,7 +46,7 @@ impl Sessions {
         if session.number != 0 {
             session.left = Clocks::read().to_day(now);
         }
-        // The session of a client that an operator has removed ends, whatever the client asks for.
+        // A session with expiry 0 was removed by an operator, or ends with its connection: the client cannot extend it.
         if let Some(expiry) = closing.expiry.filter(|_| session.expiry > 0) {
             session.expiry = expiry;
         }
@@ -58,7 +59,7 @@ impl Sessions {
             return effects;
         }
         set_timers(session, |delay| now + delay);
-        // The record includes the will, which is removed only when it is published.
+        // The recorded session still includes the will. The will is removed from the journal when it is published.
         self.put(key);
         let Some(session) = self.get(key) else { return effects };
         let will = session.will.take_if(|will| will.delay.is_zero()).map(|will| will.message);
@@ -70,24 +71,25 @@ impl Sessions {
         effects
     }
 
-    /// Lets a pull of connection `connection_id` return without output, so that no output is lost with it.
+    /// Makes the pull of connection `connection_id` return without output, so that no output is lost if the pull is
+    /// dropped.
     pub(in crate::session) fn interrupt(&mut self, key: ClientKey, connection_id: u64) {
         if let Some(attachment) = self.get(key).and_then(|session| session.on(connection_id)) {
             attachment.is_interrupted = true;
-            // It may be on another processor when it waits next.
+            // The next time it waits, the connection may be on another processor.
             attachment.sender = None;
             attachment.wake();
         }
     }
 
-    /// Resumes the recovered sessions: their connections are gone, and they may have expired.
+    /// Resumes the recovered sessions. They have no connections, and may have expired.
     pub(in crate::session) fn resume(&mut self, now: Duration) -> Effects {
         let mut effects = Effects::default();
         let Some(RecoveredSessions { count, ended, .. }) = self.restored.take() else {
             return effects;
         };
         for number in ended {
-            // A session with a pending will is ended together with that will.
+            // The end of a session with a pending will is recorded when the will is published.
             if self.pending_wills.of(number).next().is_none() {
                 self.records.push(&Record::SessionEnd { session: SessionId(number) });
             }
@@ -108,7 +110,7 @@ impl Sessions {
         effects
     }
 
-    /// Resumes a persistent session without a connection, which may have been connected in the previous life.
+    /// Resumes a persistent session without a connection. It may have had one when the broker stopped.
     pub(in crate::session) fn resume_session(
         &mut self,
         key: ClientKey,
@@ -156,7 +158,8 @@ impl Sessions {
         self.due.first().map(|(next, ..)| *next)
     }
 
-    /// Processes the timers due at `now`, up to [`MAX_EXPIRED`]. The others are the [next](Self::next_due).
+    /// Processes up to [`MAX_EXPIRED`] timers that are due at `now`. [`next_due`](Self::next_due) then returns the first
+    /// of the rest.
     pub(crate) fn expire(&mut self, now: Duration) -> Effects {
         let mut effects = Effects::default();
         for _ in 0..MAX_EXPIRED {
@@ -186,8 +189,8 @@ impl Sessions {
     }
 }
 
-/// Sets when a session without a connection ends, and when its will is published. A session whose client was connected in
-/// the previous life has been left now.
+/// Sets when a session without a connection ends, and when its will is published. If its client was connected when the
+/// broker stopped, the connection counts as lost now.
 pub(super) fn schedule(session: &mut Session, clocks: Clocks) {
     let left = match session.left {
         0 => clocks.to_day(clocks.now),
@@ -196,8 +199,8 @@ pub(super) fn schedule(session: &mut Session, clocks: Clocks) {
     set_timers(session, |delay| clocks.of_day(left.saturating_add(delay.as_secs())));
 }
 
-/// Sets when a session without a connection ends, and when its will is published: at the latest when the session ends.
-/// `after` is the time of a delay after the end of the connection.
+/// Sets when a session without a connection ends, and when its will is published, which is no later than that. `after`
+/// adds a delay to the time at which the connection ended.
 fn set_timers(session: &mut Session, after: impl Fn(Duration) -> Duration) {
     if session.expiry < u32::MAX {
         session.ends = Some(after(Duration::from_secs(session.expiry.into())));
@@ -206,7 +209,7 @@ fn set_timers(session: &mut Session, after: impl Fn(Duration) -> Duration) {
     if let Some(will) = &mut session.will {
         let due = after(will.delay);
         let due = ends.map_or(due, |ends| ends.min(due));
-        // Another node may have the session, and its client.
+        // A copy publishes no will: another node may have the session, and its client may be connected there.
         will.due = (!session.moving.is_copy()).then_some(due);
     }
 }

@@ -1,4 +1,4 @@
-//! The messages that the session of a lost node holds, for the node that has adopted its sessions.
+//! Takes the messages from the session for a lost node. The node that has adopted its sessions gets them.
 
 use phalanx_mqtt::{PacketId, QoS};
 use phalanx_store::{DeliveryId, Record, SessionId};
@@ -23,8 +23,8 @@ pub(crate) struct TakenMessages {
 }
 
 impl Sessions {
-    /// Detaches a session, and takes up to `most` queued messages from it, after those in flight, in their order. Messages
-    /// of QoS 2 that the client has received according to `received` are forgotten, which is recorded. `None` if there is no
+    /// Detaches a session, and takes its messages in order: all in flight, and up to `most` queued ones. Discards QoS 2
+    /// messages in flight that the client has received according to `received`, and records this. `None` if there is no
     /// such session.
     pub(in crate::session) fn take_messages(
         &mut self,
@@ -39,7 +39,8 @@ impl Sessions {
         session.detach(&drops);
         session.room.as_ref().inspect(|room| room.open());
         if !client.starts_with(ADOPTED_CLIENTS) {
-            // It ends with its last message. An awaited handover remains.
+            // The session for a lost node ends with its last message, so it must not expire before. The session of an
+            // awaited handover keeps its timer.
             session.ends = None;
         }
         let mut ids: Vec<_> =
@@ -59,7 +60,7 @@ impl Sessions {
         for _ in 0..most {
             let Some(Queued { message, how, number }) = session.pop_queued() else { break };
             match number {
-                // Of QoS 0.
+                // A QoS 0 message.
                 0 => drops.add(DropReason::Offline, 1, || session.dropped_message(&message)),
                 _ => messages.push(Handed { message, how, number }),
             }
@@ -99,8 +100,8 @@ impl Sessions {
         ids
     }
 
-    /// As [`received`](Self::received), of a session whose connection has ended, and whose messages were routed; `None` until
-    /// then.
+    /// Like [`received`](Self::received), but `None` until the connection has ended and all messages of the client are
+    /// routed.
     pub(in crate::session) fn received_finally(&mut self, client: &str) -> Option<Vec<PacketId>> {
         let session = self.names.get(client).copied().and_then(|slot| self.at(slot));
         let Some(session) = session else { return Some(Vec::new()) };

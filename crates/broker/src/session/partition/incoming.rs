@@ -11,15 +11,15 @@ use crate::model::client_key::ClientKey;
 use crate::model::qos2::Qos2InFlight;
 use crate::session::partition::Sessions;
 
-/// For each QoS 2 message whether it is new; and their shared state, if another connection may ask about them.
+/// For each QoS 2 message, whether it is new; and the messages' shared state, if a later connection may retransmit them.
 pub(crate) type Qos2Begun = (Vec<bool>, Option<Arc<Qos2InFlight>>);
 
 impl Sessions {
     /// Registers QoS 2 messages received on connection `connection_id`. Returns for each whether it is new.
     ///
     /// # Errors
-    /// A reason code, and no message is registered, if the client exceeds its receive maximum, or if another
-    /// connection of the client is still routing one of the messages.
+    /// A reason code if the client exceeds its receive maximum, or if another connection of the client is still routing
+    /// one of the messages. Then no message is registered.
     pub(in crate::session) fn begin(
         &mut self,
         key: ClientKey,
@@ -29,7 +29,7 @@ impl Sessions {
         let most = usize::from(self.limits.receive_maximum);
         let session = self.get(key).filter(|session| session.is_on(connection_id));
         let Some(session) = session else { return Err(Reason::SESSION_TAKEN_OVER) };
-        // CONNACK of MQTT 3.1.1 does not announce it.
+        // CONNACK of MQTT 3.1.1 does not announce a receive maximum.
         let is_told = session.attachment.as_ref().is_none_or(|own| own.version == Version::V5);
         let most = if is_told { most } else { PacketId::MAX.get().into() };
         let is_open = |id: &PacketId| {
@@ -42,7 +42,7 @@ impl Sessions {
         let persistent = session.expiry > 0 || session.durable_id() != 0;
         let own = persistent.then(|| Arc::new(Qos2InFlight::default()));
         let mut begin = |id: &PacketId| match session.received.entry(*id) {
-            // Refused, but the connection ended before it could abandon the message.
+            // The message was refused, but the connection ended before it could abandon it.
             Entry::Occupied(mut place)
                 if place.get().as_ref().is_some_and(|begun| begun.has_refused(*id)) =>
             {
@@ -57,7 +57,7 @@ impl Sessions {
         };
         let begun: Vec<_> = ids.iter().map(&mut begin).collect();
         let earlier = session.earlier().map_or(0, |earlier| {
-            // Sent again on this connection.
+            // These messages count for this connection now.
             ids.iter().for_each(|id| _ = earlier.received.remove(id));
             earlier.received.len()
         });
@@ -79,7 +79,7 @@ impl Sessions {
         let session = self.get(key).filter(|session| session.is_on(connection_id));
         let mut ids: Vec<_> =
             session.map_or_else(Vec::new, |session| session.received.keys().copied().collect());
-        // In an order that a simulation repeats.
+        // Sorted, so that simulations are reproducible.
         ids.sort_unstable();
         self.release(key, connection_id, &ids).1
     }

@@ -1,4 +1,4 @@
-//! The sessions of a partition as the admin pages show them, and the disconnection of clients by an operator.
+//! Lists the sessions of a partition for the admin pages, and disconnects clients for an operator.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -12,10 +12,10 @@ use crate::model::session::{Session, SessionLoad};
 use crate::session::partition::Sessions;
 use crate::session::state::effects::Effects;
 
-/// Sessions examined by one call.
+/// Maximum number of sessions examined by one call.
 const MAX_EXAMINED: usize = 20_000;
 
-/// A client as shown.
+/// A client as shown to an operator.
 #[derive(Debug, Serialize)]
 pub(crate) struct ClientView {
     client: String,
@@ -28,7 +28,7 @@ pub(crate) struct ClientView {
     listener: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<&'static str>,
-    /// Seconds that the session outlives its connection; `null` for ever.
+    /// Session expiry interval in seconds; `null` if the session never expires.
     expiry_seconds: Option<u32>,
     queued: usize,
     queued_bytes: usize,
@@ -53,9 +53,9 @@ pub(crate) struct ClientQuery {
 pub(crate) enum Kick {
     Client(String),
     User(String),
-    /// Those from an address, except bridges and other nodes: an operator bans clients.
+    /// Connections from an address, except those of bridges and other nodes: an operator bans clients.
     Address(std::net::IpAddr),
-    /// All except bridges and other nodes, for this reason.
+    /// All connections except those of bridges and other nodes, with this reason.
     Clients(Reason),
 }
 
@@ -102,7 +102,7 @@ impl ClientView {
 }
 
 impl Sessions {
-    /// Clients from slot `from` on, and the slot to continue at, if any are left.
+    /// Lists the clients from slot `from` on. Also returns the slot at which to continue, if any are left.
     pub(in crate::session) fn list(
         &self,
         from: usize,
@@ -123,7 +123,7 @@ impl Sessions {
         (found, None)
     }
 
-    /// Waits until the connection is to end. Returns the reason.
+    /// Completes with the reason when the connection is to end.
     pub(in crate::session) fn poll_ended(
         &mut self,
         (key, connection_id): (ClientKey, u64),
@@ -169,7 +169,8 @@ impl Sessions {
         session.map_or_else(Vec::new, |session| session.keys.keys().cloned().collect())
     }
 
-    /// Ends a session that is meant, connected or not. Returns whether there was one.
+    /// Ends the client's session if it is the one that the caller selects, whether connected or not. Returns whether
+    /// there was one.
     pub(in crate::session) fn end_session(
         &mut self,
         client: &str,
@@ -180,7 +181,7 @@ impl Sessions {
         let Some(slot) = self.names.get(client).copied() else { return false };
         let Some(session) = self.at(slot).filter(|session| is_meant(session)) else { return false };
         if let Some(attachment) = &mut session.attachment {
-            // The session ends with its connection.
+            // Expiry 0: the session ends when its connection does.
             attachment.ended = Some(reason);
             attachment.wake();
             session.expiry = 0;

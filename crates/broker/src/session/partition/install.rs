@@ -1,4 +1,4 @@
-//! Adds the sessions that another node kept: with new IDs, because those of the other node's journal are taken here.
+//! Adds sessions of another node. They get new IDs, because the IDs of the other node's journal are in use here.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::requests::{FirstIds, Subscriber, SubscriptionRequest};
 use crate::session::partition::Sessions;
 use crate::session::state::effects::Effects;
 
-/// A session that another node kept, with its subscriptions.
+/// A session of another node, with its subscriptions.
 pub(crate) struct Arriving {
     pub(crate) session: RecoveredSession,
     pub(crate) requests: Vec<SubscriptionRequest>,
@@ -27,22 +27,23 @@ pub(crate) struct Arriving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Added {
     Yes,
-    /// Its client has one here.
+    /// The client has a session here.
     Exists,
-    /// Another user has one with its client identifier here. Its messages are counted as dropped.
+    /// Another user has a session here with the same client identifier. The messages of the new one are counted as
+    /// dropped.
     OfAnotherUser,
 }
 
-/// Something that an operation takes when it begins. An operation that is refused leaves it.
+/// A value that an operation takes when it begins. An operation that is refused leaves it in place.
 pub(crate) type Offered<T> = Arc<Mutex<Option<T>>>;
 
-/// Size from which the records of a session continue in another entry, because entries are limited. After a crash between
-/// two of them, the session lacks its last messages.
+/// Size in bytes from which the records of a session continue in another entry, because the size of entries is limited.
+/// After a crash between two entries, the session lacks its last messages.
 pub(super) const MAX_ENTRY_BYTES: usize = Entry::MAX_BYTES / 2 - (1 << 20);
 
 const _: () = assert!(MAX_ENTRY_BYTES + MAX_DURABLE_PACKET + (1 << 20) <= Entry::MAX_BYTES);
 
-/// An added session as a subscriber, its subscriptions, and its effects.
+/// An added session as a subscriber, its subscriptions, and the effects of adding it.
 type Installed = (Subscriber, Vec<SubscriptionRequest>, Effects);
 
 impl Sessions {
@@ -56,7 +57,7 @@ impl Sessions {
         let Arriving { mut session, mut requests } = arriving;
         let mut effects = Effects::default();
         let existing = self.names.get(&session.client_id).copied();
-        // The copy of a session that another node has had since, or that did not arrive.
+        // Whether the copy here is outdated: another node has had the session since, or the session never arrived here.
         let is_earlier = |own: &mut Session| match own.moving {
             Moving::Given(_) => own.moves < session.moves,
             Moving::Arriving { .. } => true,
@@ -117,7 +118,7 @@ impl Sessions {
         }
         self.resume_session(key, now, Clocks::read());
         self.append();
-        // The client has the retained messages.
+        // The client has already received the retained messages.
         requests.iter_mut().for_each(|request| {
             request.options.retain_handling = RetainHandling::DoNotSend;
         });
@@ -126,8 +127,8 @@ impl Sessions {
     }
 }
 
-/// Adds the records of a session's subscriptions, packet identifiers and messages. Passes entries of about `most` bytes to
-/// `append`.
+/// Adds the records of a session's subscriptions, packet identifiers and messages. Passes each entry to `append` when it
+/// reaches `most` bytes.
 pub(super) fn put_all(
     records: &mut Entry,
     (session, requests, received, queued): (
@@ -153,7 +154,8 @@ pub(super) fn put_all(
         });
         end(records);
     }
-    // Before the messages, which another entry may continue: without them, a message would be accepted twice.
+    // Packet identifiers precede the messages, whose last ones a crash may lose. Without an identifier, a message would
+    // be accepted twice.
     for packet in received {
         records.push(&Record::Incoming { session, packet: packet.get() });
     }

@@ -5,11 +5,11 @@
 //! | `open.rs`, `close.rs` | the beginning and end of connections and sessions |
 //! | `incoming.rs` | QoS 2 messages from clients |
 //! | `subscriptions.rs` | the subscriptions of a session |
-//! | `wills.rs` | wills: from the session to the router |
-//! | `install.rs` | adds the sessions that another node kept |
+//! | `wills.rs` | passes wills from the session to the router |
+//! | `install.rs` | adds sessions of another node |
 //! | `moving.rs` | a session moves from or to another node |
-//! | `handover.rs` | messages for a lost node, for the one that has adopted its sessions |
-//! | `inspect.rs` | sessions for the admin pages |
+//! | `handover.rs` | takes the messages for a lost node |
+//! | `inspect.rs` | lists sessions for the admin pages |
 
 pub(crate) mod close;
 pub(crate) mod handover;
@@ -50,7 +50,7 @@ use crate::session::state::load::PartitionLoad;
 use crate::session::state::outgoing::{Answered, SendContext, keep};
 use crate::session::state::pending_wills::PendingWills;
 
-/// How to wake the sender of a connection, and the sender if it is on the partition's processor.
+/// The waker of a connection's sender, and the sender itself if it is on the partition's processor.
 pub(super) type Waiting<'a> = (&'a Waker, Option<&'a dyn Fn() -> Weak<dyn WaitingSender>>);
 
 /// The sessions of one partition.
@@ -60,30 +60,30 @@ pub(crate) struct Sessions {
     free: Vec<u32>,
     pub(super) names: HashMap<Arc<str>, u32>,
     pub(super) directory: Directory,
-    /// Clients of the directory that may have no session any more; some twice.
+    /// Clients whose directory entry may have to be released, possibly with duplicates.
     pub(super) departed: Vec<Arc<str>>,
     /// The number of connections so far.
     pub(super) connections: u64,
     /// Timers of disconnected sessions: time, slot, generation.
     pub(super) due: BTreeSet<(Duration, u32, u32)>,
-    /// Whether an operation runs the timers, and how to wake it.
+    /// Whether an operation runs the timers, and its waker.
     pub(super) has_timer_task: bool,
     pub(super) timer_wake: Option<oneshot::LocalSender<()>>,
     pub(super) limits: LiveLimits,
     pub(super) counters: Counters,
     pub(super) load: PartitionLoad,
     scratch: PropertyBuffer,
-    /// Unused output buffers. An idle connection has none.
+    /// Unused output buffers. Idle connections have no buffer.
     spares: Vec<Vec<u8>>,
     pub(super) wal: Wal,
     pub(super) delivery_limiter: DeliveryLimiter,
     /// Records of changes not yet appended to the WAL, and the LSN of the last append.
     pub(super) records: WalEntry,
     lsn: Lsn,
-    /// Clients whose session's end is recorded but not appended.
+    /// Clients whose session end is in `records` but not yet appended.
     pub(super) ended: Vec<Arc<str>>,
     pub(super) pending_wills: PendingWills,
-    /// Recovered state, until it is resumed.
+    /// Recovered sessions that have not been resumed.
     pub(super) restored: Option<RecoveredSessions>,
 }
 
@@ -145,7 +145,7 @@ impl Sessions {
         for mut session in sessions {
             let pending_wills = std::mem::take(&mut session.pending_wills);
             let mut session = session.into_session();
-            // Its client may connect before the session is resumed.
+            // The client may connect before the session is resumed.
             schedule(&mut session, clocks);
             let (number, publisher) = (session.number, session.client_id.clone());
             table.load.change(SessionLoad::default(), session.load());
@@ -153,7 +153,7 @@ impl Sessions {
             let keys = session.keys.iter();
             keys.for_each(|(key, size)| table.counters.subscribed(client, (key, *size)));
             if let (Moving::Given(token), Some(peers)) = (&session.moving, &table.counters.peers) {
-                // The program does not run yet.
+                // The runtime has not started, so the time is still zero.
                 peers.moves.give(session.identity(), token.clone(), Duration::ZERO);
             }
             let slot = table.add(session);
@@ -167,8 +167,8 @@ impl Sessions {
         table
     }
 
-    /// Appends the records of changes to the WAL, and returns the LSN of all changes of this partition.
-    /// Called at the end of each operation.
+    /// Appends the records of changes to the WAL. Returns the LSN that covers all changes of this partition. Called at
+    /// the end of each operation.
     pub(super) fn append(&mut self) -> Lsn {
         if !self.records.is_empty() {
             self.lsn = self.wal.append(&mut self.records);
@@ -180,15 +180,16 @@ impl Sessions {
         self.lsn
     }
 
-    /// As [`append`](Self::append), for one client. Returns the LSN that the client has to wait for: none, unless it
-    /// `has_records`. It does not wait for the records of other clients of the partition.
+    /// Like [`append`](Self::append), for one client. Returns the LSN for which the client has to wait, which is 0 unless
+    /// it `has_records`. So the client does not wait for the records of other clients.
     pub(super) fn append_of(&mut self, has_records: bool) -> Lsn {
         let lsn = self.append();
         if has_records { lsn } else { Lsn::default() }
     }
 
-    /// Lets another partition create the next session of clients whose session has ended. Called after the end was
-    /// appended, so that the next session depends on it; the end of a session with a pending will follows later.
+    /// Releases the directory entries of clients whose session has ended, so that another partition may create their next
+    /// one. Called after the end was appended, so that the next session depends on it. The end of a session with a
+    /// pending will is appended later.
     pub(super) fn release_departed(&mut self) {
         for client in self.departed.drain(..) {
             if !self.names.contains_key(&client) {
@@ -232,7 +233,7 @@ impl Sessions {
         slot
     }
 
-    /// Ends a session, and enqueues its will, if any.
+    /// Ends a session, and enqueues its will if it has one.
     pub(super) fn remove(&mut self, number: u32, will: Option<Message>, effects: &mut Effects) {
         let key = self.key(number);
         self.set_online(key, false);
@@ -281,7 +282,8 @@ impl Sessions {
     /// Delivers messages to their sessions; sessions that have ended are skipped.
     pub(crate) fn deliver(&mut self, batch: &DeliveryBatch, now: Duration) {
         self.limits.refresh();
-        // Several messages for a client are sent together.
+        // A single message is sent immediately. Several messages are left to the senders, which write those of one client
+        // together.
         let (mut delivered, at_once) = (0, batch.deliveries.len() == 1);
         for delivery in &batch.deliveries {
             let message = &batch.messages[delivery.message as usize];
@@ -308,7 +310,7 @@ impl Sessions {
         self.append();
     }
 
-    /// Has the output of a session counted as lost if it does not reach the connection.
+    /// Arranges that the QoS 0 messages of the output count as lost if the output does not reach the connection.
     pub(in crate::session) fn guard(&mut self, key: ClientKey, pulled: &mut Pulled) {
         let Pulled::Output(output) = pulled else { return };
         if output.has_at_most_once() {
@@ -338,8 +340,8 @@ impl Sessions {
         self.append();
     }
 
-    /// Takes the output of connection `connection_id` in exchange for its buffer. If there is none, registers
-    /// `waiting`, and the sender if it waits `here`.
+    /// Swaps the output of connection `connection_id` with its buffer. If there is no output, registers the waker, and
+    /// the sender if it is on this processor.
     pub(super) fn pull(
         &mut self,
         (key, connection_id): (ClientKey, u64),
@@ -351,7 +353,7 @@ impl Sessions {
         let Some(slot) = self.slots.get_mut(key.slot as usize) else {
             return closed(Reason::UNSPECIFIED_ERROR);
         };
-        // The session was taken over: a connection that ended it itself no longer pulls.
+        // Another connection has taken the session over: a connection that ended by itself no longer pulls.
         let Some(session) = slot.of(key).filter(|session| session.is_on(connection_id)) else {
             return closed(Reason::SESSION_TAKEN_OVER);
         };

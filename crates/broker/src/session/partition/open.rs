@@ -1,4 +1,4 @@
-//! CONNECT: resumes or creates a session, and takes it over from an earlier connection.
+//! Processes CONNECT: resumes or creates a session, and takes it over from an earlier connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Opening {
     pub(crate) user: Option<Arc<str>>,
     pub(crate) version: Version,
     pub(crate) clean_start: bool,
-    /// Whether the session was found, so that none may begin.
+    /// Whether to fail if there is no session: the session was found here, but may have moved since.
     pub(crate) must_exist: bool,
     /// Session expiry interval in seconds.
     pub(crate) expiry: u32,
@@ -46,16 +46,16 @@ pub(crate) struct Opened {
     pub(crate) present: bool,
     /// The session's ID in the journal; 0 if it is not persistent.
     pub(crate) durable_id: u64,
-    /// Whether the session was taken over from another connection, and the origin of that connection.
+    /// If the session was taken over from another connection, the origin of that connection.
     pub(crate) taken_over: Option<Option<Origin>>,
 }
 
 impl Sessions {
-    /// The partition of the client's session, which is this one if the client has none.
+    /// Returns the partition of the client's session. Claims the client for this partition if it has no session.
     pub(in crate::session) fn claim(&mut self, client: &Arc<str>) -> u16 {
         let partition = self.directory.claim(client, self.partition);
         if partition == self.partition {
-            // Released again if the client is rejected.
+            // So that the entry is released if the client is rejected.
             self.departed.push(client.clone());
         }
         partition
@@ -69,7 +69,7 @@ impl Sessions {
         self.counters.drops.add(reason, 1, what);
     }
 
-    /// Attaches a new connection to the client's session. The effects are to be applied even if the client is
+    /// Attaches a new connection to the client's session. The caller has to apply the effects even if the client is
     /// rejected.
     pub(crate) fn open(
         &mut self,
@@ -91,14 +91,14 @@ impl Sessions {
             return (Err(Reason::NOT_AUTHORIZED), effects, Lsn::default());
         }
         if known.is_none() && opening.must_exist {
-            // It moved to another node meanwhile.
+            // The session has moved to another node meanwhile.
             return (Err(Reason::SERVER_BUSY), effects, Lsn::default());
         }
         if let Some(session) = known.and_then(|slot| self.at(slot))
             && !(opening.clean_start || session.has_expired(now))
             && !matches!(session.moving, Moving::No | Moving::Leaving(_))
         {
-            // Another node has the session, or it is not here yet.
+            // Another node has the session, or the session has not arrived here yet.
             return (Err(Reason::SERVER_BUSY), effects, Lsn::default());
         }
         let was_durable = known.and_then(|slot| self.at(slot)).is_some_and(|own| own.number != 0);
@@ -107,7 +107,8 @@ impl Sessions {
             self.refused_session(&opening.client_id, opening.user.as_deref());
             return (Err(Reason::SERVER_UNAVAILABLE), effects, Lsn::default());
         }
-        // Before the session is taken over, so that a rejected client keeps it. A session that replaces one adds nothing.
+        // Checked before the session is taken over, so that a rejected client keeps it. A session that replaces another
+        // does not add to the number.
         if known.is_none() && self.counters.sessions.get() >= most {
             return (Err(Reason::QUOTA_EXCEEDED), effects, Lsn::default());
         }
@@ -118,7 +119,7 @@ impl Sessions {
         if let Some(session) = known.and_then(|slot| self.at(slot))
             && let Moving::Leaving(token) = session.moving.clone()
         {
-            // The client is back here.
+            // The client has returned to this node.
             let owner = session.identity();
             self.stay(&owner, &token, now);
         }
@@ -137,10 +138,10 @@ impl Sessions {
         self.connections += 1;
         let number = self.connections;
         let key = self.key(slot);
-        // Each alias stores a topic.
+        // Limited, because each alias stores a topic.
         let most_aliases = self.limits.topic_alias;
         let most_inflight = match client.starts_with(NODE_CLIENTS) {
-            // Nodes agree on their windows. The limit of bytes in flight applies to them, too.
+            // Nodes negotiate their windows. Only the limit on bytes in flight applies to them.
             true => u16::MAX,
             false => self.limits.inflight_messages,
         };
@@ -154,7 +155,7 @@ impl Sessions {
         session.ends = None;
         session.will =
             opening.will.map(|(message, delay)| Box::new(Will { message, delay, due: None }));
-        // PUBREL first: it does not wait for the receive maximum (MQTT-3.3.4-10), nor count for it.
+        // PUBREL first: it neither waits for the receive maximum (MQTT-3.3.4-10) nor counts towards it.
         let mut again: Vec<_> = session
             .inflight
             .iter()
@@ -193,7 +194,7 @@ impl Sessions {
         let opened =
             Opened { key, connection_id: number, present: known.is_some(), durable_id, taken_over };
         let lsn = self.append();
-        // A client without persistent state depends on the end of its earlier session, not on unrelated changes.
+        // A client without persistent state waits only for the end of its earlier session, not for unrelated changes.
         let lsn = match needs_journal {
             true => lsn,
             false => self.directory.ended(&client),
@@ -201,8 +202,8 @@ impl Sessions {
         (Ok(opened), effects, lsn)
     }
 
-    /// Takes the session in `slot` over for another connection. Returns whether it is resumed: not if it was
-    /// to end with its connection (MQTT-3.1.2-6), or has expired.
+    /// Takes over the session in `slot` for another connection. Returns whether it is resumed. It is not resumed after a
+    /// clean start, if it ends with its connection (MQTT-3.1.2-6), or if it has expired.
     fn take_over(
         &mut self,
         slot: u32,
@@ -214,10 +215,9 @@ impl Sessions {
         let Some(session) = self.at(slot) else { return false };
         let lasts = session.expiry > 0 && !session.has_expired(now);
         let goes_on = lasts && !opening.clean_start;
-        // Wakes the earlier connection, which finds that it was taken over.
+        // Wakes the earlier connection, which then finds that its session was taken over.
         session.detach(&drops);
-        // The will is published unless the client is back before the will delay has passed and resumes the
-        // session.
+        // The will is published unless the client resumes the session before the will delay has passed.
         let will = session.will.take().filter(|will| !(goes_on && will.is_in_time(now)));
         let will = will.map(|will| will.message);
         match goes_on {

@@ -19,8 +19,8 @@ use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::requests::{Subscriber, SubscriptionRequest};
 use crate::session::partition::Sessions;
 
-/// The result for a change of subscriptions that the router or the disk does not take in time. SUBACK and UNSUBACK have no
-/// code for a server that is busy (MQTT-3.9.3-2, MQTT-3.11.3-2).
+/// The reason code when the router or the disk does not accept a change of subscriptions in time. SUBACK and UNSUBACK
+/// have no code for a busy server (MQTT-3.9.3-2, MQTT-3.11.3-2).
 pub(in crate::session) const NOT_TAKEN: Reason = Reason::IMPLEMENTATION_SPECIFIC_ERROR;
 
 /// The accepted subscriptions of a client.
@@ -50,7 +50,8 @@ impl Sessions {
             return (vec![Reason::UNSPECIFIED_ERROR; requests.len()], None);
         };
         let durable_id = session.durable_id();
-        // A node has the subscriptions of all its clients, and without one of them messages would be missing.
+        // The limits do not apply to a node. It has the subscriptions of all its clients, and would miss messages without
+        // one of them.
         let is_node = session.client_id.starts_with(NODE_CLIENTS);
         let (mut places, mut refused) = (HashMap::new(), 0);
         let mut file = |request: Result<SubscriptionRequest, Reason>| {
@@ -59,7 +60,7 @@ impl Sessions {
                 Err(refused) => return refused,
             };
             if !session.keys.contains_key(&request.key) {
-                // Repeating an existing subscription adds nothing, and clients do so after reconnecting.
+                // An existing subscription may be repeated, which clients do after reconnecting: it adds nothing.
                 if is_full && durable_id != 0 {
                     refused += 1;
                     return Reason::QUOTA_EXCEEDED;
@@ -80,7 +81,7 @@ impl Sessions {
                 });
             }
             let reason = Reason(request.options.qos as u8);
-            // Of two requests with the same key in one packet the last counts.
+            // If a packet has several requests with the same key, the last one counts.
             match places.entry(request.key.clone()) {
                 Entry::Occupied(place) => granted[*place.get()] = request,
                 Entry::Vacant(place) => {
@@ -101,7 +102,7 @@ impl Sessions {
         (reasons, granted)
     }
 
-    /// Records that a session counts as online for its shared subscriptions, or does not.
+    /// Sets whether a session counts as online for its shared subscriptions.
     pub(in crate::session) fn set_online(&mut self, key: ClientKey, is_online: bool) {
         let Self { slots, counters, .. } = self;
         let slot = slots.get_mut(key.slot as usize);
@@ -111,7 +112,7 @@ impl Sessions {
         }
     }
 
-    /// Whether a change of the client's subscriptions would have to wait for a disk that makes no progress.
+    /// Whether a change of the client's subscriptions would have to wait for a stalled disk.
     pub(in crate::session) fn must_wait_for_disk(&mut self, key: ClientKey) -> bool {
         self.wal.is_behind() && self.get(key).is_some_and(|session| session.durable_id() != 0)
     }
@@ -125,8 +126,8 @@ impl Sessions {
         drops.add(reason, count, || session.map(Session::as_receiver).unwrap_or_default());
     }
 
-    /// Removes subscriptions, in order, up to the number of conditions that are removed at once. Returns the sizes of those
-    /// that existed; `None`, and none is removed, if connection `connection_id` is not attached.
+    /// Removes subscriptions, in order, until the number of conditions removed at once is reached. Returns the sizes of
+    /// those that existed. If connection `connection_id` is not attached, removes nothing and returns `None`.
     pub(in crate::session) fn unsubscribe(
         &mut self,
         key: ClientKey,
@@ -152,8 +153,8 @@ impl Sessions {
         Some(removed)
     }
 
-    /// Records the removal of subscriptions, of those that existed according to `removed`. Returns the LSN that the client
-    /// has to wait for.
+    /// Records the removal of the subscriptions that existed according to `removed`. Returns the LSN for which the client
+    /// has to wait.
     pub(in crate::session) fn unsubscribed(
         &mut self,
         key: ClientKey,
@@ -166,7 +167,7 @@ impl Sessions {
         if let Some(session) = session {
             let session_id = SessionId(session.number);
             let gone = keys.iter().zip(removed).filter(|(_, size)| size.is_some());
-            // A subscription may have been added again.
+            // Skips subscriptions that were added again meanwhile.
             for (filter, _) in gone.filter(|(filter, _)| !session.keys.contains_key(*filter)) {
                 records.push(&Record::Unsubscribe { session: session_id, filter });
             }
@@ -175,7 +176,7 @@ impl Sessions {
         self.append_of(is_durable)
     }
 
-    /// Restores subscriptions that were removed here, but possibly not in the router.
+    /// Restores subscriptions that were removed here but possibly not from the router.
     pub(in crate::session) fn restore_subscriptions(
         &mut self,
         key: ClientKey,

@@ -1,4 +1,4 @@
-//! Wills of sessions: from the session to the router.
+//! Passes the wills of sessions to the router.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Sessions {
         PendingWill { message, id }
     }
 
-    /// Records the end of a client's session, now or after its last pending will.
+    /// Records the end of a client's session, immediately or after its last pending will.
     pub(in crate::session) fn end(&mut self, session: u64, client: Arc<str>) {
         if self.pending_wills.of(session).next().is_some() {
             self.pending_wills.over.insert(session, client);

@@ -1,7 +1,8 @@
-//! The partition of each client's session: that of the processor which served the client's connection first.
+//! The directory: the partition of each client's session. A new session gets a partition of the processor that serves the
+//! client's connection.
 //!
-//! The operations of a connection then seldom call another processor. With few connections, which share a processor, no
-//! message does.
+//! So the operations of a connection seldom call another processor. A few connections share one processor, and their
+//! messages never cross to another.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -10,15 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::durable::Lsn;
 use crate::lock::lock;
 
-/// Number of shards, so that processors seldom wait for each other, and clients seldom for the session ends of others.
+/// Number of shards. With many shards, processors seldom wait for each other, and clients seldom for the recorded end of
+/// another client's session.
 const SHARDS: usize = 1024;
 
-/// The clients of which the identifiers have the same hash, modulo [`SHARDS`].
+/// The clients whose identifiers have the same hash modulo [`SHARDS`].
 #[derive(Debug, Default)]
 struct Shard {
     /// Partitions by client identifier. Empty if there is only one partition.
     partitions: HashMap<Arc<str>, u16>,
-    /// The LSN of the last recorded end of a session.
+    /// The LSN of the shard's last recorded session end.
     ended: Lsn,
 }
 
@@ -47,7 +49,7 @@ impl Directory {
         lock(&shards[(hasher.hash_one(client) % SHARDS as u64) as usize])
     }
 
-    /// The partition of a client's session. A client without a session is entered with `partition`.
+    /// Returns the partition of a client's session. Enters `partition` if the client has no session.
     pub(crate) fn claim(&self, client: &Arc<str>, partition: u16) -> u16 {
         match self.0.is_single {
             true => partition,
@@ -55,7 +57,7 @@ impl Directory {
         }
     }
 
-    /// The partition of a client's session; none if it has no session.
+    /// The partition of a client's session; `None` if the client has no session.
     pub(crate) fn find(&self, client: &str) -> Option<u16> {
         match self.0.is_single {
             true => Some(0),
@@ -80,7 +82,7 @@ impl Directory {
         *ended = lsn.max(*ended);
     }
 
-    /// The LSN of the last recorded session end of the client, or of another one in its shard.
+    /// The LSN of the last recorded session end in the client's shard. It covers the client's own last session.
     pub(crate) fn ended(&self, client: &str) -> Lsn {
         self.shard(client).ended
     }

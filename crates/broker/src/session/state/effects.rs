@@ -1,4 +1,4 @@
-//! Results of operations on sessions.
+//! Results of session operations.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::model::session::Session;
 use crate::model::subscriptions::subscription_size::Keys;
 use crate::session::state::pending_wills::PendingWill;
 
-/// Effects of a change of sessions on other stages.
+/// Effects of a session change on other stages.
 #[derive(Default)]
 pub(crate) struct Effects {
     /// Wills to publish.
     pub(crate) wills: Vec<PendingWill>,
-    /// Clients whose subscriptions are to be removed, in chunks; each has at least one.
+    /// Clients to remove from the router, with their subscriptions in chunks; each client has at least one chunk.
     pub(crate) forget: Vec<(ClientKey, Vec<Keys>)>,
     /// A client with shared subscriptions that connected or disconnected.
     pub(crate) present: Option<(ClientKey, bool)>,
@@ -32,9 +32,9 @@ pub(crate) enum Pulled {
 /// Output of a session for its connection.
 pub(crate) struct Output {
     bytes: Vec<u8>,
-    /// The number of QoS 0 messages in it, which are lost if it is not written.
+    /// The number of QoS 0 messages in `bytes`. They are lost if the output is not written.
     at_most_once: usize,
-    /// The receiver of these messages, while the output waits.
+    /// The receiver of these messages, while the output waits: dropping the output then counts them as lost.
     waits_for: Option<Box<Receiver>>,
 }
 
@@ -50,8 +50,8 @@ impl Output {
         Self { bytes, at_most_once, waits_for: None }
     }
 
-    /// The output of `session` waits for the disk or for another processor. If the connection ends before, the output is
-    /// dropped, and its QoS 0 messages count as lost.
+    /// Prepares the output of `session` for waiting for the disk or another processor. If it is dropped because the
+    /// connection ends, its QoS 0 messages count as lost.
     pub(crate) fn guard(&mut self, session: &Session, drops: Drops) {
         let origin = session.attachment.as_ref().and_then(|own| own.origin);
         let (client, user) = (session.client_id.clone(), session.user.clone());
@@ -63,7 +63,7 @@ impl Output {
         self.at_most_once > 0
     }
 
-    /// The bytes to write, and the number of QoS 0 messages in them, which the writer counts if it fails.
+    /// The bytes to write, and the number of QoS 0 messages in them. If writing fails, the writer counts these as lost.
     pub(crate) fn into_parts(mut self) -> (Vec<u8>, usize) {
         self.waits_for = None;
         (std::mem::take(&mut self.bytes), self.at_most_once)

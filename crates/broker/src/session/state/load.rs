@@ -1,12 +1,12 @@
-//! The messages held for the clients of one partition.
+//! The number of messages held for the clients of one partition.
 
 use phalanx::metrics::Gauge;
 
 use crate::counters::Counters;
 use crate::model::session::SessionLoad;
 
-/// The sums over all sessions of a partition, and the gauges that show them. The gauges belong to the partition, so
-/// processors do not contend for them.
+/// The sums over all sessions of a partition, and their gauges. Each partition has gauges of its own, so processors do
+/// not contend for them.
 pub(in crate::session) struct PartitionLoad {
     total: SessionLoad,
     queued: Gauge,
@@ -36,7 +36,7 @@ impl PartitionLoad {
         apply(&mut self.total.inflight, before.inflight, after.inflight);
     }
 
-    /// Shows the sums. Called at the end of an operation.
+    /// Updates the gauges. Called at the end of an operation.
     pub(in crate::session) fn show(&self) {
         let SessionLoad { queued, queued_bytes, inflight } = self.total;
         self.queued.set(queued as i64);

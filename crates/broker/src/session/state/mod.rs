@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `outgoing.rs` | messages to the client: queued, written, in flight, acknowledged |
 //! | `moving.rs` | the queue of a session that moves to another node |
-//! | `room.rs` | the room in the queue for another node |
-//! | `pending_wills.rs` | wills on their way to the router |
-//! | `load.rs` | the messages held for clients |
+//! | `room.rs` | the space in the queue for another node |
+//! | `pending_wills.rs` | wills that the router has not accepted yet |
+//! | `load.rs` | the number of messages held for clients |
 //! | `directory.rs` | the partition of each session |
 //! | `effects.rs` | results of changes |
 

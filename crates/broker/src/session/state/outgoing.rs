@@ -1,4 +1,4 @@
-//! Messages to a client: from the queue to the connection's buffer, and their acknowledgement.
+//! Messages to a client: queueing, writing to the connection's buffer, and acknowledgement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::model::topic_aliases::may_have_alias;
 /// Maximum size of the connection's output buffer; further messages are queued.
 const MAX_WRITE_AHEAD: usize = 256 * 1024;
 
-/// Largest output buffer that is kept for reuse, and the number of such buffers.
+/// Largest output buffer that is kept for reuse, and the maximum number of these buffers.
 const MAX_SPARE_BYTES: usize = 16 * 1024;
 const MAX_SPARES: usize = 64;
 
@@ -46,13 +46,13 @@ pub(crate) struct SendContext<'d> {
     pub(crate) records: &'d mut Entry,
     pub(crate) now: Duration,
     pub(crate) drops: &'d Drops,
-    /// Whether to send output at once, rather than wake a sender that waits.
+    /// Whether to send output immediately instead of waking a waiting sender.
     pub(crate) at_once: bool,
 }
 
 impl Session {
-    /// Delivers a message, with its delivery ID if recorded. It is written if possible, or else queued.
-    /// Returns false if it was dropped.
+    /// Delivers a message, with its delivery ID if recorded. Writes it if possible, otherwise queues it. Returns false if
+    /// it was dropped.
     pub(crate) fn deliver(
         &mut self,
         message: &Arc<Message>,
@@ -73,8 +73,8 @@ impl Session {
             self.dropped(DropReason::Offline, message, context.drops);
             return false;
         }
-        // The first message that waits is accepted whatever its size: it can be sent later. So a session holds at most
-        // two messages beyond the limit of bytes: one in flight, alone, and one that waits, alone.
+        // The first message that waits is accepted whatever its size, because it can be sent later. So a session exceeds
+        // the limit of bytes by at most two messages: a single one in flight, and a single one that waits.
         let is_full = |own: &Self| {
             let bytes = own.queued_bytes + own.inflight_bytes + size;
             (own.queue.len() >= queued_messages || bytes > queued_bytes && !own.queue.is_empty())
@@ -111,7 +111,7 @@ impl Session {
         trace("dropped", &self.client_id, (message, message.qos), drops);
     }
 
-    /// Removes expired messages from a full queue. The whole queue is searched, so not too often.
+    /// Removes expired messages from a full queue. Called at intervals, because it searches the whole queue.
     #[cold]
     fn sweep(&mut self, context: &mut SendContext<'_>) {
         let (mut next, mut bytes) = (Duration::MAX, 0);
@@ -174,8 +174,8 @@ impl Session {
         }
     }
 
-    /// Whether a QoS 1 or 2 message of `size` bytes may be in flight with the others. A message beyond `most` bytes is in
-    /// flight alone.
+    /// Whether a QoS 1 or 2 message of `size` bytes may be sent now. A message beyond `most` bytes has to be alone in
+    /// flight.
     fn has_window(&self, size: usize, most: usize) -> bool {
         let fits = self.inflight_bytes == 0 || self.inflight_bytes + size <= most;
         let free = |own: &Attachment| self.inflight.len() < own.window();
@@ -202,7 +202,7 @@ impl Session {
         let Some(attachment) = &mut self.attachment else { return false };
         let written = write(attachment, message, how, delivery, false, context);
         attachment.unsent += usize::from(written.is_ok() && delivery.id().is_none());
-        // A delivery with a number waits for the disk.
+        // A recorded delivery (`number` ≠ 0) first waits for the disk.
         match context.at_once && number == 0 && attachment.send_now() {
             true => keep(context.spares, std::mem::take(&mut attachment.out)),
             false => attachment.wake(),
@@ -239,7 +239,7 @@ impl Session {
         };
         let written = match &inflight.message {
             None => {
-                // The packet is short.
+                // Cannot fail: the packet is short.
                 let _ = Packet::PubRel(Ack::of(id)).encode(attachment.version, &mut attachment.out);
                 Ok(())
             }
@@ -285,7 +285,7 @@ impl Session {
                 (Kind::PubRec, Some(Some(QoS::ExactlyOnce))) if failed => {
                     self.complete(id, records)
                 }
-                // Repeated PUBREC of a client that does not read its responses.
+                // Repeated PUBREC from a client that does not read its responses.
                 (Kind::PubRec, Some(None)) if !has_room => (),
                 (Kind::PubRec, Some(Some(QoS::ExactlyOnce) | None)) => {
                     let number = inflight.as_ref().map_or(0, |inflight| inflight.number);
@@ -304,7 +304,7 @@ impl Session {
                     }
                     self.release(id, Reason::SUCCESS);
                 }
-                // PUBREC for unknown messages, of a client that does not read its responses.
+                // PUBREC for an unknown message.
                 (Kind::PubRec, None) if !failed && has_room => {
                     self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
                 }
@@ -312,7 +312,7 @@ impl Session {
                     self.earlier().map(|earlier| earlier.released.remove(&id));
                     self.complete(id, records);
                 }
-                // For a message that was completed or never sent: ignored.
+                // Ignored: the message was completed or never sent, or the output buffer is full.
                 _ => (),
             }
         }
@@ -355,7 +355,7 @@ fn trace(event: &'static str, client: &str, (message, qos): (&Message, QoS), dro
     }
 }
 
-/// Keeps the memory of an output buffer for another client.
+/// Keeps the memory of an output buffer for reuse by another client.
 pub(crate) fn keep(spares: &mut Vec<Vec<u8>>, mut memory: Vec<u8>) {
     memory.clear();
     if (1..=MAX_SPARE_BYTES).contains(&memory.capacity()) && spares.len() < MAX_SPARES {
@@ -386,7 +386,7 @@ fn write(
             _ => {
                 message.write_properties(scratch, identifiers, *now);
                 if let Alias::New(number) | Alias::Known(number) = alias {
-                    // The property is short.
+                    // Cannot fail: the property is short.
                     let _ = scratch.push(Property::TopicAlias(number));
                 }
                 scratch.get()
@@ -417,7 +417,7 @@ fn write(
         }
         return Ok(());
     }
-    // The alias makes the packet longer, unless it replaces a long topic.
+    // A packet that is too long with an alias may fit without: an alias makes it longer unless it replaces a long topic.
     match alias {
         Alias::New(_) | Alias::Known(_) if encode(attachment, Alias::None) => Ok(()),
         _ => Err(DropReason::PacketTooLarge),

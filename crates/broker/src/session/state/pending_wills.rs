@@ -1,5 +1,5 @@
-//! Wills on their way to the router. Their records remain until the router has accepted them, so a crash
-//! loses none, even if the session ends meanwhile.
+//! Wills that the router has not accepted yet. Their records remain until it has, so a crash loses none, even if the
+//! session ends meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::model::message::Message;
 /// A will to be published.
 pub(crate) struct PendingWill {
     pub(crate) message: Message,
-    /// Its identity, if its session is persistent.
+    /// The ID of the will, if its session is persistent.
     pub(crate) id: Option<WillId>,
 }
 
@@ -25,11 +25,11 @@ pub(crate) struct WillId {
 #[derive(Default)]
 pub(crate) struct PendingWills {
     last: u64,
-    /// Wills up to this number were pending when the previous broker stopped.
+    /// Wills up to this number were recovered: they were pending when the broker stopped.
     old: u64,
-    /// With the keys of their sessions, which may have ended.
+    /// The wills, and the keys of their sessions, which may have ended.
     pub(in crate::session) wills: BTreeMap<WillId, (Option<ClientKey>, Message)>,
-    /// Ended sessions whose end is recorded after their last pending will, with their clients.
+    /// Ended sessions, with their clients, whose end will be recorded after their last pending will.
     pub(in crate::session) over: BTreeMap<u64, Arc<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! The room in the queue for another node of the cluster, for the publishers that wait for it.
+//! The space in the queue for another node of the cluster, for which publishers wait.
 
 use phalanx_mqtt::QoS;
 
@@ -6,15 +6,15 @@ use crate::config::Limits;
 use crate::model::session::Session;
 
 impl Session {
-    /// Whether the publisher of a message with this QoS waits while the queue is full. Its message was routed before that,
-    /// and the queue takes it.
+    /// Whether the publisher of a message with this QoS waits while the queue is full. If so, the queue accepts the
+    /// message beyond its limit, because the message was routed before the queue was full.
     pub(crate) fn is_waited_for(&self, qos: QoS) -> bool {
         let is_waited = self.room.as_ref().is_some_and(|room| !room.is_given_up());
         is_waited && self.attachment.is_some() && qos != QoS::AtMostOnce
     }
 
-    /// Tells publishers whether the queue has room. Once full, it has room when a quarter is free, so that they are not
-    /// woken for single messages.
+    /// Tells publishers whether the queue has space. After it was full, a quarter has to be free, so that publishers are
+    /// not woken for single messages.
     pub(crate) fn show_room(&self, limits: &Limits) {
         let Some(room) = &self.room else { return };
         let (count, bytes) = (self.queue.len(), self.queued_bytes + self.inflight_bytes);

@@ -92,7 +92,7 @@ fn opening() -> Opening {
     }
 }
 
-/// As [`open`], also returning the effects.
+/// Like [`open`], but also returns the effects.
 fn come(sessions: &mut Sessions, clean_start: bool, now: Duration) -> (Opened, Effects) {
     let opening = Opening { clean_start, ..opening() };
     let (opened, effects, _) = sessions.open(opening, now);
