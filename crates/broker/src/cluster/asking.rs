@@ -1,4 +1,4 @@
-//! Asks all nodes for their copies of clients' sessions, and answers such questions.
+//! Asks all nodes for their copies of clients' sessions, and answers the questions of other nodes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::cluster::other::VERSION;
 use crate::kept::state::{Kept, RENEWALS};
 use crate::model::moving::Holding;
 
-/// Interval at which a question looks whether sessions were adopted meanwhile, which a new one finds.
+/// Interval at which a question checks whether journals were adopted meanwhile. A new question then finds their sessions.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A client whose session is looked for.
@@ -34,7 +34,8 @@ struct Answer {
     node: String,
     /// The node's journal.
     journal: String,
-    /// The places of the clients of whose sessions it has a copy, the kind of each, and how often it has moved.
+    /// For each copy of a session that the node has: the client's index in the question, the kind of the copy, and the
+    /// number of the session's moves.
     found: Vec<(usize, Holding, u32)>,
 }
 
@@ -55,8 +56,8 @@ struct Round {
     wake: Option<oneshot::LocalSender<()>>,
 }
 
-/// The questions that wait for answers, by number. Each round has another number, because a late answer misses
-/// the sessions that were adopted since.
+/// The open questions, by number. Each round has its own number, because a late answer lacks sessions that were adopted
+/// since.
 #[derive(Default)]
 pub(super) struct Rounds {
     next: Cell<u64>,
@@ -80,13 +81,14 @@ fn inbox(node: &Node) -> String {
     node.subject(&format!("inbox.{}.find", node.start))
 }
 
-/// Asks all nodes once. Returns for each client what other nodes have of its session, and whether all nodes answered.
+/// Asks all nodes once. Returns the copies of each client's session at other nodes, and whether all nodes answered.
 pub(super) async fn round(
     (node, kept): (&Node, &Kept),
     rounds: &Rounds,
     clients: &[Identity],
 ) -> (Vec<Vec<Found>>, bool) {
-    // Before the question is sent: a journal that is missing here was adopted before, and its sessions are found.
+    // Read before the question is sent: a journal missing from this list was adopted earlier, so the question finds its
+    // sessions.
     let journals = kept.journals();
     let number = rounds.next.get();
     rounds.next.set(number + 1);
@@ -96,7 +98,7 @@ pub(super) async fn round(
         user: user.as_deref().map(str::to_owned),
     });
     let payload = serde_json::to_vec(&sought.collect::<Vec<_>>()).unwrap_or_default();
-    // A lost one is repeated.
+    // If the message is lost, the question is repeated.
     let _ = node.client.publish(
         &subject(node),
         Some(&format!("{}.{number}", inbox(node))),
@@ -139,7 +141,7 @@ fn is_answered(round: &Round, journals: Option<&BTreeSet<String>>) -> bool {
     journals.is_some_and(|all| all.iter().all(|own| round.answers.contains_key(own)))
 }
 
-/// An answer arrived.
+/// Handles an answer.
 fn answered(rounds: &Rounds, message: &Message<'_>) {
     let number = message.subject.rsplit('.').next().and_then(|number| number.parse().ok());
     let mut rounds = rounds.open.borrow_mut();
@@ -152,7 +154,7 @@ fn answered(rounds: &Rounds, message: &Message<'_>) {
     }
 }
 
-/// A node asks.
+/// Answers the question of a node.
 fn answer(node: &Rc<Node>, message: &Message<'_>) {
     let kept = node.context.kept.as_ref().filter(|kept| kept.is_open());
     let sought = serde_json::from_slice::<Vec<Sought>>(message.payload);

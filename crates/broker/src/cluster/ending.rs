@@ -1,4 +1,4 @@
-//! Ends the sessions of clients that connected to another node. Those for which the broker has no room end later.
+//! Ends the sessions of clients that connected to another node. If the broker is too busy, a session ends later.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::events::drops::{DropReason, Dropped};
 use crate::peers::{Claim, Peers};
 use crate::session::operations::RETRY_DELAY;
 
-/// Maximum number of claims for which there was no room. Further ones are dropped, and counted.
+/// Maximum number of claims that wait for capacity. Further claims are dropped and counted.
 const MAX_REFUSED: usize = 64 * 1024;
 
 /// Ends sessions because of the claims of other nodes.
@@ -31,7 +31,7 @@ impl Ending {
         Rc::new(Self { context, peers, name, refused: RefCell::default() })
     }
 
-    /// Ends the session of the client of a claim, unless it connected here later.
+    /// Ends the session of a claim's client, unless the client connected here later.
     pub(super) fn end(self: &Rc<Self>, claim: Claim) {
         if !self.peers.claims.yields_to(&claim, &self.name) || self.start(&claim) {
             return;
@@ -46,7 +46,7 @@ impl Ending {
         }
     }
 
-    /// Tries the claims again for which there was no room.
+    /// Retries the claims that wait for capacity.
     pub(super) fn retry(self: &Rc<Self>) {
         let mut refused = self.refused.take();
         while let Some(claim) = refused.front()
@@ -57,7 +57,7 @@ impl Ending {
         self.refused.replace(refused);
     }
 
-    /// Starts an operation that ends the session. Returns whether there was room for it.
+    /// Starts an operation that ends the session. Returns false if the processor is full.
     fn start(self: &Rc<Self>, claim: &Claim) -> bool {
         let (own, claim, stages) = (self.clone(), claim.clone(), self.context.stages);
         let started = stages.control.dispatch(move |_| async move {

@@ -1,7 +1,7 @@
-//! Finds the node that has a client's kept session, before a client that has none here gets a new one. A session that
-//! another node has moves here.
+//! Finds a client's kept session at other nodes before the client gets a new one here. A session that is found moves
+//! here.
 //!
-//! All nodes are asked. While a node does not answer and its journal is not adopted, it may have the session.
+//! All nodes are asked. A node that does not answer may have the session until its journal is adopted.
 
 use std::rc::Rc;
 
@@ -47,12 +47,12 @@ pub(super) async fn serve(node: Rc<Node>, rounds: Rc<Rounds>, moves: Rc<Moves>) 
 /// The next step for a question.
 enum Next {
     Answer(Whereabouts),
-    /// Moves the session from this node.
+    /// Move the session from this node.
     Move(Found),
     Wait,
 }
 
-/// Asks all nodes until each question is answered, for at most the timeout since it was asked.
+/// Asks all nodes until each question is answered, or for the timeout since it was asked.
 async fn ask(
     (node, kept): (&Rc<Node>, &Kept),
     (rounds, moves): (&Rounds, &Rc<Moves>),
@@ -76,21 +76,21 @@ async fn ask(
             }
         }
         if !left.is_empty() && is_complete {
-            // Until another node has decided.
+            // All nodes have answered, but a move between two of them is undecided.
             sleep(LOOK_INTERVAL).await;
         }
         questions = left;
     }
 }
 
-/// Decides about a question by the answers of the nodes.
+/// Decides on a question from the nodes' answers.
 async fn next(
     (node, kept): (&Node, &Kept),
     client: &Identity,
     (found, is_complete): (&[Found], bool),
 ) -> Next {
     let stages = node.context.stages;
-    // After the answers: it may have arrived meanwhile.
+    // Read after the answers, because the session may have arrived meanwhile.
     let Ok(own) = stages.sessions.holding(client.clone()).await else { return Next::Wait };
     let last = found.iter().max_by_key(|own| (own.moves, own.holding == Holding::Has));
     let is_arriving = kept.is_arriving(&client.client);
@@ -104,7 +104,7 @@ async fn next(
             _ if is_complete => Next::Answer(Whereabouts::NotElsewhere),
             _ => Next::Wait,
         },
-        // Whether it was passed on is not known yet.
+        // This node gave the session away, but it is not known yet whether the other node has it.
         (Some((Holding::Given, moves)), last)
             if last.is_none_or(|last| last.moves <= moves || last.holding != Holding::Has) =>
         {

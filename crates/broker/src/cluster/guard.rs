@@ -1,4 +1,4 @@
-//! Disconnects all clients when this node's lease runs out, because another node may adopt their sessions from then on.
+//! Disconnects all clients when this node's lease expires, because another node may adopt their sessions from then on.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ pub(super) async fn guard(context: Context) {
             kept.tell("the lease was not renewed in time: disconnecting all clients");
         }
         if !is_open {
-            // Repeatedly: a client that was accepted just before may connect after the others were disconnected.
+            // Repeated, because a client that was accepted just before may complete its connection after the others were
+            // disconnected.
             disconnect_all(&context, Reason::SERVER_UNAVAILABLE).await;
         }
         was_open = is_open;
@@ -44,7 +45,7 @@ pub(super) async fn guard(context: Context) {
 async fn disconnect_all(context: &Context, reason: Reason) {
     let sessions = context.stages.sessions;
     for partition in 0..sessions.partitions() {
-        // If the stage is full, its clients remain; no change of their sessions is acknowledged.
+        // If the stage is full, its clients stay connected, but no change of their sessions is acknowledged.
         let _ = sessions.kick(partition, Kick::Clients(reason)).await;
     }
 }

@@ -1,7 +1,7 @@
-//! Intervals, as parts of the time after which a node is lost.
+//! Intervals, as fractions of the time after which a node is lost.
 
-/// A node tells that it is there.
+/// The interval at which a node announces itself.
 pub(super) const HELLOS: u32 = 5;
 
-/// A node tends its lanes.
+/// The interval at which a node tends its lanes.
 pub(super) const TICKS: u32 = 25;

@@ -1,5 +1,5 @@
-//! The members of shared subscriptions that are online: this node's are announced to the others and to its router, and
-//! those of the others to the router.
+//! The numbers of online members of shared subscriptions. Those at this node are announced to the other nodes and to the
+//! router; those at other nodes are passed to the router.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use crate::lane::Lane;
 use crate::peers::members::ROUTER;
 use crate::requests::Item;
 
-/// Maximum number of groups that the router takes at once.
+/// Maximum number of groups in one request to the router.
 const MAX_GROUPS: usize = 4096;
 
 impl Node {
-    /// Tells the router the members at this node. The first time it gets all.
+    /// Tells the router the changed numbers at this node; the first time, all of them.
     pub(super) fn tend_own_members(&self) {
         let Some(counts) = self.peers.members.take(ROUTER, MAX_GROUPS) else { return };
         let routing = self.context.stages.routing;
         if routing.dispatch(Item::Members { node: None, counts }).is_err() {
-            // It is full. Later it gets all.
+            // The router is full. Later it gets all numbers again.
             self.peers.members.begin(&Arc::from(ROUTER));
         }
     }
 
-    /// Announces the members at this node to another one, and tells the router those of the other one.
+    /// Announces the numbers at this node to another node, and passes those of the other node to the router.
     pub(super) fn tend_members(&self, other: &Other, lane: &Lane) {
         lane.tell_members();
         let Some(node) = other.session.get() else { return };

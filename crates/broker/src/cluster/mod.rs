@@ -1,28 +1,29 @@
 //! The cluster: the other nodes, and lanes to them over NATS.
 //!
-//! Each node announces itself to the others every second. Of two nodes, that with the lesser name opens a lane to the
-//! other one. A lane serves the session that each has for the other (see `lane/mod.rs`). One processor serves all lanes.
+//! Each node announces itself to the others every second. Of two nodes, the one whose name sorts first opens a lane to
+//! the other. A lane serves the sessions that the two nodes have for each other (see `lane/mod.rs`). One processor serves
+//! all lanes.
 //!
-//! Imports go from the end of the table to its top only.
+//! Modules import only from modules further up in the table.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `intervals.rs` | intervals, as parts of the timeout |
-//! | `guard.rs` | disconnects clients when the lease runs out |
+//! | `intervals.rs` | intervals, as fractions of the timeout |
+//! | `guard.rs` | disconnects clients when the lease expires |
 //! | `other.rs` | another node: its announcement and its lane |
 //! | `ending.rs` | ends the sessions of clients that connected to another node |
 //! | `node.rs` | this node, its connection to NATS, and the payloads that it sends |
-//! | `adoption/` | the sessions of a lost node become this node's, with the messages that wait for them elsewhere |
-//! | `retained.rs` | the retained messages for a node that joins |
+//! | `adoption/` | takes over the sessions of a lost node, with the messages that other nodes have for them |
+//! | `retained.rs` | sends the retained messages to a node that joins |
 //! | `takeover.rs` | announces clients that connected here, and receives the announcements of other nodes |
 //! | `asking.rs` | asks all nodes for their copies of sessions |
-//! | `moving/` | a session moves to the node where its client connects |
+//! | `moving/` | moves a session to the node where its client connects |
 //! | `find.rs` | finds the node that has a client's session |
 //! | `serving.rs` | the life of one lane |
 //! | `receiving.rs` | announcements and frames that other nodes send |
-//! | `members.rs` | the members of shared subscriptions that are online, to and from the other nodes |
-//! | `tending.rs` | lanes that end because a node is gone, and missing ones |
-//! | `running.rs` | this node from its start to its shutdown |
+//! | `members.rs` | exchanges the numbers of online members of shared subscriptions with other nodes |
+//! | `tending.rs` | closes the lanes of nodes that are gone, and opens missing lanes |
+//! | `running.rs` | runs this node from its start to its shutdown |
 
 mod adoption;
 mod asking;

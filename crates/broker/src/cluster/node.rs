@@ -28,29 +28,31 @@ pub(super) struct Node {
     pub(super) prefix: String,
     pub(super) others: RefCell<BTreeMap<Arc<str>, Rc<Other>>>,
     pub(super) next_lane: Cell<u64>,
-    /// The number of messages with claims that were sent to all nodes.
+    /// The number of claim messages sent to all nodes.
     pub(super) claims: Cell<u64>,
     pub(super) ending: Rc<Ending>,
-    /// The sessions of other nodes for this one, as last seen, by node. They outlive [`Other`].
+    /// By node: the identity of its session for this node, as last seen. It outlives [`Other`].
     pub(super) sessions: RefCell<BTreeMap<Arc<str>, String>>,
-    /// The nodes that have to get all retained messages, or are getting them.
+    /// The nodes that do not have all retained messages yet.
     pub(super) unsynced: RefCell<BTreeSet<Arc<str>>>,
-    /// By node without a lane: the time of the runtime's clock from which on it may not have heard claims.
+    /// By node without a lane: the time, on the runtime's clock, since which it may have missed claims.
     pub(super) unheard: RefCell<BTreeMap<Arc<str>, Duration>>,
-    /// Journals that were adopted: by this node, with the version of its filters after that; and by any.
+    /// The journals that this node adopted, with the version of its filters after the adoption; and the journals that any
+    /// node adopted.
     pub(super) adopted: RefCell<BTreeMap<String, u64>>,
     pub(super) gone: RefCell<BTreeSet<String>>,
-    /// The journals of lost nodes whose messages this node is handing over, and whether it continues its own handovers.
+    /// The lost nodes whose messages are being handed over or relayed, and whether an operation continues the handovers
+    /// that this node awaits.
     pub(super) handing: RefCell<BTreeSet<String>>,
     pub(super) is_handing: Cell<bool>,
     /// Whether an operation moves messages.
     pub(super) is_moving: Cell<bool>,
-    /// Time without a message after which a node is lost.
+    /// A node counts as lost if nothing was heard from it for this time.
     pub(super) timeout: Duration,
 }
 
-/// The permission to move messages from one session to another, which one operation has at a time: a session that gets
-/// them does not end meanwhile.
+/// The exclusive permission to move messages from one session to another. While an operation holds it, no other one ends
+/// the receiving session.
 pub(super) struct Turn<'n>(&'n Cell<bool>);
 
 impl Drop for Turn<'_> {
@@ -68,7 +70,7 @@ impl Node {
         Turn(&self.is_moving)
     }
 
-    /// A subject of the cluster.
+    /// Returns the full name of one of the cluster's subjects.
     pub(super) fn subject(&self, name: &str) -> String {
         format!("{}.{name}", self.prefix)
     }
@@ -90,14 +92,14 @@ impl Node {
             claims: Some(self.claims.get()),
         };
         let payload = serde_json::to_vec(&hello).unwrap_or_default();
-        // A lost one is repeated.
+        // Not checked: a lost announcement is repeated at the next interval.
         let _ = self.client.publish(&self.subject("nodes"), None, None, &payload);
     }
 
     /// Sends a frame to another node.
     pub(super) fn send(&self, to: &str, payload: &[u8]) -> Sent {
         let subject = self.subject(&format!("to.{to}.{}", self.name));
-        // NATS answers as if it were the node, if that is not connected.
+        // If the node is not connected, NATS replies on this subject, which names the node as the sender.
         let reply = self.subject(&format!("to.{}.{to}", self.name));
         match self.client.publish(&subject, Some(&reply), None, payload) {
             Ok(()) => Sent::Yes,
@@ -112,7 +114,7 @@ impl Node {
         self.peers.status.messages.connections.count()
     }
 
-    /// A number for a lane that this node opens.
+    /// Allocates the number of a lane that this node opens.
     pub(super) fn next_lane(&self) -> u64 {
         let number = self.next_lane.get();
         self.next_lane.set(number.wrapping_add(1));

@@ -1,4 +1,4 @@
-//! Another node: its announcement, its lane, and when the next lane may begin.
+//! Another node: its announcement, its lane, and the backoff between lanes.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,14 +24,14 @@ pub(super) const VERSION: u32 = 5;
 pub(super) struct Hello {
     pub(super) version: u32,
     pub(super) node: String,
-    /// Identifies the start of the node.
+    /// Identifies the process: each start of the node has another value.
     pub(super) start: String,
-    /// Its journal, if it keeps its sessions.
+    /// The node's journal, if its sessions are kept.
     pub(super) journal: Option<String>,
-    /// The maximum packet size of its clients, in bytes, and QoS 2 messages that it accepts at once.
+    /// The maximum packet size in bytes, and the receive maximum.
     pub(super) packet_size: u32,
     pub(super) receive_maximum: u16,
-    /// The number of messages with claims that it has sent to all nodes. Unknown to earlier versions.
+    /// The number of claim messages that it has sent to all nodes. Absent from earlier versions.
     #[serde(default)]
     pub(super) claims: Option<u64>,
 }
@@ -41,29 +41,29 @@ pub(super) struct Other {
     pub(super) name: Arc<str>,
     pub(super) hello: RefCell<Hello>,
     pub(super) heard: Cell<Duration>,
-    /// The number of the last known message with claims.
+    /// The number of the last known claim message.
     claims: Cell<Option<u64>>,
     /// The lane, from the request for it to its end.
     pub(super) lane: RefCell<Option<Rc<Lane>>>,
     /// The session that the lane serves.
     pub(super) session: Cell<Option<ClientKey>>,
-    /// The time of the next question for messages of a lost node.
+    /// The earliest time of the next question about a lost node's messages.
     pub(super) next_question: Cell<Duration>,
-    /// The number of the connection to NATS that it uses.
+    /// The number of the NATS connection that the lane uses.
     pub(super) connection: Cell<u64>,
-    /// Waits for the grant of that lane.
+    /// Completes the wait for the lane's grant.
     pub(super) granted: RefCell<Option<oneshot::LocalSender<Side>>>,
-    /// An operation serves a lane, or opens one.
+    /// Whether an operation opens or serves a lane.
     pub(super) is_busy: Cell<bool>,
-    /// The begin of that operation, and when the next one may begin.
+    /// When that operation began, and when the next one may begin.
     begun: Cell<Duration>,
     pub(super) next_try: Cell<Duration>,
     backoff: RefCell<Backoff>,
 }
 
 impl Hello {
-    /// The client identifier of the session for the node. Sessions that are kept belong to a journal: when they are
-    /// adopted, the node begins another one.
+    /// The client identifier of this node's session for the node. It names the node's journal, if there is one, because
+    /// the node begins another journal when its sessions are adopted.
     pub(super) fn client(&self) -> Arc<str> {
         format!("{NODE_CLIENTS}{}", self.journal.as_ref().unwrap_or(&self.node)).into()
     }
@@ -88,14 +88,14 @@ impl Other {
         }
     }
 
-    /// The start of the node that is known.
+    /// The last known start of the node.
     pub(super) fn start(&self) -> String {
         self.hello.borrow().start.clone()
     }
 
-    /// The node has sent messages with claims up to this number, the last of which `has_arrived` now. They come in the
-    /// order in which they were sent, also among its announcements. If an earlier one is missing, closes the lane: the
-    /// next one repeats the claims.
+    /// Records that the node has sent claim messages up to this number, the last of which `has_arrived` now. NATS
+    /// preserves the order of claims and announcements, so a gap means that claims were lost. The lane is then closed,
+    /// and the next lane repeats the claims.
     pub(super) fn note_claims(&self, sent: u64, has_arrived: bool) {
         let known = self.claims.replace(Some(sent));
         if known.is_some_and(|known| sent > known + u64::from(has_arrived)) {
@@ -103,19 +103,19 @@ impl Other {
         }
     }
 
-    /// Claims may have been lost, and are repeated.
+    /// Ignores a gap in the claims, because the next lane repeats them.
     pub(super) fn forget_claims(&self) {
         self.claims.set(None);
     }
 
-    /// Completes when the node grants the lane; with an error if it is refused.
+    /// Completes when the node grants the lane, or with an error if it refuses.
     pub(super) fn granted(&self) -> oneshot::LocalReceiver<Side> {
         let (sender, receiver) = oneshot::local();
         self.granted.replace(Some(sender));
         receiver
     }
 
-    /// The lane is granted, or given up.
+    /// Ends the wait for the grant.
     pub(super) fn decide(&self) {
         self.granted.take();
     }
@@ -128,7 +128,7 @@ impl Other {
         self.granted.take();
     }
 
-    /// An operation begins to open or serve a lane. Returns false if there is one.
+    /// Marks that an operation opens or serves a lane. Returns false if another one does.
     pub(super) fn begins(&self) -> bool {
         let is_free = !self.is_busy.replace(true);
         if is_free {
@@ -137,7 +137,7 @@ impl Other {
         is_free
     }
 
-    /// No operation serves a lane. The next one begins later, if lanes end early again and again.
+    /// Marks that the operation has ended. The delay before the next one grows if lanes repeatedly end early.
     pub(super) fn release(&self) {
         self.lane.replace(None);
         self.session.set(None);

@@ -1,4 +1,4 @@
-//! Announcements and frames that other nodes send.
+//! Handles announcements and frames from other nodes.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::config::cluster::is_word;
 use crate::lane::frame::NodeFrame;
 
 impl Node {
-    /// Another node is there.
+    /// Handles an announcement.
     pub(super) fn heard(&self, message: &Message<'_>) {
         let Ok(hello) = serde_json::from_slice::<Hello>(message.payload) else { return };
         if hello.node.is_empty() || !is_word(&hello.node) {
@@ -45,7 +45,7 @@ impl Node {
                 if before.start != other.start() {
                     other.forget_claims();
                     other.close("the node started again");
-                    // It does not know this node.
+                    // After its restart, the node does not know this one.
                     self.say_hello();
                 }
                 if let Some(sent) = claims {
@@ -55,18 +55,18 @@ impl Node {
             None => {
                 let other = Rc::new(Other::new(hello, self.timeout));
                 self.others.borrow_mut().insert(other.name.clone(), other);
-                // It may not know this node either.
+                // The node may not know this one either.
                 self.say_hello();
             }
         }
     }
 
-    /// Another node sent a frame to this one.
+    /// Handles a frame from another node.
     pub(super) fn received(self: &Rc<Self>, message: &Message<'_>) {
         let from = message.subject.rsplit('.').next().unwrap_or_default();
         let Some(other) = self.others.borrow().get(from).cloned() else { return };
         if message.is_undelivered() {
-            // It was killed, for example; or it will open another lane, because it lost its connection.
+            // The node was killed, for example, or it lost its connection and will open another lane.
             return other.close("the node is not connected to NATS");
         }
         let Some(frame) = NodeFrame::decode(message.payload) else { return };
@@ -108,11 +108,11 @@ impl Node {
                     granted.send(side);
                 }
             }
-            // Repeated.
+            // A repeated request.
             NodeFrame::Open(side) if lane(side.lane).is_some() => (),
             NodeFrame::Open(side) => {
                 let is_current = side.to == self.start && side.from == other.hello.borrow().start;
-                // The other node has closed an earlier one.
+                // The other node has already closed an earlier lane.
                 other.close("the node opens another lane");
                 if !is_current || is_draining() || !other.begins() {
                     self.refuse(&other, side.lane, "not now");

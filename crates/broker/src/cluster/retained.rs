@@ -1,5 +1,5 @@
-//! The retained messages for a node that joins: all of this node's, of which it keeps those whose topics it has no
-//! message for. Later changes are forwarded as they are published.
+//! Sends all retained messages to a node that joins. The node keeps those for whose topics it has no retained message.
+//! Later changes are forwarded as they are published.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::model::subscriptions::group_id::sync_id;
 use crate::requests::{Answer, BrowseRequest, Item};
 use crate::session::operations::RETRY_DELAY;
 
-/// Messages sent at once, and the size up to which more are added, in bytes.
+/// Maximum number of messages in a page, and the size in bytes up to which messages are added.
 const PAGE: usize = 128;
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// Sends all retained messages of this moment, as long as the lane lasts.
+/// Sends the current retained messages, as long as the lane lasts.
 pub(super) async fn send(context: &Context, lane: &Lane) {
     let all =
         || BrowseRequest { filter: "#".into(), after: None, most: usize::MAX, topics: usize::MAX };
@@ -29,8 +29,8 @@ pub(super) async fn send(context: &Context, lane: &Lane) {
         let (page, rest) = left.split_at(page(left));
         left = rest;
         lane.room().await;
-        // A message that was replaced meanwhile would arrive after its replacement. Therefore nothing is awaited
-        // between the answer and the addition.
+        // Nothing is awaited between the answer and `add`: a message that was replaced meanwhile would arrive after its
+        // replacement.
         let current = ask(context, lane, || Item::StillRetained(page.to_vec())).await;
         lane.add(current.iter().map(|message| packet(message)));
     }
@@ -47,7 +47,7 @@ fn page(messages: &[Arc<Message>]) -> usize {
     messages.iter().take(PAGE).take_while(is_within).count()
 }
 
-/// Asks the router until it answers; nothing once the lane is closed.
+/// Asks the router until it answers. Returns no messages if the lane is closed.
 async fn ask(context: &Context, lane: &Lane, item: impl Fn() -> Item) -> Vec<Arc<Message>> {
     while !lane.is_closed() {
         match context.stages.routing.call(item()).await {
@@ -59,7 +59,7 @@ async fn ask(context: &Context, lane: &Lane, item: impl Fn() -> Item) -> Vec<Arc
     Vec::new()
 }
 
-/// A retained message as a packet.
+/// Encodes a retained message as a packet.
 fn packet(message: &Message) -> Vec<u8> {
     let (mut properties, mut bytes) = (PropertyBuffer::new(), Vec::new());
     message.write_properties(&mut properties, &[sync_id(message.qos)], now());
@@ -71,7 +71,7 @@ fn packet(message: &Message) -> Vec<u8> {
         properties: properties.get(),
         payload: &message.payload,
     });
-    // A message that was received can be sent.
+    // Cannot fail: the message arrived in a packet.
     let _ = packet.encode(Version::V5, &mut bytes);
     bytes
 }

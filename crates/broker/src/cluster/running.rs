@@ -1,4 +1,4 @@
-//! This node from its start to its shutdown.
+//! Runs this node from its start to its shutdown.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -53,7 +53,7 @@ pub(crate) async fn serve_cluster(
         access,
         name: format!("phalanx {name}"),
         connect_timeout: cluster.timeout,
-        // A server that answers neither of two pings is lost.
+        // A server that answers neither of two pings counts as lost.
         ping_interval: cluster.timeout / 3,
         write_timeout: cluster.timeout,
         reconnect_delay: (cluster.timeout / TICKS / 2, cluster.timeout / HELLOS),
@@ -128,7 +128,7 @@ fn serve_moves(node: &Rc<Node>) {
     let _ = control.dispatch(move |_| undecided::resolve(own, rounds));
 }
 
-/// The number of the first lane: lanes of an earlier start of this node had others.
+/// The number of the first lane. It depends on the start, so that lanes of an earlier start had other numbers.
 fn first_lane(start: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     start.hash(&mut hasher);
@@ -171,7 +171,8 @@ impl Node {
         self.client.stop();
     }
 
-    /// Applies reloaded configurations until shutdown, apart from [`run`](Self::run): their files may be slow.
+    /// Applies reloaded configurations until shutdown. Separate from [`run`](Self::run), because reading their files may
+    /// be slow.
     async fn follow_settings(&self) {
         let mut config = self.settings.load().config.clone();
         loop {
@@ -187,7 +188,7 @@ impl Node {
         }
     }
 
-    /// The configuration was reloaded: the next connection to NATS uses it.
+    /// Applies a reloaded configuration. The next connection to NATS uses it.
     async fn renew(&self, cluster: &Cluster) {
         let of_cluster = cluster.clone();
         let why = match self.context.bridges.files.call(move |()| of_cluster.access()).await {

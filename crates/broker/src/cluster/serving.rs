@@ -1,4 +1,4 @@
-//! The life of one lane: both nodes open the sessions that they have for each other, and serve them.
+//! The life of one lane: both nodes open their sessions for each other, and serve them.
 
 use std::collections::HashSet;
 use std::future::pending;
@@ -32,10 +32,10 @@ use crate::session::partition::close::Closing;
 use crate::session::partition::open::{Opened, Opening};
 use crate::transport::Transport;
 
-/// Time for which the session of a node that is gone keeps its messages, in seconds.
+/// Time for which the session for a disconnected node keeps its messages, in seconds.
 pub(super) const SESSION_EXPIRY: u32 = 3600;
 
-/// Bytes by which a message may grow on a lane: the number of a shared subscription.
+/// Bytes by which a message may grow on a lane, where the number of a shared subscription is added.
 const GROWTH: usize = 16;
 
 /// A session for another node that a lane will serve.
@@ -46,7 +46,7 @@ struct Attached {
     lane: Rc<Lane>,
 }
 
-/// Opens a lane to another node, and serves it to its end.
+/// Opens a lane to another node, and serves it until it ends.
 pub(super) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
     let result = match attach(node, other, node.next_lane()).await {
         Ok(attached) => {
@@ -70,7 +70,7 @@ pub(super) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
     show(node, other, result);
 }
 
-/// Asks for a lane until it is granted or refused, because NATS or the other node may just return.
+/// Requests a lane, repeatedly, until it is granted or refused: NATS or the other node may only just have returned.
 async fn ask(node: &Node, other: &Other, attached: &Attached) -> Option<Side> {
     let mut granted = pin!(other.granted());
     for _ in 0..HELLOS {
@@ -83,7 +83,7 @@ async fn ask(node: &Node, other: &Other, attached: &Attached) -> Option<Side> {
     None
 }
 
-/// Grants a lane to another node, and serves it to its end.
+/// Grants a lane to another node, and serves it until it ends.
 pub(super) async fn accept(node: &Rc<Node>, other: &Rc<Other>, side: Side) {
     match attach(node, other, side.lane).await {
         Ok(attached) => {
@@ -105,7 +105,7 @@ fn show(node: &Node, other: &Other, result: Result<(), String>) {
     }
 }
 
-/// Opens the session of another node for a lane.
+/// Opens the session for another node, and prepares its lane.
 async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached, String> {
     let hello = other.hello.borrow().clone();
     let client = hello.client();
@@ -138,12 +138,12 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
         return Err("this broker is busy".into());
     };
     if is_gone() {
-        // Meanwhile.
+        // The node's sessions were adopted meanwhile.
         detach(&node.context, &opened).await;
         return Err(ADOPTED.into());
     }
     let session = match opened.durable_id {
-        // It ends with this process.
+        // A session that is not stored ends with this process.
         0 => {
             let ClientKey { partition, slot, generation } = opened.key;
             format!("{}/{partition}/{slot}/{generation}", node.start)
@@ -153,7 +153,7 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
     if !opened.present {
         node.unsynced.borrow_mut().insert(other.name.clone());
     }
-    // A new one stays new until a lane has served it.
+    // A new session stays fresh until the other node has all retained messages.
     let is_fresh = node.unsynced.borrow().contains(&other.name);
     let side = Side { lane: id, from: node.start.clone(), to: other.start(), is_fresh, session };
     let packet_size = node.settings.load().limits.packet_size;
@@ -172,7 +172,7 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
     });
     node.peers.status.node(&other.name).serves(&client);
     other.connection.set(node.connections());
-    // From now on, data of the lane arrives.
+    // From now on, the lane receives data.
     other.lane.replace(Some(lane.clone()));
     Ok(Attached { opened, client, side, lane })
 }
@@ -182,7 +182,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     let Attached { opened, client, lane, .. } = attached;
     let context = &node.context;
     let before = node.sessions.borrow().get(&other.name).cloned();
-    // The packet identifiers of another session are those of other messages.
+    // If the other node's session changed, the received packet identifiers belong to other messages.
     if before.map_or(theirs.is_fresh, |before| before != theirs.session) {
         let sessions = context.stages.sessions;
         let forgotten = sessions.forget_received(opened.key, opened.connection_id).await;
@@ -193,7 +193,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     if !lane.is_closed() {
         node.sessions.borrow_mut().insert(other.name.clone(), theirs.session.clone());
     }
-    // It has nothing from this node if either session is new.
+    // The node has no retained messages from this one if either session is new.
     if theirs.is_fresh {
         node.unsynced.borrow_mut().insert(other.name.clone());
     }
@@ -205,7 +205,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     let config = lane_config(&node.settings.load().config);
     let listen = interned(Scheme::Mqtt.at(([0, 0, 0, 0], 0)));
     let origin = Origin { address: None, listen };
-    // Of the node, whose sessions may belong to several journals one after the other.
+    // Labelled by node: its sessions may belong to several journals, one after the other.
     let label = format!("{NODE_CLIENTS}{}", other.name);
     let metrics = context.counters.bridges.named(*origin.listen, &label);
     let bridged = Bridged {
@@ -237,7 +237,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
                 lane.nudge();
             }
             if changed.await.is_none() {
-                // The lane is another one's; the session ends with it.
+                // Another lane to this node has begun; the session of this one ends.
                 pending::<()>().await;
             }
         }
@@ -255,7 +255,8 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
         node.peers.handovers.note_away(journal);
     }
     lane.close("the session ended");
-    // A lost connection is noticed after the timeout. A lane of that length may not have passed the claims either.
+    // A lost connection is noticed only after the timeout, so claims of that time may be lost. A lane that lasted no
+    // longer may not even have repeated the earlier claims.
     let doubt = 2 * node.timeout;
     let until = now().saturating_sub(doubt);
     let passed = now().saturating_sub(begun) > doubt;
@@ -268,11 +269,11 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
 async fn detach(context: &Context, opened: &Opened) {
     let (stages, closing) = (context.stages, Closing { will: false, expiry: None });
     let (key, number) = (opened.key, opened.connection_id);
-    // If the broker is full, the next lane takes the session over.
+    // If the broker is busy, the next lane takes the session over.
     let _ = stages.sessions.close(key, number, closing, stages.routing).await;
 }
 
-/// The configuration of a lane: what applies to clients and not to nodes is changed.
+/// The configuration of a lane: limits on clients that do not apply to nodes are changed.
 fn lane_config(config: &Config) -> Config {
     let mut own = config.clone();
     own.limits.packet_size = own.limits.packet_size.saturating_add(GROWTH);

@@ -1,4 +1,4 @@
-//! Takeover: a client that connects here is disconnected elsewhere.
+//! Takeover: a client that connects here is disconnected from other nodes.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -19,12 +19,12 @@ use crate::lane::{Lane, Sent};
 use crate::peers::{Claim, fitting};
 use crate::session::operations::RETRY_DELAY;
 
-/// Claims in one message, and bytes of their client identifiers and users: with all characters escaped, and with the
-/// rest of the claims, they are less than 1 MiB, the default limit of NATS. So is one claim with the longest names.
+/// Maximum number of claims in one message, and of bytes of their client identifiers and users. Even with all characters
+/// escaped, such a message is less than 1 MiB, the default limit of NATS. So is one claim with the longest names.
 pub(super) const MAX_AT_ONCE: usize = 1000;
 pub(super) const MAX_BYTES: usize = 64 * 1024;
 
-/// The subject of claims. Nodes with another version of the protocol do not hear them.
+/// The subject of claims. Nodes with another version of the protocol use another one.
 pub(super) fn subject(node: &Node) -> String {
     node.subject(&format!("claims.{VERSION}"))
 }
@@ -49,7 +49,7 @@ pub(super) async fn claim(node: Rc<Node>) {
     }
 }
 
-/// Sends claims to all nodes. While too much is unsent they wait, and later claims behind them.
+/// Sends claims to all nodes, in order. Waits while the connection's buffer is full.
 async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
     let mut most = left.len();
     while !left.is_empty() {
@@ -57,7 +57,7 @@ async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
         let number = node.claims.get() + 1;
         match node.client.publish(subject, None, None, &json(node, some, number)) {
             Err(Rejected::Full(_)) if is_draining() => return,
-            // The lanes last, so that they do not repeat these claims.
+            // The lanes stay open, so they do not repeat these claims: wait.
             Err(Rejected::Full(_)) => sleep(RETRY_DELAY).await,
             Err(Rejected::TooLarge(..)) if some.len() > 1 => most = some.len() / 2,
             Err(Rejected::TooLarge(..)) => {
@@ -68,7 +68,7 @@ async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
                 node.claims.set(number);
                 left = rest;
             }
-            // Without a connection, the lanes end. The next ones repeat the claims.
+            // Without a connection the lanes end, and the next ones repeat the claims.
             Err(_) => left = rest,
         }
     }
@@ -79,8 +79,8 @@ fn not_sent(node: &Node) {
     node.context.counters.drops.add(DropReason::ClusterClaim, 1, Dropped::default);
 }
 
-/// Waits until this node owns its sessions or `is_over`. Another node may have adopted the sessions of a node that was cut
-/// off, and its earlier claims would end them there.
+/// Waits until this node owns its sessions, or until `is_over`. If this node was cut off, another node may have adopted
+/// its sessions, and earlier claims of this node would end them there.
 async fn until_owned(node: &Node, is_over: impl Fn() -> bool) {
     let is_owner = || node.context.kept.as_ref().is_none_or(|kept| kept.is_open());
     while !is_owner() && !is_over() {
@@ -88,7 +88,7 @@ async fn until_owned(node: &Node, is_over: impl Fn() -> bool) {
     }
 }
 
-/// Tells a node which clients connected here while it may not have heard this, as long as the lane lasts.
+/// Repeats the claims since `since`, which the node may have missed, as long as the lane lasts.
 pub(super) async fn repeat(node: &Node, lane: &Lane, since: Duration) {
     until_owned(node, || lane.is_closed()).await;
     let all = node.peers.claims.since(since);
@@ -119,7 +119,7 @@ async fn send_all(
     }
 }
 
-/// Claims as a payload, which has this number, or 0 if they are repeated.
+/// Encodes claims as a payload with this number, which is 0 if they are repeated.
 fn json(node: &Node, claims: &[(Identity, u64)], number: u64) -> Vec<u8> {
     let claim = |(own, at): &(Identity, u64)| Claim {
         at: *at,
@@ -133,7 +133,7 @@ fn json(node: &Node, claims: &[(Identity, u64)], number: u64) -> Vec<u8> {
     serde_json::to_vec(&all).unwrap_or_default()
 }
 
-/// Clients connected to another node: the sessions of the same users here end.
+/// Handles claims of another node: ends the sessions of the same clients and users here.
 pub(super) fn claimed(node: &Rc<Node>, payload: &[u8]) {
     let Ok(claims) = serde_json::from_slice::<Vec<Claim>>(payload) else { return };
     if let Some(Claim { node: name, start, number: number @ 1.., .. }) = claims.first() {
@@ -143,7 +143,8 @@ pub(super) fn claimed(node: &Rc<Node>, payload: &[u8]) {
         }
     }
     let Context { kept, .. } = &node.context;
-    // NATS may deliver a claim long after the node that sent it was lost. The sessions of its clients are this node's.
+    // NATS may deliver a claim long after its node was lost. If this node has adopted that node's sessions, the claim
+    // must not end them.
     let is_adopted = |start: &str| kept.as_ref().is_some_and(|kept| kept.has_adopted(start));
     for claim in claims {
         if claim.node != *node.name && !is_adopted(&claim.start) {

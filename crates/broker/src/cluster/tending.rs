@@ -1,4 +1,4 @@
-//! The lanes at intervals: those of nodes that are gone end, and missing ones are opened.
+//! Tends the lanes at intervals: closes those of nodes that are gone, and opens missing ones.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,17 +19,17 @@ impl Node {
             if now().saturating_sub(other.heard.get()) > self.timeout {
                 other.close("the node is not heard");
                 if !other.is_busy.get() {
-                    // Its session stays, and its lane begins when it is heard again.
+                    // The session for the node stays. A lane begins when the node is heard again.
                     self.others.borrow_mut().remove(&other.name);
                 }
                 continue;
             }
             if let Some(lane) = lane {
                 if other.connection.get() != self.connections() {
-                    // Messages beside the lane, such as claims, may be lost as well.
+                    // Messages outside the lane, such as claims, may be lost, too.
                     other.forget_claims();
                     other.close("the connection to NATS was lost");
-                    // Before the next lane.
+                    // The other node has to know this one before the next lane begins.
                     self.say_hello();
                     continue;
                 }

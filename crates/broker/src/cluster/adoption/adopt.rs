@@ -1,7 +1,8 @@
-//! Adopts the sessions of a lost node: reads its stream, takes its lease, seals the stream, and makes its sessions this
-//! node's.
+//! Adopts the sessions of a lost node: reads its stream, takes its lease, seals the stream, and adds the sessions to this
+//! node.
 //!
-//! The lost node has its lease until the stream was read: if no node can read it, the sessions are only on its disk.
+//! The lost node keeps its lease until the stream has been read: if no node can read it, the only copy is on that node's
+//! disk.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -22,27 +23,28 @@ use crate::kept::lease::{Failed, Lease, Record};
 use crate::kept::part::{Head, Joined};
 use crate::kept::state::{Kept, RENEWALS};
 
-/// Pauses before a failed step is repeated, in parts of the timeout.
+/// The pause before a failed step is repeated, as a fraction of the timeout.
 const RETRIES: u32 = 25;
 
 const LOST_STREAM: &str = "NATS has lost its stream";
 
-/// The state in a stream up to the message with this number.
+/// The number of the last message read from a stream, and the state up to it.
 type Read = (u64, RecoveredState);
 
 /// The progress of an adoption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cluster) enum Progress {
-    /// It ends if NATS loses the lease. The lost node's disk has the sessions.
+    /// The stream is being read or was read. The adoption ends if NATS loses the lease, because the lost node's disk has
+    /// the sessions.
     Read,
-    /// This node has some of the sessions.
+    /// This node has added some of the sessions.
     Installing,
-    /// This node has all sessions.
+    /// This node has added all sessions.
     Installed,
 }
 
-/// Adopts a journal whose lease has expired, if this node is the first to take the lease. The lease has this number, in
-/// the stream of this creation. Returns whether it did.
+/// Adopts a journal whose lease has expired, if this node is the first to take the lease. `known_as` is the number of the
+/// lease's message and the creation time of its stream. Returns whether the journal was adopted.
 pub(in crate::cluster) async fn adopt(
     context: &Context,
     kept: &Kept,
@@ -56,12 +58,12 @@ pub(in crate::cluster) async fn adopt(
         return false;
     }
     let (node, stream) = (&journal.node, kept.names.stream(journal).name);
-    // If the stream is missing then, its holder has deleted it.
+    // Once the sessions are installed, the holder deletes the stream.
     let is_installed = known.lease.is_installed;
     let has_no_stream = !is_installed && has_stream(streams, &stream).await == Ok(false);
     if known.lease.is_incomplete || has_no_stream {
         if known.lease.holder != journal.to_string() {
-            // An adoption ended when the stream was lost.
+            // An adoption failed because the stream was lost. Give the lease back to the lost node.
             let record = given_back(journal, &known.start);
             let _ = Lease::new(streams, &kept.names, journal, record, known_as).renew().await;
         }
@@ -75,7 +77,7 @@ pub(in crate::cluster) async fn adopt(
     }
     let begun = now();
     let reader = Some(own.to_string());
-    // Otherwise this node may have some of the sessions already.
+    // If this node held the lease before, it may already have added some of the sessions.
     let is_first = known.lease.holder == journal.to_string();
     let record = Record { reader, ..known.lease };
     let lease = Lease::new(streams, &kept.names, journal, record, known_as);
@@ -86,7 +88,7 @@ pub(in crate::cluster) async fn adopt(
     let progress = Cell::new(Progress::Read);
     let read = held(kept, &lease, journal, &progress, async || {
         if is_installed {
-            // An earlier adoption ended before it was recorded.
+            // An earlier adoption added all sessions, but ended before the lease said so.
             return Ok(None);
         }
         match streams.state(&stream).await {
@@ -125,7 +127,7 @@ pub(in crate::cluster) async fn adopt(
     let adopted = held(kept, &lease, journal, &progress, async || {
         adopt_all(context, kept, streams, (journal, &lease), (&read, &progress)).await?;
         match lease.finish().await {
-            // This node restores it as adopted.
+            // `Leases::look` writes the lost lease again, as adopted.
             Err(Failed::Again(_)) if lease.is_lost().await? => Ok(()),
             finished => finished,
         }
@@ -143,7 +145,7 @@ pub(in crate::cluster) async fn adopt(
         }
         Err(why) => {
             if progress.get() == Progress::Read {
-                // The lost node may return.
+                // Nothing was added, so the lost node may return with its sessions.
                 kept.leaves(&known.start);
             }
             let _ = release(context, journal).await;
@@ -151,10 +153,10 @@ pub(in crate::cluster) async fn adopt(
             if progress.get() != Progress::Installed
                 && has_stream(streams, &stream).await == Ok(false)
             {
-                // At once: until then, the lost node gives its sessions up when it returns.
+                // Immediately, because the lost node gives its sessions up if it returns before this.
                 let _ = lease.passed_to(given_back).renew().await;
             } else if progress.get() == Progress::Read && is_first && !is_draining() {
-                // No other node takes the lease from this one while it lives.
+                // Give the lease back, because no other node takes it from a running node.
                 let record = Record { is_incomplete: false, ..given_back };
                 let _ = lease.passed_to(record).renew().await;
             }
@@ -165,10 +167,10 @@ pub(in crate::cluster) async fn adopt(
     adopted.is_ok()
 }
 
-/// Takes the lease of a journal that was read. An attempt without an answer may have been stored.
+/// Takes the lease of a journal that was read. Repeats the attempt while its outcome is unknown.
 ///
 /// # Errors
-/// Why this node does not get it.
+/// Why this node does not get the lease.
 pub(in crate::cluster) async fn take(
     kept: &Kept,
     lease: &Lease,
@@ -178,13 +180,14 @@ pub(in crate::cluster) async fn take(
     held(kept, lease, journal, progress, async || lease.renew().await).await
 }
 
-/// The lease of a journal that only its node has, which had this start, if that is known.
+/// The lease that gives a journal back to its own node, which had this start, if that is known. Marked as incomplete, so
+/// that no other node adopts the journal.
 fn given_back(journal: &JournalName, start: &str) -> Record {
     let (holder, start) = (journal.to_string(), start.to_owned());
     Record { holder, start, is_incomplete: true, ..Record::default() }
 }
 
-/// Whether NATS has a journal's stream. An empty one was only just created again.
+/// Whether NATS has a journal's stream. An empty stream does not count: the lost one was just created again.
 pub(in crate::cluster) async fn has_stream(
     streams: &JetStream,
     stream: &str,
@@ -196,11 +199,11 @@ pub(in crate::cluster) async fn has_stream(
     }
 }
 
-/// Repeats a step until it succeeds, and renews the lease meanwhile. If NATS loses the lease, `progress` decides whether the
-/// step goes on.
+/// Repeats a step until it succeeds, and renews the lease meanwhile. If NATS loses the lease, `progress` determines
+/// whether the step continues.
 ///
 /// # Errors
-/// Why the step cannot succeed any more.
+/// Why the step can no longer succeed.
 async fn held<T>(
     kept: &Kept,
     lease: &Lease,
@@ -225,7 +228,7 @@ async fn held<T>(
     });
     let renewed = Box::pin(async {
         loop {
-            // During shutdown, too: the adoption ends with its next failure.
+            // The lease is renewed during shutdown, too: the adoption ends only with its next failure.
             sleep(kept.timeout() / RENEWALS).await;
             match lease.renew().await {
                 Err(Failed::Lost(why)) => return why,
@@ -245,7 +248,7 @@ async fn held<T>(
     }
 }
 
-/// Adopts all sessions, and deletes the stream, of which an earlier state was read.
+/// Seals the stream, adds all sessions, and deletes the stream. `earlier` is the state as read before the seal.
 async fn adopt_all(
     context: &Context,
     kept: &Kept,
@@ -267,7 +270,7 @@ async fn adopt_all(
         progress.set(Progress::Installed);
     }
     match lease.show_installed().await {
-        // This node restores it as adopted.
+        // `Leases::look` writes the lost lease again, as adopted.
         Err(Failed::Again(_)) if lease.is_lost().await? => (),
         shown => shown?,
     }
@@ -277,13 +280,13 @@ async fn adopt_all(
     }
 }
 
-/// Appends the seal: no batch of the lost node can follow. Returns its number.
+/// Appends the seal, after which the lost node cannot append a batch. Returns the number of the seal's message.
 async fn seal(
     kept: &Kept,
     streams: &JetStream,
     journal: &JournalName,
 ) -> Result<u64, JetStreamError> {
-    // If streams are not available at all, this fails in another way.
+    // Distinguishes a missing stream from JetStream being unavailable, which fails with another error.
     streams.state(&kept.names.stream(journal).name).await?;
     let start = u64::from_str_radix(&kept.start, 16).unwrap_or_default();
     let head = Head { start, batch: 0, place: 0, count: 0 };
@@ -315,7 +318,7 @@ async fn read(
         let message = match range.next().await {
             Ok(Some(message)) => message,
             Ok(None) => break,
-            // A replica may not have it yet. Its leader has all.
+            // The replica that answered may lag behind. Ask the leader, which has all messages.
             Err(JetStreamError::Missing(number)) => {
                 return match streams
                     .current_next(&stream, number, &kept.names.subject(journal, "*"))
@@ -339,7 +342,7 @@ async fn read(
     }
     let (partitions, clocks) = (context.stages.sessions.partitions(), Clocks::read());
     let path = stream.clone();
-    // On a thread: it may take seconds.
+    // On a separate thread, because it may take seconds.
     let recovered = context.bridges.files.call(move |()| {
         let recovered = joined.batches.recover(Path::new(&path));
         let recovered = recovered.map_err(|error| error.to_string())?;

@@ -1,31 +1,33 @@
-//! Handovers: the messages that nodes hold for a lost node reach the node that has adopted its sessions.
+//! Handovers: nodes pass the messages that they have queued for a lost node to the node that has adopted its sessions.
 //!
-//! A node queues the messages that a lost node wants in the session that it has for it, `$cluster/JOURNAL`. The lost
-//! node's journal has the packet identifiers of those QoS 2 messages that it has received. L is the lost node, A the
-//! node that has adopted its sessions, and P any other node, or A itself.
+//! L is the lost node, A the node that has adopted its sessions, and P any other node, or A itself. P has queued the
+//! messages that L's clients want in its session for L, `$cluster/JOURNAL`. L's journal has the packet identifiers of the
+//! QoS 2 messages that L has received from P.
 //!
-//! 1. A adopts L's session for each P as an awaited handover, `$adopted/L/P`, before the sessions of clients, which note
-//!    the adoption. From then on A's router gives the adopted sessions nothing that P sends as usual: P has it in its
-//!    queue for L, too.
-//! 2. When the adoption has ended and P has the filters of the adopted sessions, A asks P for L's messages, with the
-//!    received packet identifiers, and repeats this until the handover has ended.
-//! 3. P ends its lane to L, and moves the queue for L to the end of its queue for A, in parts. Each message has the number
-//!    of the adoption, and the router of A delivers it to the adopted sessions only. A received message of QoS 2 is left
-//!    out.
-//! 4. When few messages are left, P's publishers wait for a moment. P's router moves the last ones, ends the subscriptions
-//!    of L, and appends the *mark* to the queue for A. So each message that P has routed is either in the queue for L or
-//!    behind the mark.
-//! 5. The mark ends the handover at A: its router delivers what P sends from now on as usual.
+//! 1. For each P, A adopts L's session for P as an awaited handover, `$adopted/L/P`. Then it adopts the sessions of
+//!    clients, which note the adoption. From then on A's router does not deliver the messages that P sends as usual to
+//!    the adopted sessions, because P also has them in its queue for L.
+//! 2. When the adoption has ended and P has the filters of the adopted sessions, A asks P for L's messages. The request
+//!    has the packet identifiers that L has received. A repeats it until the handover has ended.
+//! 3. P closes its lane to L, and moves the queue for L to the end of its queue for A, in parts. Each message has the
+//!    number of the adoption, and A's router delivers it to the adopted sessions only. P leaves out the QoS 2 messages
+//!    that L has received.
+//! 4. When few messages are left, P's publishers wait for a moment. P's router moves the last messages, removes L's
+//!    subscriptions, and appends the *mark* to the queue for A. So each message that P routes is either moved from the
+//!    queue for L or follows the mark.
+//! 5. The mark ends the handover at A. A's router delivers later messages from P to the adopted sessions as usual.
 //!
 //! Before the second step, the messages that L had queued for P reach P: see `relay.rs`.
 //!
-//! All of this is recorded: each message moves with its removal from the queue for L, and the mark is recorded with the
-//! end of `$adopted/L/P`. A step that is repeated after a crash does nothing twice. A P without messages for L, or that has
-//! handed them over, sends the mark only. A handover that is not complete after an hour ends, as P's queue for L does.
+//! All steps are recorded in the journals: each move of a message together with its removal from the queue for L, and the
+//! mark together with the end of `$adopted/L/P`. So a step that is repeated after a crash does nothing twice. If P has no
+//! messages for L, or has handed them over, it sends only the mark. A handover that is incomplete after an hour ends,
+//! because P's queue for L expires then.
 //!
-//! If A is lost, too, the node that adopts its sessions awaits the handovers that A awaited, and those of A's own messages.
-//! A session then has several adoptions; it gets the messages of the oldest one whose handover from P is awaited. P hands
-//! its queue for A over before that for L, because parts of the latter may be in the former.
+//! If A is lost, too, the node that adopts A's sessions awaits the handovers that A awaited, and the handovers of the
+//! messages queued for A. A session then has several adoptions. From P it gets the messages of its oldest adoption whose
+//! handover from P is awaited. P hands over its queue for A before its queue for L, because parts of the queue for L may
+//! already be in the queue for A.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -52,14 +54,15 @@ use crate::peers::handovers::Awaited;
 use crate::requests::{HandingOver, Item, LastHanded};
 use crate::session::operations::RETRY_DELAY;
 
-/// Queued messages that are moved at once.
+/// Maximum number of queued messages moved in one part.
 const PART: usize = 256;
 
-/// A node asks for the messages that another one holds for the node with this journal.
+/// A request for the messages that the receiver has queued for the node with this journal.
 #[derive(Deserialize, Serialize)]
 pub(in crate::cluster) struct Asked {
     pub(in crate::cluster) journal: String,
-    /// Packet identifiers of received QoS 2 messages: from that node, and from lost ones, by journal.
+    /// The packet identifiers of QoS 2 messages that the lost node has received: from the receiver, and from other lost
+    /// nodes, by journal.
     pub(in crate::cluster) received: Vec<u16>,
     #[serde(default)]
     of_lost: BTreeMap<String, Vec<u16>>,
@@ -72,7 +75,7 @@ impl Asked {
     }
 }
 
-/// The packet identifiers of QoS 2 messages that a lost node had received from other lost ones, by journal.
+/// The packet identifiers of QoS 2 messages that a lost node had received from other lost nodes, by journal.
 pub(super) type OfLost = BTreeMap<String, Arc<[PacketId]>>;
 
 impl Node {
@@ -106,7 +109,7 @@ impl Node {
             self.end_lane(&own.journal);
             if own.node.is_empty() {
                 if is_relaying {
-                    // Another lost node had begun to hand over, too.
+                    // Messages that another lost node had begun to hand over come first.
                     continue;
                 }
                 self.peers.handovers.note_reachable(&own.client);
@@ -127,7 +130,7 @@ impl Node {
         }
     }
 
-    /// The packet identifiers that the node with this journal, whose sessions this node has adopted, had received from others.
+    /// The packet identifiers of messages that the adopted node with this journal had received from other nodes.
     async fn received_of_lost(
         &self,
         journal: &str,
@@ -141,7 +144,8 @@ impl Node {
         Ok(all)
     }
 
-    /// The version of this node's filters that includes those of the adopted sessions, once the adoption has ended.
+    /// The first known version of this node's filters that includes those of the adopted sessions; `None` until the
+    /// adoption has ended.
     fn version_with_adopted(&self, kept: &Kept, own: &Awaited) -> Option<u64> {
         let mut adopted = self.adopted.borrow_mut();
         if let Some(version) = adopted.get(&*own.journal) {
@@ -155,7 +159,7 @@ impl Node {
         Some(version)
     }
 
-    /// Asks a node, if it has the filters of the adopted sessions. Of several adoptions, the last one comes first.
+    /// Asks a node to hand over, if it has the filters of the adopted sessions. The caller begins with the last adoption.
     async fn ask(&self, other: &Other, (own, version): (&Awaited, u64), awaited: &[Awaited]) {
         let lane = other.lane.borrow().clone();
         let Some(lane) = lane.filter(|lane| !lane.is_closed()) else { return };
@@ -175,7 +179,7 @@ impl Node {
         other.next_question.set(now() + self.timeout / HELLOS);
     }
 
-    /// A node that has adopted the sessions of a lost one asks for the messages that this node holds for it.
+    /// Handles the request of an adopting node for the messages that this node has queued for a lost node.
     pub(in crate::cluster) fn asked(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
         let Ok(Asked { journal, received, of_lost }) = serde_json::from_slice::<Asked>(json) else {
             return;
@@ -197,7 +201,7 @@ impl Node {
         }
     }
 
-    /// The sessions of the node with this journal were adopted: it gets no messages any more.
+    /// Closes the lane to a node whose sessions were adopted, so that it gets no more messages.
     pub(super) fn end_lane(&self, journal: &str) {
         if !self.gone.borrow_mut().insert(journal.to_owned()) {
             return;
@@ -213,7 +217,7 @@ impl Node {
 /// The error for a node that asks for a lane after its sessions were adopted.
 pub(in crate::cluster) const ADOPTED: &str = "another node has adopted its sessions";
 
-/// Hands the messages for the node with this journal over to a node; `None` for this one.
+/// Hands over the messages for the node with this journal to node `to`; `None` for this node.
 async fn hand_over(
     node: &Rc<Node>,
     journal: &str,
@@ -232,7 +236,7 @@ async fn hand_over(
     }
 }
 
-/// Messages to be moved from a session.
+/// A move of all messages of a session.
 pub(super) struct Moving {
     pub(super) client: Arc<str>,
     /// See [`HandingOver`].
@@ -243,12 +247,12 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    /// Moves all messages, except for those that were received; the last ones while publishers wait. Returns their number;
-    /// `None` during shutdown. A session of this node's own messages gets none any more.
+    /// Moves all messages except the received ones, and the last ones while publishers wait. Returns the number moved;
+    /// `None` during shutdown. If the messages are this node's own, the session gets no further ones.
     pub(super) async fn run(&self, node: &Rc<Node>, received: Arc<[PacketId]>) -> Option<usize> {
         let Self { client, to, adoption, lost } = self;
         let (sessions, ends) = (node.context.stages.sessions, lost.is_none());
-        // Clients here have no messages for this node's own sessions in the queue of a lost node.
+        // A lost node's queue for this node gets no further messages: this node delivers to its own sessions directly.
         let gets_more = ends || to.is_some();
         let (mut permit, mut count) = (None, 0);
         loop {
@@ -293,10 +297,10 @@ impl Moving {
     }
 }
 
-/// Lets publishers wait until the permit is dropped. All messages that were routed before are in the queues.
+/// Makes publishers wait until the permit is dropped. On return, all messages routed earlier are in the queues.
 async fn pause(node: &Node) -> Option<Permit> {
     let permit = node.context.delivery_limiter.acquire(usize::MAX, 1).await?;
-    // A cohort that began before may be under way.
+    // Wait for a cohort that began earlier.
     let _ = node.context.stages.routing.call(Item::Reserve(0)).await;
     while !permit.is_alone() && !is_draining() {
         sleep(RETRY_DELAY).await;
@@ -304,7 +308,7 @@ async fn pause(node: &Node) -> Option<Permit> {
     Some(permit)
 }
 
-/// Ends a session that has no messages any more.
+/// Ends a session whose messages were all moved.
 async fn end_session(node: &Node, client: &str) {
     let stages = node.context.stages;
     while !is_draining() {

@@ -1,10 +1,10 @@
 //! Adds the sessions of an adopted journal to this node's.
 //!
-//! A message that is queued for several sessions is stored once. The sessions are added one after the other, and those
-//! that are here may complete the message before the last one is. Meanwhile a session `$adopted/JOURNAL` holds such
-//! messages.
+//! The journal stores a message that is queued for several sessions once. The sessions are added one by one, and the
+//! first ones may complete a message before the last one is added. To keep such messages, a session `$adopted/JOURNAL`
+//! holds them until all sessions are added.
 //!
-//! A stage that is full refuses an operation, which is then repeated: the state that was read may be the only one.
+//! An operation that a full stage refuses is repeated, because the state that was read may be the only copy.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ use crate::requests::SubscriptionRequest;
 use crate::session::operations::RETRY_DELAY;
 use crate::session::partition::install::{Added, Arriving, Offered};
 
-/// Adds all sessions of clients. Returns when they are on disk and in this node's stream.
+/// Adds all sessions. Returns when they are on disk and in this node's stream.
 pub(in crate::cluster) async fn install(
     context: &Context,
     kept: &Kept,
@@ -39,7 +39,7 @@ pub(in crate::cluster) async fn install(
     let (handovers, awaited) = handovers(own.as_deref(), journal, &mut state);
     let all = state.sessions.iter().flat_map(|own| &own.sessions);
     kept.set_arriving(all.map(|session| session.client_id.clone()).collect());
-    // That of an earlier attempt.
+    // Ends the holder of an earlier attempt.
     released(context, journal).await?;
     let held = holder(journal, &mut state, &handovers);
     for session in held.into_iter().chain(handovers) {
@@ -61,7 +61,7 @@ pub(in crate::cluster) async fn install(
             session.adoptions =
                 adoptions(&session, journal, &awaited).filter(|_| !requests.is_empty());
             match add(context, Arriving { session, requests }).await? {
-                // At once: this attempt may fail.
+                // Counted immediately, because this attempt may still fail.
                 Added::Yes => kept.metrics.adopted.add(1),
                 Added::Exists => (),
                 Added::OfAnotherUser => of_others += 1,
@@ -77,7 +77,7 @@ pub(in crate::cluster) async fn install(
         ));
     }
     released(context, journal).await?;
-    // The sessions get these wills, and from now on what is published at other nodes.
+    // Published last, so that the adopted sessions get these wills.
     if !wills.is_empty() {
         let (stages, offered) = (context.stages, offer(wills));
         while stages.sessions.publish_wills(offered.clone(), stages.routing).await.is_err() {
@@ -91,7 +91,8 @@ pub(in crate::cluster) async fn install(
     durable(context).await
 }
 
-/// Waits until the sessions here have what lost nodes had queued for them: those that follow got it before.
+/// Waits until this node's sessions have the messages that lost nodes had queued for them. The sessions that are added
+/// next got these messages at the lost node, and must not get them again.
 async fn relayed(context: &Context, kept: &Kept) -> Result<(), Failed> {
     let Some(peers) = &context.counters.peers else { return Ok(()) };
     while is_relaying_here(&peers.handovers.awaited(), kept) {
@@ -108,8 +109,8 @@ fn offer<T>(what: T) -> Offered<T> {
     Arc::new(Mutex::new(Some(what)))
 }
 
-/// Waits before an operation is repeated. It is not repeated during shutdown, nor if it was not refused: its outcome
-/// is unknown.
+/// Waits before an operation is repeated. Fails during shutdown, and if the operation was not refused: its outcome is
+/// then unknown.
 async fn pause(was_refused: bool) -> Result<(), Failed> {
     if is_draining() || !was_refused {
         return Err(busy());
@@ -131,14 +132,14 @@ async fn add(context: &Context, arriving: Arriving) -> Result<Added, Failed> {
     }
 }
 
-/// A session with the messages that several sessions have, if there are any. From then on only those messages have a
-/// number that are stored with it.
+/// The session that holds the messages queued for several sessions, if there are any. Only messages stored with it keep a
+/// number.
 fn holder(
     journal: &JournalName,
     state: &mut RecoveredState,
     handovers: &[RecoveredSession],
 ) -> Option<RecoveredSession> {
-    // Only sessions refer to messages from here on.
+    // After this, only sessions refer to messages.
     state.routes.retained.clear();
     let sessions = || handovers.iter().chain(state.sessions.iter().flat_map(|own| &own.sessions));
     let is_alone = |message: &&Arc<_>| Arc::strong_count(message) == 1;
@@ -156,7 +157,7 @@ fn holding_client(journal: &JournalName) -> Arc<str> {
     format!("{ADOPTED_CLIENTS}{journal}").into()
 }
 
-/// As [`release`], repeated until the broker is not busy.
+/// Like [`release`], repeated until the broker is not busy.
 async fn released(context: &Context, journal: &JournalName) -> Result<(), Failed> {
     while release(context, journal).await.is_err() {
         pause(true).await?;
@@ -170,7 +171,7 @@ pub(in crate::cluster) async fn release(
     journal: &JournalName,
 ) -> Result<(), Failed> {
     let (stages, client) = (context.stages, holding_client(journal));
-    // Without messages, none counts as dropped.
+    // The messages are taken first, so that none counts as dropped.
     let taken = stages.sessions.take_messages(client.clone(), [].into(), usize::MAX).await;
     if taken.map_err(|_| busy())?.is_some() {
         let client = client.to_string();
@@ -180,8 +181,8 @@ pub(in crate::cluster) async fn release(
     Ok(())
 }
 
-/// Takes the sessions of the lost node for other nodes: each stands for a handover that this node, with its `own` journal,
-/// awaits. Returns them in the order of the adoptions, and the numbers of the adoptions.
+/// Takes the lost node's sessions for other nodes. Each represents a handover that this node, with journal `own`, awaits.
+/// Returns them in the order of the adoptions, and the numbers of the adoptions.
 fn handovers(
     own: Option<&str>,
     journal: &JournalName,
@@ -195,7 +196,7 @@ fn handovers(
         });
         all.extend(of_nodes);
     }
-    // Handovers that the lost node awaited itself come first: their adoptions are older.
+    // Handovers that the lost node itself awaited come first, because their adoptions are older.
     all.sort_by_key(|session| (handover_of(&session.client_id).is_none(), session.number));
     let (mut handovers, mut awaited) = (Vec::new(), Vec::new());
     for session in all {
@@ -205,7 +206,8 @@ fn handovers(
             None => (&*lost, client.strip_prefix(NODE_CLIENTS).unwrap_or_default()),
         };
         let node = match node {
-            // The other way, it has messages for the sessions of an earlier lost node.
+            // A handover that the lost node awaited from itself: it has messages for the sessions of an earlier lost
+            // node.
             "" => lost.as_str(),
             node if own == Some(node) => "",
             node => node,
@@ -216,7 +218,7 @@ fn handovers(
     (handovers, awaited)
 }
 
-/// The adoptions of a session: those before, and that of the lost node's journal; as far as handovers are awaited.
+/// The adoptions of a session: the earlier ones and that of the lost node's journal, if their handovers are awaited.
 fn adoptions(session: &RecoveredSession, journal: &JournalName, awaited: &[u32]) -> Adoptions {
     let before = session.adoptions.iter().flat_map(|own| own.iter().copied());
     let all = before.chain([adoption_id(&journal.to_string())]);
@@ -244,7 +246,7 @@ mod tests {
         Arc::new(Message::from_stored(number, &stored, None))
     }
 
-    /// Node a has adopted node l, and not all of what that had for a's sessions is in their queues.
+    /// Node a had adopted node l, but was lost before it had relayed l's messages for a.
     #[test]
     fn the_handovers_that_a_lost_node_awaited_remain() {
         let messages = [("$adopted/l.1/", 1), ("$adopted/m.1/", 0), ("$adopted/l.1/p.1", 1)];

@@ -1,11 +1,11 @@
-//! The leases as last seen, and their restoration.
+//! The leases as last read, and their restoration.
 //!
-//! If NATS loses all leases, which shows in the creation of the stream, living nodes write theirs again. This node writes
-//! the others:
+//! If NATS loses all leases, the creation time of their stream changes. Running nodes write their own leases again, and
+//! this node writes the others:
 //! - Those of lost nodes: otherwise clients would begin new sessions, although the lost nodes' disks have their sessions.
 //! - Those of adopted journals: otherwise a lost node that returns would continue sessions that another node has.
 //!
-//! The lease of an adopted journal tells the lost node that it was adopted. It is removed a day after that node has begun
+//! The lease of an adopted journal tells the lost node of the adoption. It is removed a day after the node has begun
 //! another journal.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,18 +19,18 @@ use crate::cluster_names::{ClusterNames, JournalName};
 use crate::kept::lease::{Failed, Record};
 use crate::kept::state::{Kept, OtherJournal};
 
-/// Time for which the lease of an adopted journal is kept while its node has another journal.
+/// Time for which the lease of an adopted journal is kept once its node has another journal.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// The leases as last seen.
+/// The leases as last read.
 #[derive(Default)]
 pub(in crate::cluster) struct Leases {
-    /// The number of the first lease that may change, if there is any: those of adopted journals do not.
+    /// The message number from which leases have to be read, if any are known. Leases of adopted journals do not change.
     pub(in crate::cluster) from: Option<u64>,
-    /// The creation of the stream, and whether NATS has lost the leases since they were restored.
+    /// The creation time of the stream, and whether NATS has lost leases that are not restored yet.
     created: String,
     are_lost: bool,
-    /// The time of the last successful look.
+    /// When the leases were last read successfully.
     looked: Duration,
     adopted: BTreeMap<JournalName, Adopted>,
 }
@@ -38,9 +38,9 @@ pub(in crate::cluster) struct Leases {
 /// The lease of an adopted journal.
 struct Adopted {
     record: Record,
-    /// Whether NATS had it.
+    /// Whether NATS has had this lease.
     is_seen: bool,
-    /// Since when its node is known to have another journal.
+    /// When its node was first seen with another journal.
     since: Option<Duration>,
 }
 
@@ -48,17 +48,17 @@ struct Adopted {
 pub(in crate::cluster) type Found = BTreeMap<JournalName, (u64, Record)>;
 
 impl Leases {
-    /// The creation of the stream of the leases as last seen.
+    /// The creation time of the stream of leases, as last read.
     pub(in crate::cluster) fn created(&self) -> &str {
         &self.created
     }
 
-    /// The lease of an adopted journal was removed.
+    /// Forgets the lease of an adopted journal that was removed.
     pub(in crate::cluster) fn forget(&mut self, journal: &JournalName) {
         self.adopted.remove(journal);
     }
 
-    /// Reads the leases that may have changed: all, until those that NATS has lost are restored.
+    /// Reads the leases that may have changed. Reads all leases until those that NATS has lost are restored.
     pub(in crate::cluster) async fn look(
         &mut self,
         kept: &Kept,
@@ -70,7 +70,7 @@ impl Leases {
             let before = self.from;
             let (mut found, mut adopted) = (Found::new(), BTreeSet::new());
             let mut next = before.unwrap_or(1);
-            // The leader answers: a replica that lags behind may not have the lease of a living node.
+            // The leader has to answer, because a replica that lags behind may lack the lease of a running node.
             while let Some(lease) = streams.current_next(&stream, next, &filter).await? {
                 next = lease.number + 1;
                 let journal = ClusterNames::journal_of(&lease.subject);
@@ -85,7 +85,7 @@ impl Leases {
                     found.insert(journal, (lease.number, record));
                 }
             }
-            // After the leases were read, so that these are of the stream that was created then, or of an earlier one.
+            // Read after the leases, so that they cannot be from a stream that was created later.
             let created = streams.state(&stream).await?.created;
             if self.created != created {
                 self.are_lost |= !self.created.is_empty();
@@ -101,19 +101,20 @@ impl Leases {
             self.from = found.values().map(|(number, _)| *number).min();
             if self.from.is_some() || before.is_none() {
                 self.looked = begun;
-                // An operator has given them back to their nodes.
+                // An operator has given these journals back to their nodes.
                 self.adopted.retain(|journal, _| !found.contains_key(journal));
                 if let Some(own) = kept.own() {
                     found.remove(&own);
                 }
                 return Ok(found);
             }
-            // Not even this node's own: NATS has lost its data, and the numbers begin again.
+            // Not even this node's own lease was found: NATS has lost its data, and numbers begin again. Read from the
+            // start.
         }
     }
 
-    /// Restores the leases of adopted journals. A lost node that has taken its lease meanwhile loses it, unless an operator
-    /// has given its sessions back.
+    /// Restores the leases of adopted journals. A lost node that has taken its lease back meanwhile loses it, unless an
+    /// operator has given its sessions back.
     async fn restore_adopted(
         &mut self,
         kept: &Kept,
@@ -121,9 +122,10 @@ impl Leases {
         found: &mut Found,
         adopted: &BTreeSet<JournalName>,
     ) -> Result<(), Failed> {
-        // A node waits for the timeout before it takes a lease that NATS has lost.
+        // A node takes a lease that NATS has lost only after the timeout. So a node that is found with its lease this
+        // soon did not take it: an operator gave it back.
         let has_looked_lately = now().saturating_sub(self.looked) < kept.timeout() / 2;
-        // At once: if a step fails, the next look is not a lately one.
+        // Applied before any step that can fail, because the next read may come too late for this conclusion.
         self.adopted.retain(|journal, Adopted { is_seen, .. }| {
             let is_its_nodes = found.get(journal).is_some_and(|(_, lease)| {
                 lease.holder == journal.to_string() && !lease.is_incomplete
@@ -147,7 +149,8 @@ impl Leases {
         restored
     }
 
-    /// Restores the leases of other journals, as incomplete where NATS has lost the journal's stream, too.
+    /// Restores the leases of other journals. A lease is restored as incomplete if NATS has lost the journal's stream,
+    /// too.
     async fn restore_others(
         &self,
         kept: &Kept,
@@ -167,7 +170,8 @@ impl Leases {
         for (journal, OtherJournal { lease, start, .. }) in missing {
             let has_stream = has_stream(streams, &kept.names.stream(&journal).name).await?;
             let is_incomplete = lease.is_incomplete || !has_stream;
-            // Without the stream, a node that is adopting the journal begins again, or restores the lease as adopted.
+            // If the stream is lost during an adoption, the journal belongs to its node again. If its sessions are
+            // installed, the adopting node restores the lease as adopted.
             let holder = journal.to_string();
             let record = match lease.is_installed || !is_incomplete {
                 true => Record { reader: None, ..lease },
@@ -179,7 +183,7 @@ impl Leases {
         Ok(())
     }
 
-    /// This node has adopted a journal.
+    /// Records that this node has adopted a journal.
     pub(in crate::cluster) fn note_adopted(&mut self, kept: &Kept, journal: JournalName) {
         let (Some(own), start) = (kept.own(), kept.start.clone()) else { return };
         let record =
@@ -187,7 +191,7 @@ impl Leases {
         self.adopted.insert(journal, Adopted { record, is_seen: false, since: None });
     }
 
-    /// The adopted journals whose leases have to be removed.
+    /// The adopted journals whose leases can be removed.
     pub(in crate::cluster) fn outdated(
         &mut self,
         own: Option<JournalName>,
@@ -206,12 +210,13 @@ impl Leases {
     }
 }
 
-/// Journals may have been adopted, or given back, while this node was cut off. First others restore their leases.
+/// The error of a node that was cut off from NATS. It may have missed that journals were adopted or given back, so it
+/// leaves the restoration to other nodes.
 fn cut_off() -> Failed {
     Failed::Again("this node has no lease".into())
 }
 
-/// Replaces the message of this number, or of none, which fails if somebody else has replaced it.
+/// Replaces the lease's message with this number; 0 if there is none. Fails if another node has replaced it.
 async fn put(
     kept: &Kept,
     streams: &JetStream,

@@ -1,32 +1,33 @@
-//! Relays: the messages that a lost node had queued for other nodes, and acknowledged, reach them.
+//! Relays: the messages that a lost node had acknowledged and queued for other nodes are passed to those nodes.
 //!
-//! L is the lost node, A the node that adopts its sessions, and P any other node, or A itself. L's session for P,
-//! `$cluster/P`, has them; those of QoS 2 in flight may have reached P.
+//! L is the lost node, A the node that adopts its sessions, and P any other node, or A itself. The messages are in L's
+//! session for P, `$cluster/P`. P may already have received those of QoS 2 in flight.
 //!
-//! 1. A adopts that session with its messages as the awaited handover `$adopted/L/P`, before the sessions of clients. From
-//!    then on A's router adds what A's clients publish for P to its end, so the order of a publisher remains.
-//! 2. A asks P which messages of QoS 2 it has received from L, and repeats this. P ends its lane to L, waits until its disk
-//!    and its stream have what it received, and answers. It keeps its session for L, with the packet identifiers.
-//! 3. A moves the other messages to its session for P, in parts, the last ones while its publishers wait. Each is recorded
-//!    with its removal, so a crash loses none and moves none twice. After a crash, the second step is repeated. Messages
-//!    that P has received are removed.
-//! 4. When all are moved, on A's disk and in its stream, the handover of P's messages for L begins, in which P forgets its
-//!    session for L.
+//! 1. A adopts that session with its messages as the awaited handover `$adopted/L/P`, before the sessions of clients.
+//!    From then on A's router appends the messages that A's clients publish for P to it, which preserves each publisher's
+//!    order.
+//! 2. A asks P, repeatedly, which QoS 2 messages it has received from L. P closes its lane to L, waits until the received
+//!    messages are on its disk and in its stream, and answers. P keeps its session for L, with the packet identifiers.
+//! 3. A removes the messages that P has received, and moves the others to its session for P, in parts, the last part
+//!    while its publishers wait. Each message is recorded together with its removal, so a crash neither loses nor repeats
+//!    one. After a crash, step 2 is repeated.
+//! 4. When all messages are moved, and this is on A's disk and in its stream, the handover of P's messages for L begins.
+//!    In it P ends its session for L.
 //!
-//! Until the third step has ended, `$adopted/L/P` has messages. The way to P's sessions depends on P:
+//! Until step 3 has ended, `$adopted/L/P` has messages. How they reach P's sessions depends on the state of P:
 //!
-//! | P | L's messages for P |
+//! | state of P | L's messages for P |
 //! |---|---|
-//! | runs | as above |
-//! | is A | are delivered as if L had sent them, before A has the sessions of clients, which got them at L |
-//! | is lost, and a node hands over A's queue for P: to A, or to another adopter of P | are moved to the end of that queue before. `$adopted/P/L` at P's adopter has the identifiers of received messages |
-//! | was adopted by A, which has handed over its queue for P | are delivered to P's sessions only, before A has L's sessions |
-//! | was adopted by another node, to which A has handed over its queue for P | are dropped after an hour |
+//! | P runs | as above |
+//! | P is A | are delivered as if L had sent them, before A has the sessions of L's clients, which got them at L |
+//! | P is lost, and A has not handed over its queue for P to P's adopter | are first moved to the end of that queue. The adopter, which may be A, has the identifiers of received messages in `$adopted/P/L` |
+//! | P was adopted by A, which has handed over its queue for P | are delivered to P's sessions only, before A has L's sessions |
+//! | P was adopted by another node, to which A has handed over its queue for P | are dropped after an hour |
 //!
-//! If A is lost, too, the node that adopts its sessions has `$adopted/L/P`, and continues. `$adopted/L/` becomes
-//! `$adopted/L/A`, as of any two lost nodes: with L's messages for A's sessions, if there are any left, and A's messages
-//! for L's sessions in `$adopted/A/L`. If the adoption of L had not ended, it is repeated after that of A, and adds no
-//! session that is there, so what A has delivered is not delivered again.
+//! If A is lost, too, the node that adopts its sessions gets `$adopted/L/P` with them, and continues. `$adopted/L/`
+//! becomes `$adopted/L/A`. L and A are then treated like any two lost nodes: `$adopted/L/A` has the remaining messages of
+//! L for A's sessions, and `$adopted/A/L` those of A for L's sessions. If the adoption of L had not ended, it is repeated
+//! after that of A. It skips sessions that were added, so nothing that A delivered is delivered again.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -51,7 +52,7 @@ use crate::peers::handovers::{Awaited, handover_client};
 use crate::session::operations::RETRY_DELAY;
 
 impl Node {
-    /// Continues the relays: to each node the last one.
+    /// Continues the relays. Each node gets the messages of one lost node at a time, beginning with the last adoption.
     pub(super) async fn continue_relays(
         self: &Rc<Self>,
         kept: &Kept,
@@ -81,7 +82,7 @@ impl Node {
         }
     }
 
-    /// Relays to the sessions of another lost node, which this node has adopted.
+    /// Relays to the sessions of another lost node that this node has adopted.
     async fn relay_here(self: &Rc<Self>, own: &Awaited, awaited: &[Awaited]) {
         let Some(lost) = awaited.iter().find(|by| are_of_each_other(by, own)) else { return };
         let received = self.context.stages.sessions.received(lost.client.clone()).await;
@@ -103,7 +104,7 @@ impl Node {
         other.next_question.set(now() + self.timeout / HELLOS);
     }
 
-    /// The node that has adopted the sessions of a lost one asks which of its messages this node has received.
+    /// Handles the question of an adopting node which messages of a lost node this node has received.
     pub(in crate::cluster) fn asked_received(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
         let Ok(Asked { journal, .. }) = serde_json::from_slice::<Asked>(json) else { return };
         self.end_lane(&journal);
@@ -127,7 +128,7 @@ impl Node {
         }
     }
 
-    /// The packet identifiers of messages that are received for good. `None` during shutdown.
+    /// The packet identifiers of received messages, once these are durable. `None` during shutdown.
     async fn received_durably(&self, client: &str) -> Option<Vec<PacketId>> {
         let (sessions, wal) = (self.context.stages.sessions, &self.context.wal);
         let received = loop {
@@ -140,7 +141,7 @@ impl Node {
         wal.durable(wal.latest()).await.ok().map(|()| received)
     }
 
-    /// A node tells which messages of a lost node it has received.
+    /// Handles the answer of a node: which messages of a lost node it has received.
     pub(in crate::cluster) fn told_received(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
         let Ok(Asked { journal, received, .. }) = serde_json::from_slice::<Asked>(json) else {
             return;
@@ -149,7 +150,7 @@ impl Node {
         let (Some(to), Some(node)) = (to, node) else { return };
         let client = handover_client(&journal, &node);
         let awaited = self.peers.handovers.awaited();
-        // One after the other for each node.
+        // The relays to one node run one at a time.
         let last = awaited.into_iter().rfind(|own| *own.node == *node && !own.is_relayed);
         let Some(awaited) = last.filter(|own| own.client == client) else { return };
         if !self.handing.borrow_mut().insert(client.to_string()) {
@@ -159,14 +160,14 @@ impl Node {
         let relaying = self.context.stages.control.dispatch(move |_| async move {
             let received = received.into_iter().filter_map(PacketId::new).collect();
             let turn = own.turn().await;
-            // Meanwhile, its messages may be those of the node that has adopted its sessions.
+            // The node may have been lost meanwhile, and its queue handed over to its adopter.
             let node = format!("{NODE_CLIENTS}{}", awaited.node).into();
             let known = own.context.stages.sessions.subscribed(node).await;
             if known.is_ok_and(|known| known == Some(to)) {
                 own.relay(&awaited, received, (Some(to), None)).await;
             }
             drop(turn);
-            // The next question follows at once.
+            // Allows the next question immediately.
             other.next_question.set(now());
             own.handing.borrow_mut().remove(&*of);
         });
@@ -175,8 +176,9 @@ impl Node {
         }
     }
 
-    /// Relays to a lost node whose sessions a node adopts, `to` or this one: to the end of its queue here, which is handed
-    /// over next, or if it has none, to its adopted sessions. The caller moves messages in its turn.
+    /// Relays to a lost node whose sessions were adopted by node `to`, or by this one. The messages go to the end of this
+    /// node's queue for it, which is handed over next. If there is no such queue, they go to the adopted sessions. The
+    /// caller holds the [`Turn`](crate::cluster::node::Turn).
     pub(super) async fn relay_to_lost(
         self: &Rc<Self>,
         journal: &str,
@@ -214,7 +216,8 @@ impl Node {
         let moving = Moving { client: client.clone(), to, adoption, lost };
         let Some(count) = moving.run(self, received).await else { return };
         let wal = &self.context.wal;
-        // Otherwise, the question may be repeated after a crash, when the node has removed the identifiers.
+        // Durable before the handover begins, in which the other node removes the packet identifiers: after a crash, it
+        // could not answer the question again.
         if to.is_some() && wal.durable(wal.latest()).await.is_err() {
             return;
         }
@@ -226,16 +229,16 @@ impl Node {
     }
 }
 
-/// Whether two handovers are those of two lost nodes to each other.
+/// Whether two handovers are between the same two lost nodes, in opposite directions.
 fn are_of_each_other(one: &Awaited, other: &Awaited) -> bool {
     one.journal == other.node && one.node == other.journal
 }
 
-/// Whether a relay is to another lost node whose sessions this node has, so that they get the messages at once. Until it has
-/// handed its own messages over to them, the lost node's messages come behind these.
+/// Whether a relay goes directly to the adopted sessions of another lost node. Not before this node has handed over its
+/// own messages to these sessions: until then, the relayed messages are appended to its queue.
 fn is_of_adopted(own: &Awaited, awaited: &[Awaited], kept: &Kept) -> bool {
     let awaits_own = |by: &Awaited| by.journal == own.node && by.node.is_empty();
-    // The messages that the lost node had handed over come first.
+    // Messages that the lost node had begun to hand over come first.
     let has_begun =
         |by: &Awaited| by.journal == own.journal && by.node.is_empty() && !by.is_relayed;
     awaited.iter().any(|by| are_of_each_other(by, own))
@@ -243,7 +246,7 @@ fn is_of_adopted(own: &Awaited, awaited: &[Awaited], kept: &Kept) -> bool {
         && kept.journals().is_some_and(|all| !all.contains(&*own.node))
 }
 
-/// Whether sessions of this node lack messages that lost nodes had queued for them.
+/// Whether sessions of this node still lack messages that lost nodes had queued for them.
 pub(super) fn is_relaying_here(awaited: &[Awaited], kept: &Kept) -> bool {
     let mut left = awaited.iter().filter(|own| !own.is_relayed);
     left.any(|own| own.node.is_empty() || is_of_adopted(own, awaited, kept))

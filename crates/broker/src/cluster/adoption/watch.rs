@@ -1,7 +1,7 @@
-//! Finds leases that are not renewed, and adopts their journals.
+//! Finds expired leases, and adopts their journals.
 //!
-//! A lease has expired if its message has not changed for the timeout, while this node renewed its own without a gap:
-//! without a majority of the NATS servers nobody can, and afterwards each node needs some time.
+//! A lease has expired if its message has not changed for the timeout, while this node renewed its own lease without a
+//! gap. After a gap, NATS may have been unavailable to all nodes, and each needs some time to renew its lease.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::cluster_names::JournalName;
 use crate::context::Context;
 use crate::kept::state::{OtherJournal, RENEWALS};
 
-/// Looks at the leases until shutdown.
+/// Watches the leases until shutdown.
 pub(in crate::cluster) async fn watch(context: Context, client: Client) {
     let Some(kept) = context.kept.clone() else { return };
     let inbox = format!("phalanx.{}.inbox.{}.leases", kept.cluster.name, kept.start);
@@ -38,7 +38,7 @@ pub(in crate::cluster) async fn watch(context: Context, client: Client) {
             let expired = kept.others(|others| update(others, found, (now, limit), begun));
             kept.has_looked();
             for (journal, number) in expired {
-                // One after the other: each may need much memory.
+                // One at a time, because each adoption may need much memory.
                 let known_as = (number, leases.created());
                 if adopt(&context, &kept, &streams, &journal, known_as).await {
                     leases.note_adopted(&kept, journal);
@@ -47,15 +47,16 @@ pub(in crate::cluster) async fn watch(context: Context, client: Client) {
             }
         }
         if has_adopted {
-            // At once: nodes may have joined meanwhile, and until then the adopted journals remain known.
+            // Without a pause: nodes may have joined meanwhile, and the adopted journals are listed until the leases are
+            // read again.
             continue;
         }
         select(sleep(kept.timeout() / RENEWALS), draining()).await;
     }
 }
 
-/// Updates the known leases at `now`. Returns those that have not changed for `limit`, with their numbers. Only the time
-/// since `begun` counts, from when on all nodes could renew theirs.
+/// Updates the known leases at `now`. Returns those that have not changed for `limit`, with their numbers. Only time
+/// since `begun` counts, because before that nodes may have been unable to renew their leases.
 fn update(
     others: &mut BTreeMap<JournalName, OtherJournal>,
     found: Found,
@@ -70,7 +71,7 @@ fn update(
             true => lease.start.clone(),
             false => known.as_ref().map_or_else(String::new, |known| known.start.clone()),
         };
-        // Until the node starts again.
+        // A journal stays unreadable until its node starts again.
         let is_unreadable =
             known.as_ref().is_some_and(|known| known.is_unreadable && known.start == start);
         let unchanged = known.filter(|known| known.number == number);
@@ -80,8 +81,8 @@ fn update(
         }
         updated.insert(journal, OtherJournal { lease, start, is_unreadable, number, since });
     }
-    // A node that adopts a journal has some of the sessions in its own one, and continues when it reaches NATS again. If it
-    // is lost, its own journal comes first: the seal in that one ends the adoption.
+    // A node that adopts a journal has some of the sessions in its own journal, and continues when it reaches NATS again.
+    // If it is lost, its own journal is adopted first, because the seal of that journal ends the adoption.
     expired.retain(|(journal, _)| {
         let holder = &updated[journal].lease.holder;
         !updated.keys().any(|own| own != journal && own.to_string() == *holder)
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(look(2, 34, 28), [(journal.clone(), 2)]);
     }
 
-    /// Node b adopts journal a.
+    /// Node b is adopting journal a.
     #[test]
     fn only_the_loss_of_its_adopter_passes_a_journal_on() {
         let (mut others, limit) = (BTreeMap::new(), Duration::from_secs(5));

@@ -64,7 +64,7 @@ fn an_adoption_ends_if_nats_has_lost_everything() {
     });
 }
 
-/// The journal of a living node may be lost at this moment.
+/// NATS may lose the journal of a running node at this moment.
 #[test]
 fn a_journal_that_is_lost_while_it_is_read_is_not_adopted() {
     run(|program| {
@@ -85,7 +85,7 @@ fn a_journal_that_is_lost_while_it_is_read_is_not_adopted() {
     });
 }
 
-/// As above, after the other node has taken its lease.
+/// As above, but after the adopting node has taken the lease.
 #[test]
 fn a_journal_that_is_lost_before_its_sessions_are_installed_is_given_back() {
     run(|program| {
@@ -117,7 +117,7 @@ fn a_journal_that_is_lost_before_its_sessions_are_installed_is_given_back() {
     });
 }
 
-/// The node that adopted it was lost, too.
+/// The adopting node was lost, too.
 #[test]
 fn a_journal_without_a_stream_was_adopted_only_if_its_sessions_were_installed() {
     for is_installed in [false, true] {
@@ -205,7 +205,7 @@ fn the_record_of_an_adoption_may_be_stored_without_an_answer() {
     });
 }
 
-/// A new session here would end the one that it may have at another node.
+/// A new session here would end the one that the client may have at another node.
 #[test]
 fn a_client_is_refused_if_it_is_unknown_whether_its_session_is_here() {
     run(|program| {
@@ -298,7 +298,7 @@ fn a_node_that_joins_during_an_adoption_is_known_when_it_ends() {
     });
 }
 
-/// No other node could take the lease while this one lives.
+/// No other node can take the lease from a running node.
 #[test]
 fn a_node_that_cannot_adopt_gives_the_lease_back() {
     run(|program| {
@@ -309,7 +309,7 @@ fn a_node_that_cannot_adopt_gives_the_lease_back() {
             while program.lease().await.unwrap().1.holder == journal().to_string() {
                 renewed(&kept).await;
             }
-            // The lost node has written something else after it was read.
+            // The stream was created again and has other contents than those read.
             streams.delete(&stream).await.unwrap();
             streams.create(&names.stream(&journal())).await.unwrap();
             for _ in 0..2 {

@@ -28,7 +28,7 @@ fn a_lease_that_nats_has_lost_is_taken_again() {
                 } else {
                     streams.delete(&leases.name).await.unwrap();
                     streams.create(&leases).await.unwrap();
-                    // The numbers pass those of the lost stream.
+                    // The new stream's numbers exceed those of the lost one.
                     for _ in 0..100 {
                         program.put_lease(&other, &lease_of(&other)).await;
                     }
@@ -46,7 +46,7 @@ fn a_lease_that_nats_has_lost_is_taken_again() {
     });
 }
 
-/// The other node has not seen the last start. The stream is complete, so the restored lease is, too.
+/// The restoring node has not seen the last start. The stream is complete, so it restores the lease as complete.
 #[test]
 fn a_restored_lease_does_not_end_the_sessions_of_a_living_node() {
     run(|program| {
@@ -93,7 +93,7 @@ fn the_lease_of_a_lost_node_outlives_the_loss_of_all_streams() {
             }
             let (_, lease) = program.lease().await.unwrap();
             assert!(lease.is_incomplete && lease.holder == journal().to_string(), "{lease:?}");
-            // An operator gives the sessions up.
+            // An operator gives up the sessions.
             let lease = names.lease(&journal());
             streams.purge_subject(&names.leases().name, &lease).await.unwrap();
             while !kept.journals().unwrap().is_empty() {
@@ -142,14 +142,14 @@ fn leases_of_adopted_journals_are_read_once() {
                 program.put_lease(&live, &lease_of(&live)).await;
                 let found = leases.look(&kept, streams).await.unwrap();
                 assert!(found.keys().eq([&live]) && leases.from == from, "{found:?}");
-                // NATS loses all, and numbers begin again.
+                // NATS loses all messages, and numbers begin again.
                 streams.delete(&stream.name).await.unwrap();
             }
         })
     });
 }
 
-/// Otherwise its node, when it returns, would continue the sessions that another node has.
+/// Without the lease, the returning node would continue sessions that another node has.
 #[test]
 fn the_lease_of_an_adopted_journal_outlives_the_loss_of_all_streams() {
     run(|program| {
@@ -199,7 +199,7 @@ fn a_node_whose_sessions_were_given_back_keeps_them() {
                 streams.create(&stream).await.unwrap();
                 program.put_lease(&journal(), &adopted).await;
                 leases.look(&kept, streams).await.unwrap();
-                // An operator deletes it, and NATS loses all, perhaps twice.
+                // An operator deletes the lease, and NATS loses all messages, perhaps twice.
                 streams.delete(&stream.name).await.unwrap();
                 streams.create(&stream).await.unwrap();
                 program.put_lease(&journal(), &taken).await;
@@ -237,14 +237,14 @@ fn an_adoption_that_was_not_recorded_is_restored() {
     });
 }
 
-/// The leases of lost nodes are restored by nodes that were not cut off: others may have missed an adoption.
+/// Only nodes that were not cut off restore the leases of lost nodes: others may have missed an adoption.
 #[test]
 fn a_node_without_a_lease_restores_only_those_of_adopted_journals() {
     run(|program| {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
             let (stream, lost) = (names.leases(), JournalName { node: "c".into(), id: 2 });
-            // Its holder has its sessions, and did not record that.
+            // The holder has installed the sessions, but did not record the adoption.
             let installed = JournalName { node: "d".into(), id: 3 };
             let of_installed = Record { is_installed: true, ..lease_of(&lost) };
             let kept = program.kept("2");
@@ -293,7 +293,7 @@ fn a_node_whose_lease_was_lost_waits_for_news_of_its_adoption() {
     });
 }
 
-/// A client of it would get a new session, and its kept one would end.
+/// Otherwise a client of that node would get a new session, and its kept one would end.
 #[test]
 fn a_living_node_stays_known_while_a_replica_lags_behind() {
     run(|program| {
@@ -328,12 +328,12 @@ fn a_journal_that_was_given_back_stays_so_if_a_step_of_the_look_fails() {
             for journal in [&journal(), &given_up] {
                 program.put_lease(journal, &adopted).await;
             }
-            // This node has no lease any more.
+            // This node's lease has expired.
             sleep(kept.timeout()).await;
             leases.look(&kept, streams).await.unwrap();
             streams.delete(&stream.name).await.unwrap();
             streams.create(&stream).await.unwrap();
-            // An operator has given the journal back. Another one was taken by a lost node that returns.
+            // An operator has given the first journal back. The second was taken by its lost node, which has returned.
             program.put_lease(&journal(), &own).await;
             let taken = Record { is_incomplete: true, ..lease_of(&given_up) };
             program.put_lease(&given_up, &taken).await;

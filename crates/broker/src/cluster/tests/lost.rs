@@ -32,7 +32,7 @@ fn a_journal_that_cannot_be_read_remains_its_nodes() {
             let (_, lease) = program.lease().await.unwrap();
             assert!(lease.reader.is_some() && lease.holder == journal().to_string(), "{lease:?}");
             assert_eq!(program.streams.state(&stream).await, before, "there is no seal");
-            // Its disk has what the stream lacks.
+            // The node's disk has the batches that the stream lacks.
             program.streams.delete(&stream).await.unwrap();
             let (kept, mirror) = program.mirror("3");
             assert_eq!(mirror.open(JOURNAL, 1, 3).await, Ok(1));
@@ -49,7 +49,7 @@ fn a_journal_with_a_gap_remains_its_nodes_and_delays_no_other_one() {
             let Program { streams, names, .. } = &program;
             let stream = program.put_stream(b"").await;
             program.put_gap(&stream).await;
-            // Behind the other one.
+            // This lease follows the other one in the stream.
             let second = JournalName { node: "c".into(), id: 9 };
             streams.create(&names.stream(&second)).await.unwrap();
             streams.append(&names.subject(&second, OPEN), Expected::Any, b"").await.unwrap();
@@ -72,7 +72,7 @@ fn a_journal_with_a_gap_remains_its_nodes_and_delays_no_other_one() {
     });
 }
 
-/// The node looks at each journal every second.
+/// The node checks each journal every second.
 #[test]
 fn a_line_about_a_journal_is_printed_once() {
     run(|program| {
@@ -98,7 +98,7 @@ fn a_node_that_returns_while_its_journal_is_read_keeps_it() {
         Box::pin(async move {
             let streams = &program.streams;
             let stream = program.put_stream(b"").await;
-            // Reading takes until no message is missing.
+            // Reading continues until no message is missing.
             let last = program.put_missing(&stream).await;
             let watching = program.watched();
             while program.lease().await.unwrap().1.reader.is_none() {
@@ -132,7 +132,7 @@ fn a_stream_that_nats_has_lost_is_opened_again() {
             }
             mirror.complete().await.unwrap();
             assert!(!program.lease().await.unwrap().1.is_incomplete);
-            // An idle node notices it, too.
+            // An idle node notices the loss, too.
             for stream in [names.leases(), names.stream(&journal())] {
                 streams.delete(&stream.name).await.unwrap();
                 while !mirror.is_behind() {
@@ -167,7 +167,7 @@ fn a_stream_that_another_node_has_deleted_is_not_opened() {
     });
 }
 
-/// A client that was accepted just before the lease ran out may connect after the others were disconnected.
+/// A client that was accepted just before the lease expired may connect after the others were disconnected.
 #[test]
 fn clients_that_connect_without_a_lease_are_disconnected() {
     run(|program| {

@@ -1,4 +1,4 @@
-//! The lease and the stream of a journal, at a model of NATS.
+//! The lease and the stream of a journal, with a simulated NATS server.
 
 mod adopting;
 mod ending;
@@ -79,7 +79,7 @@ impl Program {
         (kept.clone(), StreamMirror::start(kept, self.stage, self.files, false))
     }
 
-    /// As [`mirror`](Self::mirror), with a stream that has this number of batches of one byte.
+    /// Like [`mirror`](Self::mirror), with a stream that has this number of batches of one byte.
     async fn stored_mirror(&self, start: &str, batches: u64) -> (Arc<Kept>, Rc<StreamMirror>) {
         let (kept, mirror) = self.mirror(start);
         assert_eq!(mirror.open(JOURNAL, 1, 1).await, Ok(1));

@@ -1,4 +1,4 @@
-//! The stream of a journal is opened, and gets its batches.
+//! Opening the stream of a journal, and sending its batches.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -73,7 +73,7 @@ fn a_restored_journal_replaces_the_later_one_in_nats_if_the_loss_is_accepted() {
     });
 }
 
-/// A server with another max_payload was connected before, and stored a part of the batch late.
+/// The mirror was connected to a server with another max_payload before, which stored a part of the batch late.
 #[test]
 fn a_late_part_of_another_size_is_not_a_part_of_the_batch() {
     run(|program| {
@@ -114,7 +114,7 @@ fn one_look_at_a_shorter_stream_does_not_open_it_again() {
     });
 }
 
-/// The disk has another batch with the number of the one that only NATS had.
+/// The disk has a batch with the same number as another batch that only NATS had.
 #[test]
 fn a_batch_that_a_later_process_wrote_is_sent_instead_of_an_earlier_one() {
     run(|program| {
@@ -166,7 +166,7 @@ fn parts_are_smaller_than_the_max_payload_of_the_server() {
     });
 }
 
-/// The process ended before NATS had the rest of the batch.
+/// The process ended before it had sent the rest of the batch.
 #[test]
 fn a_stream_whose_last_message_is_a_full_part_is_opened() {
     run(|program| {
@@ -206,7 +206,7 @@ fn a_journal_that_was_written_without_its_stream_is_sent_again() {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
             program.stored_mirror("1", 2).await;
-            // The node did not keep its sessions for a time.
+            // For some time the node ran without kept sessions.
             let (_, mirror) = program.mirror("2");
             assert!(mirror.open(JOURNAL, 50, 52).await.unwrap() <= 50);
             assert!(program.lease().await.is_some_and(|(_, own)| own.is_incomplete));

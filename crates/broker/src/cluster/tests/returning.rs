@@ -1,4 +1,4 @@
-//! Nodes that run again, and answers that are lost, while a lease passes from one node to another.
+//! Nodes that resume, and answers that are lost, while a lease passes from one node to another.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::cluster::tests::{Program, journal, lease_of, renewed, run};
 use crate::cluster_names::JournalName;
 use crate::kept::lease::{Lease, Record};
 
-/// It was stopped for a time.
+/// The node's process was stopped for a time.
 #[test]
 fn a_node_that_runs_again_while_its_journal_is_read_keeps_it() {
     run(|program| {
@@ -20,7 +20,7 @@ fn a_node_that_runs_again_while_its_journal_is_read_keeps_it() {
             let Program { streams, names, server, .. } = &program;
             let stream = names.stream(&journal()).name;
             let (kept, _mirror) = program.stored_mirror("1", 1).await;
-            // Reading takes until no message is missing.
+            // Reading continues until no message is missing.
             let last = program.put_missing(&stream).await;
             let watching = program.watched();
             server.interrupt_publisher(&names.lease(&journal()));
@@ -65,7 +65,7 @@ fn a_living_node_is_not_adopted_after_an_outage_of_nats() {
             }
             assert_eq!(program.lease().await.unwrap().1, lease_of(&journal()));
             program.put_lease(&journal(), &lease_of(&journal())).await;
-            // Without another renewal, it is lost.
+            // The node is lost if it does not renew its lease again.
             while program.lease().await.unwrap().1.reader.is_none() {
                 renewed(&kept).await;
             }
@@ -90,7 +90,7 @@ fn a_lease_whose_renewal_was_not_answered_is_passed_on() {
     });
 }
 
-/// Otherwise the node may have the lease without knowing it.
+/// If the attempt were not repeated, the node might hold the lease without knowing it.
 #[test]
 fn the_lease_of_a_journal_that_was_read_is_taken_until_the_outcome_is_known() {
     run(|program| {

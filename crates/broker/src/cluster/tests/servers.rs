@@ -1,4 +1,4 @@
-//! Several NATS servers, of which one does not answer any more.
+//! Several NATS servers, one of which stops answering.
 
 use std::time::Duration;
 

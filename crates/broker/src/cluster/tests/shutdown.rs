@@ -42,7 +42,7 @@ fn a_batch_that_waits_for_nats_is_stored_during_shutdown() {
         let (frozen, later, net) = (is_frozen.clone(), server.clone(), world.net());
         world.client(async move {
             until(&frozen).await;
-            // Longer than an idle connection lasts.
+            // Longer than the mirror's idle timeout.
             net.sleep(Duration::from_secs(4)).await;
             later.set(Passage::Open);
         });
