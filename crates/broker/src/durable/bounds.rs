@@ -1,13 +1,13 @@
 //! Limits on records waiting for the disk, in bytes.
 
-/// Records committed together; the last entry may exceed it.
+/// Maximum size of records committed together; the last entry may exceed it.
 pub(crate) const MAX_COMMIT_BYTES: usize = 1 << 20;
 
-/// Records waiting for the disk; beyond it, additions are refused.
+/// Maximum size of records waiting for the disk; beyond it, additions are refused.
 const MAX_PENDING_BYTES: usize = 64 << 20;
 
-/// Backlog beyond which publishers of QoS 0 messages to be retained also wait for the disk: their records
-/// delay those of others.
+/// Backlog beyond which publishers of retained QoS 0 messages also wait for the disk, because their records delay those
+/// of others.
 pub(crate) const BACKLOG_BYTES: usize = 4 * MAX_COMMIT_BYTES;
 
 /// The limits of one WAL.
@@ -22,8 +22,8 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The limits for a journal with `reserve` bytes set aside: the records pending when the disk fills up
-    /// must fit a third of them.
+    /// The limits for a journal with `reserve` bytes set aside. The records pending when the disk fills up must fit into
+    /// a third of the reserve.
     pub(crate) fn new(reserve: u64) -> Self {
         let third = usize::try_from(reserve / 3).unwrap_or(usize::MAX);
         let pending = if reserve > 0 { MAX_PENDING_BYTES.min(third) } else { MAX_PENDING_BYTES };

@@ -140,7 +140,7 @@ mod tests {
                 disk.set_low(false);
             }
         }
-        // Two lines immediately, then at most two in two intervals.
+        // Two lines are logged immediately, then at most two in two intervals.
         assert!((990..=1002).contains(&lines.len()), "{}", lines.len());
         assert!(lines.iter().all(|(_, line)| line.contains(" times since the last line")));
         // The final state is logged, and no line is written without a change.

@@ -1,21 +1,20 @@
-//! The timeout for the disk, in time that the broker was running. Time during which the machine was suspended
-//! does not count, so no client is disconnected after a resume. Time is measured in ticks, each counted with
-//! at most [`MAX_TICK`].
+//! The timeout for the disk. It counts only time during which the machine was not suspended, so no client is disconnected
+//! after a resume. Time is measured in ticks, and each counts at most [`MAX_TICK`].
 
 use std::time::Duration;
 
 use phalanx::sleep;
 use phalanx::time::now;
 
-/// Maximum time that CONNECT, SUBSCRIBE and UNSUBSCRIBE wait for the disk; publishers wait as long as the
-/// disk makes progress within this time. If NATS has a copy of the journal, [`ELECTION`](crate::kept::state::ELECTION)
-/// replaces it.
+/// Maximum time that CONNECT, SUBSCRIBE and UNSUBSCRIBE wait for the disk. Publishers wait as long as the disk makes
+/// progress within this time. If NATS has a copy of the journal, [`ELECTION`](crate::kept::state::ELECTION) applies
+/// instead.
 pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time that one tick counts.
 pub(crate) const MAX_TICK: Duration = Duration::from_millis(250);
 
-/// A clock of the time that the broker was running.
+/// A clock that stops while the machine is suspended.
 pub(crate) struct AwakeClock {
     looked: Duration,
     spent: Duration,
@@ -26,7 +25,7 @@ impl AwakeClock {
         Self { looked: now, spent: Duration::ZERO }
     }
 
-    /// Advances the clock; returns the time elapsed so far.
+    /// Advances the clock, and returns the time elapsed so far.
     pub(crate) fn tick(&mut self, now: Duration) -> Duration {
         self.spent += now.saturating_sub(self.looked).min(MAX_TICK);
         self.looked = now;
@@ -34,7 +33,7 @@ impl AwakeClock {
     }
 }
 
-/// Completes after `limit`.
+/// Completes after `limit`, on an [`AwakeClock`].
 pub(crate) async fn disk_timeout(limit: Duration) {
     let mut awake = AwakeClock::since(now());
     while awake.tick(now()) < limit {

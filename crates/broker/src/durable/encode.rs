@@ -1,4 +1,4 @@
-//! Encoding of messages, wills and sessions in the journal. Later versions read it: a new field has a new
+//! Encoding of messages, wills and sessions in the journal. Later versions have to read it, so a new field gets a new
 //! tag.
 
 use std::sync::Arc;
@@ -21,12 +21,12 @@ pub(crate) struct Extras {
     /// The owner; `None` for an anonymous client's session.
     pub(crate) user: Option<Arc<str>>,
     pub(crate) adoptions: Adoptions,
-    /// The number of moves between nodes, and the state of the last one.
+    /// The number of moves between nodes, and the state of the last move.
     pub(crate) moves: u32,
     pub(crate) moving: Moving,
 }
 
-/// The time by two clocks, read at once.
+/// The time on two clocks, read together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clocks {
     /// The runtime's clock.
@@ -40,18 +40,18 @@ impl Clocks {
         Self { now: now(), day: time_of_day() }
     }
 
-    /// Converts a time of the runtime's clock to seconds since 1970. Never 0, which means none.
+    /// Converts a time of the runtime's clock to seconds since 1970. Never returns 0, which means "none".
     pub(crate) fn to_day(self, at: Duration) -> u64 {
         let day = (self.day + at).saturating_sub(self.now);
         (day.as_secs() + u64::from(day.subsec_nanos() > 0)).max(1)
     }
 
-    /// As [`to_day`](Self::to_day), in milliseconds.
+    /// Like [`to_day`](Self::to_day), in milliseconds.
     fn to_day_ms(self, at: Duration) -> u64 {
         ((self.day + at).saturating_sub(self.now).as_millis() as u64).max(1)
     }
 
-    /// Converts seconds since 1970 to the runtime's clock, which may have started later.
+    /// Converts seconds since 1970 to the runtime's clock. Returns 0 for times before the clock started.
     pub(crate) fn of_day(self, day: u64) -> Duration {
         (self.now + Duration::from_secs(day)).saturating_sub(self.day)
     }
@@ -62,7 +62,7 @@ impl Clocks {
 }
 
 const RETAIN: u8 = 1 << 2;
-/// The flag of a message whose publisher precedes its properties.
+/// The flag of a message whose publisher is stored before its properties.
 const PUBLISHER: u8 = 1 << 3;
 
 /// Encodes a QoS and the retain flag in a byte.
@@ -99,8 +99,8 @@ pub(crate) fn put_message(entry: &mut Entry, number: u64, message: &Message) {
     });
 }
 
-/// Decodes a message written by [`put_message`]; `None` if it is invalid. `last` is the publisher of the message before,
-/// which often is the same one.
+/// Decodes a message written by [`put_message`]; `None` if it is invalid. `last` is the publisher of the previous
+/// message, which is shared if it is the same.
 pub(crate) fn read_message(
     number: u64,
     from: phalanx_store::Message,
@@ -143,7 +143,7 @@ pub(crate) fn put_session<'m>(
     });
 }
 
-/// Appends the record of a session for another node: without its wills.
+/// Appends the record of a session that moves to another node, with this will only.
 pub(crate) fn put_moving(entry: &mut Entry, session: &Session, will: Option<&Will>) {
     let (user, moves) = (session.user.as_deref(), (session.moves, 0));
     entry.push(&Record::Session {
@@ -163,7 +163,7 @@ mod tag {
     pub(super) const MOVES: u8 = 5;
 }
 
-/// The expiry of a will's message that does not expire.
+/// The expiry that means that a will's message does not expire.
 const NEVER: u64 = u64::MAX;
 
 impl Extras {
@@ -261,7 +261,7 @@ fn field(out: &mut Vec<u8>, tag: u8, write: impl FnOnce(&mut Vec<u8>)) {
 
 /// Appends bytes with their length.
 fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    // Shorter than the packet that contained it.
+    // The length fits, because the bytes came from a packet.
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
 }

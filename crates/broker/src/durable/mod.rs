@@ -1,15 +1,14 @@
 //! Durability: a write-ahead log of all changes of state, stored by [`phalanx_store`].
 //!
-//! The broker changes its state in memory without waiting. It appends each change of sessions, queues and
-//! retained messages to the WAL, in the order of the changes, and *sends* nothing before all changes made
-//! until then are on disk (output commit: Strom and Yemini, TOCS 1985). After a crash the broker has a
-//! consistent earlier state, and no client has seen a later one. One commit serves all operations that wait
-//! for it.
+//! The broker changes its state in memory without waiting. It appends each change of sessions, queues and retained
+//! messages to the WAL, in the order of the changes. It *sends* nothing before all changes made until then are on disk
+//! (output commit: Strom and Yemini, TOCS 1985). After a crash the broker has a consistent earlier state, and no client
+//! has seen a later one. One commit serves all operations that wait for it.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `wal.rs` | the write-ahead log: one order of all changes, and waiting for the disk |
-//! | `lsn.rs` | positions in it |
+//! | `wal.rs` | the write-ahead log: orders all changes, and waits for the disk |
+//! | `lsn.rs` | positions in the log |
 //! | `bounds.rs` | limits on records waiting for the disk |
 //! | `disk_state.rs` | whether the disk is full or fails, and the log lines about it |
 //! | `disk_timeout.rs` | the timeout for the disk |

@@ -1,4 +1,4 @@
-//! The recovered messages, decoded on all processors.
+//! Decodes the recovered messages on all processors.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::model::message::Message;
 /// A message as it was stored, with its ID.
 type Stored = (MessageId, phalanx_store::Message);
 
-/// Minimum number of messages that get a thread of their own.
+/// Minimum number of messages for which another thread is started.
 const MIN_THREAD_MESSAGES: usize = 4096;
 
 /// The recovered messages, in the order of their IDs.
 pub(crate) struct RecoveredMessages(Vec<(MessageId, Arc<Message>)>);
 
 impl RecoveredMessages {
-    /// Decodes messages, which are in the order of their IDs.
+    /// Decodes messages, which have to be in the order of their IDs.
     ///
     /// # Errors
     /// A description of the first message that this version does not understand.
@@ -49,7 +49,7 @@ impl RecoveredMessages {
     }
 }
 
-/// Decodes messages, and leaves empty ones.
+/// Decodes messages, leaving empty ones in their place.
 fn decode(stored: &mut [Stored], clocks: Clocks) -> Result<Vec<(MessageId, Arc<Message>)>, String> {
     let mut last = None;
     let decoded = stored.iter_mut().map(|(id, message)| {

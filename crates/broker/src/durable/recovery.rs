@@ -1,4 +1,4 @@
-//! Recovery: restores the state in the store to the sessions' partitions and to the router.
+//! Recovery: restores the sessions' partitions and the router from the store.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::num::NonZero;
@@ -38,12 +38,12 @@ pub(crate) struct RecoveredState {
 pub(crate) struct RecoveredSessions {
     /// In the order of their slots.
     pub(crate) sessions: Vec<RecoveredSession>,
-    /// The number of sessions, after they were moved to their slots.
+    /// The number of sessions; it remains after they were moved to their slots.
     pub(crate) count: u32,
     /// IDs of sessions that had ended, and their unpublished wills.
     pub(crate) ended: Vec<u64>,
     pub(crate) pending_wills: Vec<(u64, Arc<str>, Message)>,
-    /// When they were recovered.
+    /// The time of the recovery.
     pub(crate) clocks: Clocks,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct RecoveredSession {
     will: Option<Will>,
     /// Wills of earlier connections that the router had not accepted.
     pub(crate) pending_wills: Vec<Message>,
-    /// Its adoptions so far.
+    /// The adoptions of the session so far.
     pub(crate) adoptions: Adoptions,
     pub(crate) moves: u32,
     pub(crate) moving: Moving,
@@ -68,7 +68,7 @@ pub(crate) struct RecoveredSession {
     received: Vec<PacketId>,
 }
 
-/// Maximum number of messages of a session that arrives. IDs have 64 bits.
+/// The number of IDs reserved for the messages of an arriving session. IDs have 64 bits, so they do not run out.
 const MAX_ARRIVING: u64 = 1 << 32;
 
 impl RecoveredSession {
@@ -91,7 +91,7 @@ impl RecoveredSession {
         }
     }
 
-    /// A session that holds messages for others, for an hour at most.
+    /// A session that holds messages for other sessions, for an hour at most.
     pub(crate) fn holder(client_id: Arc<str>, messages: Vec<Arc<Message>>) -> Self {
         let how = How { qos: QoS::AtLeastOnce, ..How::default() };
         let queued = |message| Queued { message, how: how.clone(), number: 0 };
@@ -99,18 +99,18 @@ impl RecoveredSession {
         Self { queue, expiry: 3600, ..Self::new(client_id, 0) }
     }
 
-    /// The messages that it holds.
+    /// The messages in flight and in the queue.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &Arc<Message>> {
         let inflight = self.inflight.iter().filter_map(|(_, own)| own.message.as_ref());
         inflight.map(|(message, _)| message).chain(self.queue.iter().map(|own| &own.message))
     }
 
-    /// The number of its deliveries.
+    /// The number of deliveries in flight and in the queue.
     pub(crate) fn deliveries(&self) -> usize {
         self.queue.len() + self.inflight.len()
     }
 
-    /// The number of IDs that it needs: of a session that arrives from another node, the messages come later.
+    /// The number of IDs that the session needs. If it is arriving from another node, its messages come later.
     pub(crate) fn ids(&self) -> u64 {
         match self.moving {
             Moving::Arriving { .. } => MAX_ARRIVING,
@@ -123,13 +123,13 @@ impl RecoveredSession {
         &self.received
     }
 
-    /// Converts the session of a node to that of an awaited handover from it, with the received packet identifiers and the
-    /// messages for that node.
+    /// Converts the session for a node to the session of an awaited handover from that node. It keeps the received packet
+    /// identifiers and the messages.
     pub(crate) fn into_handover(self, client_id: Arc<str>) -> Self {
         Self { client_id, keys: BTreeMap::new(), adoptions: None, ..self }
     }
 
-    /// Gives new IDs to all deliveries, and to their messages that have none. Returns them in order.
+    /// Gives new IDs to all deliveries, and to those of their messages that have none. Returns the deliveries in order.
     pub(crate) fn renumber(
         &mut self,
         (messages, deliveries): &mut (RangeFrom<u64>, RangeFrom<u64>),
@@ -162,7 +162,7 @@ impl RecoveredSession {
         all
     }
 
-    /// Converts it to a session of its partition.
+    /// Converts it to a session of a partition.
     pub(crate) fn into_session(self) -> Session {
         let Self { client_id, user, number, expiry, left, will, .. } = self;
         let Self { keys, queue, inflight, received, adoptions, moves, moving, .. } = self;
@@ -193,7 +193,7 @@ impl RecoveredSession {
     }
 }
 
-/// Gives a message this number, unless it has one. Returns whether it had none.
+/// Numbers a message, unless it already has a number. Returns whether it had none.
 fn numbered(message: &Message, number: u64) -> bool {
     let is_new = message.number() == 0;
     if is_new {
@@ -202,11 +202,11 @@ fn numbered(message: &Message, number: u64) -> bool {
     is_new
 }
 
-/// A delivery with its new number.
+/// A delivery with its new ID.
 pub(crate) struct Renumbered {
-    /// `None` if the receiver has it.
+    /// `None` if the receiver has the message.
     pub(crate) message: Option<Arc<Message>>,
-    /// The journal does not have the message.
+    /// Whether the journal does not have the message yet.
     pub(crate) is_new: bool,
     pub(crate) how: How,
     pub(crate) delivery: u64,
@@ -243,10 +243,10 @@ impl RecoveredState {
         Self::at(recovered, partitions, Clocks { now: Duration::ZERO, day })
     }
 
-    /// As [`of`](Self::of), while the program runs.
+    /// Like [`of`](Self::of), while the broker runs.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// Same as [`of`](Self::of).
     pub(crate) fn at(
         mut recovered: Recovered,
         partitions: usize,
@@ -261,7 +261,7 @@ impl RecoveredState {
         all.routes.next_message = recovered.next_message.0.max(1);
         all.routes.next_delivery = 1;
         all.next_session = recovered.next_session.0.max(1);
-        // Of several sessions of a client the one with the highest ID is current; the others had ended.
+        // If a client has several sessions, the one with the highest ID is current, and the others have ended.
         let mut last = HashMap::new();
         for (number, session) in &recovered.sessions {
             last.insert(session.client.as_str(), *number);
@@ -273,7 +273,7 @@ impl RecoveredState {
             let extras = Extras::read(&stored.will).ok_or_else(|| unknown("its will"))?;
             let partition = partition_of(&stored.client, partitions);
             let place = &mut all.sessions[partition];
-            // A session that was to become this node's is another's.
+            // A session that was still arriving belongs to another node.
             let is_arriving = matches!(extras.moving, Moving::Arriving { .. });
             if is_arriving || last[stored.client.as_str()] != *number {
                 place.ended.push(number.0);
@@ -351,7 +351,7 @@ fn requests_of(stored: &phalanx_store::Session) -> Result<Vec<SubscriptionReques
         let what = |error: String| format!("the subscription {key:?} ({error})");
         let asked = match parse::parse_key(key) {
             Ok(asked) => asked,
-            // Accepted by an earlier version, which interpreted it differently.
+            // An earlier version accepted this subscription and interpreted it differently.
             Err(error) => {
                 let client = &stored.client;
                 report(format_args!("client {client:?} lost its subscription {key:?}: {error}"));

@@ -1,4 +1,4 @@
-//! The journal of a simulated machine, for tests of a partition or of the router without a broker.
+//! A simulated journal, for tests of a partition or of the router without a broker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

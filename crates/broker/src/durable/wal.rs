@@ -1,9 +1,9 @@
-//! The write-ahead log: one order of all changes, over all processors, and the progress of the disk.
+//! The write-ahead log: a single order of the changes on all processors, and the progress of the disk.
 //!
-//! Appending copies records to a queue under a lock, so the order of the records is the order of the changes.
-//! One operation at a time passes the queue to the journal, in chunks. An append never fails, because the
-//! change has already been made: a failed write is retried, and meanwhile operations that would add to the
-//! persistent state are refused.
+//! Appending copies records to a queue under a lock, so the order of the records is the order of the changes. One
+//! operation at a time passes the queue to the journal, in chunks. An append cannot fail, because the change has already
+//! been made in memory. A failed write is retried; until it succeeds, operations that would add to the persistent state
+//! are refused.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -24,7 +24,7 @@ use crate::durable::disk_timeout::{AwakeClock, DISK_TIMEOUT, MAX_TICK, disk_time
 use crate::durable::lsn::Lsn;
 use crate::events::drops::DropReason;
 
-/// The WAL is closed, or the disk did not respond in time: whether the change is on disk is unknown.
+/// The WAL is closed, or the disk did not respond in time. It is unknown whether the change is on disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotDurable;
 
@@ -39,11 +39,11 @@ struct Shared {
     pending: Mutex<Pending>,
     /// The last LSN on disk.
     durable: AtomicU64,
-    /// Additions are refused: the disk fails, is full or behind, or the limit of live data is reached.
+    /// Whether additions are refused: the disk fails, is full or behind, or the limit of live data is reached.
     is_full: AtomicBool,
-    /// The disk fails or is behind, as far as known.
+    /// Whether the last write failed, or the disk is behind.
     is_behind: AtomicBool,
-    /// The backlog exceeds [`BACKLOG_BYTES`].
+    /// Whether the backlog exceeds [`BACKLOG_BYTES`].
     is_backlogged: AtomicBool,
     /// Time since the disk last completed a write while one is pending, in milliseconds of [`AwakeClock`].
     stalled_ms: AtomicU64,
@@ -105,7 +105,7 @@ impl Wal {
         })))
     }
 
-    /// Starts the journal's maintenance. Called when the program starts, and when the mirror is behind.
+    /// Starts the journal's maintenance. Called when the broker starts, and when the mirror is behind.
     pub(crate) fn begin(&self) {
         if let Some(shared) = &self.0 {
             shared.watch();
@@ -117,7 +117,7 @@ impl Wal {
         self.0.is_some()
     }
 
-    /// Whether additions to the persistent state are to be refused.
+    /// Whether additions to the persistent state must be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.is_full.load(Ordering::Relaxed))
     }
@@ -146,9 +146,8 @@ impl Wal {
         }
     }
 
-    /// Whether the disk fails, or has not completed a write for [`DISK_TIMEOUT`]. Operations that would wait
-    /// for it are refused before they append anything; otherwise retries of clients would grow the queue
-    /// without bound.
+    /// Whether the disk fails, or has not completed a write for [`DISK_TIMEOUT`]. Operations that would wait for it are
+    /// then refused before they append anything. Otherwise clients' retries would grow the queue without bound.
     pub(crate) fn is_behind(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| {
             shared.is_behind.load(Ordering::Relaxed) || shared.timeout_left().is_zero()
@@ -207,8 +206,7 @@ impl Wal {
         lsn.0 == 0 || self.0.as_ref().is_none_or(durable)
     }
 
-    /// As [`durable`](Self::durable), with a timeout of [`DISK_TIMEOUT`]. The records are written in any
-    /// case.
+    /// Like [`durable`](Self::durable), with a timeout of [`DISK_TIMEOUT`]. After a timeout, the records are still written.
     pub(crate) async fn durable_within_timeout(&self, lsn: Lsn) -> Result<(), NotDurable> {
         if self.is_durable(lsn) {
             return Ok(());
@@ -219,8 +217,8 @@ impl Wal {
         }
     }
 
-    /// As [`durable`](Self::durable), as long as the disk makes progress within [`DISK_TIMEOUT`]. For
-    /// operations that may wait for a long backlog, but not for a disk that hangs.
+    /// Like [`durable`](Self::durable), but fails if the disk makes no progress within [`DISK_TIMEOUT`]. For operations
+    /// that may wait for a long backlog, but not for a disk that hangs.
     pub(crate) async fn durable_with_progress(&self, lsn: Lsn) -> Result<(), NotDurable> {
         let Some(shared) = self.0.as_ref().filter(|_| !self.is_durable(lsn)) else {
             return Ok(());
@@ -271,7 +269,7 @@ impl Shared {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the committing operation, unless it is running. Returns whether it is running.
+    /// Starts the committing operation, unless it is running. Returns whether it is running now.
     fn begin(self: &Arc<Self>, mut pending: MutexGuard<'_, Pending>) -> bool {
         if std::mem::replace(&mut pending.is_committing, true) {
             return true;
@@ -287,7 +285,7 @@ impl Shared {
         self.timeout.saturating_sub(stalled_ms)
     }
 
-    /// Runs a write, and counts the time without progress.
+    /// Runs a write, and updates the time without progress.
     async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
         let (mut work, mut awake) = (pin!(work), AwakeClock::since(now()));
         loop {
@@ -318,7 +316,7 @@ impl Shared {
         self.is_full.store(true, Ordering::Relaxed);
         let waiting = std::mem::take(&mut self.pending().waiting);
         drop(waiting);
-        // Without its sessions, the node ends by itself.
+        // A node that has lost its sessions shuts down by itself.
         if !matches!(error, AppendError::Mirror { .. }) {
             drain();
         }
@@ -352,7 +350,7 @@ impl Shared {
 struct Watching(Arc<Shared>);
 
 impl Watching {
-    /// Has the journal set aside its reserve and clean, until there is space or the program shuts down.
+    /// Makes the journal set aside its reserve and clean up, until there is space or the broker shuts down.
     async fn watch(self) {
         let shared = &self.0;
         loop {

@@ -1,17 +1,17 @@
-//! The end of a node that lost its sessions, and its next start: with an empty journal.
+//! Sets aside the journal of a node that has lost its sessions, so that its next start has an empty one.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The file that says that the journal is another node's now.
+/// The file that marks the journal as adopted by another node.
 const MARK: &str = "adopted";
 
-/// The directory of the journal that another node has adopted, for operators, and while it is moved there.
+/// The directory that keeps the adopted journal for operators, and its name while the journal is moved there.
 const OLD: &str = "adopted-journal";
 const MOVING: &str = "adopted-journal.new";
 
-/// Marks the persistence directory: the next start does not use its journal. May block.
+/// Marks the persistence directory, so that the next start does not use its journal. May block.
 ///
 /// # Errors
 /// Those of the file system.
@@ -20,10 +20,11 @@ pub(crate) fn mark(path: &Path, why: &str) -> io::Result<()> {
     sync(path)
 }
 
-/// Moves the journal of a marked directory aside, and replaces an earlier one. Returns whether it was marked. May block.
+/// If the directory is marked, moves its journal aside, replacing an earlier one. Returns whether it was marked. May
+/// block.
 ///
 /// # Errors
-/// Those of the file system. The mark remains, and the next call continues.
+/// Errors of the file system. The mark remains, and the next call continues.
 pub(crate) fn set_aside(path: &Path) -> io::Result<bool> {
     let mark = path.join(MARK);
     if !mark.exists() {
@@ -33,7 +34,7 @@ pub(crate) fn set_aside(path: &Path) -> io::Result<bool> {
     let journal: Vec<_> = fs::read_dir(path)?
         .filter(|file| file.as_ref().map_or(true, is_of_journal))
         .collect::<Result<_, _>>()?;
-    // Otherwise an earlier call has moved all.
+    // Otherwise an earlier call has moved everything.
     if !journal.is_empty() || moving.exists() {
         fs::create_dir_all(&moving)?;
         for file in journal {

@@ -1,8 +1,8 @@
-//! The lease of a journal: a message that its holder replaces every second. A node needs the number of the
-//! message to replace it, so only one of several nodes gets the lease.
+//! The lease of a journal: a message that its holder replaces every second. A replacement has to name the number of the
+//! message that it replaces, so only one of several nodes gets the lease.
 //!
-//! While a node sends its journal to NATS, for the first time or after NATS has lost it, the lease says that the stream is
-//! incomplete. Other nodes do not adopt such a journal: the part that was not sent would be lost.
+//! While a node sends its journal to NATS, for the first time or after NATS has lost it, the lease is marked as
+//! incomplete. Other nodes do not adopt an incomplete journal, because the part that was not sent would be lost.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,18 +14,18 @@ use crate::cluster_names::{ClusterNames, JournalName};
 /// The contents of a lease.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Record {
-    /// The journal whose node has the lease, and the start of that node.
+    /// The journal of the node that holds the lease, and the start of that node.
     pub(crate) holder: String,
     pub(crate) start: String,
-    /// The holder has all sessions of the journal, which is deleted.
+    /// The holder has all sessions of the journal, and its stream is deleted.
     pub(crate) is_adopted: bool,
-    /// The stream lacks batches of the journal. Unknown to earlier versions.
+    /// The stream lacks batches of the journal. Absent from earlier versions.
     #[serde(default)]
     pub(crate) is_incomplete: bool,
-    /// The holder has all sessions of the journal, whose stream may be deleted. Unknown to earlier versions.
+    /// The holder has all sessions of the journal, and its stream may be deleted. Absent from earlier versions.
     #[serde(default)]
     pub(crate) is_installed: bool,
-    /// The journal of a node that reads the stream before it takes the lease. Unknown to earlier versions.
+    /// The journal of a node that reads the stream before it takes the lease. Absent from earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reader: Option<String>,
 }
@@ -33,9 +33,9 @@ pub(crate) struct Record {
 /// Why a step failed.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// This process does not own the journal any more.
+    /// This process no longer owns the journal.
     Lost(String),
-    /// It may succeed later.
+    /// The step may succeed later.
     Again(String),
 }
 
@@ -45,24 +45,24 @@ impl From<JetStreamError> for Failed {
     }
 }
 
-/// A lease of this process.
+/// A lease that this process holds or wants to take.
 pub(crate) struct Lease {
     streams: JetStream,
     stream: String,
     subject: String,
     own: Record,
-    /// The record of this process before the lease was [passed](Self::passed_to) on. It may be stored late.
+    /// The record before the lease was [passed on](Self::passed_to). NATS may still store it late.
     earlier: Option<Record>,
     is_incomplete: Cell<bool>,
     is_installed: Cell<bool>,
-    /// The number of the last known message, in the stream of this creation.
+    /// The number of the last known message, and the creation time of its stream.
     number: Cell<u64>,
     created: RefCell<String>,
 }
 
 impl Lease {
-    /// The lease of a journal, to be held by `own`. Its last message has this number, or 0 for none, in the stream of this
-    /// creation.
+    /// Creates the lease of a journal, to be held with the record `own`. `number` identifies its last message, 0 for
+    /// none, in the stream created at `created`.
     pub(crate) fn new(
         streams: &JetStream,
         names: &ClusterNames,
@@ -93,15 +93,15 @@ impl Lease {
         Ok(Some((found.number, record)))
     }
 
-    /// The same lease, to be held by `own` from now on.
+    /// The same lease, held with the record `own` from now on.
     pub(crate) fn passed_to(self, own: Record) -> Self {
         let is_incomplete = Cell::new(own.is_incomplete);
         let is_installed = Cell::new(own.is_installed);
         Self { is_incomplete, is_installed, earlier: Some(self.own), own, ..self }
     }
 
-    /// Checks that no other node has the lease of this node's own journal, in the stream of this creation. Returns the
-    /// record of an earlier start.
+    /// Checks that no other node has the lease of this node's own journal. Returns the record of an earlier start, if
+    /// any. `created` is the creation time of the stream.
     pub(crate) async fn check(&self, created: String) -> Result<Option<Record>, Failed> {
         let found = self.current().await?;
         if let Some((_, record)) = &found
@@ -115,8 +115,8 @@ impl Lease {
         Ok(record)
     }
 
-    /// Whether NATS has lost the lease since it was last known, or an operator has removed it. Its number has no meaning
-    /// then.
+    /// Whether NATS has lost the lease since it was last known, or an operator has removed it. If so, its number is
+    /// meaningless.
     pub(crate) async fn is_lost(&self) -> Result<bool, Failed> {
         let created = match self.streams.state(&self.stream).await {
             Err(JetStreamError::NoStream) => return Ok(true),
@@ -124,7 +124,8 @@ impl Lease {
         };
         let is_same = *self.created.borrow() == created;
         let Some((number, record)) = self.current().await? else { return Ok(true) };
-        // Clusters of servers up to 2.12.14 also change it if two clients create the stream at the same time.
+        // A new creation time alone does not prove a loss: clusters of servers up to 2.12.14 also change it if two
+        // clients create the stream at the same time.
         let is_known = number >= self.number.get() && self.is_own(&record);
         if is_known {
             self.created.replace(created);
@@ -132,14 +133,14 @@ impl Lease {
         Ok(!is_same && !is_known)
     }
 
-    /// Takes the lease of this node's own journal, if nobody has changed it since it was [checked](Self::check). The stream
-    /// lacks batches if it `is_incomplete`.
+    /// Takes the lease of this node's own journal, unless another node has changed it since the [check](Self::check).
+    /// `is_incomplete` says that the stream lacks batches.
     pub(crate) async fn take(&self, is_incomplete: bool) -> Result<(), Failed> {
         self.is_incomplete.set(is_incomplete);
         self.put(&self.record()).await
     }
 
-    /// Shows that the stream has the whole journal.
+    /// Marks the stream as complete.
     pub(crate) async fn complete(&self) -> Result<(), Failed> {
         self.is_incomplete.set(false);
         self.renew().await
@@ -150,13 +151,13 @@ impl Lease {
         self.is_incomplete.get()
     }
 
-    /// The record that shows that this process lives.
+    /// The record that this process renews.
     fn record(&self) -> Record {
         let (is_incomplete, is_installed) = (self.is_incomplete.get(), self.is_installed.get());
         Record { is_incomplete, is_installed, ..self.own.clone() }
     }
 
-    /// Whether a record is that of this process, perhaps renewed by a node that reads the stream.
+    /// Whether this process wrote a record, possibly renewed by a node that reads the stream.
     fn is_own(&self, record: &Record) -> bool {
         let is_of = |own: &Record| {
             (&record.holder, &record.start) == (&own.holder, &own.start)
@@ -165,14 +166,14 @@ impl Lease {
         is_of(&self.own) || self.earlier.as_ref().is_some_and(is_of)
     }
 
-    /// Whether a record that is [own](Self::is_own) has another holder, start or reader than the lease has now, and is to
-    /// be replaced.
+    /// Whether a record that is [own](Self::is_own) differs from the current holder, start or reader, and has to be
+    /// replaced.
     fn is_outdated(&self, record: &Record) -> bool {
         let Record { holder, start, reader, .. } = &self.own;
         (&record.holder, &record.start, &record.reader) != (holder, start, reader)
     }
 
-    /// Why this process does not have the lease, which has this record.
+    /// Why this process does not have the lease, according to its record.
     fn why_lost(&self, record: &Record) -> String {
         match (record.holder == self.own.holder, record.start == self.own.start) {
             (false, _) => format!("{} has adopted them", record.holder),
@@ -190,23 +191,24 @@ impl Lease {
         Ok(())
     }
 
-    /// Shows that this process lives.
+    /// Renews the lease, to show that this process is alive.
     pub(crate) async fn renew(&self) -> Result<(), Failed> {
         let failed = match self.put(&self.record()).await {
             Ok(()) => return Ok(()),
             Err(failed) => failed,
         };
-        // An attempt without an answer may have been stored. An earlier leader may answer with an earlier record.
+        // An attempt without an answer may still have been stored. A deposed leader may answer with an earlier record,
+        // which is ignored.
         match self.current().await? {
             Some((number, record)) if number > self.number.get() => match self.is_own(&record) {
                 true => {
                     self.number.set(number);
                     if self.is_outdated(&record) {
-                        // At once: the node that reads the stream replaces it again soon.
+                        // Without a pause, because the node that reads the stream soon replaces the record again.
                         return self.put(&self.record()).await;
                     }
                 }
-                // NATS had lost the lease. The other one may be a restored one with an earlier start.
+                // NATS had lost the lease. Another node may have restored it with an earlier start.
                 false if self.is_lost().await? => (),
                 false => return Err(Failed::Lost(self.why_lost(&record))),
             },
@@ -215,13 +217,13 @@ impl Lease {
         Err(failed)
     }
 
-    /// Shows that the holder has all sessions of the journal, before it deletes the stream.
+    /// Records that this node has all sessions of the journal, before it deletes the stream.
     pub(crate) async fn show_installed(&self) -> Result<(), Failed> {
         self.is_installed.set(true);
         self.renew().await
     }
 
-    /// Shows that the holder has all sessions of the journal, which is deleted.
+    /// Records the end of the adoption, after the stream was deleted.
     pub(crate) async fn finish(&self) -> Result<(), Failed> {
         self.put(&Record { is_adopted: true, ..self.record() }).await
     }

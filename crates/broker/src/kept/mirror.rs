@@ -18,16 +18,16 @@ use crate::kept::lease::{Failed, Lease};
 use crate::kept::part::{Head, MAX_HEADERS, MAX_PART};
 use crate::kept::state::{ELECTION, Kept, RENEWALS};
 
-/// Parts that are sent before the first is stored: less than the bound of unsent data.
+/// Maximum number of parts sent before the first is stored. They fit the connection's limit on unsent data.
 const MAX_AHEAD: usize = 8;
 
-/// Part of the timeout after which a failed step is repeated.
+/// The pause before a failed step is repeated, as a fraction of the timeout.
 const RETRIES: u32 = 25;
 
-/// Time without a batch after which the connection ends during shutdown.
+/// During shutdown, the connection ends when no batch was appended for this time.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// This node's stream, on the journal's processor. It has a connection of its own.
+/// This node's stream. It runs on the journal's processor, with a separate connection to NATS.
 pub(crate) struct StreamMirror {
     pub(super) kept: Arc<Kept>,
     pub(super) client: Client,
@@ -37,23 +37,23 @@ pub(crate) struct StreamMirror {
     pub(super) files: BlockingStage<()>,
     /// Identifies this process in the stream.
     pub(super) start: u64,
-    /// Whether the journal is used although NATS has later batches.
+    /// Whether to use the journal on disk even if NATS has later batches.
     pub(super) accepts_loss: bool,
     pub(super) journal: RefCell<Option<JournalName>>,
-    /// The number of the stream's last known message.
+    /// The number of the last known message in the stream.
     pub(super) last: Rc<Cell<u64>>,
-    /// The time of the last append, and whether its batch is not stored yet.
+    /// The time of the last append, and whether its batch is still being stored.
     appended: Cell<Duration>,
     is_storing: Cell<bool>,
-    /// Since when NATS has no lease of a journal that may have been adopted.
+    /// When the lease of a journal that may have been adopted was first found missing.
     pub(super) missing: Cell<Option<Duration>>,
     /// The lease of the journal, once it is open.
     pub(super) lease: RefCell<Option<Rc<Lease>>>,
 }
 
 impl StreamMirror {
-    /// Connects to NATS. `stage` is that of the mirror's operations. If `accepts_loss`, the journal is used although NATS has
-    /// later batches.
+    /// Connects to NATS. `stage` runs the mirror's operations. If `accepts_loss`, the journal on disk is used even if
+    /// NATS has later batches.
     pub(crate) fn start(
         kept: Arc<Kept>,
         stage: SharedStage<()>,
@@ -64,7 +64,7 @@ impl StreamMirror {
         let of_errors = kept.clone();
         let options = Options {
             name: format!("phalanx journal {}", kept.cluster.node),
-            // Another server is found before the lease runs out.
+            // Short enough that another server is found before the lease expires.
             connect_timeout: timeout / 3,
             ping_interval: timeout / 10,
             write_timeout: timeout,
@@ -93,17 +93,17 @@ impl StreamMirror {
             lease: RefCell::default(),
         });
         let ending = own.clone();
-        // If the processor is full, the connection lasts as long as `linger` at shutdown.
+        // If the processor is full, the connection ends after `linger` at shutdown.
         let _ = stage.dispatch(move |_| async move { ending.stop_when_idle().await });
         own
     }
 
-    /// Starts an operation of the mirror. Returns whether there was room for it.
+    /// Starts an operation of the mirror. Returns false if the processor is full.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + 'static) -> bool {
         self.stage.dispatch(move |_| work).is_ok()
     }
 
-    /// Ends the connection during shutdown, after the last batch. A batch waits for [`ELECTION`].
+    /// Ends the connection during shutdown, after the last batch. A batch that is being stored gets [`ELECTION`].
     async fn stop_when_idle(&self) {
         draining().await;
         let most = || if self.is_storing.get() { ELECTION } else { IDLE };
@@ -123,13 +123,13 @@ impl StreamMirror {
         journal.as_ref().map_or_else(String::new, |own| self.kept.names.subject(own, kind))
     }
 
-    /// Maximum size of a part, in bytes: the server may accept less than usual.
+    /// Maximum size of a part, in bytes. It is smaller if the server accepts less than usual.
     fn part_size(&self) -> usize {
         let most = self.client.max_payload().unwrap_or(usize::MAX);
         MAX_PART.min(most.saturating_sub(MAX_HEADERS)).max(1)
     }
 
-    /// Sends the next parts of a batch, at most `most` of this size, without waiting.
+    /// Sends the next parts of a batch without waiting: up to `most`, of `size` bytes each.
     fn send(
         &self,
         number: u64,
@@ -148,7 +148,7 @@ impl StreamMirror {
         parts.collect()
     }
 
-    /// Stores a batch, of which parts were sent.
+    /// Stores a batch whose first parts were already sent.
     async fn store(
         &self,
         number: u64,
@@ -170,7 +170,7 @@ impl StreamMirror {
                 self.pause().await;
                 failed = match self.find_last().await {
                     Ok(Some(found)) if !is_part(&found, number, &batch, size) => {
-                        // A part of another size, which was stored late: the batch begins again after it.
+                        // A part of another size was stored late. Begin the batch again after it.
                         (done, begun, most) = (0, self.last.get(), 1);
                         None
                     }
@@ -197,8 +197,8 @@ impl StreamMirror {
                 most = MAX_AHEAD;
             }
             if self.part_size() < size {
-                // Another server: the batch begins again, with smaller parts. Some of the earlier ones may still be stored
-                // for a time. The first part is sent alone: it fails if one is.
+                // Another server accepts only smaller parts, so begin the batch again with these. Earlier parts may still
+                // be stored for a time. Therefore the first new part is sent alone: it fails if an earlier one is stored.
                 sleep(self.kept.timeout()).await;
                 (size, done, begun, most) = (self.part_size().min(size), 0, self.last.get(), 1);
             }
@@ -206,13 +206,13 @@ impl StreamMirror {
         }
     }
 
-    /// Finds the last message of the stream, after an attempt without a known outcome. Returns it if it was not known.
+    /// Finds the last message of the stream after an attempt with an unknown outcome. Returns it if it is new.
     async fn find_last(&self) -> Result<Option<Stored>, Failed> {
         let journal = self.journal.borrow().clone();
         let Some(stream) = journal.map(|own| self.kept.names.stream(&own).name) else {
             return Err(Failed::Again("the stream is not open".into()));
         };
-        // The leader answers: an earlier message shows that it was restored from an earlier state.
+        // The leader answers. If it has fewer messages than known, it was restored from an earlier state.
         let last = match self.streams.state(&stream).await {
             Err(JetStreamError::NoStream) => 0,
             state => state?.last,
@@ -233,7 +233,7 @@ impl StreamMirror {
         Ok(Some(found))
     }
 
-    /// Removes the batches before `first`, which is found by halves.
+    /// Removes the batches before `first`, which is found by binary search.
     async fn remove_before(&self, first: u64) -> Result<(), Failed> {
         let journal = self.journal.borrow().clone();
         let Some(stream) = journal.map(|own| self.kept.names.stream(&own).name) else {
@@ -255,7 +255,7 @@ impl StreamMirror {
     }
 }
 
-/// Whether a message is a part of this batch, which is divided into parts of this size.
+/// Whether a message is a part of this batch, if the batch is divided into parts of this size.
 fn is_part(message: &Stored, number: u64, batch: &[u8], size: usize) -> bool {
     Head::decode(&message.payload).is_some_and(|(head, part)| {
         head.batch == number
@@ -284,9 +284,9 @@ pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
     }
 }
 
-/// Looks for the stream of the journal, which had its `last` message, and for the lease, until shutdown. An operator may
-/// delete them, and NATS may lose them, or restore an earlier state. Another node may then create the stream of the leases,
-/// whose numbers begin again.
+/// Checks until shutdown that NATS still has the journal's stream, up to the `last` message, and the lease. An operator
+/// may delete them, and NATS may lose them or restore an earlier state. If another node then creates the stream of leases
+/// again, its numbers begin again.
 pub(crate) async fn look_for_streams(
     kept: Arc<Kept>,
     streams: JetStream,
@@ -297,7 +297,8 @@ pub(crate) async fn look_for_streams(
     while kept.lost().is_none() && !is_draining() {
         let known = last.get();
         let state = streams.state(&stream).await;
-        // The stream may have been opened again during the look: two of them have to find it shorter than known.
+        // The stream may have been opened again during the check, so two checks in a row have to find it shorter than
+        // known.
         let is_short = state.as_ref().is_ok_and(|state| state.last < known.min(last.get()));
         let is_missing = is_short && was_short || state == Err(JetStreamError::NoStream);
         was_short = is_short;
@@ -308,7 +309,7 @@ pub(crate) async fn look_for_streams(
     }
 }
 
-/// Marks the end of an attempt to store a batch.
+/// A guard that marks the end of an attempt to store a batch.
 struct Storing<'a>(&'a Cell<bool>);
 
 impl Drop for Storing<'_> {
@@ -348,7 +349,7 @@ impl Mirror for StreamMirror {
 
     fn trim(self: Rc<Self>, first: u64) -> LocalFuture<'static, ()> {
         Box::pin(async move {
-            // The next call removes the batches that remain.
+            // If this fails, the next call removes the remaining batches.
             let _ = self.remove_before(first).await;
         })
     }

@@ -1,20 +1,20 @@
-//! Kept sessions: a node's journal has a second copy in NATS, and another node adopts it if the node is lost.
+//! Kept sessions: a node's journal has a second copy in NATS. If the node is lost, another node adopts its sessions.
 //!
-//! Each journal has a stream and a lease. The stream has the batches of the journal, byte for byte, and an
-//! acknowledgement waits for both. The lease shows that the node lives. If it was not renewed for a time, another node
-//! takes it and appends a *seal* to the stream: each batch names the number of the message before it, so the owner's
-//! next batch is refused, and it learns that it lost its sessions. The other node then makes the sessions its own
-//! (`cluster/adoption/mod.rs`).
+//! Each journal has a stream and a lease. The stream has the batches of the journal, byte for byte; acknowledgements wait
+//! for the disk and for the stream. The lease shows that the node is alive. If it is not renewed within the timeout,
+//! another node takes it and appends a *seal* to the stream. Each batch names the number of the preceding message. So the
+//! owner's next batch is refused, and the owner learns that it has lost its sessions. The other node then adds the
+//! sessions to its own (`cluster/adoption/mod.rs`).
 //!
 //! | file | contents |
 //! |---|---|
 //! | `state.rs` | whether this node owns its sessions, and the other nodes' journals |
-//! | `part.rs` | batches in messages of limited size |
+//! | `part.rs` | divides batches into messages of limited size |
 //! | `lease.rs` | the lease of a journal |
 //! | `mirror.rs` | this node's stream |
-//! | `questions.rs` | which node has the session of a client |
+//! | `questions.rs` | questions which node has a client's session |
 //! | `opening.rs` | takes this node's lease and stream at the start |
-//! | `fenced.rs` | the end of a node that lost its sessions, and its next start |
+//! | `fenced.rs` | sets aside the journal of a node that has lost its sessions |
 
 pub(crate) mod fenced;
 pub(crate) mod lease;

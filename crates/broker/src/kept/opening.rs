@@ -1,4 +1,4 @@
-//! Takes this node's lease and stream: at the start, and after NATS has lost them.
+//! Takes this node's lease and opens its stream, at the start and after NATS has lost them.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -14,8 +14,9 @@ use crate::kept::lease::{Failed, Lease, Record};
 use crate::kept::mirror::{StreamMirror, look_for_streams, renew};
 use crate::kept::part::Head;
 
-/// The number of the first batch that a stream lacks, by the last message of a batch and the last one with which a process
-/// began to append: from its number on, that process had no batches. `None` if the stream has no batches.
+/// The number of the first batch that a stream lacks. `stored` is the last message of a batch, `opened` the last message
+/// with which a process began to append. Batches from the number in `opened` on did not exist at that time. `None` if the
+/// stream has no batches.
 fn first_missing(stored: Option<&Stored>, opened: Option<&Stored>) -> Option<u64> {
     let head = |own: &Stored| Some((own.number, Head::decode(&own.payload)?.0));
     let (number, head_of_batch) = stored.and_then(head)?;
@@ -38,8 +39,8 @@ fn restored(stream: &str, next: u64, end: u64) -> String {
 }
 
 impl StreamMirror {
-    /// Takes the lease and the stream of journal `id`, which has these batches. Returns the number of the first batch that
-    /// the stream lacks.
+    /// Takes the lease of journal `id`, which has these batches, and opens its stream. Returns the number of the first
+    /// batch that the stream lacks.
     pub(super) async fn open_stream(&self, id: u64, own: Range<u64>) -> Result<u64, MirrorLost> {
         let opened = self.repeated(async || self.try_open(id, own.clone()).await).await;
         if opened.is_ok() && self.kept.is_behind() {
@@ -107,22 +108,24 @@ impl StreamMirror {
         let is_first = known.is_none();
         let lease =
             known.unwrap_or_else(|| Rc::new(Lease::new(streams, names, &journal, own, (0, ""))));
-        // First: a node that has adopted the journal has deleted the stream, which nobody would delete again.
+        // Checked before the stream is created: if another node has adopted the journal and deleted its stream, nobody
+        // would delete a new one.
         let before = lease.check(created).await?;
         self.wait_for_lease(before.is_some() || batches.is_empty())?;
-        // Before the lease is taken: a node that takes it from now on appends a seal after this message.
+        // Read before the lease is taken: a node that takes the lease later appends its seal after this message.
         let last = self.create(&stream).await?.last;
         let [stored, opened] = [BATCH, OPEN].map(|kind| names.subject(&journal, kind));
         let stored = streams.current_last(&stream.name, &stored).await?;
         let opened = streams.current_last(&stream.name, &opened).await?;
         let next = first_missing(stored.as_ref(), opened.as_ref()).unwrap_or(batches.start);
-        // The disk may lack one batch, which was not acknowledged.
+        // The disk may lack the last batch, if that was not acknowledged.
         if next > batches.end + 1 && !self.accepts_loss {
             return Err(Failed::Again(restored(&stream.name, next, batches.end)));
         }
-        // From now on, the stream does not have those that the disk lacks.
+        // Batches that the disk lacks do not count as stored from now on.
         let next = next.min(batches.end);
-        // At a start, the last batch was not acknowledged if the disk alone has it, and the stream was complete before.
+        // At a start, if the stream was complete before and only the disk has the last batch, that batch was not
+        // acknowledged. The stream then counts as complete without it.
         let was_complete = last > 0 && before.is_some_and(|before| !before.is_incomplete);
         let least = batches.end - u64::from(is_first && was_complete && !batches.is_empty());
         let begun = now();
@@ -131,8 +134,8 @@ impl StreamMirror {
         let subject = names.subject(&journal, OPEN);
         let opened = streams.append(&subject, Expected::Last(last), &head.encode(b"")).await?;
         if next < batches.start {
-            // The journal was written without this stream for a time: the batches in between do not exist any more, and
-            // those on the disk are the whole journal.
+            // The journal was written without this stream for some time. The batches in between no longer exist; the disk
+            // has the whole journal.
             streams.purge(&stream.name, opened).await?;
         }
         self.last.set(opened);
@@ -149,9 +152,9 @@ impl StreamMirror {
         Ok(next)
     }
 
-    /// Waits for the timeout before this node takes a lease that NATS does not have. It may have lost the lease after another
-    /// node had adopted the journal, and that node or a third one restores it. The journal of a node whose lease has not run out
-    /// was not adopted.
+    /// Makes this node wait for the timeout before it takes a lease that NATS does not have. NATS may have lost the lease
+    /// of an adopted journal, which the adopter or a third node then restores. The wait is not needed if this node's
+    /// lease has not expired, because the journal was then not adopted.
     fn wait_for_lease(&self, is_known: bool) -> Result<(), Failed> {
         if is_known || self.kept.is_open() {
             self.missing.set(None);
@@ -179,7 +182,7 @@ impl StreamMirror {
         })
     }
 
-    /// Shows the other nodes that the stream has the whole journal. From then on clients may connect.
+    /// Marks the lease as complete for the other nodes. From then on clients may connect.
     pub(super) async fn show_complete(&self) -> Result<(), MirrorLost> {
         let lease = self.lease.borrow().clone();
         if let Some(lease) = lease.filter(|lease| lease.is_incomplete()) {

@@ -1,8 +1,8 @@
-//! Batches in messages of limited size. A message is a part of one batch.
+//! Divides batches into messages of limited size. Each message is a part of one batch.
 
 use phalanx_store::Batches;
 
-/// Maximum size of a part, in bytes: with its head and headers less than `max_payload` of NATS, 1 MiB.
+/// Maximum size of a part, in bytes. With its head and headers it is less than NATS's default `max_payload`, 1 MiB.
 pub(crate) const MAX_PART: usize = 768 * 1024;
 
 const HEAD: usize = 24;
@@ -17,13 +17,13 @@ pub(crate) struct Head {
     pub(crate) start: u64,
     /// The number of the batch; in other messages, see [`Joined::open`].
     pub(crate) batch: u64,
-    /// The place of the part, and the number of all parts.
+    /// The index of the part, and the number of parts in the batch.
     pub(crate) place: u32,
     pub(crate) count: u32,
 }
 
 impl Head {
-    /// A message of a batch's part.
+    /// Encodes the message of a part.
     pub(crate) fn encode(self, part: &[u8]) -> Vec<u8> {
         let Self { start, batch, place, count } = self;
         let mut out = Vec::with_capacity(HEAD + part.len());
@@ -35,7 +35,7 @@ impl Head {
         out
     }
 
-    /// The head and the part of a message.
+    /// Decodes a message into its head and its part.
     pub(crate) fn decode(message: &[u8]) -> Option<(Self, &[u8])> {
         let (start, rest) = message.split_first_chunk()?;
         let (batch, rest) = rest.split_first_chunk()?;
@@ -51,10 +51,10 @@ impl Head {
     }
 }
 
-/// Joins parts, in the order of the stream.
+/// Joins parts to batches, in the order of the stream.
 pub(crate) struct Joined {
     pub(crate) batches: Batches,
-    /// The batch of which not all parts have come, and their number.
+    /// The head and the parts so far of an incomplete batch.
     begun: Option<(Head, Vec<u8>)>,
 }
 
@@ -63,14 +63,15 @@ impl Joined {
         Self { batches: Batches::new(journal), begun: None }
     }
 
-    /// Adds the message with which a process began to append: it has no batch from that number on.
+    /// Adds the message with which a process began to append. It drops the batches from its number on, which that process
+    /// did not have.
     pub(crate) fn open(&mut self, message: &[u8]) {
         if let Some((head, _)) = Head::decode(message) {
             self.batches.truncate(head.batch);
         }
     }
 
-    /// Adds a message. An incomplete batch before another one was not acknowledged, and is dropped.
+    /// Adds a message. If an incomplete batch precedes another one, it was not acknowledged, and is dropped.
     pub(crate) fn push(&mut self, message: &[u8]) -> Result<(), &'static str> {
         let (head, part) = Head::decode(message).ok_or("a message is too short")?;
         let mut joined = match self.begun.take() {
@@ -99,7 +100,7 @@ mod tests {
         push(head(1, 3, 0, 1), b"three").unwrap();
         push(head(1, 4, 0, 2), b"fo").unwrap();
         push(head(1, 4, 1, 2), b"ur").unwrap();
-        // The process ended before the rest.
+        // The process ended before it had sent the other parts.
         push(head(1, 5, 0, 3), b"lost").unwrap();
         push(head(2, 5, 0, 1), b"five").unwrap();
         assert!(push(head(2, 6, 1, 2), b"x").is_err() && joined.push(b"short").is_err());

@@ -1,4 +1,4 @@
-//! Questions of connections: which node has the session of a client that has none here.
+//! Questions of connections: which node has the session of a client that has no session here.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::access::Identity;
 use crate::lock::lock;
 use crate::peers::fitting;
 
-/// Maximum number of questions that wait to be sent. Further ones are not answered.
+/// Maximum number of questions that wait to be sent. Further questions are not answered.
 const MAX_WAITING: usize = 10_000;
 
 /// Where a client's session is.
@@ -22,9 +22,9 @@ pub(crate) enum Whereabouts {
     /// No other node has it.
     NotElsewhere,
     Elsewhere,
-    /// It is here now.
+    /// The session is here now.
     Here,
-    /// It may be at a node that does not answer.
+    /// The session may be at a node that does not answer.
     Unknown,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Question {
     pub(crate) answer: oneshot::Sender<Whereabouts>,
 }
 
-/// The questions that were not sent.
+/// The questions that have not been sent yet.
 #[derive(Default)]
 pub(crate) struct Questions(Mutex<State>);
 
@@ -63,12 +63,12 @@ impl Questions {
         }
     }
 
-    /// Asks again.
+    /// Enqueues a question again.
     pub(crate) fn repeat(&self, question: Question) {
         lock(&self.0).add(question);
     }
 
-    /// Takes questions: up to `most`, and up to `most_bytes` of names, but at least one if there is one.
+    /// Takes up to `most` questions with up to `most_bytes` of names, but at least one if there is any.
     pub(crate) fn take(&self, most: usize, most_bytes: usize) -> Vec<Question> {
         let mut state = lock(&self.0);
         let clients = state.waiting.iter().map(|own| &own.client);

@@ -1,4 +1,4 @@
-//! Whether this node owns its sessions, and the other nodes' journals.
+//! The state of kept sessions: whether this node owns its sessions, and the journals of other nodes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,24 +20,25 @@ use crate::kept::questions::Questions;
 use crate::lock::lock;
 use crate::peers::{KeptMetrics, KeptView, LeaseView};
 
-/// Time for the replicas of a stream to elect a leader, and to store what waits for it.
+/// Time that the replicas of a stream may take to elect a leader and to store the waiting messages.
 pub(crate) const ELECTION: Duration = Duration::from_secs(12);
 
-/// Parts of the timeout after which leases are renewed, and looked at.
+/// The interval at which leases are renewed and read, as a fraction of the timeout.
 pub(crate) const RENEWALS: u32 = 5;
 
-/// The number of remembered adoptions. They matter while NATS may deliver claims of the lost node, which takes seconds.
+/// The number of remembered adoptions. They matter while NATS may still deliver claims of the lost node, which is for
+/// seconds.
 const ADOPTED: usize = 1000;
 
 /// The state of the kept sessions.
 pub(crate) struct Kept {
     pub(crate) names: ClusterNames,
     pub(crate) cluster: Cluster,
-    /// Identifies this start of the node.
+    /// Identifies this process: each start of the node has another value.
     pub(crate) start: String,
     pub(crate) questions: Questions,
     pub(crate) metrics: KeptMetrics,
-    /// NATS has lost batches of this node's journal.
+    /// Whether NATS has lost batches of this node's journal.
     is_behind: AtomicBool,
     state: Mutex<State>,
 }
@@ -46,29 +47,29 @@ pub(crate) struct Kept {
 struct State {
     phase: Phase,
     waiting: Vec<oneshot::Sender<()>>,
-    /// The name of this node and the number of its journal, once known.
+    /// The name of this node's journal, once known.
     own: Option<JournalName>,
     /// The time of the last renewal of this node's lease.
     renewed: Duration,
-    /// The first of the renewals of which each was soon after the one before.
+    /// The time of the first renewal since the last gap.
     renewing_since: Duration,
-    /// The journals of other nodes, and which of them this node adopts.
+    /// The journals of other nodes that are not adopted.
     others: BTreeMap<JournalName, OtherJournal>,
-    /// The starts of the nodes whose sessions this node has adopted, or is adopting: the last [`ADOPTED`].
+    /// The starts of the last [`ADOPTED`] nodes whose sessions this node has adopted or is adopting.
     adopted: VecDeque<String>,
     /// The clients whose sessions this node is adopting.
     arriving: HashSet<Arc<str>>,
     /// Whether the other nodes' journals are known.
     has_looked: bool,
-    /// The lines that were printed last: about the journals of other nodes, which are adopted again and again, and about
-    /// this node.
+    /// The last printed lines, about each journal of another node and about this node. A repeated attempt does not print
+    /// the same line again.
     told_of: BTreeMap<JournalName, String>,
     told: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// The lease and the stream are not open.
+    /// The lease is not taken, or the stream is not complete.
     #[default]
     Opening,
     Open,
@@ -80,11 +81,11 @@ enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OtherJournal {
     pub(crate) lease: Record,
-    /// The last known start of the journal's own node; empty if none is known.
+    /// The last known start of the journal's own node; empty if unknown.
     pub(crate) start: String,
     /// This process cannot read the stream.
     pub(crate) is_unreadable: bool,
-    /// The number of the lease's last message, and since when it is known.
+    /// The number of the lease's last message, and when it was first seen.
     pub(crate) number: u64,
     pub(crate) since: Duration,
 }
@@ -102,12 +103,12 @@ impl Kept {
         })
     }
 
-    /// Time without a renewal after which a lease may be taken.
+    /// A lease that is not renewed for this time has expired, and another node may take it.
     pub(crate) fn timeout(&self) -> Duration {
         self.cluster.timeout
     }
 
-    /// The name of this node, and the data of a connection to NATS. May block.
+    /// The name of this node, and the addresses and credentials for NATS. May block.
     pub(crate) fn identity(&self) -> Result<(Arc<str>, Access), String> {
         Ok((self.cluster.node_name()?, self.cluster.access()?))
     }
@@ -118,7 +119,7 @@ impl Kept {
         state.phase == Phase::Open && now().saturating_sub(state.renewed) <= self.timeout()
     }
 
-    /// Why this node lost its sessions, if so.
+    /// Why this node has lost its sessions; `None` if it has not.
     pub(crate) fn lost(&self) -> Option<String> {
         match &lock(&self.state).phase {
             Phase::Fenced(why) => Some(why.clone()),
@@ -157,7 +158,7 @@ impl Kept {
         }
     }
 
-    /// The name of this node's journal is known.
+    /// Sets the name of this node's journal.
     pub(crate) fn is_named(&self, journal: JournalName) {
         lock(&self.state).own = Some(journal);
     }
@@ -167,7 +168,7 @@ impl Kept {
         lock(&self.state).own.clone()
     }
 
-    /// The stream has the whole journal.
+    /// Records that the stream has the whole journal, so that clients may connect.
     pub(crate) fn is_complete(&self) {
         let mut state = lock(&self.state);
         if state.phase == Phase::Opening {
@@ -178,7 +179,7 @@ impl Kept {
         self.tell("sessions are kept in NATS");
     }
 
-    /// This node has lost its sessions.
+    /// Records that this node has lost its sessions.
     pub(crate) fn fence(&self, why: &str) {
         let mut state = lock(&self.state);
         if !matches!(state.phase, Phase::Fenced(_)) {
@@ -189,7 +190,7 @@ impl Kept {
         self.tell(&format!("this node has lost its sessions: {why}"));
     }
 
-    /// Whether NATS has lost batches of this node's journal, which are to be sent again.
+    /// Whether NATS has lost batches of this node's journal, which have to be sent again.
     pub(crate) fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::Relaxed)
     }
@@ -198,7 +199,7 @@ impl Kept {
         self.is_behind.store(is_behind, Ordering::Relaxed);
     }
 
-    /// The lease was renewed, by a request of this time.
+    /// Records that a request sent at this time renewed the lease.
     pub(crate) fn is_renewed(&self, at: Duration) {
         let mut state = lock(&self.state);
         if at.saturating_sub(state.renewed) > self.renewal_gap() {
@@ -207,7 +208,7 @@ impl Kept {
         state.renewed = at;
     }
 
-    /// Time until the lease runs out, unless it is renewed.
+    /// Time until the lease expires, unless it is renewed.
     pub(crate) fn lease_left(&self) -> Duration {
         (self.renewed() + self.timeout()).saturating_sub(now())
     }
@@ -217,13 +218,13 @@ impl Kept {
         lock(&self.state).renewed
     }
 
-    /// Whether the lease was renewed a moment ago, so that other nodes could renew theirs, too.
+    /// Whether the lease was renewed a moment ago. If so, other nodes could also renew theirs.
     pub(crate) fn has_renewed_lately(&self) -> bool {
         now().saturating_sub(self.renewed()) <= self.renewal_gap()
     }
 
-    /// The time since which the lease was renewed without a gap, so that other nodes could renew theirs, too: now, if it was
-    /// not renewed lately.
+    /// The time since which the lease has been renewed without a gap, so that other nodes could also renew theirs. The
+    /// current time if it was not renewed lately.
     pub(crate) fn renewing_since(&self) -> Duration {
         match self.has_renewed_lately() {
             true => lock(&self.state).renewing_since,
@@ -231,7 +232,7 @@ impl Kept {
         }
     }
 
-    /// Maximum time between two renewals without a gap. In a longer one, NATS may have been unavailable.
+    /// The longest time between two renewals that is not a gap. In a longer one, NATS may have been unavailable.
     fn renewal_gap(&self) -> Duration {
         2 * self.timeout() / RENEWALS
     }
@@ -244,11 +245,11 @@ impl Kept {
         change(&mut lock(&self.state).others)
     }
 
-    /// This node adopts the sessions of another one, which had this start, if that is known.
+    /// Records that this node adopts the sessions of the node with this start, if it is known.
     pub(crate) fn adopts(&self, start: &str) {
         if !start.is_empty() {
             let adopted = &mut lock(&self.state).adopted;
-            // An adoption is repeated until it succeeds.
+            // A repeated adoption is already in the list.
             adopted.retain(|known| known != start);
             if adopted.len() == ADOPTED {
                 adopted.pop_front();
@@ -257,7 +258,7 @@ impl Kept {
         }
     }
 
-    /// This node does not adopt the sessions of the node with this start any more, and has none of them.
+    /// Records that this node has abandoned an adoption of which it has no session.
     pub(crate) fn leaves(&self, start: &str) {
         lock(&self.state).adopted.retain(|known| known != start);
     }
@@ -267,29 +268,29 @@ impl Kept {
         lock(&self.state).adopted.iter().any(|adopted| adopted == start)
     }
 
-    /// The clients whose sessions this node is adopting, until none is.
+    /// Sets the clients whose sessions this node is adopting.
     pub(crate) fn set_arriving(&self, clients: HashSet<Arc<str>>) {
         lock(&self.state).arriving = clients;
     }
 
-    /// Whether this node is adopting the session of a client. The messages of a client that connects before all are
-    /// adopted may miss the other sessions.
+    /// Whether this node is adopting the session of a client. Such a client has to wait: if it connected before all
+    /// sessions are adopted, the remaining ones could miss its messages.
     pub(crate) fn is_arriving(&self, client: &str) -> bool {
         lock(&self.state).arriving.contains(client)
     }
 
-    /// The other nodes' journals were looked for.
+    /// Records that the journals of other nodes are known.
     pub(crate) fn has_looked(&self) {
         lock(&self.state).has_looked = true;
     }
 
-    /// The names of the other nodes' journals that are not adopted, once they are known.
+    /// The names of other nodes' journals that are not adopted; `None` until they are known.
     pub(crate) fn journals(&self) -> Option<BTreeSet<String>> {
         let state = lock(&self.state);
         state.has_looked.then(|| state.others.keys().map(JournalName::to_string).collect())
     }
 
-    /// The state at `now`, as shown.
+    /// The state at `now`, as shown to operators.
     pub(crate) fn view(&self, now: Duration) -> KeptView {
         let state = lock(&self.state);
         let seconds = |since: Duration| now.saturating_sub(since).as_secs();

@@ -1,7 +1,8 @@
-//! SUBSCRIBE and UNSUBSCRIBE of announced filters.
+//! SUBSCRIBE and UNSUBSCRIBE for announced filters.
 //!
-//! A lane begins with all filters, followed by PINGREQ. Subscriptions of an earlier lane that were not repeated before
-//! it are then removed. Changes follow in batches; the next one waits until the other node has answered.
+//! A lane begins with all filters, followed by PINGREQ. The other node then removes subscriptions of earlier lanes that
+//! were not repeated before PINGREQ. Changes follow in batches; each batch waits until the other node has answered the
+//! previous one.
 
 use phalanx_mqtt::{
     Packet, PacketId, Properties, Property, PropertyBuffer, QoS, Reason, RetainHandling, Subscribe,
@@ -13,16 +14,16 @@ use crate::content::path::path;
 use crate::lane::Lane;
 use crate::model::subscriptions::group_id::group_id;
 
-/// Maximum number of filters of one batch, of one packet, and maximum size of a packet's filters in bytes. If a node's
-/// packets are small, those of one packet take half of it; the answer has to fit too.
+/// Maximum number of filters in one batch and in one packet, and maximum size of a packet's filters in bytes. If a node's
+/// maximum packet size is small, the filters take at most half of it, because the answer has to fit, too.
 const MAX_BATCH: usize = 1024;
 const MAX_FILTERS: usize = 256;
 const MAX_BYTES: usize = 32 * 1024;
 
-/// Bytes of a filter in a packet in addition to its text: length and options.
+/// Bytes of a filter in a packet in addition to its text: its length and options.
 const FILTER_BYTES: usize = 3;
 
-/// The other node decides what its clients get, so it gets messages as they were published.
+/// The other node gets messages as they were published, because it applies the options of its clients itself.
 const OPTIONS: SubscribeOptions = SubscribeOptions {
     qos: QoS::ExactlyOnce,
     no_local: false,
@@ -30,11 +31,11 @@ const OPTIONS: SubscribeOptions = SubscribeOptions {
     retain_handling: RetainHandling::DoNotSend,
 };
 
-/// The packet identifier of announcements; both nodes process packets in order.
+/// The packet identifier of all announcements. One suffices, because both nodes process packets in order.
 const ID: PacketId = PacketId::MIN;
 
 impl Lane {
-    /// The packet identifier of an UNSUBSCRIBE that the lane sends to the session here.
+    /// The packet identifier of an UNSUBSCRIBE that the lane injects into the session here.
     pub(super) const INJECTED: PacketId = PacketId::MAX;
 
     pub(super) fn has_announcements(&self) -> bool {
@@ -43,21 +44,21 @@ impl Lane {
             && (!self.is_announced.get() || interest.has_changes(&self.options.node))
     }
 
-    /// Appends the next batch of announcements, if the last one was answered.
+    /// Appends the next batch of announcements, if the previous one was answered.
     pub(super) fn announce(&self, out: &mut Vec<u8>) {
         if !self.has_announcements() {
             return;
         }
         let interest = &self.options.peers.interest;
         let changes = interest.take(&self.options.node, MAX_BATCH);
-        // Replacements of removed filters come first.
+        // Added filters come first, because they may replace removed ones.
         let most = self.most_announced();
         let added = packets(&changes.added, true, ID, most, out);
         let removed = packets(&changes.removed, false, ID, most, out);
         self.unanswered.set(added + removed);
         self.version.set(changes.version);
         if changes.version.is_some() && !self.is_announced.replace(true) {
-            // A packet without content fits.
+            // Cannot fail: PINGREQ is short.
             let _ = Packet::PingReq.encode(Version::V5, out);
         }
         if self.unanswered.get() == 0 {
@@ -65,10 +66,10 @@ impl Lane {
         }
     }
 
-    /// The other node has answered a packet.
+    /// Handles the other node's answer to a packet.
     pub(super) fn answered(&self, reasons: &[u8]) {
         if let Some(refused) = reasons.iter().map(|own| Reason(*own)).find(|own| own.is_failure()) {
-            // Without this subscription the node would not forward messages: try again with the next lane.
+            // Without this subscription the node would not forward messages. The next lane tries again.
             return self.close(&format!("the node refuses a topic filter: {refused}"));
         }
         self.unanswered.set(self.unanswered.get().saturating_sub(1));
@@ -84,7 +85,7 @@ impl Lane {
         }
     }
 
-    /// The other node announces filters.
+    /// Notes the filters that the other node announces.
     pub(super) fn announced(&self, subscribe: &Subscribe<'_>) {
         let mut known = self.known.borrow_mut();
         let Ok(of_packet) = PacketFilter::of(subscribe.properties) else { return };
@@ -95,10 +96,10 @@ impl Lane {
         }
     }
 
-    /// The other node has announced all filters: those of an earlier lane end.
+    /// Removes the filters of earlier lanes, after the other node has announced all current ones.
     pub(super) fn all_announced(&self) {
         let mut stale: Vec<_> = self.known.take().into_iter().collect();
-        // In an order that a simulation repeats.
+        // Sorted, so that simulations are reproducible.
         stale.sort_unstable();
         let (most, mut injected) = (self.most_announced(), self.injected.borrow_mut());
         packets(&stale, false, Self::INJECTED, most, &mut injected);
@@ -125,7 +126,7 @@ fn packets(
         let is_shared = path(key).is_some_and(|path| path.group.is_some());
         let mut properties = PropertyBuffer::new();
         let mut push = |property| {
-            // They came from a packet.
+            // Cannot fail: the property came from a packet.
             let _ = properties.push(property);
         };
         if is_added && is_shared {
@@ -138,7 +139,7 @@ fn packets(
                 count += packet(&filters, Properties::NONE, is_added, id, out);
                 (filters, batched, bytes) = (SubscriptionBuffer::new(), 0, 0);
             }
-            // A filter of a packet fits a packet.
+            // Cannot fail: the filter came from a packet.
             let _ = filters.push(filter, OPTIONS);
             (batched, bytes) = (batched + 1, bytes + size);
         } else {

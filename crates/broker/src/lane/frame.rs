@@ -7,23 +7,24 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum NodeFrame<'a> {
     /// Asks for a lane.
     Open(Side),
-    /// Grants it.
+    /// Grants a lane.
     Accept(Side),
-    /// A lane ends, for this reason.
+    /// Ends a lane, with a reason.
     Close {
         lane: u64,
         why: &'a str,
     },
-    /// Bytes of a lane, which may be none.
+    /// Bytes of a lane, possibly none.
     Data(Data<'a>),
-    /// Claims that the node may not have heard.
+    /// Claims that the node may have missed.
     Claims(&'a [u8]),
-    /// Asks for the messages that the node holds for a lost one: see `cluster/adoption/handover.rs`.
+    /// Asks for the messages that the node has queued for a lost node: see `cluster/adoption/handover.rs`.
     HandOver {
         lane: u64,
         json: &'a [u8],
     },
-    /// Asks which QoS 2 messages of a lost node the receiver has, and the answer: see the same.
+    /// Asks which QoS 2 messages of a lost node the receiver has: see `cluster/adoption/relay.rs`. `Received` is the
+    /// answer.
     AskReceived {
         lane: u64,
         json: &'a [u8],
@@ -38,32 +39,32 @@ pub(crate) enum NodeFrame<'a> {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Side {
     pub(crate) lane: u64,
-    /// The starts of the sender and of the receiver that the lane belongs to.
+    /// The starts of the sending and of the receiving node between which the lane exists.
     pub(crate) from: String,
     pub(crate) to: String,
     /// Whether the sender's session for the receiver is new.
     pub(crate) is_fresh: bool,
-    /// Identifies that session, of which the packet identifiers of QoS 2 are part.
+    /// Identifies that session. QoS 2 packet identifiers are valid only within it.
     pub(crate) session: String,
 }
 
-/// Bytes of a lane, and how far the sender has got in the other direction.
+/// Bytes of a lane, and acknowledgements of the opposite direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Data<'a> {
     pub(crate) lane: u64,
-    /// The number of the first byte.
+    /// The offset of the first byte.
     pub(crate) offset: u64,
-    /// Bytes that arrived at the sender, and those that it has processed.
+    /// The numbers of bytes that the sender has received and processed.
     pub(crate) received: u64,
     pub(crate) processed: u64,
     pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> NodeFrame<'a> {
-    /// Appends the frame.
+    /// Appends the encoded frame.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let json = |out: &mut Vec<u8>, side| {
-            // A structure of texts and numbers is always valid.
+            // Cannot fail: the structure has only texts and numbers.
             let _ = serde_json::to_writer(out, side);
         };
         match self {

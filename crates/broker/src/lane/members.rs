@@ -1,7 +1,7 @@
-//! The members of shared subscriptions that are online: AUTH whose data are pairs of numbers, of a group and of its
-//! members. A first pair of zeros says that all other groups have one member.
+//! Announces the online members of shared subscriptions. The data of an AUTH packet are pairs of a group's number and the
+//! number of its online members. A first pair of zeros means that all other groups have one member.
 //!
-//! AUTH, because no session takes part. Earlier versions ignore it.
+//! AUTH is used because it does not concern the sessions, and earlier versions ignore it.
 
 use phalanx_mqtt::{Auth, Packet, Property, PropertyBuffer, Reason, Version};
 
@@ -9,15 +9,15 @@ use crate::lane::Lane;
 use crate::lane::transport::MAX_ANSWERS;
 use crate::peers::members::Counts;
 
-/// Maximum number of groups of one packet, and bytes of each.
+/// Maximum number of groups in one packet, and bytes of each.
 const MAX_GROUPS: usize = 4096;
 const GROUP_BYTES: usize = 8;
 
 impl Lane {
-    /// Announces the members at this node that are online, if they have changed. Called at intervals, which bound the
-    /// number of announcements.
+    /// Announces the numbers of online members at this node, if they have changed. Called at intervals, which limits the
+    /// rate of announcements.
     pub(crate) fn tell_members(&self) {
-        // The router of the other node knows this one once it has the filters.
+        // The other node's router knows this node only after it has this node's filters.
         let is_ready = self.is_announced.get() && self.unanswered.get() == 0;
         if !is_ready || self.is_closed() || self.answers.borrow().len() > MAX_ANSWERS {
             return;
@@ -29,7 +29,7 @@ impl Lane {
         self.add(std::iter::once(packet(&counts)));
     }
 
-    /// The other node announces members.
+    /// Notes the numbers that the other node announces.
     pub(super) fn heard_members(&self, auth: &Auth<'_>) {
         let heard = counts(auth);
         let mut members = self.members.borrow_mut();
@@ -39,12 +39,12 @@ impl Lane {
         }
     }
 
-    /// Takes what the other node has announced.
+    /// Takes the numbers that the other node has announced.
     pub(crate) fn take_members(&self) -> Option<Counts> {
         self.members.take()
     }
 
-    /// Returns numbers that the router did not take. They come before later ones.
+    /// Puts back numbers that the router did not accept, before later ones.
     pub(crate) fn return_members(&self, taken: Counts) {
         let mut members = self.members.borrow_mut();
         let later = members.take();
@@ -62,7 +62,7 @@ fn packet(counts: &Counts) -> Vec<u8> {
         .flatten()
         .collect();
     let (mut properties, mut out) = (PropertyBuffer::new(), Vec::new());
-    // The data are less than 64 KiB.
+    // Cannot fail: the data are shorter than 64 KiB.
     let _ = properties.push(Property::AuthenticationData(&data));
     let auth = Auth { reason: Reason::SUCCESS, properties: properties.get() };
     let _ = Packet::Auth(auth).encode(Version::V5, &mut out);

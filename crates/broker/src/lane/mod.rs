@@ -1,21 +1,20 @@
-//! A lane: the connection to another node of the cluster, as a transport of that node's session here.
+//! A lane: the connection to another node of the cluster. It is the transport of this node's session for that node.
 //!
-//! Both nodes have a session for each other, and forward what the other one sends: each is a client of the other. A
-//! lane carries their packets of MQTT in both directions: messages and acknowledgements of the sessions, and SUBSCRIBE
-//! and UNSUBSCRIBE of the filters that a node announces. A node answers those like any client's. The lane itself
-//! handles what only servers send.
+//! Each of two nodes is a client of the other, and has a session for it. A lane carries MQTT packets in both directions:
+//! messages and acknowledgements of the sessions, and SUBSCRIBE and UNSUBSCRIBE for the filters that a node announces. A
+//! node processes these like the packets of any client. The lane itself processes the packets that only servers send.
 //!
-//! NATS may lose data, so each direction is a numbered stream of bytes. If some are missing the lane ends, the next one
-//! begins, and the sessions send again what was not acknowledged.
+//! NATS may lose data, so each direction is a numbered stream of bytes. If bytes are missing, the lane ends, another one
+//! begins, and the sessions retransmit the unacknowledged messages.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `frame.rs` | frames exchanged by nodes |
-//! | `stream.rs` | a lane: its properties, its state and its end |
-//! | `window.rs` | the numbers and the window of its data |
-//! | `transport.rs` | packets from the other node, and to it |
-//! | `announcing.rs` | SUBSCRIBE and UNSUBSCRIBE of announced filters |
-//! | `members.rs` | the members of shared subscriptions that are online |
+//! | `stream.rs` | the state of a lane |
+//! | `window.rs` | byte offsets and flow control |
+//! | `transport.rs` | reads and writes packets |
+//! | `announcing.rs` | SUBSCRIBE and UNSUBSCRIBE for announced filters |
+//! | `members.rs` | announces the online members of shared subscriptions |
 
 mod announcing;
 pub(crate) mod frame;

@@ -1,4 +1,4 @@
-//! A lane: its properties, its state and its end.
+//! The properties and the state of a lane.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use crate::lane::frame::NodeFrame;
 use crate::peers::members::Counts;
 use crate::peers::{NodeStatus, Peers};
 
-/// Part of the timeout after which [`Lane::is_processed`] looks again.
+/// The polling interval of [`Lane::is_processed`], as a fraction of the timeout.
 const POLLS: u32 = 25;
 
 /// Sends a payload to a node.
@@ -23,11 +23,11 @@ pub(crate) type SendPayload = Box<dyn Fn(&[u8]) -> Sent>;
 /// Result of sending a payload.
 pub(crate) enum Sent {
     Yes,
-    /// Later: its connection is full.
+    /// The connection to NATS is full: try again later.
     Full,
     /// The payload exceeds the limit of NATS.
     TooLarge(String),
-    /// This or the next lane cannot be used.
+    /// NATS cannot be reached: the lane ends.
     Failed(String),
 }
 
@@ -44,47 +44,47 @@ pub(crate) struct LaneOptions {
     pub(crate) most: usize,
     /// Maximum size of a packet from the other node, in bytes.
     pub(crate) most_packet: usize,
-    /// Maximum size of a packet to it, in bytes.
+    /// Maximum size of a packet to the other node, in bytes.
     pub(crate) most_sent: usize,
-    /// The lane ends if nothing that was sent is acknowledged for this time.
+    /// The lane ends if the other node acknowledges no sent data for this time.
     pub(crate) timeout: Duration,
-    /// The keys of the subscriptions that the other node's session has from an earlier lane.
+    /// The keys of subscriptions that the session for the other node has from an earlier lane.
     pub(crate) known: HashSet<Box<str>>,
 }
 
 /// A lane to another node.
 pub(crate) struct Lane {
     pub(super) options: LaneOptions,
-    /// Bytes that arrived in order and were not processed.
+    /// Received bytes that have not been processed.
     pub(super) input: RefCell<Vec<u8>>,
     pub(super) received: Cell<u64>,
     pub(super) processed: Cell<u64>,
-    /// The numbers of these that the other node knows.
+    /// The values of `received` and `processed` that were last sent to the other node, and when.
     pub(super) told: Cell<(u64, u64)>,
     pub(super) told_at: Cell<Duration>,
     pub(super) sent: Cell<u64>,
-    /// Bytes that the other node has received and processed.
+    /// The numbers of bytes that the other node has received and processed.
     pub(super) arrived: Cell<(u64, u64)>,
-    /// The time at which it last received new ones.
+    /// The time at which the other node last acknowledged new bytes.
     pub(super) progress: Cell<Duration>,
     why_closed: RefCell<Option<String>>,
     pub(super) reader: Notify,
     pub(super) writer: Notify,
     pub(super) sender: RefCell<Option<Rc<dyn Fn()>>>,
-    /// Packets of the lane itself for the other node.
+    /// The lane's own packets for the other node.
     pub(super) answers: RefCell<Vec<u8>>,
-    /// Tells that they are being sent, and whether they are.
+    /// Notifies when `answers` was taken to be sent; and whether they are being sent.
     pub(super) drained: Notify,
     pub(super) is_answering: Cell<bool>,
-    /// Packets of the lane itself for the session here.
+    /// The lane's own packets for the session here.
     pub(super) injected: RefCell<Vec<u8>>,
-    /// Unanswered packets of announced filters, and the version of the filters after them.
+    /// The number of unanswered announcements, and the version of the filters once they are answered.
     pub(super) unanswered: Cell<usize>,
     pub(super) version: Cell<Option<u64>>,
-    /// All filters of the lane's begin were sent.
+    /// Whether all filters with which the lane begins were sent.
     pub(super) is_announced: Cell<bool>,
     pub(super) known: RefCell<HashSet<Box<str>>>,
-    /// Members of shared subscriptions at the other node, for the router.
+    /// The numbers of online members at the other node, for the router.
     pub(super) members: RefCell<Option<Counts>>,
 }
 
@@ -129,17 +129,17 @@ impl Lane {
         (self.options.send)(&payload)
     }
 
-    /// Ends the lane. The first reason counts.
+    /// Ends the lane. Only the first reason is kept.
     pub(crate) fn close(&self, why: &str) {
         if self.is_closed() {
             return;
         }
-        // If it is lost, the other node finds the end by its next data.
+        // If this frame is lost, the other node is refused when it next sends data.
         let _ = self.send_frame(&NodeFrame::Close { lane: self.id(), why });
         self.closed(why);
     }
 
-    /// The other node has ended the lane.
+    /// Marks the lane as ended, by either node.
     pub(crate) fn closed(&self, why: &str) {
         self.why_closed.borrow_mut().get_or_insert_with(|| why.to_owned());
         self.options.status.lag.set(0);
@@ -159,7 +159,7 @@ impl Lane {
         self.why_closed.borrow().clone()
     }
 
-    /// Whether the other node has processed the lane's own packets of now. Waits while the lane lasts.
+    /// Waits until the other node has processed the lane's current packets. Returns false if the lane ends first.
     pub(crate) async fn is_processed(&self) -> bool {
         let mut until = None;
         while !self.is_closed() {
@@ -174,12 +174,12 @@ impl Lane {
         false
     }
 
-    /// Registers what wakes the sender for the lane's own packets.
+    /// Registers the function that wakes the sender for the lane's own packets.
     pub(crate) fn set_wake(&self, wake: impl Fn() + 'static) {
         self.sender.replace(Some(Rc::new(wake)));
     }
 
-    /// Wakes the sender for packets of the lane itself.
+    /// Wakes the sender for the lane's own packets.
     pub(crate) fn nudge(&self) {
         let wake = self.sender.borrow().clone();
         wake.iter().for_each(|wake| wake());

@@ -1,4 +1,4 @@
-//! Packets from the other node, and to it.
+//! Reads packets from the other node, and writes packets to it.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use phalanx_mqtt::{Frame, Kind, Packet, Version};
 
 use crate::lane::Lane;
 
-/// Size of the lane's own packets up to which more are added, in bytes.
+/// Size in bytes above which no more of the lane's own packets are added.
 pub(super) const MAX_ANSWERS: usize = 64 * 1024;
 
 impl Lane {
@@ -19,9 +19,9 @@ impl Lane {
             let mut input = self.input.take();
             match self.take(&input, buffer) {
                 Ok(taken) => {
-                    // The rest stays in place: a large packet arrives in many parts.
+                    // An incomplete packet stays in the same buffer, because a large one arrives in many parts.
                     input.drain(..taken);
-                    // Nothing arrives while this operation runs.
+                    // No input was added meanwhile: frames are received by another operation on this processor.
                     self.input.replace(input);
                     self.processed(taken);
                 }
@@ -39,7 +39,7 @@ impl Lane {
         }
     }
 
-    /// Processes the complete packets of the input. Returns their length.
+    /// Processes the complete packets of the input. Returns their total length.
     fn take(&self, input: &[u8], buffer: &mut Vec<u8>) -> Result<usize, String> {
         let mut taken = 0;
         while let Some(frame) =
@@ -74,25 +74,25 @@ impl Lane {
         Ok(taken)
     }
 
-    /// Waits until packets of the lane itself can be added.
+    /// Waits until more of the lane's own packets can be added.
     pub(crate) async fn room(&self) {
         while self.answers.borrow().len() > MAX_ANSWERS && !self.is_closed() {
             self.drained.notified().await;
         }
     }
 
-    /// Adds packets of the lane itself.
+    /// Adds packets for the other node to the lane's own.
     pub(crate) fn add(&self, packets: impl Iterator<Item = Vec<u8>>) {
         self.answers.borrow_mut().extend(packets.flatten());
         self.nudge();
     }
 
-    /// Whether the lane itself has packets for the other node.
+    /// Whether the lane has packets of its own to send.
     pub(crate) fn has_answers(&self) -> bool {
         !self.is_closed() && (!self.answers.borrow().is_empty() || self.has_announcements())
     }
 
-    /// Sends packets of the session, after those of the lane itself.
+    /// Sends packets of the session, after the lane's own.
     pub(crate) async fn write(&self, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut out = self.answers.take();
         self.is_answering.set(true);

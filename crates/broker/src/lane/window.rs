@@ -1,34 +1,34 @@
-//! The numbers and the window of a lane: data in order, within what the receiver has processed.
+//! The flow control of a lane: data arrive in order, within a window that the receiver advances as it processes them.
 
 use phalanx::time::now;
 
 use crate::lane::frame::{Data, NodeFrame};
 use crate::lane::{Lane, LaneOptions, Sent};
 
-/// Bytes that a node may send before the other one has processed them, unless a packet is larger.
+/// Bytes that a node may send ahead of what the other node has processed. Larger if a packet may be larger.
 const WINDOW: u64 = 1 << 20;
 
-/// Bytes of a packet in addition to those that its maximum size counts.
+/// Bytes of a packet that its maximum size does not count.
 const HEADER_BYTES: usize = 5;
 
-/// Part of the timeout after which a lane tells what has arrived, even if it has told that: NATS may have lost it.
+/// The interval at which a lane repeats its acknowledgements, which NATS may have lost, as a fraction of the timeout.
 const TELLS: u32 = 5;
 
-/// Bytes of one message of NATS.
+/// Maximum number of data bytes in one NATS message.
 const MAX_CHUNK: usize = 256 * 1024;
 
-/// Bytes of a frame in addition to its data.
+/// Maximum bytes of a frame in addition to its data.
 const FRAME_BYTES: usize = 64;
 
 impl Lane {
-    /// Bytes that may be sent and not processed, in each direction: the largest packet has to fit, because its parts
-    /// are not processed.
+    /// The window of both directions, in bytes. The largest packet has to fit, because an incomplete packet is not
+    /// processed.
     fn window(&self) -> u64 {
         let LaneOptions { most_packet, most_sent, .. } = &self.options;
         WINDOW.max(((*most_packet).max(*most_sent) + HEADER_BYTES) as u64)
     }
 
-    /// Takes a frame of the other node.
+    /// Handles a data frame of the other node.
     pub(crate) fn receive(&self, data: Data<'_>) {
         let Data { offset, received, processed, bytes, .. } = data;
         if received > self.sent.get() || processed > received {
@@ -58,10 +58,10 @@ impl Lane {
         self.reader.notify();
     }
 
-    /// The first `bytes` of the input were processed.
+    /// Records that `bytes` more of the input were processed.
     pub(super) fn processed(&self, bytes: usize) {
         self.processed.set(self.processed.get() + bytes as u64);
-        // Otherwise the next data, or `tick`, tells it.
+        // Smaller progress is acknowledged with the next data, or by `tick`.
         if self.processed.get() - self.told.get().1 > WINDOW / 4 {
             self.tell();
         }
@@ -85,7 +85,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Sends one chunk. Returns whether NATS takes it now.
+    /// Sends one chunk. Returns whether NATS accepted it.
     fn send_data(&self, bytes: &[u8]) -> bool {
         let (received, processed) = (self.received.get(), self.processed.get());
         let offset = self.sent.get();
@@ -93,7 +93,7 @@ impl Lane {
         match self.send_frame(&NodeFrame::Data(data)) {
             Sent::Yes => {
                 if self.arrived.get().0 == offset && !bytes.is_empty() {
-                    // Nothing was in flight, so the time to receive begins.
+                    // Nothing was in flight, so the timeout begins now.
                     self.progress.set(now());
                 }
                 self.sent.set(offset + bytes.len() as u64);
@@ -115,7 +115,7 @@ impl Lane {
         self.send_data(&[]);
     }
 
-    /// Called at intervals: tells the other node what has arrived, and closes a lane that makes no progress.
+    /// Called at intervals: sends acknowledgements, and closes a lane that makes no progress.
     pub(crate) fn tick(&self) {
         let is_old = now().saturating_sub(self.told_at.get()) > self.options.timeout / TELLS;
         if is_old || self.told.get() != (self.received.get(), self.processed.get()) {
