@@ -6,10 +6,10 @@ use phalanx_mqtt::{Auth, Packet, Properties, Property, PropertyBuffer, Reason};
 /// The reason for a failed authentication.
 pub(super) type Rejection = (Reason, &'static str);
 
-/// The refusal of a SCRAM exchange of another user than the one that CONNECT names.
+/// The error when a SCRAM exchange authenticates another user than CONNECT names.
 pub(super) const OTHER_USER: &str = "SCRAM authenticates another user";
 
-/// The data of an AUTH packet, which must have this reason, and the method of CONNECT (MQTT-4.12.0-3, MQTT-4.12.0-5).
+/// The data of an AUTH packet. The packet must have this reason and the method of CONNECT (MQTT-4.12.0-3, MQTT-4.12.0-5).
 pub(super) fn data<'a>(
     auth: &Auth<'a>,
     mechanism: Mechanism,
@@ -46,7 +46,7 @@ pub(super) fn with_auth<T>(
 ) -> T {
     let mut properties = PropertyBuffer::new();
     for property in proof_properties(mechanism, data) {
-        // Names and data are shorter than 64 KiB.
+        // Cannot fail: names and data are shorter than 64 KiB.
         let _ = properties.push(property);
     }
     take(&Packet::Auth(Auth { reason, properties: properties.get() }))

@@ -23,7 +23,7 @@ pub(crate) struct Bridged {
     pub(crate) persistent: bool,
 }
 
-/// Serves a bridge's connection to its end.
+/// Serves a bridge's connection until it ends.
 pub(crate) async fn serve_bridged(bridged: Bridged, context: Context) {
     let Bridged { stream, opened, identity, peer, most, persistent } = bridged;
     let (version, context) = (Version::V5, Rc::new(context));

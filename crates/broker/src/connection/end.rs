@@ -28,7 +28,7 @@ impl From<Reason> for End {
     }
 }
 
-/// The reason code for DISCONNECT: some are those of CONNACK only (MQTT-3.14.2-1).
+/// Converts a reason code for DISCONNECT. Some codes are valid only in CONNACK (MQTT-3.14.2-1).
 pub(super) fn in_disconnect(reason: Reason) -> Reason {
     match reason {
         Reason::SERVER_UNAVAILABLE => Reason::SERVER_BUSY,
@@ -47,14 +47,14 @@ pub(super) const TAKES_NOTHING: End = End::Because(
     "journal write timed out; unacknowledged messages may be lost",
 );
 
-/// The end of a connection of another node or of a bridge whose messages the journal could not store, when there is room.
-/// Without an acknowledgement they are sent again.
+/// Ends the connection of another node or of a bridge when the full journal has space again. The unacknowledged messages,
+/// which the journal could not store, are then sent again.
 pub(super) const NOT_STORED: End = End::Because(
     Reason::QUOTA_EXCEEDED,
     "the journal was full; messages that are not acknowledged are to be sent again",
 );
 
-/// Why a service that decides about topics refuses access.
+/// The explanation when the authorization service does not answer.
 pub(super) const UNDECIDED: &str = "the service that decides about topics does not answer";
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::transport::outbox::Outbox;
 
-    /// The outbox rejects a packet with a code of another kind.
+    /// The outbox rejects a code that is invalid in DISCONNECT.
     #[test]
     fn each_reason_of_connack_has_one_of_disconnect() {
         let of_connack =

@@ -1,4 +1,4 @@
-//! Events of connections for the event log.
+//! Logs events of connections.
 
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ use crate::context::Context;
 use crate::events::{EventClass, EventLog, Line, Origin};
 use crate::transport::outbox::Cause;
 
-/// Logs a refused connection: the reason code, its explanation if there is one, and the names in CONNECT, if
-/// received.
+/// Logs a refused connection: the reason code, its explanation if there is one, and the names in CONNECT if received.
 pub(super) fn refused(
     context: &Context,
     origin: &Origin,
@@ -21,7 +20,7 @@ pub(super) fn refused(
 ) {
     context.events().log(EventClass::Refusals, "refused", |line| {
         origin.write(line);
-        // Before all text of the client, for expressions that are anchored at the front of the line.
+        // Before any text from the client, so that patterns anchored at the start of the line cannot be spoofed.
         line.text("reason", &reason.to_string());
         if !why.is_empty() {
             line.text("why", why);
@@ -60,7 +59,7 @@ pub(super) fn connected(
     }
 }
 
-/// The name of a version in a line.
+/// The name of a version in a log line.
 pub(super) fn version(version: Version) -> &'static str {
     match version {
         Version::V3 => "3.1.1",
@@ -68,7 +67,7 @@ pub(super) fn version(version: Version) -> &'static str {
     }
 }
 
-/// Logs the end of an accepted client's connection, which began at `since`. The sender may know the cause.
+/// Logs the end of an accepted client's connection, which began at `since`. The sender may have recorded the cause.
 pub(super) fn disconnected(
     events: &EventLog,
     (identity, origin): (&Identity, &Origin),

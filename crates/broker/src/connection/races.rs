@@ -1,4 +1,4 @@
-//! Races of a client with its own earlier connection, and with an operator, in simulation.
+//! Simulated races of a client with its earlier connection, and with an operator.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -34,8 +34,8 @@ fn start(world: &mut World, begin: impl Fn(usize, &Context) + 'static) -> Contex
     context
 }
 
-/// A client that disconnects, waits for the end of its connection and reconnects at once on another processor must not
-/// find its old session: DISCONNECT is applied to the session before the connection is closed.
+/// DISCONNECT is applied to the session before the connection is closed. So a client that waits for the end of its
+/// connection and immediately reconnects on another processor must not find its old session.
 #[test]
 fn the_session_is_detached_before_the_connection_closes() {
     sim::explore_each(60, |seed| {
@@ -57,8 +57,8 @@ fn the_session_is_detached_before_the_connection_closes() {
     });
 }
 
-/// A client that connects while an operator bans it is refused, or found and disconnected. Its session may be that of
-/// another processor, so that the CONNECT takes a longer way than the operator's call.
+/// A client that connects while an operator bans it is either refused, or found and disconnected. Its session may be on
+/// another processor, so CONNECT may take longer than the operator's call.
 #[test]
 fn a_banned_client_does_not_stay_connected() {
     sim::explore_each(200, |seed| {
@@ -92,7 +92,7 @@ fn a_banned_client_does_not_stay_connected() {
                 assert!(earlier.say(&goodbye).await.is_ok() && earlier.is_closed().await);
                 has_session.set(true);
                 let client = Wire::ask(&net, "c", 3600).await;
-                // Longer than the ban takes, and than the broker lets a client read its DISCONNECT.
+                // Longer than the ban takes, and than the broker waits for the client to read DISCONNECT.
                 net.sleep(Duration::from_secs(60)).await;
                 assert!(is_banned.get() && context.counters.connected.get() == 0);
                 drop(client);

@@ -1,4 +1,4 @@
-//! The listening operation of a connection: reads packets from CONNECT to the end.
+//! The reading operation of a connection, from CONNECT to the end.
 //!
 //! All packets of one read are processed together: their messages are routed and acknowledged as one batch.
 
@@ -49,8 +49,8 @@ pub(crate) fn serve(
     }
 }
 
-/// The connection of an accepted client, of which `input` was received already. Boxed: an operation would reserve
-/// memory for it several times.
+/// The connection of an accepted client. `input` was already received. Boxed, because an operation would reserve memory
+/// for it several times.
 pub(super) fn connection(
     accepted: Accepted,
     rate_limit: Option<Box<RateLimit>>,
@@ -58,7 +58,7 @@ pub(super) fn connection(
 ) -> Box<Connection> {
     let Accepted { shared, version, durable_id, identity, .. } = accepted;
     let Accepted { keep_alive, wants_reasons, persistent, mechanism, .. } = accepted;
-    // Little of what CONNECT needed is kept.
+    // Most of the memory for CONNECT is freed.
     input.shrink_to_fit();
     let timeout = match keep_alive {
         0 => IoTimeout::NONE,
@@ -106,10 +106,10 @@ pub(super) fn serve_accepted(
 impl Connection {
     /// Reads and processes packets until the connection ends.
     async fn listen(&mut self) -> End {
-        // A connection that could not move reads first.
+        // A connection that could not move has to read before it tries again.
         let mut has_read = false;
         loop {
-            // Pooled: an idle connection holds no memory for processing input.
+            // Pooled, so that an idle connection holds no memory for processing input.
             if let Err(end) = Pooled::pin(self.turn()).await {
                 return end;
             }
@@ -117,10 +117,10 @@ impl Connection {
                 return End::Leaving;
             }
             has_read = true;
-            // Directly, because each async function in between stores the arguments again.
+            // Called directly, because each async function in between would store the arguments again.
             let read = match self.shared.stream.plain() {
                 Some(stream) => stream.read(&mut self.client.input, self.client.timeout).await,
-                // Boxed: rare.
+                // Boxed, because it is rare.
                 None if self.client.publishing.owes_since.is_some() => {
                     match Box::pin(self.read_until_room()).await {
                         Ok(read) => read,
@@ -148,7 +148,8 @@ impl Connection {
         }
     }
 
-    /// Reads, or ends the connection when the journal has room again: only then the client sends its messages again.
+    /// Reads, but ends the connection when the journal has space again, so that the client retransmits the messages that
+    /// were not stored.
     async fn read_until_room(&mut self) -> Result<io::Result<usize>, End> {
         let Self { shared, client, .. } = self;
         let since = client.publishing.owes_since.unwrap_or_default();
@@ -165,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Processes the received packets, and waits until the broker reads on.
+    /// Processes the received packets, and waits until the connection may read more.
     async fn turn(&mut self) -> Result<(), End> {
         let (mut input, mut taken) = (std::mem::take(&mut self.client.input), 0);
         self.process(&input, &mut taken).await?;
@@ -173,8 +174,8 @@ impl Connection {
         if !input.is_empty() || input.capacity() <= IDLE_INPUT_BYTES {
             self.client.input = input;
         }
-        // A lane does not wait, because two nodes could wait for each other forever. The number of its unacknowledged
-        // messages is bounded.
+        // A lane does not wait, because two nodes could wait for each other forever. Its responses are bounded, because
+        // the number of unacknowledged messages is.
         if !self.stream.is_lane() {
             self.outbox.room().await;
         }
@@ -192,7 +193,8 @@ impl Connection {
             && !wait.is_zero()
             && !self.outbox.is_closed()
             && !is_draining()
-            // The rest of its input is processed at once, so that its will is not late.
+            // If the client has closed the connection, the rest of its input is processed without delay, so that its will
+            // is on time.
             && !self.stream.is_closed_by_peer()
         {
             sleep(wait.min(RATE_POLL_INTERVAL)).await;
@@ -203,11 +205,11 @@ impl Connection {
     async fn process(&mut self, input: &[u8], taken: &mut usize) -> Result<(), End> {
         let mut batch = SpareBatch::take();
         let result = self.take(input, taken, &mut batch).await;
-        // Packets before an invalid one are valid.
+        // Packets before an invalid one are processed.
         self.flush(&mut batch).await.and(result)
     }
 
-    /// As [`process`](Self::process), without the last batch.
+    /// Like [`process`](Self::process), but leaves the last batch unflushed.
     async fn take(
         &mut self,
         input: &[u8],
@@ -221,7 +223,7 @@ impl Connection {
                 Packet::Publish(publish) => {
                     let mut verdict = Verdict::Allowed;
                     if self.policy.load().permissions(&self.client.identity).is_some() {
-                        // Boxed: few brokers have a service.
+                        // Boxed, because few brokers have a service.
                         verdict = Box::pin(self.permission(&publish, batch)).await?;
                     }
                     let Shared { context, peer, .. } = &*self.shared;
@@ -235,7 +237,7 @@ impl Connection {
                 Packet::PubAck(ack) => batch.add_answer(Kind::PubAck, ack),
                 Packet::PubRec(ack) => batch.add_answer(Kind::PubRec, ack),
                 Packet::PubComp(ack) => batch.add_answer(Kind::PubComp, ack),
-                // PUBREL has to follow the batched messages, which may include its own.
+                // PUBREL has to follow the batched messages, which may include the one that it releases.
                 Packet::PubRel(ack) if batch.is_empty() => batch.releases.push(ack.id),
                 packet => {
                     self.flush(batch).await?;
@@ -246,12 +248,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Processes a packet that is not batched.
+    /// Processes a packet that is not batched, after the batch.
     async fn other(&mut self, packet: Packet<'_>, batch: &mut Batch) -> Result<(), End> {
         match packet {
             Packet::PingReq => self.outbox.push(&Packet::PingResp),
             Packet::PubRel(ack) => batch.releases.push(ack.id),
-            // Boxed: rare, so connections do not reserve memory for it.
+            // Boxed, because it is rare: connections reserve no memory for it.
             Packet::Subscribe(subscribe) => Box::pin(self.subscribe(subscribe)).await?,
             Packet::Unsubscribe(unsubscribe) => Box::pin(self.unsubscribe(unsubscribe)).await?,
             Packet::Disconnect(disconnect) => return Err(self.disconnected(disconnect)),
@@ -306,9 +308,9 @@ impl Connection {
         self.peer.listener.connections.add(-1);
         let mut left = pin!(stages.close((self.key, self.connection_id), closing));
         if is_disconnect {
-            // A client may reconnect on another processor as soon as its connection is closed. The session
-            // must process DISCONNECT first, or the client's will would be published. The wait is limited,
-            // because closing the session may wait for a will.
+            // A client may reconnect on another processor as soon as its connection is closed. The session has to process
+            // DISCONNECT first; otherwise the client's will would be published. The wait is limited, because closing the
+            // session may wait for a will.
             self.outbox.disconnect();
             if let Either::Left(()) = select(left.as_mut(), sleep(DISCONNECT_TIMEOUT)).await {
                 return self.outbox.close();
@@ -325,11 +327,11 @@ const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval at which a rate-limited connection checks for shutdown and disconnection.
 const RATE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Interval at which a connection looks for room in the journal, and its minimum duration after a message that was not
-/// stored. Otherwise a journal with little room would end it again and again.
+/// Interval at which a connection checks for space in the journal, and the minimum time for which it stays open after a
+/// message that was not stored. Without the minimum, a nearly full journal would end connections repeatedly.
 const ROOM_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Input buffer that an idle connection keeps, in bytes.
+/// Maximum size of the input buffer that an idle connection keeps, in bytes.
 const IDLE_INPUT_BYTES: usize = 512;
 
 #[cfg(test)]

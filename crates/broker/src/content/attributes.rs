@@ -1,5 +1,5 @@
-//! The attributes of a message that filters test: its user properties and, for subscriptions that request it,
-//! the fields of a JSON payload.
+//! The attributes of a message that filters test: its user properties and, if a subscription requests them, the fields of
+//! a JSON payload.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use crate::content::index::ContentIndex;
 use crate::content::json::{self, Field, Named};
 use crate::model::message::Message;
 
-/// Encodes `message` as an event; with the payload's fields if `json`.
+/// Encodes `message` as an event, with the payload's fields if `json`.
 pub(crate) fn code(message: &Message, json: bool, index: &mut ContentIndex) -> Event {
     match json {
         false => index.code(message.user().map(|(name, text)| (name, Value::Untyped(text)))),
@@ -40,13 +40,13 @@ impl<'m> Attributes<'m> {
         Self { properties, fields }
     }
 
-    /// Names and values. Of several attributes with one name the last counts, so properties take precedence
-    /// over fields.
+    /// Names and values. If a name occurs several times, the last value counts, so properties take precedence over
+    /// fields.
     pub(crate) fn list(&self) -> Cow<'_, [(&str, Value<'_>)]> {
         if self.fields.is_empty() {
             return Cow::Borrowed(&self.properties);
         }
-        // The last field of each name without a value, which hides earlier ones.
+        // A field without a value hides earlier fields of the same name.
         let named = self.fields.iter().enumerate();
         let missing = named.clone().filter(|(_, (_, field))| matches!(field, Field::Missing));
         let hidden: HashMap<&str, usize, foldhash::fast::RandomState> =
@@ -65,9 +65,10 @@ impl<'m> Attributes<'m> {
         fields.chain(self.properties.iter().copied()).collect()
     }
 
-    /// Whether they satisfy a filter. The work is linear in the number of attributes and in the filter's length.
+    /// Whether the attributes satisfy a filter. The work is linear in the number of attributes and in the filter's
+    /// length.
     pub(crate) fn satisfy(&self, filter: &Filter) -> bool {
-        /// Number up to which a list is searched faster than it is hashed.
+        /// Up to this length, searching a list is faster than hashing it.
         const MAX_SEARCHED: usize = 16;
         let list = self.list();
         if list.len() <= MAX_SEARCHED {
@@ -123,7 +124,7 @@ mod tests {
         assert!(!satisfies(&payload, &[], "f1000 = 1000"));
     }
 
-    /// A number that JavaScript writes for 1 / 300.
+    /// JavaScript writes 1 / 300 with this number of digits.
     #[test]
     fn long_numbers_are_compared() {
         let payload = "{\"x\":0.0033333333333333335,\"y\":1e300}";

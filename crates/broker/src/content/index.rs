@@ -1,5 +1,4 @@
-//! One index of all content filters. It finds those that a message satisfies, among the filters of the topic
-//! filters that the message matches.
+//! A single index of all content filters. It considers only filters whose topic filter matches the message.
 //!
 //! Each topic filter that has content filters is assigned a number, and each of its content filters in the
 //! index also requires that number. A message becomes one event per matching topic filter. All events of a
@@ -22,7 +21,7 @@ use crate::model::message::Message;
 use crate::model::subscriptions::group::{Group, Joining};
 use crate::model::subscriptions::subscribers::{ClientIndex, Subscription};
 
-/// The identity of a filter: its client and its subscription's key. The members of a group share one filter.
+/// Identifies a filter by its client and its subscription's key. The members of a group share one filter.
 pub(crate) type Key = (Option<ClientIndex>, Box<str>);
 
 /// The receiver of messages that satisfy a filter.
@@ -32,16 +31,16 @@ pub(crate) enum Owner {
     Group(Group),
 }
 
-/// An owner, and what its filter's candidates must satisfy if the index does not decide.
+/// An owner, and the condition on its filter's candidates if the index does not decide.
 struct Filed {
     owner: Owner,
     check: Option<Check>,
 }
 
-/// The condition on candidates, without the alternatives that the index holds.
+/// A condition on candidates. The index already decides the rest of the filter.
 struct Check {
     evaluator: Evaluator,
-    /// Whether it also tests the fields of a JSON payload.
+    /// Whether the filter also tests the fields of a JSON payload.
     json: bool,
 }
 
@@ -64,21 +63,21 @@ pub(crate) struct ContentIndex {
     /// The message of each event.
     messages: Vec<u32>,
     matches: Matches,
-    /// Messages and filters that are to be evaluated.
+    /// Messages and filters that have to be evaluated.
     candidates: Vec<(u32, u32)>,
     names: Names,
     /// Whether the index is being adapted.
     is_arranging: bool,
-    /// The work for the current cohort, as the bytes of JSON that take as long to read.
+    /// The work done for the current cohort, in bytes of JSON that take the same time to read.
     work: usize,
 }
 
-/// The attribute that holds the number of a topic filter. No filter can test it, because filters contain no U+0000, and
-/// a message cannot override it, because of several values the last counts.
+/// The attribute that holds the number of a topic filter. No filter can test it, because filters contain no U+0000. A
+/// message cannot override it, because it is set last and the last value counts.
 const NUMBER: &str = "\0filter";
 
-/// Adaptation work per added or removed filter, in filters examined: a few microseconds. Adaptation starts
-/// when as many filters changed as existed, so four would suffice.
+/// Adaptation work per added or removed filter, in filters examined: a few microseconds. An adaptation starts when as
+/// many filters have changed as existed, so four would suffice.
 const ADAPT_PER_CHANGE: usize = 8;
 /// Adaptation work per cohort, so that an adaptation completes: about 100 µs.
 const ADAPT_PER_COHORT: usize = 128;
@@ -86,17 +85,17 @@ const ADAPT_PER_COHORT: usize = 128;
 /// Work for one cohort, in bytes of JSON: one to three milliseconds. The messages beyond it are routed in the next
 /// cohorts.
 const MAX_WORK: usize = 1 << 20;
-/// An evaluation takes as long as this many bytes of JSON, and a search in a text is faster by this factor.
+/// The cost of one evaluation in bytes of JSON, and the factor by which searching a text is faster than reading JSON.
 const EVALUATION: usize = 256;
 const SEARCH_SPEED: usize = 8;
 
-/// Capacity that the buffers of matches keep.
+/// Capacity that the match buffers keep between cohorts.
 const MAX_KEPT: usize = 1 << 16;
 
 impl ContentIndex {
     pub(crate) fn new() -> Self {
-        // Clients choose names and constants. The seed prevents collisions and affects nothing else, so it is random in
-        // simulations too.
+        // Clients choose names and constants, so the seed has to be random to prevent collisions. It affects nothing
+        // else, so it is random in simulations, too.
         let seed = RandomState::new().hash_one(NUMBER);
         Self {
             index: Index::new(Options { seed, ..Options::default() }),
@@ -135,7 +134,7 @@ impl ContentIndex {
             return match self.owners[known.index()].as_mut().map(|filed| &mut filed.owner) {
                 Some(Owner::Group(group)) => (group.add(client, own, is_node), false),
                 Some(owner) => {
-                    // The key contains the filter, so the check stays.
+                    // The key contains the filter, so the condition is unchanged.
                     *owner = Owner::Client(client, own);
                     (true, false)
                 }
@@ -183,7 +182,7 @@ impl ContentIndex {
         Some(json)
     }
 
-    /// The subscription of a client that is not shared.
+    /// Finds a client's subscription that is not shared.
     pub(crate) fn find(
         &mut self,
         (client, is_shared, key): (ClientIndex, bool, &str),
@@ -196,7 +195,7 @@ impl ContentIndex {
         }
     }
 
-    /// Ends a cohort, and continues an adaptation of the index for a moment.
+    /// Ends a cohort, and performs one step of a pending adaptation.
     pub(crate) fn arrange(&mut self) {
         self.work = 0;
         if self.is_arranging {
@@ -209,7 +208,7 @@ impl ContentIndex {
         self.work += bytes;
     }
 
-    /// Whether the current cohort has taken so long that other clients should not wait for further messages.
+    /// Whether the current cohort has taken so long that its remaining messages should wait for the next cohort.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.work >= MAX_WORK
     }
@@ -243,8 +242,8 @@ impl ContentIndex {
         self.messages.push(message);
     }
 
-    /// Matches the events of the first message, and of as many others as have up to `most` matches together.
-    /// Returns the number of these events, and the first message that was not matched.
+    /// Matches the events of the first message, and of further messages until there are `most` matches. Returns the
+    /// number of matched events, and the first message that was not matched.
     pub(crate) fn match_events(&mut self, most: usize) -> (usize, Option<u32>) {
         let of_first = self.messages.partition_point(|message| *message <= self.messages[0]);
         let mut count = self.events.len();
@@ -254,7 +253,7 @@ impl ContentIndex {
             if self.index.match_cohort_within(&self.events[..count], most, &mut self.matches) {
                 return (count, self.messages.get(count).copied());
             }
-            // Fewer messages, but whole ones.
+            // Retry with a quarter of the events, rounded to whole messages.
             let first = self.messages[count / 4];
             count = self.messages.partition_point(|message| *message < first).max(of_first);
         }
@@ -285,7 +284,7 @@ impl ContentIndex {
     /// Evaluates the candidates, one message at a time.
     #[cold]
     fn evaluate(&mut self, messages: &[Arc<Message>], mut found: impl FnMut(u32, &Owner)) {
-        // The order does not depend on how the index is arranged.
+        // Sorted, so that the order does not depend on how the index is arranged.
         self.candidates.sort_unstable();
         for of_one in self.candidates.chunk_by(|(one, _), (other, _)| one == other) {
             let message = &messages[of_one[0].0 as usize];
@@ -319,13 +318,13 @@ fn holds<'a>(evaluator: &'a Evaluator, attributes: &ByName<'a>) -> bool {
 
 type KnownShard = HashMap<Key, (phalanx_matcher::Subscription, bool), foldhash::fast::RandomState>;
 
-/// A sharded hash map: growing rehashes one shard, so that no client waits for a million entries.
+/// A sharded hash map. Growing rehashes only one shard, so no client waits for a million entries.
 struct Known {
     shards: Box<[KnownShard]>,
     hasher: foldhash::fast::RandomState,
 }
 
-/// A power of two. With a million filters, a shard has some thousands.
+/// A power of two. With a million filters, a shard has a few thousand entries.
 const SHARDS: usize = 256;
 
 impl Known {
@@ -340,7 +339,7 @@ impl Known {
     }
 }
 
-/// A cache of attribute names by position. Most messages have the same properties in the same order, and
+/// A cache of attribute names by position in the message. Most messages have the same properties in the same order, and
 /// comparing a short name costs a tenth of a lookup.
 #[derive(Default)]
 struct Names {
@@ -350,15 +349,14 @@ struct Names {
     messages: usize,
 }
 
-/// Interval in messages at which unknown names are cached. Messages that differ do not evict the names of the
-/// others more often.
+/// Interval in messages at which unknown names are cached. It limits how often unusual messages evict the common names.
 const RELEARN_INTERVAL: usize = 16;
-/// Limits of cached names: their length, and their position in the message.
+/// Limits of cached names: length, and position in the message.
 const MAX_CACHED_NAME_BYTES: usize = 64;
 const MAX_CACHED_NAMES: usize = 256;
 
 impl Names {
-    /// Begins with the next message.
+    /// Prepares for the next message.
     fn next(&mut self, snapshot: &Snapshot) {
         self.messages = self.messages.wrapping_add(1);
         if self.version != snapshot.version() {
@@ -383,7 +381,7 @@ impl Names {
             if at < self.known.len() {
                 self.known[at] = (name.into(), attribute);
             } else if at == self.known.len() {
-                // The names are contiguous: after a gap none is cached.
+                // Cached names are contiguous, so no name is cached after a gap.
                 self.known.push((name.into(), attribute));
             }
         }
@@ -419,8 +417,7 @@ mod tests {
         assert!(names.find(0, "c", &index).is_some(), "the index holds the name");
     }
 
-    /// The filters that come and go leave nothing in the index: neither their names and constants, nor the numbers of their
-    /// topic filters.
+    /// Removed filters leave nothing in the index: neither names and constants, nor the numbers of their topic filters.
     #[test]
     fn removed_filters_are_forgotten() {
         use phalanx_mqtt::SubscribeOptions;

@@ -1,5 +1,5 @@
-//! Reads the fields of a JSON object in one pass over its text, with exact numbers. The work and the memory are
-//! linear in the length of the text, whatever it contains.
+//! Reads the fields of a JSON object in one pass over its text, with exact numbers. Time and memory are linear in the
+//! length of the text, whatever it contains.
 
 mod reader;
 #[cfg(test)]
@@ -20,17 +20,17 @@ pub(super) enum Field<'m> {
     Boolean(bool),
     Number(Number),
     String(Cow<'m, str>),
-    /// `null`, an array, an object, or a string with an unpaired surrogate. It hides earlier fields of its name.
+    /// `null`, an array, an object, or a string with an unpaired surrogate. It hides earlier fields of the same name.
     Missing,
 }
 
-/// Limits of nested fields: their depth, the length of their paths, and their number in a message. They bound the
-/// memory of the paths, since a short payload could repeat a long one. Further fields are ignored.
+/// Limits of nested fields: depth, length of the path, and number in a message. They bound the memory of the paths,
+/// because a short payload could repeat a long path. Fields beyond a limit are ignored.
 const MAX_DEPTH: usize = 8;
 const MAX_PATH_BYTES: usize = 256;
 const MAX_NESTED: usize = 1024;
 
-/// The fields of `payload` in their order; none unless it is a JSON object.
+/// The fields of `payload` in order; empty unless it is a JSON object.
 pub(super) fn fields(payload: &[u8]) -> Vec<Named<'_>> {
     // The first byte identifies most payloads that are not objects.
     if payload.trim_ascii_start().first() != Some(&b'{') {
@@ -47,7 +47,8 @@ struct Fields<'m> {
     found: Vec<Named<'m>>,
     /// The path of the innermost open object whose fields have names.
     path: String,
-    /// The lengths of the paths outside of each of these objects. They are the outermost open containers.
+    /// For each open object whose fields have names, the length of its parent's path. These objects are the outermost
+    /// open containers.
     named: Vec<usize>,
     /// The number of nested fields so far.
     nested: usize,
@@ -59,7 +60,7 @@ impl<'m> Fields<'m> {
         if text.token()? != b'{' {
             return None;
         }
-        // The open containers: whether each is an object.
+        // For each open container, whether it is an object.
         let mut open = vec![true];
         self.named.push(0);
         let mut has_element = false;
@@ -143,10 +144,11 @@ impl<'m> Fields<'m> {
     }
 }
 
-/// Digits of a [`Number`] after the point.
+/// The number of decimal places of a [`Number`].
 const PLACES: usize = 18;
 
-/// A number with more digits than [`Number`] has is cut and clamped. With an exponent it is read as a double before.
+/// A number with more digits than a [`Number`] can hold is truncated and clamped. A number with an exponent is first
+/// parsed as a double.
 fn number(digits: &str) -> Option<Number> {
     let cut = || {
         let (whole, fraction) = digits.split_once('.').filter(|_| !digits.contains(['e', 'E']))?;

@@ -1,4 +1,4 @@
-//! Parses subscriptions with a content filter, which may precede or follow the topic filter or be a user
+//! Parses subscriptions with content filters. A content filter may precede or follow the topic filter, or be a user
 //! property of SUBSCRIBE.
 
 use std::cell::OnceCell;
@@ -14,7 +14,7 @@ use crate::content::path::{
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Content {
     pub(crate) filter: Filter,
-    /// Whether it also tests the fields of a JSON payload.
+    /// Whether the filter also tests the fields of a JSON payload.
     pub(crate) json: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct ParsedSubscription {
     pub(crate) content: Option<Content>,
 }
 
-/// The user properties that hold a filter, and the one that selects the payload.
+/// The names of user properties that hold a filter, and the name of the one that makes filters test the payload.
 const WHERE: [&str; 2] = ["$where", "filter"];
 const PAYLOAD: &str = "$payload";
 /// The prefix of a query that tests the payload's fields.
@@ -51,12 +51,12 @@ const JSON: &str = "$json";
 pub(crate) struct PacketFilter<'a> {
     text: Option<&'a str>,
     json: bool,
-    /// Whether there are no content filters: the topic filters are taken literally.
+    /// Whether topic filters are taken literally, without content filters.
     is_literal: bool,
 }
 
 impl<'a> PacketFilter<'a> {
-    /// No content filter, whatever the topic filters look like.
+    /// No content filter, even if a topic filter looks like one.
     pub(crate) const LITERAL: Self = Self { text: None, json: false, is_literal: true };
 
     /// A filter of the configuration.
@@ -103,7 +103,7 @@ impl<'a> PacketFilter<'a> {
     }
 }
 
-/// The key of a subscription. The filter's syntax is not checked, because the subscription exists already.
+/// The key of a subscription. The filter's syntax is not checked, because the subscription already exists.
 pub(crate) fn key(filter: &str, own: PacketFilter<'_>) -> Box<str> {
     match own {
         PacketFilter { is_literal: true, .. } => literal_key(filter).into(),
@@ -118,8 +118,8 @@ pub(crate) fn key(filter: &str, own: PacketFilter<'_>) -> Box<str> {
     }
 }
 
-/// The key of a subscription with the same text whose topic filter is taken literally, or is not, if that is another one. None
-/// for a packet with a filter.
+/// The key that the same text has in the other mode: literal if `own` is not, and the reverse. `None` if both keys are
+/// equal, or if the packet has a filter.
 pub(crate) fn other_key(filter: &str, own: PacketFilter<'_>) -> Option<Box<str>> {
     let literal = literal_key(filter);
     let is_plain = own.text.is_none() && !own.json && literal != filter;
@@ -134,8 +134,8 @@ pub(crate) fn parse(filter: &str, own: PacketFilter<'_>) -> Result<ParsedSubscri
     PacketParser::new(own).parse(filter)
 }
 
-/// Parses the subscriptions of a packet. The filter in its properties is parsed once and shared by all of them: it may be
-/// short, take a millisecond to parse, and apply to thousands.
+/// Parses the subscriptions of a packet. The filter in its properties is parsed only once: it may take a millisecond, and
+/// apply to thousands of subscriptions.
 pub(crate) struct PacketParser<'a> {
     own: PacketFilter<'a>,
     content: OnceCell<Result<Content, String>>,
@@ -149,7 +149,7 @@ impl<'a> PacketParser<'a> {
     /// Parses a subscription of the packet.
     ///
     /// # Errors
-    /// As [`parse()`].
+    /// Same as [`parse()`].
     pub(crate) fn parse(&self, filter: &str) -> Result<ParsedSubscription, String> {
         parse_with(filter, self.own, |text, json| {
             self.content.get_or_init(|| Content::of(text, Filter::parse, json)).clone()
@@ -199,10 +199,10 @@ pub(crate) fn key_parts(key: &str) -> (&str, PacketFilter<'_>) {
     (filter, PacketFilter { text: parts.next(), json, is_literal })
 }
 
-/// The key of the subscription to the same topic filter with the same condition in its text, instead of the user
-/// properties. `None` if it is not there, or its packet could be larger than that of the other one.
+/// The key of the same subscription with the condition in its text instead of a user property. `None` if it has no such
+/// property, or if its packet could become larger.
 pub(crate) fn in_text(key: &str) -> Option<String> {
-    /// Size of a key that fits any packet, and bytes of the user property in addition to its text.
+    /// The size of a key that fits every packet, and the overhead of a user property in bytes.
     const SHORT: usize = 96;
     const PROPERTY_BYTES: usize = 9;
     let (filter, PacketFilter { text, json, .. }) = key_parts(key);
@@ -214,7 +214,7 @@ pub(crate) fn in_text(key: &str) -> Option<String> {
 /// Parses the key of an existing subscription.
 ///
 /// # Errors
-/// As [`parse`].
+/// Same as [`parse`].
 pub(crate) fn parse_key(key: &str) -> Result<ParsedSubscription, String> {
     let (filter, own) = key_parts(key);
     parse(filter, own)

@@ -12,7 +12,7 @@ use phalanx_mqtt::topic::{self, Shared};
 pub(super) const WHERE: &str = "$where/";
 pub(super) const WHERE_JSON: &str = "$where-json/";
 
-/// Prefixes of EMQX, which a client would mistake for accepted.
+/// Prefixes of EMQX that are rejected, because otherwise they would be accepted as ordinary topic filters.
 const OTHERS: [(&str, &str); 2] = [
     ("$queue/", "write $share/GROUP/FILTER for a shared subscription"),
     ("$exclusive/", "there are no exclusive subscriptions"),
@@ -21,7 +21,7 @@ const OTHERS: [(&str, &str); 2] = [
 /// Separates the topic filter and the filter of a user property in a key. Topic filters cannot contain it.
 pub(super) const KEY_SEPARATOR: char = '\0';
 
-/// Follows the separator in the key of a subscription whose text has no content filter although it looks like one.
+/// Follows the separator in the key of a literal subscription whose text looks like a content filter.
 pub(super) const LITERAL: &str = "$literal";
 
 /// The escaped condition of `$where/`, and whether it is `$where-json/`.
@@ -145,7 +145,7 @@ pub(crate) fn has_content(key: &str) -> bool {
     }
 }
 
-/// The key of a subscription to exactly the topic filter `text`, which may have the form of a content filter.
+/// The key of a literal subscription to topic filter `text`, which may look like a content filter.
 pub(crate) fn literal_key(text: &str) -> Cow<'_, str> {
     match Parts::of(text) {
         Ok(parts) if parts.is_literal() => text.into(),

@@ -1,7 +1,7 @@
-//! The size of a subscription in the index and elsewhere, from its key and its parsed content filter.
+//! Estimates the memory of a subscription, in the index and elsewhere, from its key and its parsed content filter.
 //!
-//! The index holds a row for each alternative, so a short filter with `OR` or `IN` may take hundreds of times the memory
-//! of its text.
+//! The index has a row for each alternative, so a short filter with `OR` or `IN` may take hundreds of times the memory of
+//! its text.
 
 use crate::content::parse::Content;
 use crate::content::path::path;
@@ -15,7 +15,7 @@ const OWN: usize = 256;
 /// Approximate bytes of a filter's tree and of its names and constants in the index, per byte of text.
 const BYTES_PER_TEXT: usize = 16;
 
-/// Approximate bytes of a row in the index without its conditions, and of a condition.
+/// Approximate bytes of an index row without its conditions, and of a condition.
 const ROW_BYTES: usize = 32;
 const CONDITION_BYTES: usize = 20;
 

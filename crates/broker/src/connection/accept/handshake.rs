@@ -1,4 +1,4 @@
-//! The TLS handshake and the WebSocket upgrade of addresses that require them.
+//! The TLS handshake and the WebSocket upgrade, at addresses that require them.
 
 use std::rc::Rc;
 

@@ -23,11 +23,11 @@ use crate::limits::settings::SharedSettings;
 use crate::listen::{Bound, Scheme};
 use crate::transport::Transport;
 
-/// Maximum number of rejected connections that wait for their CONNACK; connections beyond are closed.
+/// Maximum number of rejected connections that wait for their CONNACK; further ones are closed without it.
 const MAX_REJECTIONS: usize = 256;
 
-/// Accepts connections until the listener closes. Each becomes an operation of the control stage. Connections beyond the
-/// limit are rejected or closed. A connection uses the settings in force when it was accepted.
+/// Accepts connections until the listener closes. Each becomes an operation of the control stage. Connections beyond a
+/// limit are rejected or closed. A connection keeps the settings that were in force when it was accepted.
 pub(crate) async fn accept(
     socket: Listener,
     mut listening: ListenerControl<Bound>,
@@ -53,7 +53,7 @@ pub(crate) async fn accept(
         }
         let current = settings.load();
         let found = current.listener(bound.configured);
-        // A reload that removes the address has not closed the listener yet: the settings of the address stay.
+        // A reload has removed the address, but the listener is not closed yet. Keep the address's last settings.
         let is_leaving =
             found.is_none() && context.listener.is_some() && !current.has(bound.configured);
         let config = found.map_or(&current.config, |own| &own.config);
@@ -93,7 +93,7 @@ pub(crate) async fn accept(
             },
         };
         peer.count(of_listener.flatten());
-        // Before TLS and authentication, which cost time.
+        // Checked before TLS and authentication, which are expensive.
         if context.bans.is_banned((None, None), peer.ip(), now()) {
             peer.refused = Some(Reason::BANNED);
         }
@@ -110,7 +110,7 @@ pub(crate) async fn accept(
             _ => control.dispatch(move |_| serve_encapsulated(stream, listen, own, peer)),
         };
         if taken.is_err() {
-            // The limit of operations is reached: close this connection; a later one may be accepted.
+            // The limit of operations is reached. Close this connection; a later one may be accepted.
             dropped(&context, DropReason::ConnectionBusy, origin);
         }
     }

@@ -1,4 +1,4 @@
-//! The messages of one read, to be routed together.
+//! Gathers the messages of one read, to route them together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::model::subscriptions::trie::is_shallow;
 use crate::model::topic_aliases::may_have_alias;
 use crate::requests::JOURNAL_FULL;
 
-/// Initial number of messages routed at once. It adapts to the deliveries per message of the last batch.
+/// Initial number of messages routed together. It adapts to the deliveries per message of the last batch.
 const INITIAL_BATCH: usize = 16;
 /// Limits of one routed batch: expected deliveries, bytes.
 const MAX_BATCH_DELIVERIES: usize = 65_536;
@@ -30,11 +30,11 @@ const MAX_BATCH_BYTES: usize = 1 << 20;
 
 /// The publishing state of a connection.
 pub(in crate::connection) struct Publishing {
-    /// Topics by alias minus one, as far as defined; their size in bytes; and the maximum alias.
+    /// Defined topics, indexed by alias minus one; their size in bytes; and the maximum alias.
     aliases: Vec<Option<Box<str>>>,
     alias_bytes: usize,
     most_aliases: u16,
-    /// Messages routed at once.
+    /// Maximum number of messages routed together.
     most: usize,
     /// Deliveries per message of the last batch.
     pub(in crate::connection) each: usize,
@@ -42,9 +42,9 @@ pub(in crate::connection) struct Publishing {
     pub(in crate::connection) persistent: bool,
     /// The session's key and its ID in the journal; 0 if it is not persistent.
     session: (ClientKey, u64),
-    /// Whether the client sends a message again that it has no acknowledgement for, on the next connection.
+    /// Whether the client retransmits unacknowledged messages on its next connection.
     pub(in crate::connection) sends_again: bool,
-    /// The time since which it gets no acknowledgements, because the journal was full.
+    /// The time since which messages were left unacknowledged, because the journal was full.
     pub(in crate::connection) owes_since: Option<Duration>,
 }
 
@@ -75,7 +75,7 @@ impl Publishing {
         (policy, identity, origin, drops): (&Policy, &Identity, Origin, &Drops),
         verdict: Verdict,
     ) -> Result<(), End> {
-        // Of a message of a node, at most two subscription identifiers.
+        // A message of another node has at most two subscription identifiers.
         let (mut alias, mut synced, mut ids) = (None, None, ([0; 2], 0));
         // User properties are forwarded without inspection.
         let others = match publish.properties.are_user() {
@@ -156,14 +156,14 @@ impl Publishing {
             Ok(()) if verdict == Verdict::Undecided => {
                 drop(DropReason::NotDecided, Reason::IMPLEMENTATION_SPECIFIC_ERROR)
             }
-            // After one that was not stored, for the order.
+            // It follows a message that was not stored, and must not overtake it.
             Ok(()) if self.owes_since.is_some() && publish.delivery.id().is_some() => {
                 Some(JOURNAL_FULL)
             }
             Ok(()) => None,
         };
         if let Some(reason) = refused {
-            // Counted like others, also with QoS 0, which is not answered.
+            // Counted as received, even with QoS 0, which is not acknowledged.
             batch.refused.push((batch.deliveries.len(), reason));
             batch.deliveries.push(publish.delivery);
             return Ok(());
@@ -190,7 +190,7 @@ impl Publishing {
         Ok(())
     }
 
-    /// The topic of a message, also by its alias; none for one that is not valid.
+    /// The topic of a message, resolved from its alias if it has one; `None` if the alias is invalid.
     pub(in crate::connection) fn topic<'a>(&'a self, publish: &Publish<'a>) -> Option<&'a str> {
         if !publish.topic.is_empty() {
             return Some(publish.topic);
@@ -225,7 +225,7 @@ mod tests {
     use crate::events::EventLog;
     use crate::listen::{Scheme, interned};
 
-    /// How many of these aliases a client can define, of topics with this length.
+    /// The number of these aliases that a client can define for topics of this length.
     fn defined(aliases: &[u16], bytes: usize) -> usize {
         let policy = access::open(&Config::new()).unwrap().load_full();
         let (drops, topic) = (Drops::new(EventLog::default()), "t".repeat(bytes));
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_topics_of_aliases_are_bounded() {
-        // In an operation, because messages have its time.
+        // Inside an operation, because messages read the runtime's clock.
         let main = |()| async {
             let all: Vec<_> = (1..=64).collect();
             assert_eq!(defined(&all, 1024), 64);

@@ -1,4 +1,4 @@
-//! The batch of one read: messages, acknowledgements and releases that are processed together.
+//! The batch of one read: the messages, acknowledgements and releases that are processed together.
 
 #![expect(clippy::vec_box, reason = "a batch stays in its box while it is pooled")]
 
@@ -13,7 +13,7 @@ use phalanx_mqtt::{Ack, Delivery, Kind, PacketId, Reason};
 use crate::model::message::Message;
 use crate::session::state::outgoing::Answered;
 
-/// Maximum number of messages of a batch, and capacity that an unused one keeps.
+/// Maximum number of messages in a batch, and the capacity that an unused batch keeps.
 const MAX_BATCH: usize = 1024;
 /// Number of unused batches that a thread keeps.
 const MAX_SPARE: usize = 16;
@@ -50,7 +50,7 @@ impl Batch {
     }
 }
 
-/// A batch while a read is processed. Its memory belongs to the thread, so an idle connection has none.
+/// A batch that is borrowed from the thread's pool while a read is processed, so an idle connection holds no batch.
 pub(super) struct SpareBatch(Option<Box<Batch>>);
 
 impl SpareBatch {
@@ -78,7 +78,7 @@ impl Drop for SpareBatch {
     fn drop(&mut self) {
         let Some(mut own) = self.0.take() else { return };
         let Batch { messages, deliveries, reasons, refused, bytes, answers, releases } = &mut *own;
-        // An error may have left some.
+        // An error may have left messages.
         clear(messages);
         clear(deliveries);
         clear(reasons);
@@ -86,7 +86,7 @@ impl Drop for SpareBatch {
         clear(answers);
         clear(releases);
         *bytes = 0;
-        // The thread may be ending.
+        // Fails if the thread is ending.
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < MAX_SPARE {
@@ -96,7 +96,7 @@ impl Drop for SpareBatch {
     }
 }
 
-/// Removes the contents, and frees memory that is larger than usual.
+/// Removes the contents, and shrinks an unusually large buffer.
 fn clear<T>(memory: &mut Vec<T>) {
     memory.clear();
     memory.shrink_to(MAX_BATCH);

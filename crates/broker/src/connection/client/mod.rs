@@ -25,16 +25,16 @@ use crate::model::client_key::ClientKey;
 use crate::transport::Transport;
 use crate::transport::outbox::Outbox;
 
-/// State of a connection that its reader and its sender share. Idle connections are many, so neither has a copy.
+/// State of a connection that its reader and its sender share. Idle connections are many, so the state is not copied.
 pub(crate) struct Shared {
     pub(super) stream: Rc<Transport>,
     pub(super) context: Rc<Context>,
     pub(super) outbox: Rc<Outbox>,
-    /// Released when reader and sender have ended.
+    /// Its resources are released when both reader and sender have ended.
     pub(super) peer: Peer,
     pub(super) key: ClientKey,
     pub(super) connection_id: u64,
-    /// Memory of the last write, until the next one.
+    /// The buffer of the last write, kept for the next one.
     pub(super) spare: Cell<Vec<u8>>,
 }
 
@@ -43,12 +43,12 @@ pub(crate) struct Connection {
     pub(super) shared: Rc<Shared>,
     /// The policy in force, cached.
     pub(super) policy: CachedPolicy,
-    /// Decisions of the service about topics, if there is one.
+    /// Cached decisions of the authorization service about topics, if there is a service.
     pub(super) known_topics: Option<Box<KnownTopics>>,
     pub(super) client: Client,
 }
 
-/// The state of an accepted client that moves with its connection.
+/// The state of an accepted client that moves to another processor with its connection.
 pub(super) struct Client {
     pub(super) version: Version,
     pub(super) identity: Identity,
@@ -58,7 +58,7 @@ pub(super) struct Client {
     pub(super) input: Vec<u8>,
     pub(super) publishing: Publishing,
     pub(super) wants_reasons: bool,
-    /// For a client that was authenticated by AUTH.
+    /// `None` unless the client was authenticated by AUTH.
     pub(super) reauthentication: Option<Box<Reauthentication>>,
     /// Time of acceptance.
     pub(super) since: Duration,
@@ -88,7 +88,7 @@ impl Connection {
     /// A reason string property, if the client requests them and `what` is not empty.
     pub(super) fn reason<'b>(&self, buffer: &'b mut PropertyBuffer, what: &str) -> Properties<'b> {
         if self.client.wants_reasons && !what.is_empty() {
-            // The reason string is short.
+            // Cannot fail: the reason string is short.
             let _ = buffer.push(Property::ReasonString(what));
         }
         buffer.get()
@@ -98,7 +98,7 @@ impl Connection {
 /// The authentication method of an accepted client, which may authenticate again.
 pub(super) struct Reauthentication {
     pub(super) mechanism: Mechanism,
-    /// The current exchange, and the time of its begin.
+    /// The current exchange, and the time at which it began.
     pub(super) exchange: Option<(ScramLogin, Duration)>,
 }
 

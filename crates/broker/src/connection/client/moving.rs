@@ -1,12 +1,12 @@
-//! Connections that move to another processor, because theirs is inactive or has too many.
+//! Moves connections to another processor, because their own is inactive or has too many connections.
 //!
-//! 1. The reader, which has processed all complete packets, asks the sender to stop. The sender first sends everything,
-//!    and a pull in progress is interrupted, so that no output of the session is lost with it.
-//! 2. The reader offers the socket with the state of the connection. The session knows the connection by its number, and
-//!    notices nothing.
+//! 1. When the reader has processed all complete packets, it asks the sender to stop. The sender first sends everything.
+//!    A pull in progress is interrupted, so that no output of the session is lost with it.
+//! 2. The reader offers the socket with the state of the connection. The session identifies the connection by its number,
+//!    so it does not change.
 //! 3. The other processor accepts the socket, takes the state, and starts a sender and a reader.
 //!
-//! If bytes have arrived meanwhile, the connection stays, and the sender is started again.
+//! If bytes have arrived meanwhile, the connection stays, and the sender is restarted.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -34,7 +34,7 @@ use crate::session::partition::close::Closing;
 use crate::transport::Transport;
 use crate::transport::outbox::Outbox;
 
-/// The longest time for the sender to stop.
+/// Maximum time for the sender to stop.
 const STOP_LIMIT: Duration = Duration::from_millis(100);
 
 /// The state of a connection on its way to another processor. If it does not arrive, the session is detached.
@@ -47,7 +47,7 @@ struct State {
     peer: Peer,
     /// Maximum packet size of the client, in bytes.
     most: usize,
-    /// The settings in force when it was accepted.
+    /// The settings in force when the connection was accepted.
     config: Arc<Config>,
     listener: Option<ListenAddress>,
     stages: Stages,
@@ -62,7 +62,7 @@ impl Connection {
         // If the stage is full, the sender may wait for a message, and the connection stays.
         let interrupted = sessions.interrupt(self.key, self.connection_id).await;
         if interrupted.is_ok() {
-            // A client may not read.
+            // Limited, because the client may not be reading.
             select(pin!(self.outbox.stopped()), sleep(STOP_LIMIT)).await;
         }
         let (stream, has_stopped) = (self.stream.clone(), self.outbox.has_stopped());
@@ -97,7 +97,8 @@ impl Moving {
         }))
     }
 
-    /// The state of an accepted connection that another processor has served. Returns a new connection.
+    /// Takes the state of a connection that another processor has served. Returns the stream of a new connection
+    /// unchanged.
     pub(in crate::connection) fn arrived(stream: Stream) -> Result<(Self, Wire), Stream> {
         if !stream.has_moved() {
             return Err(stream);
@@ -112,7 +113,7 @@ impl Moving {
         self.0.as_ref().expect("it arrives once").peer.origin
     }
 
-    /// The connection on this processor, with a new sender.
+    /// Creates the connection on this processor, with a new sender.
     pub(in crate::connection) fn arrive(
         mut self,
         wire: Wire,

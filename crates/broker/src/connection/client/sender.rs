@@ -1,4 +1,4 @@
-//! The sending operation of a connection: sends the connection's responses and its session's messages.
+//! The sending operation of a connection: sends the connection's responses and the session's messages.
 
 use std::future::poll_fn;
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ use crate::model::waiting_sender::WaitingSender;
 use crate::session::state::effects::Pulled;
 use crate::transport::outbox::Cause;
 
-/// Number of bytes that a client has to read within the send timeout. More output has proportionally more time.
+/// Number of bytes that a client has to read within the send timeout. Longer output gets proportionally more time.
 const BYTES_PER_TIMEOUT: usize = 256 * 1024;
 
 /// A pull of output that is not complete.
@@ -37,7 +37,7 @@ enum Pull {
 pub(in crate::connection) fn start(shared: &Rc<Shared>) {
     let own = shared.clone();
     if shared.context.stages.control.dispatch(move |_| send(own)).is_err() {
-        // The processor is full: the client has to reconnect, and takes its session over.
+        // The processor is full. The client has to reconnect, and then takes its session over.
         shared.outbox.close();
     }
 }
@@ -47,13 +47,14 @@ pub(in crate::connection) fn start(shared: &Rc<Shared>) {
 #[expect(clippy::manual_async_fn, reason = "an `async fn` would contain its arguments twice")]
 pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()> + 'static {
     async move {
-        // The next pull starts after the last write, so that each sends as much as possible.
+        // The next pull starts after the last write has ended, so that each write is as large as possible.
         let (mut pull, mut is_due) = (None, false);
         loop {
-            // Whether responses were written last, and more wait. A client that always causes some gets its messages, too.
+            // Alternate between responses and messages, so that a client that constantly causes responses also gets its
+            // messages.
             let alternates = std::mem::take(&mut is_due) && shared.outbox.may_alternate();
             let has_responses = !shared.outbox.is_empty() || shared.stream.has_answers();
-            // With the number of QoS 0 messages.
+            // The bytes to write, and the number of QoS 0 messages in them.
             let (bytes, at_most_once) = if has_responses && !alternates {
                 is_due = true;
                 (shared.outbox.take(shared.spare.take()), 0)
@@ -66,7 +67,7 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
                 continue;
             } else {
                 let mut filled = shared.outbox.filled();
-                // By hand: `select` would contain its arguments twice. A pull that is ready is never dropped.
+                // Not `select`, which would contain its arguments twice. A ready pull is never dropped.
                 let pulled = poll_fn(|task| {
                     if !alternates && Pin::new(&mut filled).poll(task).is_ready() {
                         return Poll::Ready(None);
@@ -79,8 +80,8 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
                 match pulled.await {
                     None => continue,
                     Some(Ok(Pulled::Output(output))) => output.into_parts(),
-                    // The reader ended the session, and has queued a reason if the client did not disconnect
-                    // itself.
+                    // The reader has detached the session. It has already queued a reason unless the client sent
+                    // DISCONNECT.
                     Some(Ok(Pulled::Closed(_)))
                         if shared.outbox.is_closed() || shared.outbox.is_disconnected() =>
                     {
@@ -91,7 +92,7 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
                 }
             };
             if !bytes.is_empty() || shared.stream.has_answers() {
-                // Pooled: an idle connection holds no memory for writing.
+                // Pooled, so that an idle connection holds no memory for writing.
                 match Pooled::pin(shared.write(bytes, at_most_once)).await {
                     Some(memory) => shared.spare.set(memory),
                     None => return,
@@ -104,8 +105,8 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
 }
 
 impl Shared {
-    /// Takes output of the session: directly if the session is on this processor, otherwise by a call. `pull` is what
-    /// remains to be awaited.
+    /// Takes output of the session: directly if the session is on this processor, otherwise by a call. `pull` holds the
+    /// part that has to be awaited.
     fn poll_pulled(
         self: &Rc<Self>,
         pull: &mut Option<Pull>,
@@ -138,8 +139,8 @@ impl Shared {
         Poll::Ready(pulled)
     }
 
-    /// Writes output, and returns its memory. `None` if the client is gone; then the connection is closed, and the messages
-    /// of QoS 0 in the output are counted as lost.
+    /// Writes output, and returns its buffer. If the client is gone, closes the connection, counts the QoS 0 messages in
+    /// the output as lost, and returns `None`.
     async fn write(&self, bytes: Vec<u8>, at_most_once: usize) -> Option<Vec<u8>> {
         self.context.counters.bytes_sent.add(bytes.len() as u64);
         self.peer.listener.bytes_sent.add(bytes.len() as u64);
@@ -161,19 +162,19 @@ impl Shared {
     /// The last output of a session that has ended for this reason.
     fn last(&self, reason: Reason) -> Vec<u8> {
         let reason = in_disconnect(reason);
-        // DISCONNECT must be last, so pending responses precede it.
+        // DISCONNECT must be the last packet, so pending responses precede it.
         let mut bytes = self.outbox.take(Vec::new());
         self.outbox.set_cause(Cause::Session(reason));
         self.outbox.close_with_words();
         if self.outbox.version() == Version::V5 {
             let farewell = Packet::Disconnect(Disconnect::because(reason));
-            // The packet is short.
+            // Cannot fail: the packet is short.
             let _ = farewell.encode(Version::V5, &mut bytes);
         }
         bytes
     }
 
-    /// Ends the output, and then the connection.
+    /// Ends the output, then closes the connection.
     async fn end_output(&self) {
         if self.outbox.lingers() && !is_draining() {
             // Closing a socket with unread input would reset the connection, and the client might lose the last
@@ -200,7 +201,7 @@ impl WaitingSender for Shared {
         self.context.counters.bytes_sent.add(sent as u64);
         self.peer.listener.bytes_sent.add(sent as u64);
         if sent < bytes.len() {
-            // Before responses, which must not divide the packet.
+            // Before any responses, which must not split the packet.
             self.outbox.push_rest(&bytes[sent..]);
         }
         true
@@ -225,10 +226,11 @@ mod tests {
     use crate::wire::address;
     use crate::{Broker, Config};
 
-    /// Bytes of a long output.
+    /// The size of a long output.
     const BYTES: usize = 1 << 20;
 
-    /// Writes to a client that reads 4 KiB in each of these intervals. Returns why the connection ends, if it does.
+    /// Writes to a client that reads 4 KiB in each interval. Returns whether everything was written, and why the
+    /// connection ended if it did.
     fn written(pause: Duration) -> (bool, Option<Cause>) {
         let result = Rc::new(RefCell::new(None));
         let of_world = result.clone();
@@ -276,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_client_that_reads_slowly_stays_connected() {
-        // 256 KiB in six seconds; each of the four has ten.
+        // The client reads 256 KiB in six seconds, and has ten for each of four such parts.
         assert!(matches!(written(Duration::from_millis(100)), (true, None)));
         assert!(matches!(written(Duration::from_secs(60)), (false, Some(Cause::SendTimeout))));
     }

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::limits::peer::Peer;
 use crate::transport::Transport;
 
-/// Maximum size of an AUTH packet of a client that is not authenticated, in bytes.
+/// Maximum size of an AUTH packet from an unauthenticated client, in bytes.
 const MAX_AUTH_BYTES: usize = 8192;
 
 /// The credentials in a CONNECT.
@@ -35,7 +35,7 @@ pub(super) struct Authenticated {
     pub(super) proof: Option<(Mechanism, String)>,
 }
 
-/// The client that authenticates itself.
+/// A client that is being authenticated.
 pub(super) struct Candidate<'a> {
     pub(super) stream: &'a Transport,
     pub(super) context: &'a Context,
@@ -44,7 +44,8 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Authenticates the client. Stores the user that it claims to be in `claimed`. `None` if the connection has ended.
+    /// Authenticates the client. Stores the user that the client claims to be in `claimed`. `None` if the connection has
+    /// ended.
     pub(super) async fn authenticate(
         &self,
         credentials: Credentials,
@@ -90,7 +91,7 @@ impl Candidate<'_> {
         self.stream.is_tls() && tls.is_some_and(|tls| tls.client_authorities.is_some())
     }
 
-    /// Exchanges AUTH packets, for at most the time of CONNECT.
+    /// Exchanges AUTH packets, within the timeout for CONNECT.
     async fn exchange(
         &self,
         ((method, first), most): ((String, Vec<u8>), usize),

@@ -19,7 +19,8 @@ pub(super) const BANNED: (Reason, &str) = (Reason::BANNED, "banned by an operato
 
 const WILL_DENIED: Rejection = (Reason::NOT_AUTHORIZED, "the client may not publish its will");
 
-/// The identity of a client that has logged in as `user`. Its client identifier may be its user name.
+/// Authorizes a client that has logged in as `user`, and returns its identity. The client identifier may be replaced by
+/// the user name.
 pub(super) async fn authorize(
     context: &Context,
     policy: &Policy,
@@ -34,7 +35,7 @@ pub(super) async fn authorize(
         if name.len() > MAX_CLIENT_ID_BYTES {
             return Err((Reason::NOT_AUTHORIZED, TOO_LONG));
         }
-        // Tokens and services may name a user that CONNECT cannot.
+        // A token or a service may return a user name that CONNECT cannot carry.
         if name.is_empty() || name.contains('\0') {
             return Err((Reason::NOT_AUTHORIZED, "the user name cannot be a client identifier"));
         }
@@ -47,7 +48,7 @@ pub(super) async fn authorize(
         }
         if policy.permissions(&identity).is_some() {
             let (client, topic) = ((&identity, address), (Action::Publish, &*will.topic));
-            // Boxed: few brokers have a service.
+            // Boxed, because few brokers have a service.
             match Box::pin(policy.decide(&context.verifiers, client, topic)).await.0 {
                 Verdict::Allowed => (),
                 Verdict::Denied => return Err(WILL_DENIED),

@@ -1,4 +1,4 @@
-//! Clients whose sessions the cluster keeps: another node may have the session.
+//! Admits clients whose sessions the cluster keeps. Another node may have the session.
 
 use phalanx_mqtt::Reason;
 
@@ -11,10 +11,10 @@ use crate::kept::state::Kept;
 pub(super) const NOT_OPEN: (Reason, &str) =
     (Reason::SERVER_UNAVAILABLE, "this node cannot reach NATS");
 
-/// Whether a node that keeps its sessions lets a client in. Returns whether the client's session has to be here then.
+/// Admits a client to a node with kept sessions. Returns whether the client's session has to exist here.
 ///
 /// # Errors
-/// Why it does not.
+/// Why the client is refused.
 pub(crate) async fn let_in(
     context: &Context,
     kept: &Kept,
@@ -27,11 +27,11 @@ pub(crate) async fn let_in(
     let mut must_exist = false;
     if resumes {
         let Ok(is_here) = context.stages.sessions.has_session(identity.clone()).await else {
-            // A new session would end that of another node.
+            // Refused, because a new session would end the one at another node.
             return Err((Reason::SERVER_BUSY, "the sessions have no capacity for the operation"));
         };
         must_exist = is_here;
-        // In this order: an adoption announces all of its sessions before it installs the first.
+        // Checked in this order, because an adoption announces all its sessions before it installs the first.
         if !is_here || kept.is_arriving(&identity.client) {
             match kept.questions.ask(identity.clone()).await {
                 Whereabouts::NotElsewhere => (),
@@ -46,6 +46,6 @@ pub(crate) async fn let_in(
             }
         }
     }
-    // The lease may have run out meanwhile.
+    // The lease may have expired meanwhile.
     if kept.is_open() { Ok(must_exist) } else { Err(NOT_OPEN) }
 }

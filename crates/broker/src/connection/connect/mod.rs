@@ -1,6 +1,6 @@
-//! CONNECT and its answer: validation (`request.rs`), authentication (`authenticate.rs`), authorization
-//! (`authorize.rs`), the session (in a cluster also that of another node, `kept_session.rs`), and CONNACK. A rejected
-//! client gets the answer of `refusal.rs`.
+//! CONNECT and its response: validation (`request.rs`), authentication (`authenticate.rs`), authorization
+//! (`authorize.rs`), the session (`kept_session.rs` if another node may have it), and CONNACK. `refusal.rs` responds to
+//! rejected clients.
 
 mod authenticate;
 mod authorize;
@@ -35,7 +35,8 @@ use crate::session::partition::open::Opened;
 use crate::transport::Transport;
 use crate::transport::outbox::Outbox;
 
-/// Maximum size of a CONNECT, in bytes: the client is not authenticated, and its session keeps the will.
+/// Maximum size of a CONNECT, in bytes. Limited because the client is not yet authenticated, and because its session
+/// stores the will.
 const MAX_CONNECT_BYTES: usize = 256 * 1024;
 
 /// An accepted client.
@@ -45,7 +46,7 @@ pub(super) struct Accepted {
     pub(super) identity: Identity,
     /// The ID of its session in the journal; 0 if the session is not persistent.
     pub(super) durable_id: u64,
-    /// In seconds.
+    /// The keep-alive in seconds; 0 for none.
     pub(super) keep_alive: u16,
     pub(super) wants_reasons: bool,
     /// Whether the session outlives the connection.
@@ -68,7 +69,7 @@ pub(super) async fn accept_client(
         match Frame::split(input, limits.packet_size.min(MAX_CONNECT_BYTES)) {
             Ok(Some(frame)) if frame.kind() == Kind::Connect => break frame,
             Ok(None) => (),
-            // Not an MQTT client: it would not understand a response.
+            // Not an MQTT client, so it would not understand a response.
             Ok(Some(_)) => {
                 let why = (Reason::PROTOCOL_ERROR, "the first packet is not CONNECT");
                 logging::refused(context, &peer.origin, (None, None), why);
@@ -133,7 +134,7 @@ pub(super) async fn accept_client(
     let policy = context.access.load_full();
     let mut claimed = None;
     let candidate = Candidate { stream: &stream, context, policy: &policy, peer: &peer };
-    // Boxed: an exchange has a large state.
+    // Boxed, because the state of an exchange is large.
     let found = Box::pin(candidate.authenticate(credentials, &mut claimed, input)).await?;
     let (allowed, proof) = match found {
         Ok(Authenticated { user, proof }) => {
@@ -163,7 +164,7 @@ pub(super) async fn accept_client(
     let mut properties = PropertyBuffer::new();
     if version == Version::V5 {
         let mut say = |property: Property<'_>| {
-            // The properties are short.
+            // Cannot fail: the properties are short.
             let _ = properties.push(property);
         };
         if assigned {
@@ -184,7 +185,7 @@ pub(super) async fn accept_client(
     }
     let mut ack =
         ConnAck { session_present: false, reason: Reason::SUCCESS, properties: properties.get() };
-    // Other responses are shorter, except for SUBACK and UNSUBACK, which are checked when they are sent.
+    // All later responses are shorter, except SUBACK and UNSUBACK, which are checked when they are sent.
     if Packet::ConnAck(ack).encode_within(version, most, &mut Vec::new()).is_err() {
         let (reason, what) = (
             Reason::IMPLEMENTATION_SPECIFIC_ERROR,
@@ -195,7 +196,7 @@ pub(super) async fn accept_client(
         return None;
     }
     if let Some(kept) = &context.kept {
-        // Boxed: few brokers keep sessions.
+        // Boxed, because few brokers keep sessions.
         let found = Box::pin(let_in(context, kept, &identity, !opening.clean_start)).await;
         match found {
             Ok(must_exist) => opening.must_exist = must_exist,
@@ -221,7 +222,7 @@ pub(super) async fn accept_client(
             return None;
         }
     };
-    // An operator who bans the client from now on finds its session, and so does the end of the lease.
+    // Checked after the session is open: a later ban, or the end of the lease, finds the session and disconnects it.
     let ended = match &context.kept {
         _ if is_banned(context, &identity, peer.ip()) => Some(BANNED),
         Some(kept) if !kept.is_open() => Some(NOT_OPEN),

@@ -1,4 +1,4 @@
-//! Rejected CONNECTs.
+//! Responds to rejected CONNECTs.
 
 use phalanx::net::IoTimeout;
 use phalanx_mqtt::{
@@ -46,7 +46,7 @@ pub(super) fn answer_to_malformed(input: &[u8], error: Error) -> Option<Refusal>
 pub(super) async fn refuse(stream: &Transport, limits: &Limits, refusal: Refusal) {
     let mut properties = PropertyBuffer::new();
     if !refusal.what.is_empty() {
-        // The reason string is short.
+        // Cannot fail: the reason string is short.
         let _ = properties.push(Property::ReasonString(refusal.what));
     }
     let (reason, properties) = (refusal.reason, properties.get());

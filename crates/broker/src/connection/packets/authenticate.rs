@@ -1,4 +1,4 @@
-//! AUTH of an accepted client, which authenticates again.
+//! AUTH from an accepted client, which re-authenticates.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::context::Context;
 impl Connection {
     /// Processes AUTH: a step of an exchange that the client has begun (§4.12.1).
     pub(in crate::connection) fn authenticate_again(&mut self, auth: &Auth<'_>) -> Result<(), End> {
-        // Not by `self`, of which a part is borrowed.
+        // Cloned, because a part of `self` is borrowed below.
         let shared = self.shared.clone();
         let (context, outbox) = (&shared.context, &shared.outbox);
         let Some(again) = &mut self.client.reauthentication else {
@@ -65,7 +65,7 @@ impl Connection {
     }
 }
 
-/// Counts a refused login of an accepted client of this address, which ends its connection.
+/// Counts a failed re-authentication by a client from this address. The caller ends the connection.
 fn refused(
     context: &Context,
     (user, address): (Option<&str>, Option<IpAddr>),

@@ -10,11 +10,11 @@ impl Connection {
     /// Routes and acknowledges the batch.
     pub(in crate::connection) async fn flush(&mut self, batch: &mut Batch) -> Result<(), End> {
         if !batch.releases.is_empty() {
-            // Boxed: few connections need it.
+            // Boxed, because few connections need it.
             Box::pin(self.release(std::mem::take(&mut batch.releases))).await?;
         }
         let published = if batch.is_empty() { Ok(()) } else { self.publish(batch).await };
-        // Even if the messages cannot be stored: acknowledgements make room.
+        // Even if the messages could not be stored, because acknowledgements free space.
         if !batch.answers.is_empty() {
             let (sessions, of) = (self.context.stages.sessions, (self.key, self.connection_id));
             if sessions.try_answered(of, &batch.answers) {

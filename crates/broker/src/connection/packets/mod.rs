@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `flush.rs` | the batch of one read: PUBLISH, PUBREL, and acknowledgements |
 //! | `publish.rs` | PUBLISH: routes the messages of the batch, and acknowledges them |
-//! | `permission.rs` | waits for decisions about topics |
+//! | `permission.rs` | waits for the authorization service's decisions |
 //! | `subscribe.rs` | SUBSCRIBE and UNSUBSCRIBE |
 //! | `authenticate.rs` | AUTH |
 

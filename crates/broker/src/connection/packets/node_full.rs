@@ -1,5 +1,5 @@
-//! A publisher waits while the queue for another node of the cluster is full. Its messages are not acknowledged meanwhile,
-//! and nothing is read from it.
+//! Makes a publisher wait while the queue for another node of the cluster is full. Meanwhile its messages are not
+//! acknowledged, and nothing is read from it.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use phalanx::{select, sleep};
 use crate::connection::client::Connection;
 use crate::model::room::Room;
 
-/// Maximum time for which a publisher waits, in timeouts of the cluster.
+/// Maximum time for which a publisher waits, as a multiple of the cluster's timeout.
 const MAX_TIMEOUTS: u32 = 4;
 
-/// Part of this time after which a waiting connection looks for its end.
+/// The interval at which a waiting connection checks whether it has ended, as a fraction of that time.
 const POLLS: u32 = 100;
 
 impl Connection {
-    /// Maximum time for which the messages of a batch wait. After that they are routed in any case.
+    /// Maximum time for which the messages of a batch wait. They are then routed even if the queue is full.
     pub(super) fn node_limit(&self) -> Duration {
         self.context.config.cluster.timeout * MAX_TIMEOUTS
     }
 
-    /// Waits for room, and adds the time to `waited`. Returns false if the connection is to end.
+    /// Waits for space in the queue, and adds the time to `waited`. Returns false if the connection has to end.
     pub(super) async fn wait_for_node(&self, room: &Room, waited: &mut Duration) -> bool {
         let (begun, limit) = (now(), self.node_limit().saturating_sub(*waited));
         let wait = room.wait(limit);

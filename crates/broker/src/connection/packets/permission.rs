@@ -1,4 +1,4 @@
-//! Access to topics that a service decides: the messages of a client wait for the decision about their topic.
+//! Asks the authorization service about topics. A client's messages wait for the decision about their topic.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::connection::client::Connection;
 use crate::connection::end::{End, UNDECIDED};
 
 impl Connection {
-    /// The decision about the topic of a message. Messages before it are routed while it is awaited.
+    /// Returns the decision about a message's topic. Earlier messages are routed while the decision is awaited.
     pub(in crate::connection) async fn permission(
         &mut self,
         publish: &Publish<'_>,
         batch: &mut Batch,
     ) -> Result<Verdict, End> {
         let policy = self.policy.load().clone();
-        // The server is not asked about invalid topics or those that the access list denies.
+        // The service is not asked about topics that are invalid or that the access list denies.
         let topic = self.client.publishing.topic(publish);
         let Some(topic) = topic.filter(|topic| policy.may_publish(&self.client.identity, topic))
         else {
@@ -32,7 +32,7 @@ impl Connection {
         self.flush(batch).await?;
         let (verdict, end) = self.decide(Action::Publish, &topic).await;
         self.known_topics.get_or_insert_default().keep(&policy, &topic, (verdict, end));
-        // MQTT 3.1.1 has no negative acknowledgement, so the client would take the message for delivered.
+        // MQTT 3.1.1 has no negative acknowledgement, so the client would believe that the message was delivered.
         let is_lost = publish.delivery.id().is_some() && self.client.version == Version::V3;
         match verdict {
             Verdict::Undecided if is_lost => Err(End::Because(Reason::SERVER_BUSY, UNDECIDED)),

@@ -33,7 +33,7 @@ impl Connection {
             rate_limit.published(deliveries.len(), now());
         }
         let (begun, in_flight) = match deliveries.iter().any(|own| exactly_once(own).is_some()) {
-            // Boxed: few connections need it.
+            // Boxed, because few connections need it.
             true => Box::pin(self.begin(&deliveries)).await?,
             false => (None, None),
         };
@@ -41,7 +41,7 @@ impl Connection {
             let mut all = (0..begun.len()).filter(is_allowed).map(|n| begun[n]);
             messages.retain(|_| all.next().unwrap_or(true));
             if begun.contains(&false) {
-                // Duplicates are acknowledged like new messages, so their records must be on disk.
+                // Duplicates are acknowledged like new messages, so the original's records must be on disk.
                 if let Err(end) = Box::pin(self.wait_for_all()).await {
                     refuse(&in_flight, &deliveries, begun);
                     return Err(end);
@@ -58,12 +58,12 @@ impl Connection {
         let mut waited = Duration::ZERO;
         loop {
             if !own.messages.is_empty() {
-                // Without the refused ones, which are counted already, and duplicates.
+                // Refused messages are already counted, and duplicates do not count.
                 let left = own.messages.len();
                 own = match self.context.stages.routing.call(Item::Publish(own)).await {
                     Ok(Answer::Published(own)) => own,
-                    // The outcome is unknown. The client will retransmit, and a message may be delivered
-                    // twice rather than not at all.
+                    // The outcome is unknown. The client will retransmit, so a message may be delivered twice rather than
+                    // not at all.
                     _ => {
                         let what = || self.as_publisher(None);
                         self.context.counters.drops.add(DropReason::Busy, left, what);
@@ -86,7 +86,7 @@ impl Connection {
                 let reason = match is_allowed(&n) {
                     true if is_new => match reasons.next() {
                         Some(reason) => reason,
-                        // Not routed yet for lack of permits; acknowledged in a later round.
+                        // Not routed yet; acknowledged in a later round.
                         None => break,
                     },
                     // MQTT 3.1.1 has no negative acknowledgement: the message is dropped and acknowledged.
@@ -108,19 +108,19 @@ impl Connection {
             if left.is_empty() {
                 break;
             }
-            // They must not follow one that was not stored.
+            // Messages must not overtake one that was not stored.
             let owes = self.client.publishing.owes_since.is_some()
                 && left.iter().any(|own| own.is_kept_by_sender);
             let full = own.full.take();
             let is_gone = match &full {
-                // Boxed: rare.
+                // Boxed, because it is rare.
                 Some(room) if done.is_ok() && !owes => {
                     !Box::pin(self.wait_for_node(room, &mut waited)).await
                 }
                 _ => false,
             };
             if owes || is_gone {
-                // The client sends them again, too, except for those of QoS 0.
+                // The client sends these messages again, except those of QoS 0, which are lost.
                 let lost = left.iter().filter(|own| !own.is_kept_by_sender).count();
                 let what = || self.as_publisher(None);
                 self.context.counters.drops.add(DropReason::Busy, lost, what);
@@ -135,7 +135,7 @@ impl Connection {
             if full.is_some() {
                 continue;
             }
-            // Boxed: rare.
+            // Boxed, because it is rare.
             own.permit = Box::pin(self.context.delivery_limiter.acquire(messages, each)).await;
         }
         deliveries.clear();
@@ -143,8 +143,7 @@ impl Connection {
         done
     }
 
-    /// Abandons all messages after the first `answered`: when the client retransmits QoS 2 messages, they are
-    /// new.
+    /// Abandons all messages after the first `answered`, so that retransmitted QoS 2 messages count as new.
     #[cold]
     async fn abandon_rest(
         &self,
@@ -153,17 +152,17 @@ impl Connection {
         (begun, answered): (&Option<Vec<bool>>, usize),
     ) {
         let new = begun.as_ref().map_or(&[][..], |begun| &begun[answered..]);
-        // First in the shared state: the client may already be connected again, and that connection does not
-        // see this call.
+        // First in the shared state: the client may already have reconnected, and the new connection cannot see the call
+        // to the session below.
         let refused = refuse(in_flight, &deliveries[answered..], new);
         if let Some(in_flight) = in_flight {
-            // The messages before them were delivered.
+            // The earlier messages were delivered.
             in_flight.set_routed();
         }
         self.abandon(refused).await;
     }
 
-    /// Abandons QoS 2 messages: when the client retransmits them, they are new.
+    /// Abandons QoS 2 messages, so that a retransmission counts as a new message.
     async fn abandon(&self, ids: Vec<PacketId>) {
         if !ids.is_empty() {
             let _ = self.context.stages.sessions.abandon(self.key, self.connection_id, ids).await;
@@ -176,8 +175,8 @@ impl Connection {
         wal.durable_with_progress(wal.latest()).await.map_err(|_| TAKES_NOTHING)
     }
 
-    /// Registers the QoS 2 messages of a batch. Returns for each message of the batch whether it is to be
-    /// routed, and the shared state of the QoS 2 messages.
+    /// Registers the QoS 2 messages of a batch. Returns whether to route each message of the batch, and the shared state
+    /// of the QoS 2 messages.
     async fn begin(&self, deliveries: &[Delivery]) -> Result<Qos2Begin, End> {
         let ids: Vec<_> = deliveries.iter().filter_map(exactly_once).collect();
         let mut tries = 0;
@@ -186,7 +185,7 @@ impl Connection {
                 self.context.stages.sessions.begin(self.key, self.connection_id, ids.clone()).await;
             match begun.map_err(|_| Reason::SERVER_BUSY)? {
                 Ok(begun) => break begun,
-                // A previous connection registered the message and has not routed it yet.
+                // An earlier connection has registered the message and is still routing it.
                 Err(Reason::SERVER_BUSY) if tries < 1000 => sleep(RETRY_DELAY).await,
                 Err(reason) => return Err(reason.into()),
             }
@@ -204,23 +203,23 @@ impl Connection {
         let Some(id) = delivery.id() else { return Ok(()) };
         if reason.is_failure() && self.context.kept.as_ref().is_some_and(|own| own.lost().is_some())
         {
-            // The message is for the node that has the sessions now.
+            // The client has to send the message to the node that has adopted the sessions.
             return Err(Reason::USE_ANOTHER_SERVER.into());
         }
         if reason.is_failure() {
-            // Boxed: rare.
+            // Boxed, because it is rare.
             Box::pin(self.abandon(exactly_once(&delivery).into_iter().collect())).await;
         }
         if reason == JOURNAL_FULL {
             if self.client.publishing.sends_again {
-                // The connection lasts, because acknowledgements make room.
+                // The connection stays open, because its acknowledgements free space.
                 self.client.publishing.owes_since.get_or_insert_with(now);
                 return Ok(());
             }
             reason = Reason::QUOTA_EXCEEDED;
         }
         if reason.is_failure() && self.client.version == Version::V3 {
-            // MQTT 3.1.1 has no negative acknowledgement but closing the connection.
+            // MQTT 3.1.1 has no negative acknowledgement, so the connection is closed instead.
             return Err(reason.into());
         }
         let mut buffer = PropertyBuffer::new();

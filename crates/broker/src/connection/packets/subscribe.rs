@@ -22,12 +22,12 @@ use crate::requests::SubscriptionRequest;
 
 const NOT_ALLOWED: &str = "this client may not subscribe to this topic filter";
 
-/// The text of a rejection.
+/// The explanation of a rejection.
 type Why = Cow<'static, str>;
 
-/// Limits of one chunk of a long packet: subscriptions, bytes of their keys, and conditions in the alternatives of
-/// their content filters. Chunks limit how long other clients wait, the memory used, and the size of journal entries. A
-/// filter in a user property is part of every key, so a short packet can expand to gigabytes.
+/// Limits of one chunk of a long packet: subscriptions, bytes of their keys, and conditions in the alternatives of their
+/// content filters. Chunks bound the time for which other clients wait, the memory used, and the size of journal entries.
+/// A filter in a user property is part of every key, so a short packet can expand to gigabytes.
 const MAX_CHUNK_SUBSCRIPTIONS: usize = 4096;
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 const MAX_CHUNK_CONDITIONS: usize = SubscriptionSize::MAX_AT_ONCE;
@@ -70,7 +70,7 @@ impl Connection {
             Property::SubscriptionIdentifier(number) => NonZero::new(number),
             _ => None,
         });
-        // Checked first: without a response, the client would wait forever.
+        // Checked before subscribing, because a client without a response would wait forever.
         let reasons = &vec![0; subscribe.filters.iter().count()];
         let ack = SubAck { id: subscribe.id, reasons, properties: Properties::NONE };
         self.check_ack_size(&Packet::SubAck(ack))?;
@@ -104,7 +104,7 @@ impl Connection {
             if let Ok(wanted) = &well
                 && self.policy.load().permissions(&self.client.identity).is_some()
             {
-                // Boxed: few brokers have a service.
+                // Boxed, because few brokers have a service.
                 let decided = Box::pin(self.decide_filter(&wanted.key, &mut is_undecided)).await;
                 well = well.and_then(|wanted| decided.map(|()| wanted));
             }
@@ -118,7 +118,7 @@ impl Connection {
             };
             let size = well.as_ref().map_or((0, 0), |wanted| (wanted.key.len(), content(wanted)));
             all.push(well.map_err(|(reason, what)| {
-                // The first one, which belongs to the first rejected filter.
+                // Keep the explanation of the first rejected filter.
                 if why.is_empty() {
                     why = what;
                 }
@@ -131,7 +131,7 @@ impl Connection {
         if !all.is_empty() {
             self.subscribe_chunk(all, &mut reasons).await?;
         }
-        // No message that is published after the response may miss this client.
+        // Other nodes have to know the filters before the response: a message published after it must reach this client.
         if let Some(peers) =
             self.context.counters.peers.clone().filter(|_| !self.client.identity.is_node())
         {
@@ -166,7 +166,7 @@ impl Connection {
         takes.then_some(()).ok_or(End::Because(Reason::PACKET_TOO_LARGE, what))
     }
 
-    /// The content filter in the properties of a packet. Other nodes send those of their clients.
+    /// The content filter in the properties of a packet. Other nodes may always send one, on behalf of their clients.
     fn packet_filter<'a>(&self, properties: Properties<'a>) -> Result<PacketFilter<'a>, String> {
         if self.context.config.content_filters || self.client.identity.is_node() {
             PacketFilter::of(properties)
@@ -175,15 +175,15 @@ impl Connection {
         }
     }
 
-    /// Which messages of a subscription this client may receive.
+    /// Checks which messages of a subscription this client may receive.
     fn covered(&mut self, key: &str) -> Result<Covered, (Reason, Why)> {
         let filter = path(key).map_or("", |path| path.filter);
         let covered = self.policy.load().may_subscribe(&self.client.identity, filter);
         covered.ok_or((Reason::NOT_AUTHORIZED, Why::Borrowed(NOT_ALLOWED)))
     }
 
-    /// Asks the service whether this client may subscribe. Once the service has not answered, it is not asked about the
-    /// rest of a packet.
+    /// Asks the service whether this client may subscribe. If the service fails to answer once, it is not asked about the
+    /// rest of the packet.
     async fn decide_filter(
         &mut self,
         key: &str,
@@ -211,7 +211,7 @@ impl Connection {
         let ack = UnsubAck { id: unsubscribe.id, reasons, properties: Properties::NONE };
         self.check_ack_size(&Packet::UnsubAck(ack))?;
         let Ok(of_packet) = self.packet_filter(unsubscribe.properties) else {
-            // No subscription can have been made with these properties.
+            // No subscription can exist with these properties.
             let reasons = &vec![Reason::TOPIC_FILTER_INVALID.0; reasons.len()];
             self.outbox.push(&Packet::UnsubAck(UnsubAck { reasons, ..ack }));
             return Ok(());
@@ -220,7 +220,8 @@ impl Connection {
         let mut left = unsubscribe.filters.iter().peekable();
         while let Some((filter, _)) = left.next() {
             let key = parse::key(filter, of_packet);
-            // Only subscriptions that exist take time in the index: the session limits their conditions.
+            // Conditions count as 0: only existing subscriptions take time in the index, and the session limits their
+            // conditions.
             let is_full = chunk.is_full(key.len(), 0);
             all.push((key, parse::other_key(filter, of_packet)));
             if is_full || left.peek().is_none() {
@@ -229,7 +230,7 @@ impl Connection {
         }
         let failed = reasons.iter().map(|reason| Reason(*reason)).find(|own| own.is_failure());
         if let Some(reason) = failed.filter(|_| self.client.version == Version::V3) {
-            // UNSUBACK of MQTT 3.1.1 has no reason codes, so the client would take the subscription for removed.
+            // UNSUBACK of MQTT 3.1.1 has no reason codes, so the client would believe that the subscription was removed.
             let is_busy = reason == Reason::IMPLEMENTATION_SPECIFIC_ERROR;
             return Err(if is_busy { Reason::SERVER_BUSY } else { reason }.into());
         }
@@ -239,8 +240,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the subscriptions of one chunk, each given by its key and by that of its other meaning, and appends the reason
-    /// codes to `reasons`.
+    /// Ends the subscriptions of one chunk, and appends the reason codes to `reasons`. Each is given by its key, and by
+    /// the key that the same text may have had under other settings.
     async fn unsubscribe_chunk(
         &self,
         chunk: Vec<(Box<str>, Option<Box<str>>)>,
@@ -248,7 +249,7 @@ impl Connection {
     ) -> Result<(), End> {
         let (keys, others): (Vec<_>, Vec<_>) = chunk.into_iter().unzip();
         let mut ended = self.end_subscriptions(keys).await?;
-        // Those from a time when topic filters with `?` had another meaning for this client.
+        // The subscription may be from a time when `?` in topic filters had another meaning for this client.
         let missing = ended.iter_mut().zip(others);
         let missing = missing.filter(|(reason, _)| **reason == Reason::NO_SUBSCRIPTION_EXISTED);
         let (places, others): (Vec<_>, Vec<_>) =
@@ -284,7 +285,7 @@ fn check(asked: &ParsedSubscription) -> Result<(), Why> {
 mod tests {
     use super::*;
 
-    /// Subscriptions in the first chunk, of keys with this size and this number of conditions.
+    /// The number of subscriptions in the first chunk, for keys of this size and number of conditions.
     fn in_chunk(bytes: usize, conditions: usize) -> usize {
         let mut chunk = Chunk::default();
         (1..).find(|_| chunk.is_full(bytes, conditions)).expect("a bound")

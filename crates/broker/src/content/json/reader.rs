@@ -26,13 +26,13 @@ impl<'m> Reader<'m> {
         Some(byte)
     }
 
-    /// The rest of a keyword.
+    /// Reads the rest of a keyword.
     pub(super) fn rest(&mut self, rest: &str) -> Option<()> {
         let is_next = self.bytes().starts_with(rest.as_bytes());
         is_next.then(|| self.at += rest.len())
     }
 
-    /// The number whose first byte was read.
+    /// Reads a number whose first byte was already read.
     pub(super) fn number(&mut self) -> Option<&'m str> {
         self.at -= 1;
         let start = self.at;
@@ -51,22 +51,22 @@ impl<'m> Reader<'m> {
         Some(&self.text[start..self.at])
     }
 
-    /// Skips the next byte if it is one of these; returns whether it is.
+    /// Skips the next byte if it is one of these. Returns whether it was skipped.
     fn skip(&mut self, any: &[u8]) -> bool {
         let is_next = self.bytes().first().is_some_and(|byte| any.contains(byte));
         self.at += usize::from(is_next);
         is_next
     }
 
-    /// Skips digits, at least one; returns their number.
+    /// Skips at least one digit. Returns the number of digits.
     fn digits(&mut self) -> Option<usize> {
         let count = self.bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += count;
         (count > 0).then_some(count)
     }
 
-    /// The string whose opening quote was read: `Some(None)` if it has an unpaired surrogate. Borrowed unless it
-    /// has escapes.
+    /// Reads a string whose opening quote was already read: `Some(None)` if it has an unpaired surrogate. Borrowed unless
+    /// it has escapes.
     pub(super) fn string(&mut self) -> Option<Option<Cow<'m, str>>> {
         let (first, end) = self.until_special()?;
         if end == b'"' {
@@ -87,7 +87,7 @@ impl<'m> Reader<'m> {
         (special == b'"').then(|| is_valid.then_some(Cow::Owned(whole)))
     }
 
-    /// The text before the next quote, backslash or control character, and that byte.
+    /// Reads the text before the next quote, backslash or control character, and that byte.
     fn until_special(&mut self) -> Option<(&'m str, u8)> {
         let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
         let length = self.bytes().iter().position(is_special)?;
@@ -96,7 +96,7 @@ impl<'m> Reader<'m> {
         Some((&self.text[start..end], self.text.as_bytes()[end]))
     }
 
-    /// The character of an escape whose backslash was read: `Some(None)` for an unpaired surrogate.
+    /// Reads an escape whose backslash was already read: `Some(None)` for an unpaired surrogate.
     fn escaped(&mut self) -> Option<Option<char>> {
         let code = *self.bytes().first()?;
         self.at += 1;
@@ -113,7 +113,7 @@ impl<'m> Reader<'m> {
         Some(Some(character))
     }
 
-    /// The character of one `\uXXXX`, or of two that are a surrogate pair.
+    /// Reads one `\uXXXX`, or two that form a surrogate pair.
     fn unicode(&mut self) -> Option<Option<char>> {
         let first = self.hex()?;
         let behind = self.at;
@@ -122,13 +122,13 @@ impl<'m> Reader<'m> {
             if (0xdc00..0xe000).contains(&second) {
                 return Some(char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + second - 0xdc00));
             }
-            // An escape of its own.
+            // The second escape is not the low surrogate, so it is read separately.
             self.at = behind;
         }
         Some(char::from_u32(first))
     }
 
-    /// Four hexadecimal digits.
+    /// Reads four hexadecimal digits.
     fn hex(&mut self) -> Option<u32> {
         let digits = self.bytes().first_chunk::<4>()?;
         let value = digits

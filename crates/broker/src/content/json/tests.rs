@@ -41,7 +41,7 @@ fn nested_fields_are_bounded() {
         |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels + 1), "}".repeat(levels + 1));
     assert_eq!(present(&deep(MAX_DEPTH)), [format!("a{}=1", ".a".repeat(MAX_DEPTH))]);
     assert!(present(&deep(MAX_DEPTH + 1)).is_empty() && present(&deep(100_000)).is_empty());
-    // The fields behind a deep one have names again.
+    // Fields after a deeply nested one have names again.
     let behind = format!("{},\"b\":2}}", deep(MAX_DEPTH + 1).strip_suffix('}').unwrap());
     assert_eq!(present(&behind), ["b=2"]);
     let many: Vec<_> = (0..2 * MAX_NESTED).map(|n| format!("\"{n}\":{n}")).collect();
@@ -61,7 +61,7 @@ fn numbers_are_exact_as_far_as_possible() {
     for (digits, means) in [
         ("12345678901234567890.123456789012345678", "12345678901234567890.123456789012345678"),
         ("-1.50e2", "-150"),
-        // Longer than a number can be.
+        // More digits than a number can hold.
         ("0.0000012345678901234567", "0.000001234567890123"),
         ("-12345678901234567890.9876543210987654321", "-12345678901234567890.987654321098765432"),
         ("1.2345678901234561e-6", "0.000001234567890123"),
@@ -79,7 +79,7 @@ fn an_unpaired_surrogate_hides_one_field() {
     assert_eq!(shown(payload), ["a=1", "a?", "b?", "c='🦀'", "d='\né'"]);
 }
 
-/// A value without numbers, which differ.
+/// A value without numbers, which this reader represents differently.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -127,7 +127,7 @@ proptest! {
         prop_assert_eq!(own, all);
     }
 
-    /// Text with errors is JSON if it is for another reader.
+    /// Corrupted text is accepted exactly if another JSON parser accepts it.
     #[test]
     fn the_same_texts_are_objects(
         object in hash_map("[a-c]{0,2}", value(), 0..4),
