@@ -12,13 +12,13 @@ pub(super) struct IncomingAliases {
 }
 
 impl IncomingAliases {
-    /// Of a remote broker that may use aliases up to `most`.
+    /// Creates the aliases of a remote broker that may define aliases up to `most`.
     pub(super) fn new(most: u16) -> Self {
         Self { topics: Vec::new(), most: most.into() }
     }
 
-    /// The topic of a message with this topic, which may be empty, and alias. `None` if the alias is invalid or
-    /// undefined.
+    /// Resolves the topic of a message from its topic, which may be empty, and its alias. `None` if the alias is invalid
+    /// or undefined.
     pub(super) fn resolve<'a>(&'a mut self, topic: &'a str, alias: u16) -> Option<&'a str> {
         let index = usize::from(alias).checked_sub(1).filter(|index| *index < self.most)?;
         if self.topics.len() <= index {
@@ -32,17 +32,17 @@ impl IncomingAliases {
     }
 }
 
-/// The aliases of topics for the remote broker. The first topics get aliases.
+/// The aliases that this broker defines. The first topics get aliases.
 #[derive(Debug, Default)]
 pub(super) struct OutgoingAliases {
     topics: HashMap<String, u16>,
-    /// The size of the topics in bytes. A remote broker like this one limits it.
+    /// The size of the topics in bytes. It is limited, because the remote broker may limit it, as this one does.
     bytes: usize,
     most: u16,
 }
 
 impl OutgoingAliases {
-    /// For a remote broker that accepts aliases up to `most`.
+    /// Creates the aliases for a remote broker that accepts aliases up to `most`.
     pub(super) fn new(most: u16) -> Self {
         Self { topics: HashMap::new(), bytes: 0, most }
     }
@@ -61,7 +61,7 @@ impl OutgoingAliases {
         Some((alias, true))
     }
 
-    /// Forgets the alias that was given last, of a message that was not sent.
+    /// Forgets the last assigned alias, because its message was not sent.
     pub(super) fn forget(&mut self, topic: &str) {
         if self.topics.remove(topic).is_some() {
             self.bytes -= topic.len();

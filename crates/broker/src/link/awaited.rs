@@ -1,22 +1,22 @@
-//! Answers of the remote broker that the login did not wait for.
+//! Answers of the remote broker for which the login did not wait.
 
 use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
-/// The time by which an answer has to arrive. Times are those of the runtime's clock.
+/// The deadline of an answer, on the runtime's clock.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    /// The packets that it answers.
+    /// The packets to be answered, as named in errors.
     what: &'static str,
     /// Maximum time after the last sign of progress.
     timeout: Duration,
-    /// `None` once it has arrived.
+    /// `None` once the answer has arrived.
     due: Cell<Option<Duration>>,
 }
 
 impl Awaited {
-    /// For an answer to `what` that is outstanding at `now`, or has arrived.
+    /// Creates the deadline of an answer to `what`, which is outstanding at `now` or has already arrived.
     pub(super) fn new(
         what: &'static str,
         is_outstanding: bool,
@@ -35,17 +35,17 @@ impl Awaited {
         self.due.set(None);
     }
 
-    /// The remote broker has made progress.
+    /// Postpones the deadline, because the remote broker has made progress.
     pub(super) fn postpone(&self, now: Duration) {
         if self.due.get().is_some() {
             self.due.set(Some(now.saturating_add(self.timeout)));
         }
     }
 
-    /// Time until it is due; `None` if it has arrived.
+    /// Time until the answer is due; `None` if it has arrived.
     ///
     /// # Errors
-    /// It did not arrive in time.
+    /// The answer did not arrive in time.
     pub(super) fn left(&self, now: Duration) -> io::Result<Option<Duration>> {
         match self.due.get() {
             Some(due) if due <= now => {

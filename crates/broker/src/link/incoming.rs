@@ -13,7 +13,8 @@ use crate::model::message;
 use crate::model::subscriptions::trie::is_shallow;
 
 impl Link {
-    /// Processes the complete packets in `raw`: appends those for the session to `buffer`. Returns their length.
+    /// Processes the complete packets in `raw`, and appends those for the session to `buffer`. Returns the length of the
+    /// processed packets.
     pub(super) fn take(&self, raw: &[u8], buffer: &mut Vec<u8>) -> io::Result<usize> {
         let mut taken = 0;
         while let Some(frame) =
@@ -37,7 +38,7 @@ impl Link {
                         self.options.status.disconnected(disconnect.reason);
                         self.is_ended.set(true);
                     }
-                    // Usually it arrives during the login.
+                    // SUBACK usually arrives during the login.
                     Packet::SubAck(ack) => {
                         self.suback.arrived();
                         self.options.map.check(&ack).map_err(io::Error::other)?;
@@ -49,7 +50,7 @@ impl Link {
         Ok(taken)
     }
 
-    /// Whether a PUBCOMP answers a PUBREL of the link itself.
+    /// Whether a PUBCOMP answers one of the link's own PUBRELs.
     fn is_released(&self, frame: Frame<'_>) -> bool {
         if self.releases.are_complete() {
             return false;
@@ -60,7 +61,7 @@ impl Link {
         }
     }
 
-    /// Counts a message that the remote broker refuses; the session does not send it again.
+    /// Counts a message that the remote broker refuses. The session does not send it again.
     fn count_refused(&self, frame: Frame<'_>) {
         let reason = match Packet::decode(frame, Version::V5) {
             Ok(Packet::PubAck(ack) | Packet::PubRec(ack)) => ack.reason,
@@ -131,10 +132,10 @@ impl Link {
         let answer = match publish.delivery {
             Delivery::AtMostOnce => return,
             Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
-            // Its PUBREL will be answered with "packet identifier not found", which completes it.
+            // The session will answer PUBREL with "packet identifier not found", which completes the message.
             Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
         };
-        // The packet is short.
+        // Cannot fail: the packet is short.
         let _ = answer.encode(Version::V5, &mut self.answers.borrow_mut());
     }
 
@@ -152,7 +153,7 @@ impl Link {
 
     /// Adds a PINGREQ to the link's own packets.
     pub(super) fn ping(&self) {
-        // The packet is short.
+        // Cannot fail: the packet is short.
         let _ = Packet::PingReq.encode(Version::V5, &mut self.answers.borrow_mut());
     }
 }
@@ -165,7 +166,7 @@ pub(super) fn wrong(error: phalanx_mqtt::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// The reason for the end of a connection that the remote broker gets: a client may not send all of them.
+/// Converts the reason for DISCONNECT to the remote broker, because a client may not send every reason code.
 pub(super) fn for_server(reason: Reason) -> Reason {
     match reason {
         Reason::SUCCESS

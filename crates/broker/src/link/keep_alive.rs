@@ -4,31 +4,31 @@ use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
-/// The state of the keep-alive. Times are those of the runtime's clock.
+/// The state of the keep-alive, on the runtime's clock.
 #[derive(Debug)]
 pub(super) struct KeepAlive {
     /// Time between two pings; `None` without a keep-alive.
     interval: Option<Duration>,
     next: Cell<Duration>,
-    /// A ping was sent, and nothing was received since.
+    /// Whether a ping was sent and nothing was received since.
     is_waiting: Cell<bool>,
 }
 
 impl KeepAlive {
-    /// For a keep-alive of `seconds`, 0 for none.
+    /// Creates the state for a keep-alive of `seconds`; 0 for none.
     pub(super) fn new(seconds: u16, now: Duration) -> Self {
-        // Earlier than necessary, because the sender may be busy.
+        // Pings after three quarters of the keep-alive, because the sender may be busy.
         let interval = (seconds > 0).then(|| Duration::from_millis(750 * u64::from(seconds)));
         let next = Cell::new(now + interval.unwrap_or_default());
         Self { interval, next, is_waiting: Cell::new(false) }
     }
 
-    /// Something was received.
+    /// Records that data were received.
     pub(super) fn heard(&self) {
         self.is_waiting.set(false);
     }
 
-    /// Whether a ping is to be sent at `now`; it counts as sent.
+    /// Whether to send a ping at `now`. If so, the ping counts as sent.
     ///
     /// # Errors
     /// `TimedOut` if nothing was received since the last ping.

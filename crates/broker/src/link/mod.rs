@@ -1,18 +1,18 @@
-//! The connection of a bridge to a remote broker, as a transport of the bridge's session.
+//! The connection of a bridge to a remote broker. It is the transport of the bridge's session.
 //!
-//! The session of a bridge is served like that of a client: the reader reads packets of the remote broker, and the
-//! sender writes packets for it. The link between them changes topics and properties of messages, and handles the
-//! packets that only a server sends. Packet identifiers pass unchanged, so an acknowledgement of the remote broker
-//! acknowledges the message of the session, and each side's flow control limits the other.
+//! The session of a bridge is served like that of a client: the reader reads packets from the remote broker, and the
+//! sender writes packets to it. The link rewrites the topics and properties of messages, and handles the packets that
+//! only a server sends. Packet identifiers pass unchanged. So an acknowledgement from the remote broker acknowledges the
+//! session's message, and each side's flow control limits the other.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `topics.rs` | topics of this broker and of the remote one |
+//! | `topics.rs` | maps topics between this broker and the remote one |
 //! | `aliases.rs` | topic aliases in both directions |
-//! | `via.rs` | the path of brokers, to detect loops |
+//! | `via.rs` | records the path of brokers, to detect loops |
 //! | `keep_alive.rs` | when to ping, and when the remote broker is gone |
-//! | `awaited.rs` | the time by which an answer has to arrive |
-//! | `releases.rs` | the end of QoS 2 messages of an earlier session |
+//! | `awaited.rs` | the deadline of an answer |
+//! | `releases.rs` | releases QoS 2 messages of an earlier session |
 //! | `stream.rs` | the transport |
 //! | `incoming.rs` | packets from the remote broker |
 //! | `outgoing.rs` | packets to the remote broker |

@@ -12,12 +12,12 @@ use crate::link::incoming::{for_server, wrong};
 use crate::link::{Link, via};
 
 impl Link {
-    /// Bytes by which a packet may grow on the way to a remote broker.
+    /// Maximum number of bytes by which a packet grows on the way to a remote broker.
     pub(crate) fn growth(topics: usize, broker_id: Option<&str>) -> usize {
         topics + broker_id.map_or(0, via::size)
     }
 
-    /// Appends the packets in `bytes` to `out`, as the remote broker gets them.
+    /// Converts the packets in `bytes` for the remote broker, and appends them to `out`.
     pub(super) fn put(&self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let mut at = 0;
         while let Some(frame) = Frame::split(&bytes[at..], Frame::MAX_PACKET).map_err(wrong)? {
@@ -78,7 +78,7 @@ impl Link {
             None => encode(&remote, alone.get()),
             Some((_, true)) if encode(&remote, with_alias.get()) => true,
             Some((_, false)) if encode("", with_alias.get()) => true,
-            // Without the alias the packet may be shorter.
+            // The packet may fit without the alias.
             Some((_, is_new)) => {
                 if is_new {
                     self.outgoing.borrow_mut().forget(&remote);
@@ -93,17 +93,17 @@ impl Link {
         Ok(())
     }
 
-    /// Drops a message, and acknowledges it for the remote broker.
+    /// Drops a message, and acknowledges it as if the remote broker had.
     fn skip(&self, publish: &Publish<'_>, out: &mut Vec<u8>, reason: DropReason) -> io::Result<()> {
         self.dropped(publish.topic, reason, false);
         let answer = match publish.delivery {
             Delivery::AtMostOnce => return Ok(()),
             Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
-            // The remote broker answers the PUBREL with "packet identifier not found", which completes it.
+            // The remote broker will answer PUBREL with "packet identifier not found", which completes the message.
             Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
         };
         answer.encode(Version::V5, &mut self.injected.borrow_mut()).map_err(wrong)?;
-        // The response wakes the reader, which takes the acknowledgement.
+        // PINGRESP wakes the reader, which then takes the acknowledgement.
         Packet::PingReq.encode(Version::V5, out).map_err(wrong)
     }
 }

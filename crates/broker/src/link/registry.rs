@@ -1,4 +1,4 @@
-//! All bridges of a broker, which its configuration names.
+//! All bridges of a broker, and their shared state.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,10 +1,10 @@
-//! The end of an earlier session's QoS 2 messages that the remote broker may hold. It would take a new message with the
-//! same packet identifier for one of them.
+//! Releases the QoS 2 messages of an earlier session that the remote broker may still hold. Otherwise it would mistake a
+//! new message with the same packet identifier for a duplicate.
 //!
-//! PUBREL ends each of them. The new session knows none of the packet identifiers, so it releases all, and its messages wait
-//! until the remote broker has answered. Then no answer can be taken for that to a message of the new session. If the
-//! connection ends before, the next one releases those that are left: a connection that never lasts long enough for all
-//! would otherwise start again for ever.
+//! PUBREL ends each message. The new session does not know which packet identifiers are in use, so it releases all of
+//! them. Its own messages wait until the remote broker has answered, so that no answer is mistaken for an answer to them.
+//! If the connection ends earlier, the next one releases the remaining identifiers. Otherwise, connections that are too
+//! short to release all would start over forever.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -18,10 +18,10 @@ use phalanx_mqtt::{Ack, Packet, PacketId, Version};
 
 use crate::link::awaited::Awaited;
 
-/// The packet identifiers that are not released yet, over all connections of a bridge.
+/// The packet identifiers that are not released yet. They persist over the connections of a bridge.
 #[derive(Default)]
 pub(crate) struct Unreleased {
-    /// By packet identifier, whether PUBCOMP is outstanding. Empty if none is.
+    /// By packet identifier, whether PUBCOMP is outstanding. Empty if no PUBCOMP is.
     outstanding: RefCell<Vec<bool>>,
     count: Cell<usize>,
 }
@@ -43,13 +43,13 @@ impl Unreleased {
         let mut packets = Vec::new();
         let ids = (1..=PacketId::MAX.get()).filter_map(PacketId::new);
         for (id, _) in ids.zip(&*self.outstanding.borrow()).filter(|(_, own)| **own) {
-            // The packet is short.
+            // Cannot fail: the packet is short.
             let _ = Packet::PubRel(Ack::of(id)).encode(Version::V5, &mut packets);
         }
         packets
     }
 
-    /// Removes one. Returns whether it was not released yet.
+    /// Removes a packet identifier. Returns whether it was outstanding.
     fn remove(&self, id: PacketId) -> bool {
         let mut outstanding = self.outstanding.borrow_mut();
         let own = outstanding.get_mut(usize::from(id.get()) - 1);
@@ -88,7 +88,7 @@ impl Releases {
         !self.answers.is_outstanding()
     }
 
-    /// Whether a PUBCOMP answers one of them, rather than a PUBREL of the session.
+    /// Whether a PUBCOMP answers one of these releases rather than a PUBREL of the session.
     pub(super) fn completes(&self, id: PacketId) -> bool {
         if !self.left.remove(id) {
             return false;
@@ -110,7 +110,7 @@ impl Releases {
     /// Time until further answers are due; `None` if none is outstanding.
     ///
     /// # Errors
-    /// They did not arrive in time.
+    /// The answers did not arrive in time.
     pub(super) fn left(&self, now: Duration) -> io::Result<Option<Duration>> {
         self.answers.left(now)
     }

@@ -19,13 +19,13 @@ pub(crate) struct BridgeStatus {
 #[derive(Clone, Debug, Default)]
 struct State {
     remote: Option<String>,
-    /// Time of the last change, by the runtime's clock.
+    /// Time of the last change, on the runtime's clock.
     since: Duration,
     error: Option<String>,
     attempts: u64,
 }
 
-/// A bridge as shown.
+/// A bridge as shown to an operator.
 #[derive(Debug, Serialize)]
 pub(crate) struct BridgeView {
     name: String,
@@ -43,12 +43,12 @@ pub(crate) struct BridgeView {
 }
 
 impl BridgeStatus {
-    /// Of a bridge with these counters of messages.
+    /// Creates the state of a bridge with these message counters.
     pub(super) fn new(received: Counter, sent: Counter) -> Self {
         Self { received, sent, state: Mutex::default() }
     }
 
-    /// The bridge is connected to `remote`.
+    /// Records that the bridge is connected to `remote`.
     pub(crate) fn connected(&self, remote: &str, now: Duration) {
         let mut state = lock(&self.state);
         *state = State {
@@ -59,27 +59,27 @@ impl BridgeStatus {
         };
     }
 
-    /// An attempt to connect begins.
+    /// Counts an attempt to connect.
     pub(crate) fn tries(&self) {
         lock(&self.state).attempts += 1;
     }
 
-    /// The remote broker ended the connection with this reason.
+    /// Records that the remote broker ended the connection, with this reason.
     pub(super) fn disconnected(&self, reason: Reason) {
         self.ended(format!("the remote broker disconnected: {reason}"));
     }
 
-    /// The connection ends for this reason.
+    /// Records why the connection ended.
     pub(super) fn ended(&self, why: String) {
         lock(&self.state).error = Some(why);
     }
 
-    /// The reason that the remote broker gave for the end of the connection.
+    /// The last error, or the reason that the remote broker gave for ending the connection.
     pub(crate) fn last_error(&self) -> Option<String> {
         lock(&self.state).error.clone()
     }
 
-    /// The bridge is not connected. Returns whether the error differs from the last one.
+    /// Records that the bridge is not connected. Returns whether the error differs from the last one.
     pub(crate) fn failed(&self, error: String, now: Duration) -> bool {
         let mut state = lock(&self.state);
         if state.remote.take().is_some() {
@@ -90,7 +90,7 @@ impl BridgeStatus {
         is_new
     }
 
-    /// The bridge as shown at `now`.
+    /// The state at `now`, as shown to an operator.
     pub(super) fn view(&self, name: &str, now: Duration) -> BridgeView {
         let State { remote, since, error, attempts } = lock(&self.state).clone();
         BridgeView {

@@ -29,16 +29,16 @@ pub(crate) struct Link {
     pub(super) keep_alive: KeepAlive,
     pub(super) suback: Awaited,
     pub(super) releases: Releases,
-    /// Bytes of the remote broker that are not processed.
+    /// Bytes from the remote broker that have not been processed.
     raw: RefCell<Vec<u8>>,
     pub(super) incoming: RefCell<IncomingAliases>,
     pub(super) outgoing: RefCell<OutgoingAliases>,
-    /// Packets of the link itself for the remote broker.
+    /// The link's own packets for the remote broker.
     pub(super) answers: RefCell<Vec<u8>>,
-    /// Packets of the link itself for the reader: acknowledgements of messages that the link drops.
+    /// The link's own packets for the reader: acknowledgements of messages that the link has dropped.
     pub(super) injected: RefCell<Vec<u8>>,
     sender: RefCell<Option<WakeSender>>,
-    /// The remote broker has sent DISCONNECT.
+    /// Whether the remote broker has sent DISCONNECT.
     pub(super) is_ended: Cell<bool>,
 }
 
@@ -49,19 +49,19 @@ pub(crate) struct LinkOptions {
     pub(crate) broker_id: Option<Arc<str>>,
     /// Whether the remote broker retains messages.
     pub(crate) retain_available: bool,
-    /// Maximum packet sizes of this broker and the remote one, in bytes.
+    /// Maximum packet sizes of this broker and of the remote one, in bytes.
     pub(crate) local_most: usize,
     pub(crate) remote_most: usize,
-    /// Maximum topic aliases of this broker and the remote one.
+    /// Maximum topic aliases of this broker and of the remote one.
     pub(crate) local_aliases: u16,
     pub(crate) remote_aliases: u16,
     /// Keep-alive in seconds; 0 for none.
     pub(crate) keep_alive: u16,
-    /// Whether SUBACK has not arrived during the login.
+    /// Whether SUBACK is still outstanding after the login.
     pub(crate) awaits_suback: bool,
     /// The packet identifiers of QoS 2 messages of an earlier session that the remote broker may hold.
     pub(crate) unreleased: Rc<Unreleased>,
-    /// The time that each answer to SUBSCRIBE and PUBREL may take.
+    /// Maximum time for each answer to SUBSCRIBE and PUBREL.
     pub(crate) answer_timeout: Duration,
     /// Whether the remote broker keeps the bridge's session for the next connection.
     pub(crate) is_resumed: bool,
@@ -73,7 +73,7 @@ pub(crate) struct LinkOptions {
 }
 
 impl Link {
-    /// A link over `wire`, on which `raw` was received already.
+    /// Creates a link over `wire`, on which `raw` was already received.
     pub(crate) fn new(wire: Wire, raw: Vec<u8>, options: LinkOptions) -> Self {
         let (timeout, now) = (options.answer_timeout, now());
         let releases = Releases::new(options.unreleased.clone(), timeout, now);
@@ -107,12 +107,12 @@ impl Link {
         self.releases.are_complete()
     }
 
-    /// Whether the link itself has packets for the remote broker.
+    /// Whether the link has packets of its own for the remote broker.
     pub(crate) fn has_answers(&self) -> bool {
         !self.answers.borrow().is_empty()
     }
 
-    /// Registers what wakes the sender for the link's own packets.
+    /// Registers the function that wakes the sender for the link's own packets.
     pub(crate) fn set_wake(&self, wake: impl Fn() + 'static) {
         self.sender.replace(Some(Rc::new(wake)));
     }

@@ -1,10 +1,10 @@
-//! Topics of this broker and of the remote one.
+//! Maps topics between this broker and the remote one.
 
 use phalanx_mqtt::{QoS, Reason, SubAck, topic};
 
 use crate::config::BridgeTopic;
 
-/// The forwarded topics of a bridge, in the order of the configuration. The first that matches counts.
+/// The forwarded topics of a bridge, in the order of the configuration. The first match counts.
 #[derive(Clone, Debug)]
 pub(crate) struct TopicMap(Vec<Forwarded>);
 
@@ -56,8 +56,8 @@ impl TopicMap {
         }
     }
 
-    /// The remote topic of a message at this broker, which was received for the subscriptions `ids`. Only these
-    /// identifiers tell which content filter a message has passed.
+    /// The remote topic of a message at this broker that was received for the subscriptions `ids`. Only these identifiers
+    /// show which content filter the message has passed.
     pub(crate) fn to_remote(
         &self,
         topic: &str,
@@ -65,7 +65,7 @@ impl TopicMap {
     ) -> Option<String> {
         let matching = || self.outgoing().filter(|(_, own)| topic::matches(&own.local, topic));
         let subscribed = matching().find(|(id, _)| ids.clone().any(|other| other == *id));
-        // A message that was queued before the configuration changed has the identifiers of that time.
+        // A message that was queued before the configuration changed may have outdated identifiers.
         let (_, own) = subscribed.or_else(|| matching().next())?;
         exchange(topic, &own.topic.local_prefix, &own.topic.remote_prefix)
     }
@@ -76,20 +76,20 @@ impl TopicMap {
         exchange(topic, &own.topic.remote_prefix, &own.topic.local_prefix)
     }
 
-    /// Bytes by which a topic may grow on the way to the remote broker.
+    /// Maximum number of bytes by which a topic grows on the way to the remote broker.
     pub(crate) fn growth_to_remote(&self) -> usize {
         let of = |own: &Forwarded| growth(&own.topic.local_prefix, &own.topic.remote_prefix);
         self.outgoing().map(|(_, own)| of(own)).max().unwrap_or(0)
     }
 
-    /// Bytes by which a topic may grow on the way from the remote broker.
+    /// Maximum number of bytes by which a topic grows on the way from the remote broker.
     pub(crate) fn growth_to_local(&self) -> usize {
         let of = |own: &Forwarded| growth(&own.topic.remote_prefix, &own.topic.local_prefix);
         self.incoming().map(of).max().unwrap_or(0)
     }
 }
 
-/// Replaces the prefix `from` by `to`.
+/// Replaces the prefix `from` with `to`.
 fn exchange(topic: &str, from: &str, to: &str) -> Option<String> {
     Some(format!("{to}{}", topic.strip_prefix(from)?))
 }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(remote("site/a/b", 1).as_deref(), Some("all/1/a/b"));
         assert_eq!(remote("here", 3).as_deref(), Some("there/exactly"));
         assert_eq!(remote("here", 9).as_deref(), Some("there/exactly"), "an identifier of before");
-        // Another direction, another topic.
+        // Another direction, and another topic.
         assert_eq!((remote("a/set", 2), remote("b", 1)), (None, None));
         let two = [topic("#", Direction::Out, "", "x/"), topic("#", Direction::Out, "", "y/")];
         let two = TopicMap::new(&two);

@@ -1,15 +1,16 @@
-//! The path of brokers that a message has passed, in user properties: a bridge adds the identifier of its broker to
-//! each message that it sends or receives.
+//! The path of brokers that a message has passed, in user properties. A bridge adds the identifier of its broker to each
+//! message that it sends or receives.
 
 use phalanx_mqtt::Properties;
 
 /// The name of the user property.
 pub(super) const NAME: &str = "bridge-via";
 
-/// The end of the value of a message that the bridge received. It may be sent by another bridge of the same broker.
+/// The suffix of the value that a bridge adds to a received message. Another bridge of the same broker may forward that
+/// message.
 const RECEIVED: &str = "/in";
 
-/// Maximum number of entries of a path. A message that has more is dropped.
+/// Maximum number of entries of a path. A message with more is dropped.
 const MAX_ENTRIES: usize = 32;
 
 /// The value that a bridge adds to a message that it receives.
@@ -27,8 +28,8 @@ pub(super) fn has_returned(properties: Properties<'_>, own: &str) -> bool {
     passed(properties, own).is_some_and(|(times, is_here)| times > usize::from(is_here))
 }
 
-/// How often a message has passed this broker, and whether a bridge of it was the last that received the message.
-/// `None` if it has no path.
+/// How often a message has passed broker `own`, and whether a bridge of that broker received it last. `None` if it has no
+/// path. With too many entries, the number is `usize::MAX`.
 fn passed(properties: Properties<'_>, own: &str) -> Option<(usize, bool)> {
     if properties.is_empty() {
         return None;
@@ -45,7 +46,8 @@ fn passed(properties: Properties<'_>, own: &str) -> Option<(usize, bool)> {
     last.map(|last| (times, last.strip_suffix(RECEIVED) == Some(own)))
 }
 
-/// Maximum bytes that an entry of `own` adds to a packet: itself, and the length field of all properties.
+/// Maximum number of bytes that an entry of `own` adds to a packet: the entry itself, and growth of the length field of
+/// the properties.
 pub(super) fn size(own: &str) -> usize {
     1 + 2 + NAME.len() + 2 + own.len() + RECEIVED.len() + 3
 }

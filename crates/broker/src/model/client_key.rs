@@ -2,8 +2,8 @@
 
 use std::hash::BuildHasher;
 
-/// Identifies a session: its partition, its slot there, and the slot's generation. After the session's end
-/// the key refers to none.
+/// Identifies a session by its partition, its slot there, and the slot's generation. After the session has ended, the key
+/// is stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientKey {
     pub(crate) partition: u16,

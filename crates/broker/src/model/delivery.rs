@@ -14,7 +14,7 @@ pub(crate) struct Delivery {
     pub(crate) client: ClientKey,
     /// The index of the message in the batch.
     pub(crate) message: u32,
-    /// The ID in the journal; 0 if not stored.
+    /// The delivery's ID in the journal; 0 if not stored.
     pub(crate) number: u64,
     pub(crate) how: How,
 }
@@ -50,7 +50,7 @@ impl Identifiers {
         }
     }
 
-    /// Appends the encoding in the journal.
+    /// Appends the encoding for the journal.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         self.get().iter().for_each(|own| out.extend_from_slice(&own.to_le_bytes()));
     }

@@ -1,11 +1,11 @@
-//! The messages that a node hands over to another one, and the mark after them: two subscription identifiers, of which
-//! the first is the number of the adoption.
+//! Identifies the messages that a node hands over to another node, and the mark that follows them. Both carry two
+//! subscription identifiers: the number of the adoption, and one of the constants below.
 
 use crate::model::delivery::Identifiers;
 use crate::model::message::Source;
 use crate::model::subscriptions::group_id::group_id;
 
-/// The second identifier of a message that is handed over, and of the mark.
+/// The second identifier of a handed-over message, and of the mark.
 const HANDED: u32 = 1;
 const MARK: u32 = 2;
 
@@ -15,13 +15,13 @@ const CUT: u32 = 3;
 /// The topic of the mark.
 pub(crate) const MARK_TOPIC: &str = "$cluster/mark";
 
-/// The number of a journal's adoption in messages between nodes.
+/// The number that identifies a journal's adoption in messages between nodes.
 pub(crate) fn adoption_id(journal: &str) -> u32 {
     group_id(journal)
 }
 
-/// The identifiers of a queued message when it is handed over after this adoption. Messages of groups, those that were
-/// handed over before, and marks keep theirs.
+/// The identifiers of a queued message when it is handed over after this adoption. Group messages, messages that were
+/// handed over before, and marks keep their identifiers.
 pub(crate) fn handed_over(queued: &Identifiers, adoption: u32) -> Identifiers {
     match queued {
         Identifiers::None => Identifiers::Many(vec![adoption, HANDED]),
@@ -39,12 +39,12 @@ pub(crate) fn cut() -> Identifiers {
     Identifiers::Many(vec![1, CUT])
 }
 
-/// Whether these identifiers of a message for another node are those of a mark or a cut.
+/// Whether a message with these identifiers is a mark or a cut.
 pub(crate) fn is_mark(identifiers: &Identifiers) -> bool {
     matches!(source_of(identifiers.get()), Source::Mark(_) | Source::Cut)
 }
 
-/// Where a message with these identifiers came from, for the node that receives it.
+/// The source of a message with these identifiers, as the receiving node sees it.
 pub(crate) fn source_of(identifiers: &[u32]) -> Source {
     match *identifiers {
         [] => Source::Node,

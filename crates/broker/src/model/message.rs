@@ -15,9 +15,9 @@ use crate::model::handed::MARK_TOPIC;
 use crate::model::moving::CUT_TOPIC;
 use crate::model::subscriptions::trie::is_shallow;
 
-/// Checks whether a message may be forwarded. A strict receiver would close its connection for an invalid
-/// message, and so would this broker when a receiver publishes to an invalid response topic. Either would
-/// receive the message again after reconnecting, and so on.
+/// Checks whether a message may be forwarded. A strict receiver closes its connection when it gets an invalid message,
+/// and this broker does so when a receiver publishes to an invalid response topic. After reconnecting, the receiver would
+/// get the message again, and the connection would end again.
 ///
 /// # Errors
 /// The reason code and a description.
@@ -39,49 +39,48 @@ pub(crate) fn check(
 pub(crate) struct Message {
     pub(crate) topic: String,
     pub(crate) payload: Vec<u8>,
-    /// The forwarded properties: all except those of one connection, and the expiry.
+    /// The forwarded properties: all except the expiry and those that concern only one connection.
     properties: PropertyBuffer,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
-    /// Whether the message was stored by an earlier version and fails today's [check](check). Such a message
-    /// is not sent.
+    /// Whether an earlier version stored this message and it fails today's [check](check). Such a message is not sent.
     pub(crate) is_invalid: bool,
     /// Whether an operator published it with the admin API.
     is_operators: bool,
-    /// Whether its sender, another broker, keeps it until it is acknowledged, and sends it again.
+    /// Whether the sender is another broker, which keeps the message and retransmits it until it is acknowledged.
     pub(crate) is_kept_by_sender: bool,
-    /// By the runtime's clock.
+    /// The time of expiry, on the runtime's clock.
     expires: Option<Duration>,
     /// The publisher; `None` for the broker's own messages and wills.
     pub(crate) from: Option<ClientKey>,
-    /// The client identifier of the publisher of a retained message or a will; `None` if it is unknown. No Local applies
-    /// to later subscriptions too (MQTT-3.8.3-3), after a restart and in another session of the same client.
+    /// The client identifier of the publisher of a retained message or a will; `None` if unknown. Needed because No Local
+    /// also applies to later subscriptions (MQTT-3.8.3-3), after a restart and in another session of the same client.
     pub(crate) publisher: Option<Arc<str>>,
-    /// The kind of sender, which restricts the receivers.
+    /// The origin of the message, which restricts its receivers.
     pub(crate) source: Source,
-    /// For a QoS 2 message of a client: the ID of its session in the journal, 0 if not persistent, and its
+    /// For a QoS 2 message of a client: the ID of the client's session in the journal, 0 if not persistent, and the
     /// packet identifier.
     pub(crate) begun: Option<(u64, PacketId)>,
     /// The ID in the journal; 0 if not stored. Written by the router only.
     number: AtomicU64,
 }
 
-/// Where a message came from.
+/// The origin of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A client of this node, or this node.
     Here,
-    /// Another node, which has forwarded it to all that want it: for the subscriptions of this node's clients.
+    /// Another node, which sends it to every node that wants it. For the ordinary subscriptions of this node's clients.
     Node,
-    /// Another node, for one member of the group with this number.
+    /// Another node, which chose this node for the group with this number. For one member of the group here.
     Group(u32),
-    /// Another node, which retains it: for a topic without a retained message.
+    /// Another node, which sends its retained messages to a new node. Retained if the topic has no retained message here.
     Retained,
-    /// Another node, or this one, which hands it over after the adoption with this number: for the adopted sessions.
+    /// Another node, or this one, which hands it over after the adoption with this number. For the adopted sessions only.
     Handed(u32),
-    /// The end of that handover.
+    /// The mark that ends the handover after the adoption with this number.
     Mark(u32),
-    /// Another node, or this one, which divides its messages between two copies of a session that moves.
+    /// A cut: another node, or this one, divides its messages between the two copies of a moving session.
     Cut,
 }
 
@@ -137,7 +136,7 @@ impl Message {
             && fits(self.properties.capacity(), publish.properties.bytes())
     }
 
-    /// Overwrites this message with another, as [`of`](Self::of), reusing its buffers.
+    /// Overwrites this message with another one, as [`of`](Self::of), and reuses its buffers.
     pub(crate) fn fill(
         &mut self,
         publish: &Publish<'_>,
@@ -177,7 +176,7 @@ impl Message {
         Self::from_buffers(number, buffers, (properties, qos, retain), expires)
     }
 
-    /// As [`from_stored`](Self::from_stored), from the buffers of the topic and the payload.
+    /// Like [`from_stored`](Self::from_stored), but takes over the buffers of the topic and the payload.
     pub(crate) fn from_buffers(
         number: u64,
         (topic, payload): (String, Vec<u8>),
@@ -208,16 +207,16 @@ impl Message {
         }
     }
 
-    /// Whether its publisher requests durability: a client or an operator, but not a will. An operator can always delete a
-    /// retained message.
+    /// Whether the message is refused while the journal is full: its publisher is a client or an operator, and expects it
+    /// to be stored. An operator can always delete a retained message.
     pub(crate) fn wants_keeping(&self) -> bool {
         let deletes = self.is_operators && self.retain && self.payload.is_empty();
         let is_acknowledged = self.from.is_some() || self.is_operators;
         is_acknowledged && !deletes && (self.retain || self.qos != QoS::AtMostOnce)
     }
 
-    /// Whether its publisher is acknowledged only after the message is on disk. QoS 0 has no such guarantee;
-    /// but with a long backlog (`much`) publishers of retained messages wait, too, and operators always do.
+    /// Whether its publisher is acknowledged only when the message is on disk. QoS 0 has no such guarantee. However, with
+    /// a long backlog (`much`) the publishers of retained messages wait, too, and operators always do.
     pub(crate) fn is_awaited(&self, much: bool) -> bool {
         self.qos != QoS::AtMostOnce || (much || self.is_operators) && self.retain
     }
@@ -236,8 +235,7 @@ impl Message {
         self.number.store(number, Ordering::Relaxed);
     }
 
-    /// The message of a will, as if published at time 0; [`postponed`](Self::postponed) adds the time of
-    /// publication.
+    /// The message of a will, as if published at time 0. [`postponed`](Self::postponed) adds the time of publication.
     pub(crate) fn of_will(will: &Will<'_>) -> Self {
         let mut properties = PropertyBuffer::new();
         let expires = pass_on(will.properties, Duration::ZERO, &mut properties);
@@ -258,13 +256,14 @@ impl Message {
     }
 
     /// A copy of a message that this node moves from a queue to its own sessions. `publisher` is the lost node that had
-    /// queued it, if another one did. The message cannot be refused: its publisher has an acknowledgement.
+    /// queued it, if it was not this node. The copy cannot be refused, because the publisher already has an
+    /// acknowledgement.
     pub(crate) fn moved(&self, source: Source, how: &How, publisher: Option<Arc<str>>) -> Self {
         let (again, qos, retain) = (self.again(), how.qos, how.retain);
         Self { source, qos, retain, publisher: publisher.or(again.publisher.clone()), ..again }
     }
 
-    /// The end of a handover, for another node.
+    /// The mark that ends a handover, for another node.
     pub(crate) fn mark() -> Self {
         Self { qos: QoS::AtLeastOnce, ..Self::plain(MARK_TOPIC.into(), Vec::new()) }
     }
@@ -275,12 +274,13 @@ impl Message {
         Self { qos, source, ..Self::plain(CUT_TOPIC.into(), payload) }
     }
 
-    /// Whether it replaces the retained message of its topic. A message that is handed over came over a lane before.
+    /// Whether it replaces the retained message of its topic. A handed-over message does not, because it was already
+    /// retained when it came over a lane.
     pub(crate) fn is_to_be_retained(&self) -> bool {
         self.retain && !matches!(self.source, Source::Handed(_) | Source::Mark(_) | Source::Cut)
     }
 
-    /// A message of the broker's own, below `$SYS`.
+    /// A message that the broker publishes below `$SYS`.
     pub(crate) fn system(topic: &str, payload: String) -> Self {
         Self::plain(topic.into(), payload.into_bytes())
     }
@@ -300,7 +300,7 @@ impl Message {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// A copy, stored until this message is published.
+    /// A copy that has no ID in the journal yet.
     pub(crate) fn again(&self) -> Self {
         let publisher = self.publisher.clone();
         Self { publisher, ..Self::from_stored(0, &self.stored(), self.expires) }
@@ -325,7 +325,7 @@ impl Message {
             let _ = buffer.push(Property::MessageExpiry(left));
         }
         for &identifier in identifiers {
-            // The identifiers came from a client's property, so they are valid.
+            // Cannot fail: the identifiers came from a client's property.
             let _ = buffer.push(Property::SubscriptionIdentifier(identifier));
         }
     }
@@ -335,22 +335,23 @@ impl Message {
         (identifiers.is_empty() && self.expires.is_none()).then(|| self.properties.get())
     }
 
-    /// Memory use in bytes, for limits. A retained message outlives the session of its publisher, so the identifier counts.
+    /// Memory use in bytes, for limits. The publisher's identifier counts, because a retained message outlives its
+    /// publisher's session.
     pub(crate) fn size(&self) -> usize {
         let publisher = self.publisher.as_ref().map_or(0, |own| own.len());
         size_of::<Self>() + self.memory() + publisher
     }
 
-    /// Size of its buffers, in bytes.
+    /// Size of the buffers, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.topic.capacity() + self.payload.capacity() + self.properties.capacity()
     }
 }
 
-/// Acceptable unused capacity, in bytes, in addition to as much as is used.
+/// Unused capacity that is always acceptable, in bytes.
 const SLACK: usize = 64;
 
-/// Fills `buffer` with the forwarded properties. Returns the expiry of a message published at `now`.
+/// Fills `buffer` with the properties to forward. Returns the expiry of a message published at `now`.
 fn pass_on(
     properties: Properties<'_>,
     now: Duration,
@@ -381,7 +382,7 @@ fn pass_on(
             Property::MessageExpiry(seconds) => {
                 expires = Some(now.saturating_add(Duration::from_secs(seconds.into())));
             }
-            // A decoded property can be encoded.
+            // Cannot fail: a decoded property can be encoded.
             property if !own(&property) => drop(buffer.push(property)),
             _ => (),
         }

@@ -1,8 +1,8 @@
-//! A pool of messages per processor, so that forwarding a message calls no allocator.
+//! A pool of messages per processor, so that forwarding a message does not allocate.
 //!
-//! Messages return with the acknowledgement to the publishing connection, if nothing else references them.
-//! Large messages are freed, and a buffer is not reused for a much smaller message: a queued message takes at
-//! most twice its size.
+//! When the publishing connection acknowledges a message, the message returns to the pool if nothing else references it.
+//! Large messages are freed, and a buffer is not reused for a much smaller message, so a queued message takes at most
+//! twice its size.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use phalanx_mqtt::Publish;
 use crate::model::client_key::ClientKey;
 use crate::model::message::Message;
 
-/// Messages in the pool, twice the maximum batch; and buffer bytes of each.
+/// Maximum number of messages in the pool, which is two maximum batches, and maximum buffer bytes of each.
 const POOL_CAP: usize = 2048;
 const MAX_POOLED_BYTES: usize = 1024;
 
@@ -28,7 +28,7 @@ pub(crate) fn get(
     session: (ClientKey, u64),
     now: Duration,
 ) -> Arc<Message> {
-    // A retained message is stored for long, so it gets exact buffers.
+    // A retained message is stored for a long time, so it gets buffers of its exact size.
     if !publish.retain
         && let Some(mut spare) = POOL.with_borrow_mut(Vec::pop)
         && let Some(own) = Arc::get_mut(&mut spare)

@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 /// The topic of cuts.
 pub(crate) const CUT_TOPIC: &str = "$cluster/cut";
 
-/// The state of a session that moves, or has moved.
+/// The state of a session with respect to moves.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Moving {
-    /// It is this node's.
+    /// The session belongs to this node.
     #[default]
     No,
-    /// It is this node's, and the move with this token has begun. Not recorded.
+    /// The session belongs to this node, and the move with this token has begun. Not recorded.
     Leaving(Arc<str>),
-    /// Another node may have it, by the move with this token; empty after a restart.
+    /// The move with this token gave the session to another node, which may have it. The token is empty after a restart.
     Given(Arc<str>),
-    /// It becomes this node's by the move with this token. Earlier messages get IDs from the given ones on.
+    /// The session arrives by the move with this token. Messages from the holder get IDs from the given ones on.
     Arriving { token: Arc<str>, message: u64, delivery: u64 },
-    /// It has become this node's. Not recorded: this is not on disk yet.
+    /// The session has arrived and belongs to this node, but this is not on disk yet. Not recorded.
     Arrived(Arc<str>),
 }
 
-/// The kind of a copy, for other nodes.
+/// The kind of a session's copy, as told to other nodes.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) enum Holding {
-    /// It is this node's.
+    /// The session belongs to this node.
     Has,
-    /// Another node may have it.
+    /// Another node may have the session.
     Given,
-    /// It may become this node's.
+    /// The session may become this node's.
     Arriving,
 }
 
@@ -44,7 +44,7 @@ impl Moving {
         }
     }
 
-    /// The state of a session whose move this process does not know; `None` if the code is unknown.
+    /// The state of a recovered session, whose move this process does not know; `None` if the code is unknown.
     pub(crate) fn of_code(code: u8) -> Option<Self> {
         match code {
             0 => Some(Self::No),
@@ -62,7 +62,7 @@ impl Moving {
         }
     }
 
-    /// Whether it is another node's copy, or will be: its messages are not lost when it ends.
+    /// Whether another node has the session, or still has it. Its messages are then not lost when this copy ends.
     pub(crate) fn is_copy(&self) -> bool {
         matches!(self, Self::Given(_) | Self::Arriving { .. })
     }
@@ -75,14 +75,14 @@ impl Moving {
         }
     }
 
-    /// Whether the move with this token has begun, and nothing was given to the other node.
+    /// Whether the move with this token has begun, but the session was not given to the other node yet.
     pub(crate) fn is_leaving(&self, token: &str) -> bool {
         matches!(self, Self::Leaving(own) if **own == *token)
     }
 }
 
-/// A cut: the payload of a message that divides the messages of one node into those for the copy of the holder, and those
-/// for the copy of the new node.
+/// A cut: the payload of a message that divides one node's messages for a moving session. The messages before it are for
+/// the holder's copy, and those after it for the new node's copy.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Cut {
     /// Identifies the move.
@@ -92,7 +92,7 @@ pub(crate) struct Cut {
     pub(crate) to: String,
     /// The journal of the node whose messages are divided.
     pub(crate) by: String,
-    /// The journal of the node that gets this.
+    /// The journal of the node that receives this cut.
     pub(crate) at: String,
 }
 
@@ -103,7 +103,7 @@ impl Cut {
     }
 
     pub(crate) fn write(&self) -> Vec<u8> {
-        // A structure of texts is always valid.
+        // Cannot fail: the structure has only strings.
         serde_json::to_vec(self).unwrap_or_default()
     }
 }

@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use phalanx_mqtt::PacketId;
 
-/// QoS 2 messages that one connection received together, shared with the router. The session may outlive the
+/// QoS 2 messages that one connection received together. Shared with the router and the session, which may outlive the
 /// connection.
 #[derive(Debug, Default)]
 pub(crate) struct Qos2InFlight {
     is_routed: AtomicBool,
-    /// Messages that were not accepted. Usually empty.
+    /// Packet identifiers of messages that were not accepted. Usually empty.
     refused: Mutex<Vec<PacketId>>,
 }
 
@@ -25,7 +25,7 @@ impl Qos2InFlight {
         self.is_routed.store(true, Ordering::Release);
     }
 
-    /// Records that these messages were not accepted: a retransmission on any connection is a new message.
+    /// Records that these messages were not accepted, so that a retransmission on any connection counts as a new message.
     pub(crate) fn refuse(&self, ids: impl IntoIterator<Item = PacketId>) {
         self.refused().extend(ids);
     }

@@ -1,8 +1,8 @@
-//! Backpressure of connected nodes: publishers of QoS 1 and 2 wait while the queue for a node that wants their messages is
-//! full. They do not wait for a node that is not connected, or that acknowledges nothing.
+//! Backpressure from connected nodes: publishers of QoS 1 and 2 wait while the queue for a node that wants their messages
+//! is full. They do not wait for a node that is disconnected, or that acknowledges nothing.
 //!
-//! Only publishers of this node wait, and only for its own queues. Messages that come over a lane are processed at once,
-//! so two nodes never wait for each other.
+//! Only clients of this node wait, and only for queues of this node. Messages that come over a lane are processed
+//! immediately, so two nodes never wait for each other.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::lock::lock;
 #[derive(Default)]
 pub(crate) struct Rooms(Mutex<BTreeMap<Arc<str>, Arc<Room>>>);
 
-/// The room in the queue for one node. The session sets it, the router reads it, and publishers wait for it.
+/// Whether the queue for one node has space. The session sets it, the router reads it, and publishers wait for it.
 #[derive(Default)]
 pub(crate) struct Room {
     state: AtomicU8,
@@ -29,18 +29,19 @@ pub(crate) struct Room {
     waiting: Mutex<Vec<oneshot::Sender<()>>>,
 }
 
-/// There is room, or the node is not connected; the queue is full; it was full for too long without progress.
+/// The states: the queue has space or the node is disconnected; the queue is full; the queue was full for too long
+/// without progress.
 const OPEN: u8 = 0;
 const FULL: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
 impl Rooms {
-    /// The room in the queue of this session.
+    /// The room of this session's queue.
     pub(crate) fn of(&self, client: &Arc<str>) -> Arc<Room> {
         lock(&self.0).entry(client.clone()).or_default().clone()
     }
 
-    /// A session ended.
+    /// Removes the room of a session that has ended.
     pub(crate) fn forget(&self, client: &str) {
         if let Some(room) = lock(&self.0).remove(client) {
             room.open();
@@ -54,29 +55,29 @@ impl Room {
         self.state.load(Ordering::SeqCst) == FULL
     }
 
-    /// Whether nobody waits any more although the queue is full: its limits apply.
+    /// Whether publishers no longer wait although the queue is full. The queue then applies its limits.
     pub(crate) fn is_given_up(&self) -> bool {
         self.state.load(Ordering::SeqCst) == GIVEN_UP
     }
 
-    /// The queue is full.
+    /// Marks the queue as full.
     pub(crate) fn fill(&self) {
         let _ = self.state.compare_exchange(OPEN, FULL, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// The queue has room, or the node is not connected.
+    /// Marks that the queue has space, or that the node is disconnected, and wakes the publishers.
     pub(crate) fn open(&self) {
         if self.state.swap(OPEN, Ordering::SeqCst) != OPEN {
             self.wake();
         }
     }
 
-    /// The node has acknowledged messages.
+    /// Records that the node has acknowledged messages.
     pub(crate) fn progressed(&self) {
         self.progress.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends the wait of publishers until there is room.
+    /// Lets publishers continue, until the queue has had space again.
     pub(crate) fn give_up(&self) {
         let order = Ordering::SeqCst;
         if self.state.compare_exchange(FULL, GIVEN_UP, order, order).is_ok() {
@@ -89,13 +90,13 @@ impl Room {
         waiting.into_iter().for_each(|waiting| waiting.send(()));
     }
 
-    /// Waits for room, for at most `limit`. If the node has acknowledged nothing for all this time, nobody waits for it any
-    /// more until there is room.
+    /// Waits until the queue has space, for at most `limit`. If the node acknowledges nothing during all that time,
+    /// [gives up](Self::give_up).
     pub(crate) async fn wait(&self, limit: Duration) {
         let before = self.progress.load(Ordering::Relaxed);
         let (sender, receiver) = oneshot::shared();
         lock(&self.waiting).push(sender);
-        // Looked at after it waits: whoever makes room wakes it.
+        // Checked after registering, so that no wake-up is missed.
         if !self.is_full() {
             return;
         }
@@ -104,7 +105,7 @@ impl Room {
         {
             self.give_up();
         }
-        // Of those that have waited in vain.
+        // Removes the entries of publishers whose wait timed out.
         lock(&self.waiting).retain(|waiting| !waiting.is_closed());
     }
 }
@@ -122,7 +123,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(20);
 
-    /// Waits while something happens a second later. Returns the time in whole seconds.
+    /// Waits, and calls `happens` a second later. Returns the time waited, in whole seconds.
     async fn waited(room: &Room, happens: impl Fn(&Room)) -> u64 {
         let begun = now();
         let took = Rc::new(Cell::new(None));

@@ -20,17 +20,17 @@ use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::model::waiting_sender::WaitingSender;
 use phalanx::sync::Notify;
 
-/// The adoptions of a session that another node kept before, oldest first, by number; `None` for most sessions.
+/// The numbers of the adoptions through which a session came to this node, oldest first; `None` for most sessions.
 pub(crate) type Adoptions = Option<Arc<[u32]>>;
 
-/// The state of a client beyond a connection.
+/// The state of a client that outlives a connection.
 pub(crate) struct Session {
     pub(crate) client_id: Arc<str>,
     /// The owner; `None` for an anonymous client.
     pub(crate) user: Option<Arc<str>>,
     /// The ID in the journal; 0 if nothing is stored.
     pub(crate) number: u64,
-    /// Whether the session is stored, and not only its will.
+    /// Whether the session itself is stored. If not, `number` is that of its will only.
     pub(crate) lasts: bool,
     /// The attached connection, if any.
     pub(crate) attachment: Option<Attachment>,
@@ -38,22 +38,22 @@ pub(crate) struct Session {
     pub(crate) keys: BTreeMap<Box<str>, SubscriptionSize>,
     /// The number of shared subscriptions.
     pub(crate) shared: usize,
-    /// Whether it counts as online for them.
+    /// Whether the client counts as online for its shared subscriptions.
     pub(crate) is_online: bool,
-    /// Of another node: for the publishers that wait.
+    /// For another node: the room of its queue, for which publishers wait.
     pub(crate) room: Option<Arc<Room>>,
-    /// Whether the router may have subscriptions of it.
+    /// Whether the router may have subscriptions of this session.
     pub(crate) routed: bool,
     /// Messages waiting to be written, in order, and their size in bytes.
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) queued_bytes: usize,
     /// No queued message before this position has QoS 0.
     pub(crate) searched: usize,
-    /// No queued message expires before this time, or none is searched for before it.
+    /// The queue is not searched for expired messages before this time.
     pub(crate) sweep: Duration,
     /// QoS 1 and 2 messages that were written, until the client completes them.
     pub(crate) inflight: SmallMap<PacketId, Inflight>,
-    /// Size in bytes of the messages that the client has not received.
+    /// Size in bytes of the messages in flight that the client has not received.
     pub(crate) inflight_bytes: usize,
     pub(crate) next_id: u16,
     pub(crate) sequence: u64,
@@ -61,22 +61,23 @@ pub(crate) struct Session {
     pub(crate) received: SmallMap<PacketId, Option<Arc<Qos2InFlight>>>,
     /// Session expiry interval in seconds; `u32::MAX` for never.
     pub(crate) expiry: u32,
-    /// Time at which the last connection ended, in seconds since 1970; 0 while connected, or if not stored.
+    /// Time at which the last connection ended, in seconds since 1970; 0 while connected, or if the session is not
+    /// stored.
     pub(crate) left: u64,
     /// Time of expiry, while disconnected.
     pub(crate) ends: Option<Duration>,
-    /// Time of its scheduled timer.
+    /// Time of the scheduled timer.
     pub(crate) watched: Option<Duration>,
-    /// Its adoptions whose handovers may be awaited.
+    /// The adoptions whose handovers may still be awaited.
     pub(crate) adoptions: Adoptions,
-    /// The number of its moves between nodes, and the state of the current one.
+    /// The number of moves between nodes, and the state of the current move.
     pub(crate) moves: u32,
     pub(crate) moving: Moving,
-    /// Boxed: most clients have none.
+    /// Boxed, because most clients have none.
     pub(crate) will: Option<Box<Will>>,
 }
 
-/// The messages held for a client.
+/// The number of messages held for a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SessionLoad {
     /// Messages that wait to be sent, and their bytes.
@@ -95,7 +96,7 @@ pub(crate) struct Will {
 }
 
 impl Will {
-    /// Whether the will is cancelled when the client is back at `now`.
+    /// Whether the will is cancelled if the client returns at `now`.
     pub(crate) fn is_in_time(&self, now: Duration) -> bool {
         !self.delay.is_zero() && self.due.is_none_or(|due| due > now)
     }
@@ -109,9 +110,9 @@ pub(crate) struct Queued {
     pub(crate) number: u64,
 }
 
-/// A message that was written and is not completed.
+/// A message that was written but is not completed.
 pub(crate) struct Inflight {
-    /// `None` once the client has received it, and only the packet identifier is in use.
+    /// `None` once the client has received the message, and only its packet identifier is in use.
     pub(crate) message: Option<(Arc<Message>, How)>,
     /// Position in the order of writing.
     pub(crate) sequence: u64,
@@ -120,7 +121,7 @@ pub(crate) struct Inflight {
 }
 
 impl Inflight {
-    /// The size of its message in bytes, while the client has not received it.
+    /// The size of the message in bytes; 0 once the client has received it.
     pub(crate) fn size(&self) -> usize {
         self.message.as_ref().map_or(0, |(message, _)| message.size())
     }
@@ -133,41 +134,41 @@ pub(crate) struct Attachment {
     pub(crate) version: Version,
     /// `None` in tests without a connection.
     pub(crate) origin: Option<Origin>,
-    /// Why an operator ends the connection, if so.
+    /// The reason if the connection is to be ended.
     pub(crate) ended: Option<Reason>,
     /// The receive maximum of the client. See [`window`](Self::window).
     pub(crate) receive_maximum: usize,
     /// Maximum packet size of the client, in bytes.
     pub(crate) most: usize,
-    /// The topics with an alias, their size in bytes, and the client's maximum.
+    /// The topics with an alias, their size in bytes, and the maximum number of aliases.
     pub(crate) aliases: SmallMap<Box<str>, u16>,
     pub(crate) alias_bytes: usize,
     pub(crate) most_aliases: u16,
-    /// Output not yet pulled by the sender, and its number of QoS 0 messages.
+    /// Output that the sender has not pulled yet, and the number of QoS 0 messages in it.
     pub(crate) out: Vec<u8>,
     pub(crate) unsent: usize,
     /// Whether the output must not be sent before the session's changes are on disk.
     pub(crate) is_fenced: bool,
     /// Messages in flight that have to be retransmitted.
     pub(crate) again: VecDeque<PacketId>,
-    /// Boxed: most connections have none.
+    /// Boxed, because most connections have none.
     pub(crate) earlier: Option<Box<Earlier>>,
-    /// Notifies the sender of output.
+    /// Wakes the sender when there is output.
     pub(crate) waiting: Notify,
-    /// The sender, if it was on the session's processor when it waited first.
+    /// The sender, if it was on the session's processor when it first waited.
     pub(crate) sender: Option<Weak<dyn WaitingSender>>,
-    /// Whether it waits there, and there is no output.
+    /// Whether that sender waits, and there is no output.
     pub(crate) is_idle: bool,
-    /// The next pull, or the one in progress, returns at once.
+    /// Whether the current or the next pull has to return immediately.
     pub(crate) is_interrupted: bool,
 }
 
-/// Packet identifiers of earlier connections. They do not count for the receive maximums of this one (§4.9).
+/// Packet identifiers of earlier connections. They do not count towards the receive maximums of this one (§4.9).
 #[derive(Default)]
 pub(crate) struct Earlier {
-    /// Of QoS 2 messages from the client that it has not released, nor sent again on this connection.
+    /// Identifiers of QoS 2 messages that the client has neither released nor sent again on this connection.
     pub(crate) received: BTreeSet<PacketId>,
-    /// Of messages that the client had received, and whose PUBREL is sent again.
+    /// Identifiers of messages that the client had received, and whose PUBREL is sent again.
     pub(crate) released: BTreeSet<PacketId>,
 }
 
@@ -212,8 +213,8 @@ impl Session {
         Some(first)
     }
 
-    /// Takes the oldest queued message of QoS 0. Moves the messages before it or those behind it, whichever are fewer:
-    /// at most half of the queue.
+    /// Takes the oldest queued message of QoS 0. This moves the messages before or after it, whichever are fewer, so at
+    /// most half of the queue.
     pub(crate) fn take_oldest_at_most_once(&mut self) -> Option<Queued> {
         let mut rest = self.queue.range(self.searched.min(self.queue.len())..);
         let found = rest.position(|own| own.how.qos == QoS::AtMostOnce);
@@ -223,7 +224,7 @@ impl Session {
         Some(oldest)
     }
 
-    /// Replaces the queue by some of its messages, which have this size in bytes.
+    /// Replaces the queue with a subset of its messages, which has this size in bytes.
     pub(crate) fn set_queue(&mut self, queue: VecDeque<Queued>, bytes: usize) {
         (self.queue, self.queued_bytes, self.searched) = (queue, bytes, 0);
     }
@@ -263,14 +264,14 @@ impl Session {
         }
     }
 
-    /// The client as the receiver of dropped messages.
+    /// Describes the client as the receiver of dropped messages.
     pub(crate) fn as_receiver(&self) -> Dropped<'_> {
         let origin = self.attachment.as_ref().and_then(|own| own.origin);
         let (client, user) = (Some(&*self.client_id), self.user.as_deref());
         Dropped { client, user, origin, ..Dropped::default() }
     }
 
-    /// A message that is dropped for this client.
+    /// Describes a message that is dropped for this client.
     pub(crate) fn dropped_message<'a>(&'a self, message: &'a Message) -> Dropped<'a> {
         Dropped { topic: Some(&message.topic), ..self.as_receiver() }
     }
@@ -285,7 +286,7 @@ impl Session {
         if self.lasts { self.number } else { 0 }
     }
 
-    /// Whether its client was away for so long that the session has ended at `now`.
+    /// Whether the session has expired at `now`, because its client was disconnected for too long.
     pub(crate) fn has_expired(&self, now: Duration) -> bool {
         self.ends.is_some_and(|ends| ends <= now)
     }
@@ -316,8 +317,8 @@ impl Session {
 }
 
 impl Attachment {
-    /// Maximum number of messages in flight to the client, with those of earlier connections that do not count for its
-    /// receive maximum.
+    /// Maximum number of messages in flight to the client: its receive maximum, plus those of earlier connections, which
+    /// do not count towards it.
     pub(crate) fn window(&self) -> usize {
         self.receive_maximum + self.earlier.as_ref().map_or(0, |earlier| earlier.released.len())
     }
@@ -328,7 +329,7 @@ impl Attachment {
         self.waiting.notify();
     }
 
-    /// Sends the output, if the sender waits. Returns whether it was sent.
+    /// Sends the output directly, if the sender waits. Returns whether it was sent.
     pub(crate) fn send_now(&mut self) -> bool {
         let sender = self.sender.as_ref().filter(|_| self.is_idle).and_then(Weak::upgrade);
         let is_sent = sender.is_some_and(|sender| sender.send_now(&self.out));

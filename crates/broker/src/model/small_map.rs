@@ -1,4 +1,4 @@
-//! A hash table that takes one word while it has never had an entry.
+//! A hash table that takes one word until its first entry is added.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,10 +6,10 @@ use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 
-/// Capacity of an empty table that is kept for further entries.
+/// Maximum capacity that an empty table keeps for further entries.
 const IDLE_CAPACITY: usize = 64;
 
-/// A hash table for state that most sessions do not have. It is allocated for its first entry, and freed with its last
+/// A hash table for state that most sessions do not have. It is allocated for the first entry, and freed with the last
 /// one if it is large.
 #[expect(clippy::box_collection, reason = "most are empty, and then take one word instead of four")]
 pub(crate) struct SmallMap<K, V>(Option<Box<HashMap<K, V, RandomState>>>);

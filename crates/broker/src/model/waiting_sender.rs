@@ -1,8 +1,8 @@
-//! The way from a session to its connection without an operation in between.
+//! Lets a session send directly through its connection, without waking an operation.
 
 /// The sender of a connection, while it waits for output of its session.
 pub(crate) trait WaitingSender {
-    /// Sends `bytes` if nothing has to be sent before them and the connection takes the first of them at once. Returns false
-    /// if none was sent.
+    /// Sends `bytes` if no other output is pending and the socket accepts at least part of them immediately. Returns
+    /// false if nothing was sent.
     fn send_now(&self, bytes: &[u8]) -> bool;
 }

@@ -1,4 +1,5 @@
-//! Clients that connected here. A client with the same identifier and user at another node is disconnected.
+//! Claims: each announces that a client connected to this node. Other nodes disconnect clients with the same identifier
+//! and user.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -10,22 +11,23 @@ use serde::{Deserialize, Serialize};
 use crate::access::Identity;
 use crate::lock::lock;
 
-/// Maximum number of claims that wait to be sent, and of those that are remembered.
+/// Maximum number of claims that wait to be sent, and of remembered claims.
 const MAX_CLAIMS: usize = 64 * 1024;
 
-/// A client connected to a node. The later claim is right; of two at the same time, that of the greater node name.
+/// The claim that a client connected to a node. Of two claims for a client, the later one wins; at the same time, the one
+/// of the greater node name.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Claim {
     /// Microseconds since 1970.
     pub(crate) at: u64,
     pub(crate) node: String,
-    /// Identifies the start of the node; empty if an earlier version sends the claim.
+    /// Identifies the start of the node; empty if an earlier version sent the claim.
     #[serde(default)]
     pub(crate) start: String,
     pub(crate) client: String,
     /// `None` for an anonymous client.
     pub(crate) user: Option<String>,
-    /// The number of the message among those to all nodes; 0 if it is repeated, or an earlier version sends the claim.
+    /// The number of the claim message to all nodes; 0 if the claim is repeated, or if an earlier version sent it.
     #[serde(default)]
     pub(crate) number: u64,
 }
@@ -44,19 +46,20 @@ pub(crate) struct Claims(Mutex<State>);
 #[derive(Default)]
 struct State {
     new: Vec<(Identity, u64)>,
-    /// The last claims, the latest last, with the times at which they were made, by the runtime's clock.
+    /// The time of the last claim of each client. `order` has the claims in order, with their times on the runtime's
+    /// clock.
     last: HashMap<Identity, u64>,
-    /// The last claims of clients whose sessions were given to another node. They are not repeated.
+    /// The last claims of clients whose sessions were given to another node. These claims are not repeated.
     former: HashMap<Identity, u64>,
     order: VecDeque<(Identity, u64, Duration)>,
-    /// The latest time of a claim, also of those of other nodes.
+    /// The time of the latest claim of any node.
     latest: u64,
     wake: Option<oneshot::Sender<()>>,
 }
 
 impl Claims {
-    /// A client connected here, at this time since 1970 and of the runtime's clock. Returns false if too many claims
-    /// wait, so that this one is not sent.
+    /// Adds the claim of a client that connected here, at this time since 1970 and on the runtime's clock. Returns false
+    /// if too many claims wait; this one is then not sent.
     pub(crate) fn add(&self, client: &Identity, day: Duration, now: Duration) -> bool {
         let mut state = lock(&self.0);
         // Later than every known claim, even if the clock of another node is ahead.
@@ -90,13 +93,13 @@ impl Claims {
         lock(&self.0).latest
     }
 
-    /// Another node knows a claim of this time: the next one here is later.
+    /// Ensures that the next claim here is later than `latest`, which another node knows.
     pub(crate) fn note(&self, latest: u64) {
         let mut state = lock(&self.0);
         state.latest = state.latest.max(latest);
     }
 
-    /// The session of a client was given to another node: its claim must not be sent or repeated any more.
+    /// Stops sending and repeating the claim of a client whose session was given to another node.
     pub(crate) fn give(&self, client: &Identity) {
         let mut state = lock(&self.0);
         if let Some(at) = state.last.remove(client) {
@@ -105,14 +108,15 @@ impl Claims {
         state.new.retain(|(own, _)| own != client);
     }
 
-    /// Takes claims that were not sent: up to `most`, and up to `most_bytes` of names, but at least one.
+    /// Takes up to `most` unsent claims with up to `most_bytes` of names, but at least one if there is any.
     pub(crate) fn take(&self, most: usize, most_bytes: usize) -> Vec<(Identity, u64)> {
         let mut state = lock(&self.0);
         let count = fitting(state.new.iter().map(|own| &own.0), most, most_bytes);
         state.new.drain(..count).collect()
     }
 
-    /// The remembered claims that were made from a time of the runtime's clock on, unless another node has a later one.
+    /// The remembered claims made since `begin`, on the runtime's clock, except those for which another node has a later
+    /// claim.
     pub(crate) fn since(&self, begin: Duration) -> Vec<(Identity, u64)> {
         let state = lock(&self.0);
         let is_right = |(client, at, now): &&(Identity, u64, Duration)| {
@@ -129,16 +133,16 @@ impl Claims {
         receiver
     }
 
-    /// Whether the claim of another node is right, so that the client here has to go.
+    /// Whether the claim of another node wins, so that the client here has to be disconnected.
     pub(crate) fn yields_to(&self, claim: &Claim, own: &str) -> bool {
         let mut state = lock(&self.0);
         state.latest = state.latest.max(claim.at);
-        // Another user neither ends this user's session nor stops the claim for it.
+        // A claim for another user neither ends this user's session nor stops its claim.
         let client = claim.identity();
         let here = state.last.get(&client).or_else(|| state.former.get(&client));
         let yields = here.is_none_or(|at| (*at, own) < (claim.at, claim.node.as_str()));
         if yields {
-            // It must not be repeated: the other node may have forgotten its claim.
+            // This node's claim must not be repeated, because the other node may have forgotten its later claim.
             state.last.remove(&client);
             state.former.remove(&client);
         }
@@ -146,7 +150,7 @@ impl Claims {
     }
 }
 
-/// The number of the first clients that fit: up to `most`, and up to `most_bytes` of names, but at least one.
+/// The number of clients at the front that fit: up to `most`, with up to `most_bytes` of names, but at least one.
 pub(crate) fn fitting<'a>(
     clients: impl Iterator<Item = &'a Identity>,
     most: usize,
@@ -218,7 +222,7 @@ mod tests {
         claims.add(&client, micros(5), micros(5));
         claims.give(&client);
         assert!(claims.take(1, 100).is_empty() && claims.since(micros(0)).is_empty());
-        // A late one of an earlier node does not end the copy that is here.
+        // A delayed claim of an earlier node does not end the copy here.
         assert!(!claims.yields_to(&claim(4, None), "a"));
         claims.note(7);
         assert_eq!(claims.latest(), 7);

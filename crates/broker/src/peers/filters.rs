@@ -1,9 +1,9 @@
-//! Which filters this node announces to the others.
+//! The filters that this node announces to the other nodes.
 //!
-//! A node has to get every message that one of its clients may want, so the announced filters cover all subscriptions. The
-//! conditions of a topic filter are announced up to bounds. Beyond them the topic filter is announced without conditions,
-//! and this node alone decides. Conditions that were announced before remain: a client that comes and goes changes little.
-//! Shared subscriptions are always announced with their groups.
+//! A node has to get every message that one of its clients may want, so the announced filters cover all subscriptions.
+//! The conditions of a topic filter are announced up to [`Bounds`]. Beyond these, the topic filter is announced without
+//! conditions, and this node tests them itself. Conditions that were already announced stay announced, so that a client
+//! that comes and goes changes little. Shared subscriptions are always announced with their groups.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,15 @@ use indexmap::{IndexMap, IndexSet};
 use crate::content::parse::in_text;
 use crate::content::path::{has_content, literal_key, path};
 
-/// Bounds of the conditions of one topic filter that are announced.
+/// Limits on the announced conditions of one topic filter.
 #[derive(Clone, Copy)]
 struct Bounds {
     conditions: usize,
-    /// Bytes of their keys.
+    /// Bytes of the conditions' keys.
     bytes: usize,
-    /// Conditions that an index does not decide: another node evaluates each of them for each message.
+    /// Conditions that an index does not decide. Another node evaluates each of them for each message.
     computed: usize,
-    /// Conditions that the change of another subscription announces. More of them [follow](Filters::settle).
+    /// Conditions announced immediately when another subscription changes. The others [follow](Filters::settle).
     at_once: usize,
 }
 
@@ -30,14 +30,14 @@ impl Default for Bounds {
     }
 }
 
-/// The subscriptions of this node's clients. Iterated in an order that a simulation repeats.
+/// The subscriptions of this node's clients. The iteration order is deterministic, for simulations.
 #[derive(Default)]
 pub(super) struct Filters {
     /// The number of clients of each shared subscription.
     shared: IndexMap<Box<str>, u32>,
-    /// By the key of the topic filter without a condition.
+    /// The other subscriptions, by the key of the topic filter without a condition.
     own: IndexMap<Box<str>, Own>,
-    /// Topic filters with conditions that are announced at intervals.
+    /// Topic filters with conditions that remain to be announced, at intervals.
     unsettled: IndexSet<Box<str>>,
     bounds: Bounds,
 }
@@ -45,18 +45,19 @@ pub(super) struct Filters {
 /// The subscriptions to one topic filter.
 #[derive(Default)]
 struct Own {
-    /// Those without a condition.
+    /// The number of subscriptions without a condition.
     plain: u32,
-    /// Those with a condition, by announced key.
+    /// The subscriptions with a condition, by announced key.
     conditions: IndexMap<Box<str>, Condition>,
-    /// The bytes of these keys, and the number of those that an index does not decide.
+    /// The bytes of these keys, and the number of conditions that an index does not decide.
     bytes: usize,
     computed: usize,
-    /// The keys that are not announced.
+    /// The keys that are not announced now.
     hidden: IndexSet<Box<str>>,
-    /// There were too many conditions. Until half of them have ended, so that a few clients that come and go change nothing.
+    /// Whether there are too many conditions to announce. Cleared only when half of the bounds suffice, so that a few
+    /// clients that come and go change nothing.
     is_coarse: bool,
-    /// The topic filter is announced without a condition.
+    /// Whether the topic filter is announced without a condition.
     is_bare: bool,
 }
 
@@ -68,15 +69,15 @@ struct Condition {
 }
 
 impl Own {
-    /// Whether the conditions are within a part of their bounds.
+    /// Whether the conditions are within `1 / part` of the bounds.
     fn fits(&self, bounds: Bounds, part: usize) -> bool {
         self.conditions.len() <= bounds.conditions / part
             && self.bytes <= bounds.bytes / part
             && self.computed <= bounds.computed / part
     }
 
-    /// Announces what is necessary, and ends what is not, with up to `most` conditions. Returns whether more are to be
-    /// announced.
+    /// Announces necessary filters, up to `most` conditions, and withdraws unnecessary ones. Returns whether conditions
+    /// remain to be announced.
     fn announce(
         &mut self,
         bare: &str,
@@ -162,7 +163,7 @@ impl Filters {
         self.announce(&bare, tell);
     }
 
-    /// Announces up to `most` conditions that a topic filter without a condition covers meanwhile.
+    /// Announces up to `most` remaining conditions. Until then a topic filter without a condition covers them.
     pub(super) fn settle(&mut self, most: usize, mut tell: impl FnMut(&str, bool)) {
         let mut left = most;
         while left > 0
@@ -171,7 +172,7 @@ impl Filters {
             let Some(own) = self.own.get_mut(&bare) else { continue };
             let before = own.hidden.len();
             let has_more = own.announce(&bare, (self.bounds, left), &mut tell);
-            // At least one, so that this ends.
+            // Counts at least one, so that this terminates.
             left = left.saturating_sub((before - own.hidden.len()).max(1));
             if has_more {
                 self.unsettled.insert(bare);
@@ -179,18 +180,18 @@ impl Filters {
         }
     }
 
-    /// Announces what the change of a topic filter requires.
+    /// Announces the changes that the change of a subscription requires.
     fn announce(&mut self, bare: &str, mut tell: impl FnMut(&str, bool)) {
         let Some(own) = self.own.get_mut(bare) else { return };
         if own.announce(bare, (self.bounds, self.bounds.at_once), &mut tell) {
-            // Meanwhile the topic filter covers them.
+            // Until the rest is announced, the topic filter without a condition covers it.
             self.unsettled.insert(bare.into());
         } else if own.plain == 0 && own.conditions.is_empty() {
             self.own.swap_remove(bare);
         }
     }
 
-    /// Everything that is announced.
+    /// All announced filters.
     pub(super) fn all(&self) -> impl Iterator<Item = &str> {
         let own = self.own.iter().flat_map(|(filter, own)| {
             let conditions = own.conditions.keys().filter(|key| !own.hidden.contains(*key));
@@ -200,17 +201,18 @@ impl Filters {
     }
 }
 
-/// The key with which a condition is announced: in the text if possible, because such ones share a packet.
+/// The key with which a condition is announced. The condition is in the text if possible, because such filters can share
+/// a packet.
 fn announced_key(key: &str) -> Cow<'_, str> {
     in_text(key).map_or(Cow::Borrowed(key), Cow::Owned)
 }
 
-/// Whether other nodes can have messages for this topic filter: `$SYS` belongs to each node.
+/// Whether other nodes can have messages for this topic filter. `$SYS` is local to each node.
 fn is_announced(filter: &str) -> bool {
     filter != "$SYS" && !filter.starts_with("$SYS/")
 }
 
-/// Decrements a count. Returns whether it was the last, and is removed.
+/// Decrements a count, and removes it at 0. Returns whether it was removed.
 fn decrement(counts: &mut IndexMap<Box<str>, u32>, key: &str) -> bool {
     let Some(count) = counts.get_mut(key) else { return false };
     *count -= 1;
@@ -227,7 +229,7 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { conditions: 8, bytes: 400, computed: 2, at_once: 3 };
 
-    /// Applies changes as another node does.
+    /// Applies the announcements as another node would.
     struct Pair {
         filters: Filters,
         there: BTreeSet<String>,
@@ -287,7 +289,7 @@ mod tests {
         pair.change(&key(8), true);
         pair.change(&key(9), true);
         assert_eq!((pair.there.len(), pair.there.contains("t")), (9, true));
-        // A few that come and go change nothing.
+        // A few clients that come and go change nothing.
         let told = pair.told;
         (0..10).for_each(|n| {
             pair.change(&key(9), n % 2 > 0);
@@ -339,7 +341,7 @@ mod tests {
     #[test]
     fn keys_of_all_kinds_are_announced() {
         let mut pair = Pair::new(Bounds::default());
-        // Of one condition in two forms.
+        // The same condition in two forms.
         pair.change("t\0\0a = 1", true);
         pair.change("$where/a = 1/t", true);
         pair.change("t\0$json\0a = 1", true);

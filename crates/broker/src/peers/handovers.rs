@@ -1,10 +1,10 @@
-//! Handovers that this node awaits. After an adoption, each other node hands over the messages that it holds for the lost
-//! node; `cluster/adoption/handover.rs` describes the protocol.
+//! The handovers that this node awaits. After an adoption, each other node hands over the messages that it has queued for
+//! the lost node; `cluster/adoption/handover.rs` describes the protocol.
 //!
-//! A handover is a session `$adopted/JOURNAL/NODE`, so that it survives a restart and is adopted with this node's other
-//! sessions. It has the packet identifiers of QoS 2 messages that the lost node received from that node. This node's
-//! own messages are a handover too, of a node without a name. Only the router changes the table, so that a change has a
-//! place in the order of messages.
+//! A handover is stored as a session `$adopted/JOURNAL/NODE`, so that it survives a restart and is adopted with this
+//! node's other sessions. The session has the packet identifiers of the QoS 2 messages that the lost node had received
+//! from that node. The messages that this node itself has queued are also a handover, from a node with an empty name.
+//! Only the router changes this table, so each change has a defined place in the order of messages.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,54 +18,54 @@ use crate::access::ADOPTED_CLIENTS;
 use crate::lock::lock;
 use crate::model::handed::adoption_id;
 
-/// Part of the limit after which [`Handovers::settled`] looks again.
+/// The polling interval of [`Handovers::settled`], as a fraction of its limit.
 const POLLS: u32 = 25;
 
 /// The awaited handovers.
 #[derive(Default)]
 pub(crate) struct Handovers {
     state: Mutex<State>,
-    /// The number of awaited ones.
+    /// The number of awaited handovers.
     count: AtomicUsize,
-    /// The number of those whose sessions remain to be ended.
+    /// The number of ended handovers whose sessions remain to be ended.
     done: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
-    /// By the session's ID in the journal: in the order of adoptions.
+    /// By the session's ID in the journal, which is the order of the adoptions.
     awaited: BTreeMap<u64, Awaited>,
-    /// Clients of the sessions of those that have ended.
+    /// The client identifiers of the sessions of ended handovers.
     done: Vec<Arc<str>>,
 }
 
 /// An awaited handover.
 #[derive(Clone, Debug)]
 pub(crate) struct Awaited {
-    /// The client identifier of its session.
+    /// The client identifier of the handover's session.
     pub(crate) client: Arc<str>,
     adoption: u32,
     pub(crate) journal: Box<str>,
     /// The journal of the node that hands over; empty for this node.
     pub(crate) node: Box<str>,
-    /// The time at which the node was last asked for the first time over a lane.
+    /// When the node could first be asked over its current lane; `None` without a lane.
     asked: Option<Duration>,
-    /// The messages that the lost node had queued for that node are in its queue.
+    /// Whether the messages that the lost node had queued for that node were relayed to it.
     pub(crate) is_relayed: bool,
 }
 
-/// The client identifier of the session of a handover.
+/// The client identifier of a handover's session.
 pub(crate) fn handover_client(journal: &str, node: &str) -> Arc<str> {
     format!("{ADOPTED_CLIENTS}{journal}/{node}").into()
 }
 
-/// The adopted journal and the node of a handover's session.
+/// The adopted journal and the node, from the client identifier of a handover's session.
 pub(crate) fn handover_of(client: &str) -> Option<(&str, &str)> {
     client.strip_prefix(ADOPTED_CLIENTS)?.split_once('/')
 }
 
 impl Handovers {
-    /// Awaits the handover of a session with this client identifier and ID, which may have messages.
+    /// Adds the handover whose session has this client identifier and ID, and possibly messages to be relayed.
     pub(crate) fn begin(&self, client: &Arc<str>, session: u64, has_messages: bool) {
         let Some((journal, node)) = handover_of(client) else { return };
         let own = Awaited {
@@ -79,7 +79,7 @@ impl Handovers {
         self.change(|state| _ = state.awaited.insert(session, own));
     }
 
-    /// The session of a handover has ended.
+    /// Removes a handover whose session has ended.
     pub(crate) fn end(&self, client: &str) {
         if handover_of(client).is_none() {
             return;
@@ -87,8 +87,8 @@ impl Handovers {
         self.change(|state| state.awaited.retain(|_, own| *own.client != *client));
     }
 
-    /// A node has handed over everything, so that its messages reach the adopted sessions as usual. Returns the ID of the
-    /// session, which is to end; `None` if the handover is not awaited.
+    /// Ends a handover when its mark has arrived: the node's messages then reach the adopted sessions as usual. Returns
+    /// the ID of the session, which the caller has to end; `None` if the handover is not awaited.
     pub(crate) fn marked(&self, adoption: u32, node: &str) -> Option<u64> {
         let mut session = None;
         self.change(|state| {
@@ -101,8 +101,8 @@ impl Handovers {
         session
     }
 
-    /// Of the adoptions of a session, the oldest one whose handover from this node is awaited: until it ends, the session
-    /// gets only what that node hands over.
+    /// The oldest of a session's adoptions whose handover from this node is awaited. Until that handover ends, the
+    /// session gets only messages that the node hands over.
     pub(crate) fn due(&self, adoptions: &[u32], node: &str) -> Option<u32> {
         if adoptions.is_empty() || self.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -120,7 +120,7 @@ impl Handovers {
         state.awaited.values().any(|own| adoptions.contains(&own.adoption))
     }
 
-    /// Whether nothing is awaited, and no session remains to be ended.
+    /// Whether no handover is awaited, and no session remains to be ended.
     pub(crate) fn is_idle(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0 && self.done.load(Ordering::Acquire) == 0
     }
@@ -130,14 +130,14 @@ impl Handovers {
         lock(&self.state).awaited.values().cloned().collect()
     }
 
-    /// The clients of sessions that remain to be ended.
+    /// Takes the client identifiers of sessions that remain to be ended.
     pub(crate) fn take_done(&self) -> Vec<Arc<str>> {
         let mut done = Vec::new();
         self.change(|state| done = std::mem::take(&mut state.done));
         done
     }
 
-    /// The messages that a lost node had queued for the node of a handover are in that node's queue.
+    /// Records that the messages that the lost node had queued for the handover's node were relayed.
     pub(crate) fn note_relayed(&self, client: &str) {
         self.change(|state| {
             if let Some(own) = state.awaited.values_mut().find(|own| *own.client == *client) {
@@ -146,7 +146,8 @@ impl Handovers {
         });
     }
 
-    /// A journal was adopted: the nodes are asked next.
+    /// Starts the time limit of [`settled`](Self::settled) when the adoption of a journal has ended: the nodes are asked
+    /// next.
     pub(crate) fn note_adopted(&self, journal: &str) {
         self.change(|state| {
             let of_journal = state.awaited.values_mut().filter(|own| *own.journal == *journal);
@@ -154,7 +155,7 @@ impl Handovers {
         });
     }
 
-    /// The node of a handover can be asked.
+    /// Records that the node of a handover can be asked.
     pub(crate) fn note_reachable(&self, client: &str) {
         self.change(|state| {
             let found = state.awaited.values_mut().find(|own| *own.client == *client);
@@ -162,7 +163,7 @@ impl Handovers {
         });
     }
 
-    /// The lane to a node ended.
+    /// Records that the lane to a node has ended.
     pub(crate) fn note_away(&self, node: &str) {
         self.change(|state| {
             let of_node = state.awaited.values_mut().filter(|own| *own.node == *node);
@@ -170,7 +171,7 @@ impl Handovers {
         });
     }
 
-    /// Waits until the nodes that can be asked have handed over, for at most `limit` from the first question: a new
+    /// Waits until the nodes that can be asked have handed over, for at most `limit` since that was first possible. A new
     /// subscription of an adopted session gets their messages only then.
     pub(crate) async fn settled(&self, limit: Duration) {
         let is_near = |own: &Awaited| own.asked.is_some_and(|at| now() < at + limit);

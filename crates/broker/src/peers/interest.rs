@@ -1,7 +1,7 @@
-//! The topic filters that this node announces, and which of the other nodes have them.
+//! The announcement of this node's filters: the pending changes for each other node, and the version that the node has.
 //!
-//! Each node with a lane gets everything when the lane begins, and changes after that. Changes that were not sent yet
-//! are joined by filter, so their memory is bounded by the number of filters.
+//! Each node gets all filters when its lane begins, and then changes. Unsent changes are merged by filter, so their
+//! memory is bounded by the number of filters.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,11 +15,11 @@ use phalanx::{select, sleep};
 use super::filters::Filters;
 use crate::lock::lock;
 
-/// A topic filter that each node announces, so that the other one's router knows it: it gets all messages that are to be
-/// retained.
+/// A topic filter that each node announces, so that the other node's router knows it even if it has no other filters. It
+/// then gets all messages to be retained.
 const PRESENT: &str = "$cluster/present";
 
-/// Maximum number of conditions that are announced at an interval, in addition to those of new subscriptions.
+/// Maximum number of conditions announced per interval, in addition to those of new subscriptions.
 const MAX_SETTLED: usize = 4096;
 
 /// The filters of this node, for all lanes.
@@ -33,7 +33,7 @@ struct Table {
     version: u64,
     lanes: BTreeMap<Arc<str>, Lane>,
     waiting: Vec<Waiting>,
-    /// The number of those that have waited.
+    /// The number of subscribers that have waited so far.
     waited: u64,
 }
 
@@ -47,14 +47,14 @@ struct Waiting {
 /// Announcements to one node.
 #[derive(Default)]
 struct Lane {
-    /// Filters that were not sent: those that are announced, and those that are not any more.
+    /// Unsent changes: new filters, and withdrawn ones.
     added: IndexSet<Box<str>>,
     removed: IndexSet<Box<str>>,
-    /// The version of the changes that the node has.
+    /// The version of the filters that the node has.
     version: u64,
-    /// The node has got all filters of the lane's begin.
+    /// Whether the node has received all filters with which the lane began.
     is_complete: bool,
-    /// A subscriber has waited for too long.
+    /// Whether a subscriber has waited for this node for too long.
     is_late: bool,
     wake: Option<oneshot::Sender<()>>,
 }
@@ -63,27 +63,28 @@ struct Lane {
 pub(crate) struct Changes {
     pub(crate) added: Vec<Box<str>>,
     pub(crate) removed: Vec<Box<str>>,
-    /// The version that the node has after them, if these are all.
+    /// The version that the node has afterwards, if no changes remain.
     pub(crate) version: Option<u64>,
 }
 
 impl Interest {
-    /// A client of this node has a new subscription, with a condition that an index does not decide if it `is_computed`.
+    /// Adds a subscription of a client of this node. If it `is_computed`, it has a condition that an index does not
+    /// decide.
     pub(crate) fn add(&self, key: &str, is_computed: bool) {
         lock(&self.0).change(|filters, tell| filters.add(key, is_computed, tell));
     }
 
-    /// A subscription of a client of this node ended.
+    /// Removes a subscription of a client of this node.
     pub(crate) fn remove(&self, key: &str) {
         lock(&self.0).change(|filters, tell| filters.remove(key, tell));
     }
 
-    /// Announces some of the conditions that a coarser filter covers meanwhile. Called at intervals.
+    /// Announces some of the conditions that a coarser filter still covers. Called at intervals.
     pub(crate) fn settle(&self) {
         lock(&self.0).change(|filters, tell| filters.settle(MAX_SETTLED, tell));
     }
 
-    /// A lane to a node begins: it gets all filters.
+    /// Begins a lane to a node, which gets all filters.
     pub(crate) fn begin(&self, node: &Arc<str>) {
         let mut table = lock(&self.0);
         let all = table.filters.all().chain([PRESENT]);
@@ -91,14 +92,14 @@ impl Interest {
         table.lanes.insert(node.clone(), Lane { added, ..Lane::default() });
     }
 
-    /// The lane to a node ended: nothing waits for it.
+    /// Ends the lane to a node. Subscribers no longer wait for it.
     pub(crate) fn end(&self, node: &str) {
         let mut table = lock(&self.0);
         table.lanes.remove(node);
         table.wake_waiting();
     }
 
-    /// Takes up to `most` changes for a node. Filters end after all new ones were taken, which may replace them.
+    /// Takes up to `most` changes for a node. Withdrawn filters come after all new ones, which may replace them.
     pub(crate) fn take(&self, node: &str, most: usize) -> Changes {
         let mut table = lock(&self.0);
         let version = table.version;
@@ -111,7 +112,7 @@ impl Interest {
         Changes { added, removed, version: (!lane.has_changes()).then_some(version) }
     }
 
-    /// A node has all changes up to a version.
+    /// Records that a node has all changes up to a version.
     pub(crate) fn has(&self, node: &str, version: u64) {
         let mut table = lock(&self.0);
         if let Some(lane) = table.lanes.get_mut(node) {
@@ -121,7 +122,7 @@ impl Interest {
         table.wake_waiting();
     }
 
-    /// The version of the filters.
+    /// The current version of the filters.
     pub(crate) fn version(&self) -> u64 {
         lock(&self.0).version
     }
@@ -137,8 +138,8 @@ impl Interest {
         lock(&self.0).lanes.get(node).is_some_and(Lane::has_changes)
     }
 
-    /// Whether the lane to a node has to be closed: a subscriber has waited for it for too long. The next one begins
-    /// with all filters.
+    /// Whether the lane to a node has to be closed, because a subscriber has waited for it for too long. The next lane
+    /// begins with all filters.
     pub(crate) fn is_late(&self, node: &str) -> bool {
         lock(&self.0).lanes.get(node).is_some_and(|lane| lane.is_late)
     }
@@ -153,8 +154,8 @@ impl Interest {
         receiver
     }
 
-    /// Waits until all other nodes with a lane have the filters of this moment, for at most `limit`. A lane that takes
-    /// longer is late, unless it still sends the filters of its begin.
+    /// Waits until all other nodes with a lane have the current filters, for at most `limit`. A lane that takes longer is
+    /// late, unless it is still sending the filters with which it began.
     pub(crate) async fn settled(&self, limit: Duration) {
         let (receiver, version, number) = {
             let mut table = lock(&self.0);

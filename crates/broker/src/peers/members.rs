@@ -1,7 +1,7 @@
-//! The members of shared subscriptions that are online at this node, for the other nodes and for the router.
+//! The numbers of online members of shared subscriptions at this node, for the other nodes and for the router.
 //!
-//! Changes are announced at intervals, joined by group: thousands of clients that connect at once are one change. Nothing
-//! waits for them.
+//! Changes are announced at intervals, merged by group, so thousands of clients that connect at once cause one change. No
+//! operation waits for an announcement.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -11,18 +11,18 @@ use indexmap::IndexSet;
 use crate::lock::lock;
 use crate::model::subscriptions::group_id::group_id;
 
-/// The number of members that a node has if it announces none: the first one is online when it subscribes.
+/// The number of online members of a node that has announced none: when the first member subscribes, it is online.
 pub(crate) const DEFAULT: u32 = 1;
 
-/// The receiver that is this node's router; other nodes have names.
+/// The name of this node's router as a receiver of announcements. Other receivers are nodes, which have names.
 pub(crate) const ROUTER: &str = "";
 
 /// Numbers of members that are online.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// All other groups have [`DEFAULT`].
+    /// Whether all groups that are not listed have [`DEFAULT`] members.
     pub(crate) are_all: bool,
-    /// By the number of the group. Of several the last counts.
+    /// Pairs of a group's number and its count. The last pair of a group counts.
     pub(crate) changed: Vec<(u32, u32)>,
 }
 
@@ -46,32 +46,34 @@ struct Group {
 /// A node that gets announcements, or the router.
 #[derive(Default)]
 struct Receiver {
-    /// Groups whose number may have changed since its last announcement. Iterated in an order that a simulation repeats.
+    /// Groups whose count may have changed since the last announcement. The iteration order is deterministic, for
+    /// simulations.
     changed: IndexSet<u32>,
-    /// The announced numbers, except those that are [`DEFAULT`].
+    /// The announced counts, except those that are [`DEFAULT`].
     told: HashMap<u32, u32>,
     has_begun: bool,
 }
 
 impl Members {
-    /// No members. The router gets announcements.
+    /// Creates an empty table, with the router as its first receiver.
     pub(super) fn new() -> Self {
         let own = Self(Mutex::default());
         own.begin(&Arc::from(ROUTER));
         own
     }
 
-    /// A client has a new subscription to a group; [`online`](Self::online) follows if it is connected.
+    /// Adds a client's subscription to a group. The caller then calls [`online`](Self::online) if the client is
+    /// connected.
     pub(crate) fn joined(&self, key: &str) {
         lock(&self.0).change([key], |group| group.subscriptions += 1);
     }
 
-    /// A client's subscription to a group ended; it is not online there any more.
+    /// Removes a client's subscription to a group, after the client has gone offline there.
     pub(crate) fn left(&self, key: &str) {
         lock(&self.0).change([key], |group| group.subscriptions -= 1);
     }
 
-    /// A client with these subscriptions to groups connected or disconnected.
+    /// Records that a client with these subscriptions to groups connected or disconnected.
     pub(crate) fn online<'k>(&self, keys: impl IntoIterator<Item = &'k str>, is_online: bool) {
         lock(&self.0).change(keys, |group| match is_online {
             true => group.online += 1,
@@ -79,7 +81,7 @@ impl Members {
         });
     }
 
-    /// Announcements to a receiver begin: it gets all numbers.
+    /// Begins announcements to a receiver, which gets all counts.
     pub(crate) fn begin(&self, receiver: &Arc<str>) {
         let mut table = lock(&self.0);
         let others = table.groups.iter().filter(|(_, group)| group.online != DEFAULT);
@@ -88,7 +90,7 @@ impl Members {
         table.receivers.insert(receiver.clone(), Receiver { changed, ..Receiver::default() });
     }
 
-    /// Announcements to a receiver end.
+    /// Ends announcements to a receiver.
     pub(crate) fn end(&self, receiver: &str) {
         lock(&self.0).receivers.remove(receiver);
     }
@@ -102,7 +104,7 @@ impl Members {
         while counts.changed.len() < most
             && let Some(id) = own.changed.pop()
         {
-            // A group that has ended has the number of one that begins.
+            // A group that has ended counts as one that just begins.
             let count = groups.get(&id).map_or(DEFAULT, |group| group.online);
             let before = match count {
                 DEFAULT => own.told.remove(&id),

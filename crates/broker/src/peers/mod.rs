@@ -1,4 +1,4 @@
-//! The state that the stages share with the operation that serves the other nodes of a cluster.
+//! The state that the stages share with the operations that serve the other nodes of a cluster.
 //!
 //! | file | contents |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `filters.rs` | the announced filters, coarsened if a topic filter has many conditions |
 //! | `members.rs` | the members of shared subscriptions that are online at this node |
 //! | `claims.rs` | clients that connected here |
-//! | `handovers.rs` | messages that other nodes hold for adopted sessions |
+//! | `handovers.rs` | awaited handovers of messages for adopted sessions |
 //! | `moves.rs` | moves of sessions between this node and others |
 //! | `status.rs` | the states of the other nodes |
 

@@ -15,14 +15,14 @@ use crate::lock::lock;
 pub(crate) struct Status {
     /// Whether NATS is connected.
     pub(crate) nats: Gauge,
-    /// The other nodes that are connected.
+    /// The number of other nodes that are connected.
     pub(crate) nodes: Gauge,
-    /// Kept sessions.
+    /// Metrics of kept sessions.
     pub(crate) kept: KeptMetrics,
     sent: Family<Counter>,
     received: Family<Counter>,
     lag: Family<Gauge>,
-    /// Messages of NATS.
+    /// Metrics of the connection to NATS.
     pub(crate) messages: NatsMetrics,
     state: Mutex<State>,
 }
@@ -39,14 +39,14 @@ struct State {
 pub(crate) struct KeptMetrics {
     /// Whether this node owns its sessions, and has renewed its lease.
     pub(crate) owns: Gauge,
-    /// Bytes of the journal that NATS has not stored.
+    /// Bytes of the journal that NATS has not stored yet.
     pub(crate) lag: Gauge,
-    /// Sessions adopted from lost nodes, and those that moved here with their clients.
+    /// Sessions adopted from lost nodes, and sessions that moved here with their clients.
     pub(crate) adopted: Counter,
     pub(crate) moved: Counter,
 }
 
-/// The kept sessions as shown.
+/// Kept sessions as shown to an operator.
 #[derive(Debug, Serialize)]
 pub(crate) struct KeptView {
     /// Whether this node owns its sessions.
@@ -57,12 +57,12 @@ pub(crate) struct KeptView {
     pub(crate) leases: Vec<LeaseView>,
 }
 
-/// The lease of a journal as shown.
+/// The lease of a journal as shown to an operator.
 #[derive(Debug, Serialize)]
 pub(crate) struct LeaseView {
     pub(crate) journal: String,
     pub(crate) holder: String,
-    /// Seconds since its renewal.
+    /// Seconds since the lease was renewed.
     pub(crate) seconds: u64,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct NodeStatus {
     /// Bytes sent to the node, and received.
     pub(crate) sent: Counter,
     pub(crate) received: Counter,
-    /// Bytes that were sent and that the node has not processed.
+    /// Bytes sent that the node has not processed yet.
     pub(crate) lag: Gauge,
     state: Mutex<NodeState>,
 }
@@ -92,14 +92,14 @@ pub(crate) struct NodeStatus {
 #[derive(Clone, Default)]
 struct NodeState {
     is_connected: bool,
-    /// Time of the last change, by the runtime's clock.
+    /// Time of the last change, on the runtime's clock.
     since: Duration,
     error: Option<String>,
-    /// The client identifier of this node's session for it.
+    /// The client identifier of this node's session for that node.
     client: Option<Arc<str>>,
 }
 
-/// The cluster as shown.
+/// The cluster as shown to an operator.
 #[derive(Debug, Serialize)]
 pub(crate) struct ClusterView {
     nats: Option<String>,
@@ -110,11 +110,11 @@ pub(crate) struct ClusterView {
     kept: Option<KeptView>,
 }
 
-/// A node as shown.
+/// A node as shown to an operator.
 #[derive(Debug, Serialize)]
 struct NodeView {
     name: String,
-    /// The client identifier of this node's session for it; `null` before its first lane.
+    /// The client identifier of this node's session for that node; `null` before its first lane.
     client: Option<String>,
     connected: bool,
     /// Seconds since the last change.
@@ -148,7 +148,7 @@ impl Status {
         }
     }
 
-    /// Registers all with the runtime's metrics.
+    /// Registers all metrics with the runtime.
     pub(crate) fn register_metrics(&self, runtime: Runtime) -> Runtime {
         let KeptMetrics { owns, lag, adopted, moved } = &self.kept;
         let gauges = [&self.nats, &self.nodes, owns, lag];
@@ -195,7 +195,7 @@ impl Status {
         gone
     }
 
-    /// NATS is connected to this server, or not because of this error. Returns whether that is new.
+    /// Records the NATS server to which this node is connected, or why it is not. Returns whether this is a change.
     pub(crate) fn nats_changed(&self, result: Result<String, String>) -> bool {
         let mut state = lock(&self.state);
         let before = (state.server.clone(), state.error.clone());
@@ -207,7 +207,7 @@ impl Status {
         before != (state.server.clone(), state.error.clone())
     }
 
-    /// All states at `now`, with that of the kept sessions.
+    /// All states at `now`, including the kept sessions.
     pub(crate) fn view(&self, now: Duration, kept: Option<KeptView>) -> ClusterView {
         let state = lock(&self.state);
         let nodes = state.nodes.iter().map(|(name, status)| status.view(name, now)).collect();
@@ -217,7 +217,7 @@ impl Status {
 }
 
 impl NodeStatus {
-    /// The node is connected, or not for this reason. Returns whether that is new.
+    /// Records that the node is connected, or why it is not. Returns whether this is a change.
     pub(crate) fn changed(&self, result: Result<(), String>, now: Duration) -> bool {
         let mut state = lock(&self.state);
         let is_connected = result.is_ok();
@@ -230,7 +230,7 @@ impl NodeStatus {
         is_new
     }
 
-    /// The session of a lane to the node has this client identifier.
+    /// Sets the client identifier of the session that serves the node's lane.
     pub(crate) fn serves(&self, client: &Arc<str>) {
         lock(&self.state).client = Some(client.clone());
     }

@@ -1,7 +1,7 @@
 //! A shared subscription: its members at this node, and the other nodes of the cluster that have members.
 //!
-//! The members at this node take turns. A node with members gets a share of the messages in proportion to the number of
-//! its members that are online, and chooses one of them.
+//! The members at this node take turns. Each node gets messages in proportion to the number of its online members, and
+//! chooses one of them for each message.
 
 use std::cell::Cell;
 
@@ -15,13 +15,13 @@ type Members = IndexMap<ClientIndex, Subscription, foldhash::fast::RandomState>;
 /// Clients of a shared subscription.
 pub(crate) struct Group {
     pub(super) name: Box<str>,
-    /// Its number in messages between the nodes of a cluster.
+    /// The number of the group in messages between the nodes of a cluster.
     pub(crate) id: u32,
     /// The members at this node.
     members: Members,
     /// The next member to receive a message.
     next: Cell<usize>,
-    /// This node's turn among the nodes with members, and the others.
+    /// This node's turn among the nodes with members, and the other nodes.
     turn: Turn,
     nodes: Vec<OtherNode>,
 }
@@ -36,7 +36,7 @@ pub(crate) fn is_shared(key: &str) -> bool {
 pub(crate) struct Joining<'a> {
     pub(crate) group: &'a str,
     pub(crate) id: u32,
-    /// Whether the client is another node, which has members.
+    /// Whether the client is another node that has members.
     pub(crate) is_node: bool,
 }
 
@@ -47,8 +47,8 @@ struct OtherNode {
     turn: Turn,
 }
 
-/// Smooth weighted round-robin: each choice adds every node's weight to its credit, and the node with the most credit is
-/// chosen, and pays the sum of the weights.
+/// Smooth weighted round-robin. Each choice adds every node's weight to its credit. The node with the most credit is
+/// chosen, and the sum of the weights is deducted from its credit.
 #[derive(Default)]
 struct Turn(Cell<i64>);
 
@@ -57,10 +57,10 @@ pub(crate) trait States {
     /// Whether a member at this node, or another node, may receive the message.
     fn may_receive(&self, client: ClientIndex, covered: Covered) -> bool;
 
-    /// Whether a member at this node is connected, or another node.
+    /// Whether a member at this node, or another node, is connected.
     fn is_online(&self, client: ClientIndex) -> bool;
 
-    /// The number of members of this group that are online at a node, as last announced; `None` for this node.
+    /// The number of online members of this group at a node, as last announced; `None` for this node.
     fn online_at(&self, node: Option<ClientIndex>, group: u32) -> u32;
 }
 
@@ -76,7 +76,7 @@ impl Group {
         }
     }
 
-    /// Adds a member. Returns whether it existed, so that only its options changed.
+    /// Adds a member. Returns whether it existed; then only its options changed.
     pub(crate) fn add(
         &mut self,
         client: ClientIndex,
@@ -101,15 +101,15 @@ impl Group {
         self.members.is_empty() && self.nodes.is_empty()
     }
 
-    /// Chooses the receiver of the next message among the members at this node: in turn, connected ones first, only those
-    /// that may receive it.
+    /// Chooses the receiver of the next message among the members at this node that may receive it. Members take turns;
+    /// connected ones come first.
     pub(crate) fn choose_here(&self, states: &impl States) -> Option<(ClientIndex, Subscription)> {
         self.member(states, |client| states.is_online(client))
             .or_else(|| self.member(states, |_| true))
     }
 
-    /// Chooses the receiver of the next message among the members at all nodes: nodes in proportion to their members that
-    /// are online. A node with none is chosen only if no node has one, and connected nodes before others.
+    /// Chooses the receiver of the next message among the members at all nodes. Nodes are chosen in proportion to their
+    /// online members. If no node has an online member, connected nodes come first.
     pub(crate) fn choose(&self, states: &impl States) -> Option<(ClientIndex, Subscription)> {
         if self.nodes.is_empty() {
             return self.choose_here(states);
@@ -123,7 +123,7 @@ impl Group {
             Some(None) => here(),
             None => None,
         };
-        // The number for this node may be outdated, and some members may not receive the message.
+        // This node may have been chosen in vain: its number may be outdated, or no member may receive the message.
         first
             .or_else(|| self.next_node(|node| node.map_or(0, |own| online(Some(own)))).flatten())
             .or_else(here)
@@ -145,12 +145,12 @@ impl Group {
             let is_found = is_wanted(*client) && states.may_receive(*client, own.covered);
             is_found.then_some((at, *client, *own))
         })?;
-        // Behind it: a member behind disconnected ones does not get their turns.
+        // Continue after the chosen member, so that a member after disconnected ones does not get their turns, too.
         self.next.set(at + 1);
         Some((client, own))
     }
 
-    /// The next node by these weights: `None` if all are 0; `Some(None)` for this node.
+    /// Chooses the next node by these weights: `None` if all are 0; `Some(None)` for this node.
     fn next_node(
         &self,
         weight: impl Fn(Option<ClientIndex>) -> u32,
@@ -168,7 +168,7 @@ impl Group {
             if weight == 0 {
                 continue;
             }
-            // Weights change: the credit never exceeds their sum.
+            // Weights may have changed, so the credit is limited to their current sum.
             turn.0.set((turn.0.get() + weight).clamp(-sum, sum));
             if best.is_none_or(|(_, best)| turn.0.get() > best.0.get()) {
                 best = Some((node, turn));
@@ -188,7 +188,8 @@ mod tests {
 
     use super::*;
 
-    /// Members at this node from this index on are online; by node, whether it is connected and its members.
+    /// Members at this node are online from index `first` on. By node, whether it is connected, and its number of online
+    /// members.
     #[derive(Default)]
     struct Known {
         first: ClientIndex,
@@ -241,7 +242,7 @@ mod tests {
         let all = receivers(&group, &known, 8);
         assert_eq!(all, [20, 0, 20, 20, 30, 20, 1, 20], "their turns are spread");
         assert_eq!(receivers(&group, &known, 8).iter().filter(|own| **own == 20).count(), 5);
-        // Its members have gone: it owes nothing for the time before.
+        // When the members of a node have gone, its credit must not affect later choices.
         known.nodes.insert(20, (true, 1_000_000));
         receivers(&group, &known, 1000);
         known.nodes.insert(20, (true, 1));

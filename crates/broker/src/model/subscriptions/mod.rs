@@ -1,4 +1,4 @@
-//! The subscriptions of all clients: those to a topic filter, and the tree of topic filters.
+//! The subscriptions of all clients: the subscribers of a topic filter, and the trie of topic filters.
 
 pub(crate) mod group;
 pub(crate) mod group_id;

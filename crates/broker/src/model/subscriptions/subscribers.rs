@@ -26,11 +26,11 @@ pub(crate) struct Subscription {
 pub(crate) struct Subscribers {
     pub(crate) each: IndexMap<ClientIndex, Subscription, foldhash::fast::RandomState>,
     pub(crate) groups: Vec<Group>,
-    /// Numbers of the content filters below this topic filter in the index.
+    /// The numbers that identify this topic filter in the index of content filters.
     pub(crate) content: Vec<Numbered>,
 }
 
-/// The number that identifies a topic filter in the index.
+/// A number that identifies a topic filter in the index of content filters.
 pub(crate) struct Numbered {
     pub(crate) number: i64,
     /// Whether its filters test the fields of a JSON payload.
@@ -39,7 +39,7 @@ pub(crate) struct Numbered {
 }
 
 impl Subscribers {
-    /// Adds a subscription. Returns whether it replaces one of the client.
+    /// Adds a subscription. Returns whether it replaced one of the same client.
     pub(crate) fn add(
         &mut self,
         group: Option<Joining<'_>>,
@@ -74,7 +74,8 @@ impl Subscribers {
         self.each.is_empty() && self.groups.is_empty() && self.content.is_empty()
     }
 
-    /// The number for filters that test the payload, or for those that do not; `make` assigns it.
+    /// Returns the number for filters that test the payload, or for those that do not. `make` assigns it if it is
+    /// missing.
     pub(crate) fn number(&mut self, json: bool, make: impl FnOnce() -> i64) -> &mut Numbered {
         let at = self.content.iter().position(|numbered| numbered.json == json);
         let at = at.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! The size of a subscription, which its session keeps: computing it again would parse its content filter.
+//! The size of a subscription. The session stores it, because computing it requires parsing the content filter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ pub(crate) struct SubscriptionSize {
 }
 
 impl SubscriptionSize {
-    /// Maximum number of subscriptions and conditions that are removed from the index at once. A condition takes about a
-    /// tenth of a microsecond.
+    /// Maximum number of subscriptions and conditions that one step removes from the index. A condition takes about 0.1
+    /// µs.
     pub(crate) const MAX_AT_ONCE: usize = 32 * 1024;
 
     pub(crate) fn new(bytes: usize, conditions: usize) -> Self {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        // A filter has fewer.
+        // No filter has more conditions than fit.
         let conditions = u16::try_from(conditions).unwrap_or(u16::MAX);
         Self { bytes, conditions, is_computed: false }
     }
 
-    /// The same, of a subscription with a condition that the index does not decide if it `is_computed`.
+    /// The same size, for a subscription with a condition that the index does not decide if it `is_computed`.
     pub(crate) fn computed(self, is_computed: bool) -> Self {
         Self { is_computed, ..self }
     }
 
-    /// Whether the index does not decide its condition.
+    /// Whether the condition is one that the index does not decide.
     pub(crate) fn is_computed(self) -> bool {
         self.is_computed
     }
 
-    /// Approximate memory, in bytes, if it shares no topic level: in its session, in the topic tree, and in the index of
+    /// Approximate memory in bytes if it shares no topic level: in the session, in the trie, and in the index of content
     /// filters.
     pub(crate) fn bytes(self) -> usize {
         self.bytes as usize
@@ -53,7 +53,7 @@ impl SubscriptionSize {
     }
 }
 
-/// The keys in chunks that are removed from the index at once; at least one chunk.
+/// Divides keys into chunks, each of which one step removes from the index. Returns at least one chunk.
 pub(crate) fn chunks(keys: BTreeMap<Box<str>, SubscriptionSize>) -> Vec<Keys> {
     let (mut chunks, mut chunk, mut work) = (Vec::new(), Vec::new(), 0);
     for (key, size) in keys {

@@ -1,7 +1,7 @@
-//! A trie of topic levels: the topic filters that match a topic name.
+//! A trie of topic levels, which finds the topic filters that match a topic name.
 //!
-//! Each level is an edge; wildcards have separate edges, so that they need no table lookup. Lookups are
-//! recursive, so topics are limited to [`MAX_LEVELS`] levels before they are used here.
+//! Each level is an edge. Wildcards have separate edges, so they need no table lookup. Lookups are recursive, so callers
+//! limit topics to [`MAX_LEVELS`] levels.
 
 use indexmap::IndexMap;
 
