@@ -8,7 +8,7 @@ use phalanx_nats::StreamConfig;
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterNames {
     pub(crate) cluster: String,
-    /// Servers of NATS that store each stream.
+    /// The number of NATS servers that store each stream.
     pub(crate) replicas: u32,
 }
 
@@ -36,7 +36,7 @@ impl ClusterNames {
         }
     }
 
-    /// The filter of all leases.
+    /// The subject filter of all leases.
     pub(crate) fn all_leases(&self) -> String {
         format!("phalanx.{}.lease.*.*", self.cluster)
     }
@@ -46,7 +46,7 @@ impl ClusterNames {
         format!("phalanx.{}.lease.{journal}", self.cluster)
     }
 
-    /// The journal of a lease's subject.
+    /// The journal whose lease has this subject.
     pub(crate) fn journal_of(subject: &str) -> Option<JournalName> {
         let mut last = subject.rsplit('.');
         let id = u64::from_str_radix(last.next()?, 16).ok()?;
@@ -63,7 +63,7 @@ impl ClusterNames {
         }
     }
 
-    /// A filter of the subjects of all streams of a node.
+    /// The filter that matches the subjects of all journals of a node.
     pub(crate) fn subjects_of(cluster: &str, node: &str) -> String {
         format!("phalanx.{cluster}.journal.{node}.*.*")
     }
@@ -74,8 +74,8 @@ impl ClusterNames {
     }
 }
 
-/// The last word of the subject of a part of a batch, of the message with which a process begins to append, and of the
-/// one with which another node ends that.
+/// The last token of a subject: of a part of a batch, of the message with which a process begins to append, and of the
+/// seal with which another node ends the stream.
 pub(crate) const BATCH: &str = "batch";
 pub(crate) const OPEN: &str = "open";
 pub(crate) const SEAL: &str = "seal";

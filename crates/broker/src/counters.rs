@@ -25,7 +25,7 @@ pub(crate) struct Counters {
     pub(crate) drops: Drops,
     pub(crate) bytes_received: Counter,
     pub(crate) bytes_sent: Counter,
-    /// Current number of connected clients, sessions (including theirs), subscriptions and retained messages.
+    /// Current numbers of connected clients, of all sessions, of subscriptions and of retained messages.
     pub(crate) connected: Gauge,
     pub(crate) sessions: Gauge,
     pub(crate) subscriptions: Gauge,
@@ -33,7 +33,7 @@ pub(crate) struct Counters {
     pub(crate) subscription_bytes: Gauge,
     pub(crate) retained: Gauge,
     pub(crate) retained_bytes: Gauge,
-    /// Messages held for clients, by partition of the sessions: waiting to be sent, and sent but not completed.
+    /// Messages held for clients, by session partition: waiting to be sent, and sent but not completed.
     pub(crate) queued: Family<Gauge>,
     pub(crate) queued_bytes: Family<Gauge>,
     pub(crate) inflight: Family<Gauge>,
@@ -101,12 +101,12 @@ impl Counters {
         }
     }
 
-    /// The size of the messages that wait to be sent, over all partitions.
+    /// The size in bytes of all messages that wait to be sent.
     pub(crate) fn queued_bytes(&self) -> u64 {
         self.queued_bytes.members().iter().map(|own| own.get().max(0) as u64).sum()
     }
 
-    /// Counts a new subscription of a client with this key, and announces it to the cluster.
+    /// Counts a client's new subscription, and announces it to the cluster.
     pub(crate) fn subscribed(&self, client: &str, (key, size): (&str, SubscriptionSize)) {
         self.subscriptions.add(1);
         self.subscription_bytes.add(size.bytes() as i64);
@@ -118,7 +118,7 @@ impl Counters {
         }
     }
 
-    /// Counts the end of a subscription of a client with this key.
+    /// Counts the end of a client's subscription, and withdraws it from the cluster.
     pub(crate) fn unsubscribed(&self, client: &str, (key, size): (&str, SubscriptionSize)) {
         self.subscriptions.add(-1);
         self.subscription_bytes.add(-(size.bytes() as i64));
@@ -130,8 +130,8 @@ impl Counters {
         }
     }
 
-    /// Announces to the cluster that a client with these subscriptions is online, or is not any more: before the
-    /// subscriptions [end](Self::unsubscribed).
+    /// Announces to the cluster whether a client with these subscriptions is online. A client has to go offline before
+    /// its subscriptions [end](Self::unsubscribed).
     pub(crate) fn online<'k>(
         &self,
         client: &str,
@@ -148,7 +148,7 @@ impl Counters {
         self.peers.as_deref().filter(|_| !client.starts_with(NODE_CLIENTS))
     }
 
-    /// Registers all with the runtime's metrics.
+    /// Registers all metrics with the runtime.
     pub(crate) fn register_metrics(&self, runtime: Runtime) -> Runtime {
         let Self { connections, logins_rejected, received, delivered, drops, .. } = self;
         let Self { bytes_received, bytes_sent, .. } = self;

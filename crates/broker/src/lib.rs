@@ -14,8 +14,8 @@
 //! With a [persistence directory](Config::persistence_dir), acknowledged state survives a crash: see
 //! `durable/mod.rs`.
 //!
-//! All messages of one read are one item of the routing stage. All messages of a routing cohort are one
-//! operation per session partition. All resulting deliveries to one client are one write.
+//! Work is batched at each step. All messages of one read are one item of the routing stage. All messages of a routing
+//! cohort are one operation per session partition. All resulting deliveries to one client are one write.
 
 #![forbid(unsafe_code)]
 

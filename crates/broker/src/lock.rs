@@ -1,4 +1,4 @@
-//! Locking of mutexes whose contents are valid after every step.
+//! Locks mutexes whose contents stay valid if the holder panics.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -28,7 +28,7 @@ pub(crate) type Routes = CohortStage<Item, Answer>;
 pub(crate) enum Item {
     /// Routes messages of a client.
     Publish(Publication),
-    /// Routes and retains messages of the broker's own.
+    /// Routes and retains messages that the broker publishes.
     System(Vec<Arc<Message>>),
     /// Adds subscriptions, and delivers retained messages.
     Subscribe { client: Subscriber, requests: Vec<SubscriptionRequest> },
@@ -36,26 +36,26 @@ pub(crate) enum Item {
     Retained(PendingRetained, Option<Permit>),
     /// Removes subscriptions of a client.
     Unsubscribe { client: ClientKey, keys: Vec<Box<str>> },
-    /// Removes subscriptions of a client that has ended, and with the last of them the client.
+    /// Removes subscriptions of a session that has ended, and the client itself with the last of them.
     Forget { client: ClientKey, keys: Keys, is_last: bool },
     /// Returns retained messages of a topic filter.
     Browse(BrowseRequest),
-    /// Returns those of these messages that are retained still.
+    /// Returns the given messages that are still retained.
     StillRetained(Vec<Arc<Message>>),
     /// Removes some of the expired retained messages.
     Sweep,
-    /// Takes this many IDs of messages and of deliveries.
+    /// Reserves this many message IDs and as many delivery IDs.
     Reserve(u64),
     /// Moves messages that were queued for a lost node.
     HandOver(HandingOver),
-    /// Divides the messages of this node between the copies of a session that moves from it, if all other nodes have these
-    /// journals.
+    /// Divides this node's messages between the two copies of a session that moves away, if the journals of all other
+    /// nodes are among these.
     Cut(Box<(Cut, BTreeSet<String>)>),
     /// Returns the subscriptions of a client with these keys.
     Subscriptions { client: ClientKey, keys: Vec<Box<str>> },
-    /// A client with shared subscriptions connected or disconnected.
+    /// Records that a client with shared subscriptions connected or disconnected.
     Presence { client: ClientKey, online: bool },
-    /// The numbers of members of shared subscriptions that are online at another node, or at this one.
+    /// Sets the numbers of online members of shared subscriptions at a node; `None` for this node.
     Members { node: Option<ClientKey>, counts: Counts },
 }
 
@@ -90,30 +90,32 @@ pub(crate) struct Subscriber {
     pub(crate) durable_id: u64,
     pub(crate) identity: Identity,
     pub(crate) adoptions: Adoptions,
-    /// Whether its session was recovered or adopted with messages.
+    /// Whether its session was recovered or adopted together with messages.
     pub(crate) has_messages: bool,
 }
 
-/// Messages that were queued for a lost node, or by one, in order.
+/// Messages that were queued for a lost node or by a lost node, in order.
 #[derive(Clone)]
 pub(crate) struct HandingOver {
     /// The ID of the lost node's session in the journal, or of the awaited handover with its messages.
     pub(crate) from: u64,
-    /// The node that adopted its sessions, or for which it had queued the messages; `None` for this node.
+    /// The node that adopted the lost node's sessions, or for which the lost node had queued the messages; `None` for
+    /// this node.
     pub(crate) to: Option<ClientKey>,
-    /// The adoption of the lost node's sessions, if the messages are for them.
+    /// The number of the adoption, if the messages are for adopted sessions.
     pub(crate) adoption: Option<u32>,
-    /// The client identifier of the lost node that had queued them, if they are its own messages.
+    /// The client identifier of the lost node, if the messages are those that it had queued.
     pub(crate) publisher: Option<Arc<str>>,
     pub(crate) messages: Vec<Handed>,
-    /// If these are the last ones.
+    /// `None` unless these are the last messages.
     pub(crate) last: Option<LastHanded>,
 }
 
 /// The end of a handover.
 #[derive(Clone)]
 pub(crate) struct LastHanded {
-    /// The lost node's session, and the keys of its subscriptions; `None` without one, and for its own messages.
+    /// The session for the lost node, and the keys of its subscriptions. `None` if there is no such session, or if the
+    /// lost node had queued the messages.
     pub(crate) session: Option<(ClientKey, Vec<Box<str>>)>,
 }
 
@@ -135,7 +137,7 @@ pub(crate) struct SubscriptionRequest {
     pub(crate) options: SubscribeOptions,
     pub(crate) identifier: Option<NonZero<u32>>,
     pub(crate) covered: Covered,
-    /// Of the retained messages, only those of QoS 0 are delivered: the session has the others.
+    /// Whether to deliver only retained messages of QoS 0, because the session already has the others.
     pub(crate) only_at_most_once: bool,
 }
 
@@ -146,10 +148,10 @@ pub(crate) struct PendingRetained {
     pub(crate) progress: RetainedProgress,
 }
 
-/// How far the retained messages for a new subscriber are delivered.
+/// The progress of delivering retained messages to a new subscriber.
 #[derive(Default)]
 pub(crate) struct RetainedProgress {
-    /// The position of the current subscription, and whether the topics of the broker's own are examined for it.
+    /// The index of the current subscription, and whether topics below `$SYS` are examined for it.
     pub(crate) request: usize,
     pub(crate) is_system: bool,
     /// The last examined topic.
@@ -163,7 +165,7 @@ pub(crate) struct RetainedProgress {
 /// A page of the retained messages, in the order of their topics.
 pub(crate) struct BrowseRequest {
     pub(crate) filter: String,
-    /// The last topic of the page before.
+    /// The last topic of the previous page.
     pub(crate) after: Option<String>,
     /// Maximum numbers of messages, and of topics examined.
     pub(crate) most: usize,
@@ -178,11 +180,11 @@ pub(crate) enum Answer {
     PendingRetained(PendingRetained),
     /// Retained messages, and the last examined topic if there may be more.
     Retained(Vec<Arc<Message>>, Option<Box<str>>),
-    /// Expired retained messages were removed; whether there are no more.
+    /// Expired retained messages were removed. True if none is left.
     Swept(bool),
     /// The first of the reserved IDs.
     Reserved(FirstIds),
-    /// The journals of the nodes that are asked to divide their messages, too; none if one has another journal.
+    /// The journals of the nodes that were also asked to divide their messages; empty if a node has another journal.
     Cut(Vec<String>),
     /// Subscriptions by key.
     Subscriptions(Vec<(Box<str>, Subscription)>),
@@ -190,15 +192,14 @@ pub(crate) enum Answer {
     Done,
 }
 
-/// The result for a message that the journal cannot store now. Its publisher gets [`Reason::QUOTA_EXCEEDED`], unless it
-/// sends the message again.
+/// The result for a message that the full journal cannot store. A publisher that retransmits gets no acknowledgement; any
+/// other gets [`Reason::QUOTA_EXCEEDED`].
 pub(crate) const JOURNAL_FULL: Reason = Reason::SERVER_BUSY;
 
-/// The result for a message that is not routed because the queue for another node is full. Only within the stage.
+/// The result for a message that is not routed because the queue for another node is full. Used only within the stage.
 pub(crate) const NODE_FULL: Reason = Reason(0xFF);
 
-/// Messages of one client, in order. The response returns them with the results, which also recycles their
-/// memory.
+/// Messages of one client, in order. The response returns them with the results, so that their memory is reused.
 #[derive(Default)]
 pub(crate) struct Publication {
     pub(crate) messages: Vec<Arc<Message>>,
@@ -209,18 +210,18 @@ pub(crate) struct Publication {
     pub(crate) reasons: Vec<Reason>,
     /// The permit of a publisher that waited.
     pub(crate) permit: Option<Permit>,
-    /// The messages were routed and appended, but the disk made no progress: whether they would survive a
-    /// crash is unknown.
+    /// Whether the messages were routed and appended while the disk made no progress. It is then unknown whether they
+    /// would survive a crash.
     pub(crate) is_late: bool,
     /// Approximate number of deliveries per message.
     pub(crate) each: usize,
-    /// The queue for another node that was full, for which the publisher waits before it sends the rest again.
+    /// The full queue for another node, if there was one. The publisher waits for it, and then sends the rest again.
     pub(crate) full: Option<Arc<Room>>,
-    /// The publisher has waited for as long as it may.
+    /// Whether the publisher has waited for the maximum time.
     pub(crate) insists: bool,
 }
 
-/// The first unused IDs of the router, of messages and of deliveries.
+/// The router's first unused message ID and delivery ID.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FirstIds {
     pub(crate) message: u64,

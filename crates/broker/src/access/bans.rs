@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of bans.
 const MAX_BANS: usize = 10_000;
 
-/// The banned clients.
+/// The target of a ban.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Banned {
@@ -26,15 +26,15 @@ pub(crate) enum Banned {
 /// The current bans, kept in memory.
 #[derive(Default)]
 pub(crate) struct Bans {
-    /// Whether there may be any, so that others cost one load.
+    /// Whether there may be a ban. Without one, a check costs one atomic load.
     any: AtomicBool,
-    /// The end of each ban by the runtime's clock; `None` for no end.
+    /// The end of each ban, on the runtime's clock; `None` for no end.
     ends: Mutex<HashMap<Banned, Option<Duration>>>,
 }
 
 impl Bans {
-    /// Bans someone at `now`, for a time or until the broker ends; a time beyond the range of the clock has no end. Returns
-    /// false if there are too many bans.
+    /// Adds a ban at `now`, for a time or until the broker ends. A time beyond the range of the clock means no end.
+    /// Returns false if there are too many bans.
     pub(crate) fn add(&self, banned: Banned, time: Option<Duration>, now: Duration) -> bool {
         let mut ends = self.ends();
         ends.retain(|_, end| end.is_none_or(|end| end > now));
@@ -54,7 +54,7 @@ impl Bans {
         was_there
     }
 
-    /// Whether a ban refuses this client at `now`, judged by the names and the address that are known.
+    /// Whether a ban applies to this client at `now`, according to the names and the address that are known.
     pub(crate) fn is_banned(
         &self,
         (client, user): (Option<&str>, Option<&str>),

@@ -56,10 +56,10 @@ impl UserFiles {
 }
 
 impl Policy {
-    /// The ways to log in at an address, if it has settings of its own, or at all others.
+    /// The ways to log in at an address: those of its own settings if it has any, otherwise the common ones.
     ///
     /// # Errors
-    /// If a reload has removed the address, or its settings, after the client connected.
+    /// If a reload has removed the address or its settings after the client connected.
     pub(super) fn logins(
         &self,
         at: Option<ListenAddress>,
@@ -126,7 +126,7 @@ pub(super) fn locked_out() -> (Reason, &'static str) {
     (Reason::CONNECTION_RATE_EXCEEDED, "locked out after wrong passwords")
 }
 
-/// The user of a token. The user name of CONNECT may be left out, or must be the same.
+/// The user of a token. CONNECT must have the same user name, or none.
 async fn by_token(
     jwt: &Jwt,
     fetcher: &Fetcher,
@@ -174,7 +174,7 @@ pub(crate) struct Login {
     pub(crate) name: Option<String>,
     pub(crate) password: Vec<u8>,
     pub(crate) client_id: Arc<str>,
-    /// Whether the broker has chosen the client identifier.
+    /// Whether the broker chose the client identifier.
     pub(crate) is_assigned: bool,
     pub(crate) address: Option<IpAddr>,
 }

@@ -1,7 +1,7 @@
 //! Authentication and authorization by the users and the access list in force. A reload replaces both.
 //!
-//! Each policy has a version. A subscription whose messages may all be received stores the version for which that was
-//! determined, so its messages are checked again only after the rules change.
+//! Each policy has a version. If the rules allow all messages of a subscription, the subscription stores the version for
+//! which this was determined. Its messages are then checked again only after the rules change.
 
 pub(crate) mod bans;
 pub(crate) mod login;
@@ -29,7 +29,7 @@ pub(crate) const BRIDGE_CLIENTS: &str = "$bridge/";
 /// The prefix of the client identifiers of other nodes of the cluster. No client may have such an identifier.
 pub(crate) const NODE_CLIENTS: &str = "$cluster/";
 
-/// The prefix of the sessions that stand for handovers: see `peers/handovers.rs`. No client may have such an identifier.
+/// The prefix of the sessions that represent handovers: see `peers/handovers.rs`. No client may have such an identifier.
 pub(crate) const ADOPTED_CLIENTS: &str = "$adopted/";
 
 /// Whether an identifier is that of a bridge, of another node, or of a handover.
@@ -40,10 +40,10 @@ pub(crate) fn is_reserved(client: &str) -> bool {
 /// The stages that verify credentials.
 #[derive(Clone)]
 pub(crate) struct Verifiers {
-    /// If there is a password file.
+    /// `None` without a password file.
     pub(crate) passwords: Option<Passwords>,
     pub(crate) fetcher: Fetcher,
-    /// The same stages, with the counters of call-outs.
+    /// The same stages as `fetcher`, with the counters of call-outs.
     pub(crate) callouts: Fetcher,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The client as the publisher of dropped messages.
+    /// Describes the client as the publisher of dropped messages.
     pub(crate) fn as_publisher<'a>(
         &'a self,
         topic: Option<&'a str>,
@@ -81,15 +81,15 @@ impl Identity {
     }
 }
 
-/// The users and rules of one reading of their files.
+/// The users and rules as read from their files at one time.
 pub(crate) struct Policy {
-    /// Increases with each reading; never 0.
+    /// Increases each time the files are read; never 0.
     generation: u32,
-    /// The generation; 0 if there are no rules, so that everything is allowed.
+    /// The generation; 0 if there are no rules and everything is allowed.
     version: u32,
-    /// At addresses without settings of their own.
+    /// The ways to log in at addresses without their own settings.
     logins: Logins,
-    /// At addresses with settings of their own.
+    /// The ways to log in at addresses with their own settings.
     at: Vec<(ListenAddress, Logins)>,
     files: UserFiles,
     jwt: Option<Jwt>,
@@ -99,13 +99,12 @@ pub(crate) struct Policy {
     admin_token: Option<Token>,
 }
 
-/// The version of the rules by which all messages of a subscription may be received; 0 if each message has to be
-/// checked.
+/// The version of the rules that allow all messages of a subscription; 0 if each message has to be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covered(u32);
 
 impl Covered {
-    /// Not determined: each message is checked if there are rules.
+    /// Not determined, so each message is checked if there are rules.
     pub(crate) const UNKNOWN: Self = Self(0);
 }
 
@@ -119,7 +118,7 @@ impl Policy {
         let at = config.listeners.iter().map(|own| {
             let address = own.address.address;
             let mut logins = Logins::open(&config.at(address).security, &mut files)?;
-            // Also without a way to log in.
+            // Applies even without a way to log in.
             logins.anonymous &= own.allow_anonymous != Some(false);
             Ok((address, logins))
         });
@@ -145,7 +144,7 @@ impl Policy {
         })
     }
 
-    /// Whether operators have a token, without which they cannot use the admin API.
+    /// Whether an admin token is configured. Without one the admin API cannot be used.
     pub(crate) fn has_admin_token(&self) -> bool {
         self.admin_token.is_some()
     }
@@ -171,7 +170,7 @@ impl Policy {
         }
     }
 
-    /// Whether a client may subscribe to `filter`: `None` if no message that it matches may be received.
+    /// Whether a client may subscribe to `filter`: `None` if the client may receive no matching message.
     pub(crate) fn may_subscribe(&self, identity: &Identity, filter: &str) -> Option<Covered> {
         let Some(rules) = &self.rules else { return Some(Covered(0)) };
         match rules.may_subscribe(identity.subject(), filter) {
@@ -194,7 +193,7 @@ impl Policy {
         self.rules.as_ref().is_none_or(may) || identity.is_internal()
     }
 
-    /// Fetches what is configured by URL, so that the first login does not wait for it.
+    /// Fetches the keys that are configured by URL, so that the first login does not wait for them.
     pub(crate) async fn fetch(&self, verifiers: &Verifiers) {
         if let Some(jwt) = &self.jwt {
             jwt.fetch(&verifiers.fetcher).await;

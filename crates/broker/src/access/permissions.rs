@@ -1,4 +1,4 @@
-//! Access to topics that the service of `auth-http.access-url` decides, in addition to the access list.
+//! Decisions of the service at `auth-http.access-url` about topics, in addition to the access list.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,10 +9,11 @@ use phalanx_access::{Action, Permission, Permissions};
 
 use crate::access::{Identity, Policy, Verifiers};
 
-/// Topics whose decisions a connection keeps. Beyond, it forgets all of them.
+/// Maximum number of topics whose decisions a connection caches. When it is exceeded, the connection forgets all of them.
 const MAX_TOPICS: usize = 128;
 
-/// Maximum length of such a topic, in bytes. Only the answers that all connections share include longer ones.
+/// Maximum length of such a topic, in bytes. Decisions about longer topics are cached only in the cache that all
+/// connections share.
 const MAX_TOPIC_BYTES: usize = 512;
 
 /// The decision of the service.
@@ -20,7 +21,7 @@ const MAX_TOPIC_BYTES: usize = 512;
 pub(crate) enum Verdict {
     Allowed,
     Denied,
-    /// The service did not answer in time, or not as expected.
+    /// The service did not answer in time, or gave an unexpected answer.
     Undecided,
 }
 
@@ -31,8 +32,8 @@ impl Policy {
         self.permissions.as_ref().filter(|_| !identity.is_internal())
     }
 
-    /// Asks the service about a topic or a filter; without a service everything is allowed. Also returns the time until
-    /// which the decision may be used again.
+    /// Asks the service about a topic or a filter. Without a service everything is allowed. Also returns the time until
+    /// which the decision may be cached.
     pub(crate) async fn decide(
         &self,
         verifiers: &Verifiers,
@@ -52,10 +53,10 @@ impl Policy {
     }
 }
 
-/// Decisions about the topics to which a connection publishes, so that most messages take no lock.
+/// Cached decisions about the topics to which a connection publishes, so that most messages take no lock.
 #[derive(Default)]
 pub(crate) struct KnownTopics {
-    /// The policy that they are of.
+    /// The generation of the policy to which the decisions belong.
     generation: u32,
     topics: HashMap<Box<str>, (Verdict, Duration), foldhash::fast::RandomState>,
 }

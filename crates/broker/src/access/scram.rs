@@ -52,7 +52,7 @@ impl ScramLogin {
     /// Verifies the proof in the client's last message. Returns the broker's proof. `client` is the address as a key.
     ///
     /// # Errors
-    /// As [`Policy::begin_scram`].
+    /// Same as [`Policy::begin_scram`].
     pub(crate) fn finish(
         &self,
         passwords: Option<&Passwords>,
@@ -65,7 +65,7 @@ impl ScramLogin {
             Some(Ok(true)) => Ok(proof.answer),
             Some(Ok(false)) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
             Some(Err(Refusal::LockedOut(_))) => Err(locked_out()),
-            // A check without a queue is never busy.
+            // This check has no queue, so it is never busy.
             Some(Err(Refusal::Busy)) | None => Err((Reason::SERVER_BUSY, "")),
         }
     }

@@ -1,4 +1,4 @@
-//! Authentication, and the handlers by path.
+//! Authenticates requests, and calls the handler of the path.
 
 use phalanx::runtime::{AdminRequest, AdminResponse};
 use phalanx::time::now;
@@ -73,7 +73,7 @@ async fn handle(context: &Context, request: &AdminRequest) -> Outcome {
     }
 }
 
-/// Current figures, whose differences are the live rates.
+/// Current counters and gauges. The page computes live rates from their differences.
 fn overview(context: &Context) -> Value {
     let counters = &context.counters;
     json!({

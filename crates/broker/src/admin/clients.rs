@@ -57,7 +57,7 @@ pub(super) async fn describe(context: &Context, query: &Query) -> Outcome {
     }
 }
 
-/// Disconnects a client, and ends its session with `session=true`.
+/// Disconnects a client. With `session=true`, also ends its session.
 pub(super) async fn disconnect(context: &Context, query: &Query) -> Outcome {
     let client = query.required("client")?.to_owned();
     let found = if query.flag("session") {
@@ -108,7 +108,7 @@ pub(super) async fn ban(context: &Context, body: &[u8]) -> Outcome {
     if !context.bans.add(banned, seconds.map(Duration::from_secs), now()) {
         return Err(Failure::busy("there are too many bans; remove some"));
     }
-    // After the ban, so that no client connects again in between.
+    // Only after the ban was added, so that no client reconnects in between.
     let disconnected = kick(context, kicked).await?;
     Ok(json!({ "disconnected": disconnected }))
 }

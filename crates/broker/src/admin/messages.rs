@@ -13,13 +13,13 @@ use crate::model::message::{Message, check};
 use crate::model::subscriptions::trie::is_shallow;
 use crate::requests::{Answer, BrowseRequest, Item, JOURNAL_FULL, Publication};
 
-/// Bytes of a payload that a list shows.
+/// Maximum number of payload bytes shown in a list.
 const MAX_PAYLOAD_BYTES: usize = 4096;
 
-/// Topics examined for one page.
+/// Maximum number of topics examined for one page.
 const MAX_TOPICS: usize = 20_000;
 
-/// Lists the retained messages of a topic filter, behind topic `after`.
+/// Lists the retained messages of a topic filter, after topic `after`.
 pub(super) async fn browse(context: &Context, query: &Query) -> Outcome {
     let filter = query.get("filter").unwrap_or("#").to_owned();
     if !topic::is_filter(&filter) || !is_shallow(&filter) {
@@ -42,7 +42,7 @@ pub(super) async fn browse(context: &Context, query: &Query) -> Outcome {
     Ok(json!({ "messages": shown.collect::<Vec<_>>(), "next": next }))
 }
 
-/// Deletes the retained message of a topic. Subscribers receive the empty message that does so in MQTT.
+/// Deletes the retained message of a topic, by publishing an empty message as in MQTT, which subscribers receive.
 pub(super) async fn delete(context: &Context, query: &Query) -> Outcome {
     let topic = query.required("topic")?.to_owned();
     let request = PublishRequest { topic, payload: String::new(), qos: 0, retain: true };

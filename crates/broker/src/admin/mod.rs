@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `api.rs` | authentication, and the handlers by path |
+//! | `api.rs` | authenticates requests, and calls the handler of the path |
 //! | `failure.rs` | failures and their status |
 //! | `query.rs` | parameters of requests |
 //! | `clients.rs` | clients: list, disconnect, ban |

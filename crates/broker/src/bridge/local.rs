@@ -19,15 +19,15 @@ use crate::requests::SubscriptionRequest;
 use crate::session::partition::close::Closing;
 use crate::session::partition::open::{Opened, Opening};
 
-/// The side of a bridge at this broker.
+/// The local side of a bridge.
 pub(super) struct Local {
     context: Context,
     bridge: Arc<Bridge>,
     map: Arc<TopicMap>,
     pub(super) client: Arc<str>,
-    /// The retained messages of its topics that the session had.
+    /// Which retained messages the session has already been given.
     retained: Cell<RetainedSent>,
-    /// The session is new, and the remote broker may have one of an earlier session.
+    /// Whether the session is new while the remote broker may still have its counterpart of an earlier session.
     is_new: Cell<bool>,
     /// The packet identifiers that an earlier connection to this remote broker has not released.
     unreleased: RefCell<Option<(Remote, Rc<Unreleased>)>>,
@@ -37,12 +37,12 @@ pub(super) struct Local {
 #[derive(Clone, Copy, PartialEq)]
 enum RetainedSent {
     None,
-    /// Those of QoS 1 and 2 are or were in the queue of the session. Others may be lost with the connection.
+    /// Those of QoS 1 and 2 were queued. Those of QoS 0 may be lost with the connection.
     Queued,
     All,
 }
 
-/// The limits of the connection that a session is opened for.
+/// The limits of the connection for which a session is opened.
 #[derive(Clone, Copy)]
 pub(super) struct ConnectionLimits {
     pub(super) origin: Option<Origin>,
@@ -52,7 +52,7 @@ pub(super) struct ConnectionLimits {
 }
 
 impl Local {
-    /// `is_new` applies to a session that exists already. A session that does not exist is new in any case.
+    /// `is_new` applies to an existing session. A session that does not exist is always new.
     pub(super) fn new(
         context: Context,
         bridge: Arc<Bridge>,
@@ -68,7 +68,7 @@ impl Local {
         Identity { user: None, client: self.client.clone() }
     }
 
-    /// Whether the session is kept while the remote broker is away.
+    /// Whether the session is kept while the remote broker is disconnected.
     pub(super) fn is_persistent(&self) -> bool {
         !self.bridge.local_clean_start
     }
@@ -92,8 +92,8 @@ impl Local {
         subscribed
     }
 
-    /// Opens the session for a connection. The first connection gets the retained messages. If it does not last, the next one
-    /// gets those of QoS 0 again.
+    /// Opens the session for a connection. The first connection gets the retained messages. If it ends early, the next
+    /// one gets those of QoS 0 again.
     ///
     /// # Errors
     /// A description of the error.
@@ -114,25 +114,26 @@ impl Local {
         Ok(opened)
     }
 
-    /// The connection lasted long enough to send the retained messages.
+    /// Records that a connection lasted long enough to send the retained messages.
     pub(super) fn set_retained_sent(&self) {
         self.retained.set(RetainedSent::All);
     }
 
-    /// Whether the session is new, and the remote broker may have one of an earlier session.
+    /// Whether the session is new while the remote broker may still have its counterpart of an earlier session.
     pub(super) fn is_new(&self) -> bool {
         self.is_new.get()
     }
 
-    /// Whether the session is new, and the remote broker may take a new QoS 2 message for an earlier one with the same packet
-    /// identifier.
+    /// Whether the session is new and the remote broker may mistake a new QoS 2 message for an earlier one with the same
+    /// packet identifier.
     fn is_unknown(&self) -> bool {
         let is_new = self.is_new.get() || !self.is_persistent();
         is_new && self.map.outgoing().any(|(_, own)| own.qos == QoS::ExactlyOnce)
     }
 
-    /// The packet identifiers that a connection to `remote` has to release, which holds a session of the bridge if
-    /// `is_present`. No message was sent since an earlier connection that did not release all, so this one releases the rest.
+    /// The packet identifiers that a connection to `remote` has to release. `is_present` says whether the remote broker
+    /// holds a session of the bridge. If an earlier connection did not release all of them, no message was sent since, so
+    /// this one releases the rest.
     pub(super) fn unreleased(&self, remote: &Remote, is_present: bool) -> Rc<Unreleased> {
         let mut kept = self.unreleased.borrow_mut();
         if !is_present || !self.is_unknown() {
@@ -145,13 +146,13 @@ impl Local {
         }
     }
 
-    /// Whether the remote broker has to discard the bridge's session, because it does not know the one here. If the bridge
-    /// receives messages, it continues the session nevertheless, so that none of them is lost.
+    /// Whether the remote broker has to discard its session for the bridge, because it belongs to an earlier session
+    /// here. If the bridge receives messages, it continues that session nevertheless, so that no message is lost.
     pub(super) fn needs_clean_start(&self) -> bool {
         self.is_unknown() && self.map.incoming().next().is_none()
     }
 
-    /// The remote broker has discarded the bridge's earlier session, or completed the QoS 2 messages of that session.
+    /// Records that the remote broker has discarded the bridge's earlier session, or has completed its QoS 2 messages.
     pub(super) fn set_known(&self) {
         self.is_new.set(false);
     }
@@ -161,7 +162,7 @@ impl Local {
         let sessions = self.context.stages.sessions;
         let (client, routing) = (self.client.to_string(), self.context.stages.routing);
         let ended = sessions.end_session(client, Reason::ADMINISTRATIVE_ACTION, routing);
-        // While the broker is full, the session stays until the next start.
+        // If the broker is busy, the session stays until the next start.
         let _ = ended.await;
     }
 
@@ -177,7 +178,7 @@ impl Local {
             expiry: if self.is_persistent() { u32::MAX } else { 0 },
             receive_maximum,
             most,
-            // The link has its own, of the remote topics.
+            // The link defines its own aliases, for the remote topics.
             must_exist: false,
             most_aliases: 0,
             will: None,
@@ -201,7 +202,7 @@ impl Local {
     pub(super) async fn detach(&self, opened: &Opened) {
         let (stages, closing) = (self.context.stages, Closing { will: false, expiry: None });
         let (key, number) = (opened.key, opened.connection_id);
-        // If the broker is full, the next connection takes the session over.
+        // If the broker is busy, the next connection takes the session over.
         let _ = stages.sessions.close(key, number, closing, stages.routing).await;
     }
 
@@ -234,7 +235,7 @@ impl Local {
         all_succeeded(reasons, "cannot subscribe to the topics of this broker")
     }
 
-    /// The subscriptions of the configuration, and whether `only_at_most_once` retained messages are sent.
+    /// The configured subscriptions. If `only_at_most_once`, only retained messages of QoS 0 are sent.
     fn requests(
         &self,
         (retain_handling, only_at_most_once): (RetainHandling, bool),
@@ -270,7 +271,7 @@ impl Local {
     }
 }
 
-/// Whether all steps succeeded. Otherwise the error is the first failure, with `what` failed.
+/// Checks that all steps succeeded. The error names the first failure, and `what` failed.
 fn all_succeeded(reasons: Result<Vec<Reason>, CallError>, what: &str) -> Result<(), String> {
     let reasons = reasons.map_err(|error| format!("{what}: this broker is busy: {error}"))?;
     match reasons.iter().find(|reason| reason.is_failure()) {
@@ -287,7 +288,7 @@ mod tests {
     use crate::Broker;
     use crate::config::{BridgeTopic, Config};
 
-    /// Calls `test` with the side of a bridge at this broker, in a simulated broker.
+    /// Calls `test` with the local side of a bridge, in a simulated broker.
     fn with_local(test: impl AsyncFn(Local) + Copy + 'static) {
         sim::run(0, |world| {
             let (mut graph, mut config) = (Graph::new(), Config::new());
@@ -315,7 +316,7 @@ mod tests {
     #[test]
     fn a_session_is_new_until_the_remote_broker_is_connected() {
         with_local(async |local| {
-            // It is prepared again after a failure, and before the remote broker is reached.
+            // Preparing is repeated after a failure, and before the remote broker is reached.
             for _ in 0..2 {
                 local.prepare().await.unwrap();
                 assert!(local.needs_clean_start());
@@ -336,7 +337,7 @@ mod tests {
             // Another broker may hold other messages.
             assert!(!Rc::ptr_eq(&local.unreleased(&other, true), &first));
             assert!(!Rc::ptr_eq(&local.unreleased(&one, true), &first));
-            // The remote broker has lost its session, and makes one that holds nothing.
+            // The remote broker has lost its session, and creates an empty one.
             assert!(local.unreleased(&one, false).is_empty());
             local.set_known();
             assert!(local.unreleased(&one, true).is_empty());

@@ -14,30 +14,30 @@ use phalanx_tls::Wire;
 use crate::config::{Bridge, Limits};
 use crate::link::topics::TopicMap;
 
-/// The packet identifier of SUBSCRIBE. Sessions number their messages from 1.
+/// The packet identifier of SUBSCRIBE. The session numbers its messages from 1, so they do not conflict.
 const SUBSCRIBE_ID: PacketId = PacketId::MAX;
 
-/// Maximum size of the packets that are kept before SUBACK, in bytes. A broker may send any number of retained messages
-/// first: beyond this limit they are processed, and the link checks SUBACK.
+/// Maximum size of packets buffered before SUBACK, in bytes. A broker may send any number of retained messages before
+/// SUBACK. Beyond this limit the login ends: the messages are processed, and the link checks SUBACK later.
 const MAX_BEFORE_SUBACK: usize = 256 << 10;
 
 /// Limits and features that the remote broker grants a bridge.
 pub(super) struct Granted {
     /// Whether the remote broker has resumed the bridge's session.
     pub(super) is_present: bool,
-    /// Whether it keeps the session for the next connection.
+    /// Whether the remote broker keeps the session for the next connection.
     pub(super) keeps_session: bool,
     pub(super) receive_maximum: u16,
     /// Maximum packet size, in bytes.
     pub(super) most: usize,
     pub(super) aliases: u16,
-    /// In seconds; 0 for none.
+    /// The keep-alive in seconds; 0 for none.
     pub(super) keep_alive: u16,
     pub(super) retain_available: bool,
-    /// SUBACK has not arrived yet.
+    /// Whether SUBACK has not arrived yet.
     pub(super) awaits_suback: bool,
     max_qos: QoS,
-    /// Packets that were received already.
+    /// Packets that were already received.
     pub(super) rest: Vec<u8>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Login<'a> {
     pub(super) map: &'a TopicMap,
     pub(super) limits: &'a Limits,
     pub(super) password: Option<&'a str>,
-    /// Bytes by which packets of the remote broker may grow.
+    /// Maximum number of bytes by which packets from the remote broker grow.
     pub(super) growth: usize,
     /// Whether the remote broker discards the bridge's session.
     clean_start: bool,
@@ -179,7 +179,7 @@ impl<'a> Login<'a> {
                 qos: own.qos,
                 no_local: self.bridge.no_local,
                 retain_as_published: self.bridge.retain_as_published,
-                // A resumed session has got them already.
+                // A resumed session already has the retained messages.
                 retain_handling: RetainHandling::SendIfNew,
             };
             filters.push(&own.remote, options).map_err(|error| error.to_string())?;
@@ -193,8 +193,8 @@ impl<'a> Login<'a> {
         }
     }
 
-    /// Waits for SUBACK, unless there are many packets before it. Other packets stay in the input. Returns whether SUBACK
-    /// has arrived.
+    /// Waits for SUBACK, unless too many packets precede it. Other packets stay in the input. Returns whether SUBACK has
+    /// arrived.
     async fn suback(&mut self) -> Result<bool, String> {
         let mut at = 0;
         loop {
@@ -218,7 +218,7 @@ impl<'a> Login<'a> {
         }
     }
 
-    /// The message about the state of the bridge.
+    /// The message that shows the state of the bridge.
     fn state<'b>(&self, topic: &'b str, payload: &'static str, retain: bool) -> Publish<'b> {
         Publish {
             topic,

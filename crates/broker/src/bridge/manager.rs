@@ -1,4 +1,4 @@
-//! Starts and stops the bridges of a processor, as the configuration says.
+//! Starts and stops the bridges of a processor, as configured.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,7 +22,7 @@ use crate::limits::settings::SharedSettings;
 struct Running {
     /// Running bridges, with their configuration.
     bridges: BTreeMap<String, (Bridge, Rc<Handle>)>,
-    /// Removed bridges, which may not have ended.
+    /// Removed bridges that may not have ended yet.
     removed: BTreeMap<String, Rc<Handle>>,
 }
 
@@ -41,7 +41,7 @@ impl Running {
         });
     }
 
-    /// Stops the earlier bridge with this name, and returns it: the new one waits for its end.
+    /// Stops the earlier bridge with this name, and returns it, because the new one has to wait for its end.
     fn replaced(&mut self, name: &str) -> Option<Rc<Handle>> {
         if let Some((_, handle)) = self.bridges.get(name) {
             handle.stop(false);
@@ -52,7 +52,7 @@ impl Running {
 }
 
 /// Runs the bridges of `processor` until shutdown. Each bridge belongs to one processor. After a reload, the first
-/// processor also fetches what logins need.
+/// processor also fetches the keys that logins need.
 pub(crate) async fn manage(context: Context, settings: SharedSettings, processor: usize) {
     end_removed(&context, &settings, processor).await;
     let (mut running, mut drained) = (Running::default(), pin!(draining()));
@@ -97,7 +97,7 @@ fn apply(context: &Context, settings: &SharedSettings, processor: usize, running
     }
 }
 
-/// Ends the sessions of bridges that were removed from the configuration while the broker did not run.
+/// Ends the sessions of bridges that were removed from the configuration while the broker was stopped.
 async fn end_removed(context: &Context, settings: &SharedSettings, partition: usize) {
     let stages = context.stages;
     let clients = stages.sessions.clients_with(partition, BRIDGE_CLIENTS).await;
@@ -105,7 +105,7 @@ async fn end_removed(context: &Context, settings: &SharedSettings, partition: us
     for client in clients.unwrap_or_default() {
         let name = client.strip_prefix(BRIDGE_CLIENTS).unwrap_or_default();
         if config.bridges.iter().all(|bridge| bridge.name != name) {
-            // If the broker is full, the session stays until the next start.
+            // If the broker is busy, the session stays until the next start.
             let reason = Reason::ADMINISTRATIVE_ACTION;
             let _ = stages.sessions.end_session(client.to_string(), reason, stages.routing).await;
         }

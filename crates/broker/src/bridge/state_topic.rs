@@ -1,4 +1,4 @@
-//! The topic that shows the state of a bridge at this broker, with mosquitto's name.
+//! The topic that shows the state of a bridge at this broker. It has the name that mosquitto uses.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use phalanx::{select, sleep};
 use crate::model::message::Message;
 use crate::requests::{Item, Routes};
 
-/// Time between attempts to publish a state while the broker is full.
+/// Time between attempts to publish a state while the broker is busy.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The state of a bridge, and what the topic shows of it.
+/// The state of a bridge, which the topic shows.
 pub(super) struct StateTopic {
     topic: String,
     routing: Routes,
@@ -41,25 +41,25 @@ impl StateTopic {
         self.changed.notify();
     }
 
-    /// The state does not change any more: [`publish`](Self::publish) ends once the topic shows it.
+    /// Makes the current state final: [`publish`](Self::publish) ends once the topic shows it.
     pub(super) fn close(&self) {
         self.is_closed.set(true);
         self.changed.notify();
     }
 
-    /// Publishes each change. A state that the broker has no room for is repeated until the topic shows it. A state that
-    /// changes again meanwhile is left out.
+    /// Publishes each change. While the broker is busy, publishing is retried; a state that has changed again by then is
+    /// skipped.
     pub(super) async fn publish(&self) {
         let mut shown = None;
         loop {
             let state = self.state.get();
             if let Some(text) = state.filter(|_| state != shown) {
                 let message = Arc::new(Message::system(&self.topic, text.to_owned()));
-                // One at a time, so that an earlier state never follows a later one.
+                // One at a time, so that states arrive in order.
                 if self.routing.call(Item::System(vec![message])).await.is_ok() {
                     shown = state;
                 } else if is_draining() {
-                    // The topic ends with the program.
+                    // The topic is not stored, so it ends with the program.
                     return;
                 } else {
                     select(sleep(RETRY_INTERVAL), draining()).await;

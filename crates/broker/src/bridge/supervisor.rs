@@ -1,4 +1,4 @@
-//! The life of one bridge: connect, serve the connection, connect again.
+//! The life of one bridge: connect, serve the connection, reconnect.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -33,13 +33,13 @@ use crate::transport::Transport;
 /// Duration of a connection after which its retained messages count as sent.
 const RETAINED_SENT: Duration = Duration::from_secs(5);
 
-/// A running bridge, as the manager of its processor knows it.
+/// A handle to a running bridge, for the manager of its processor.
 #[derive(Default)]
 pub(super) struct Handle {
     is_stopped: Cell<bool>,
-    /// The bridge was removed from the configuration: its session ends too.
+    /// Whether the bridge was removed from the configuration, so that its session ends, too.
     is_removed: Cell<bool>,
-    /// The remote broker does not know the session, when the operation has ended.
+    /// Set when the operation has ended: whether the session is unknown to the remote broker.
     is_new: Cell<bool>,
     transport: RefCell<Option<Rc<Transport>>>,
     wake: Notify,
@@ -58,7 +58,7 @@ impl Handle {
         self.wake.notify();
     }
 
-    /// Whether its operation has ended.
+    /// Whether the bridge's operation has ended.
     pub(super) fn is_done(&self) -> bool {
         self.is_done.get()
     }
@@ -92,7 +92,7 @@ struct Supervisor {
     handle: Rc<Handle>,
 }
 
-/// Runs a bridge until it is stopped, after the bridge that it replaces.
+/// Runs a bridge until it is stopped. First waits for the end of the bridge that it replaces.
 pub(super) async fn supervise(
     context: Context,
     settings: SharedSettings,
@@ -182,7 +182,7 @@ impl Supervisor {
         Err(last)
     }
 
-    /// Reads the bridge's files again, because they may have been replaced.
+    /// Reads the bridge's files for each attempt, because they may have been replaced.
     async fn credentials(&self) -> Result<Credentials, String> {
         let is_plain = self.bridge.address.iter().all(|remote| !remote.is_tls);
         if is_plain && self.bridge.password_file.is_none() {
@@ -221,8 +221,7 @@ impl Supervisor {
         let opened = self.local.open(own).await?;
         if !granted.is_present {
             self.local.set_known();
-            // The remote broker numbers its messages from the start, so an earlier message with the same number is another
-            // one.
+            // The remote broker's session is new, so its packet identifiers no longer refer to earlier messages.
             let sessions = self.context.stages.sessions;
             let is_forgotten = sessions.forget_received(opened.key, opened.connection_id).await;
             if !is_forgotten.unwrap_or(false) {
@@ -263,7 +262,7 @@ impl Supervisor {
         })
     }
 
-    /// Serves a connection to its end. Returns its duration.
+    /// Serves a connection until it ends. Returns its duration.
     async fn serve(&self, bridged: Bridged, remote: &Remote) -> Duration {
         let (begun, name) = (now(), &self.bridge.name);
         self.status.connected(&remote.to_string(), begun);
@@ -274,7 +273,7 @@ impl Supervisor {
         if self.is_ending() {
             stream.shut();
         }
-        // A reload changes the settings of later connections.
+        // Loaded for each connection, so that a reload applies to later ones.
         let config = self.settings.load().config.clone();
         Box::pin(serve_bridged(bridged, Context { config, ..self.context.clone() })).await;
         self.handle.transport.replace(None);

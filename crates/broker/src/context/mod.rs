@@ -29,7 +29,7 @@ pub(crate) struct Context {
     pub(crate) stages: Stages,
     /// The configuration, with the settings of the address at which the connection was accepted.
     pub(crate) config: Arc<Config>,
-    /// That address, if it has settings of its own.
+    /// That address, if it has its own settings.
     pub(crate) listener: Option<ListenAddress>,
     /// Shared, because each connection keeps a context.
     pub(crate) counters: Arc<Counters>,
@@ -47,7 +47,7 @@ pub(crate) struct Context {
     pub(crate) wal: Wal,
     pub(crate) delivery_limiter: DeliveryLimiter,
     pub(crate) bridges: Arc<Bridges>,
-    /// The sessions that the cluster keeps, if it does.
+    /// The state of kept sessions, if the cluster keeps sessions.
     pub(crate) kept: Option<Arc<Kept>>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Context {
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) stages: TlsStages,
-    /// The addresses of the profiles; none for that of all others.
+    /// The address of each profile; `None` for the profile of all other addresses.
     pub(crate) profiles: Arc<[Option<ListenAddress>]>,
 }
 
@@ -68,10 +68,10 @@ impl Context {
         Some((*stages, profile))
     }
 
-    /// Starts to fetch what the policy in force has by URL, so that the first login does not wait for it.
+    /// Starts to fetch the keys that the policy in force has by URL, so that the first login does not wait for them.
     pub(crate) fn fetch(&self) {
         let own = self.clone();
-        // If the stage is full, the first login fetches.
+        // If the stage is full, the first login fetches them.
         let _ = self.stages.control.dispatch(move |_| async move {
             own.access.load_full().fetch(&own.verifiers).await;
         });

@@ -26,12 +26,11 @@ use crate::session::partition::Sessions;
 use crate::session::partition::close::Closing;
 use crate::session::state::directory::Directory;
 
-/// Maximum cohort of operations on sockets: the kernel state of more sockets, about 10 KiB each, would not
-/// fit the cache.
+/// Maximum cohort of operations on sockets. The kernel state of more sockets, about 10 KiB each, would not fit the cache.
 const SOCKET_COHORT: usize = 64;
 
-/// Maximum number of queued operations of the control stage per processor; while it is reached, no connection
-/// is accepted.
+/// Maximum number of queued operations of the control stage per processor. While it is reached, no connection is
+/// accepted.
 const CONTROL_QUEUE: usize = 4096;
 
 /// Handles to all stages.
@@ -43,8 +42,8 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    /// Detaches a connection from its session. Retries while the session stage is full, because a session that stays
-    /// attached could not expire.
+    /// Detaches a connection from its session. Retries while the session stage is full, because an attached session
+    /// cannot expire.
     pub(crate) async fn close(self, (key, connection_id): (ClientKey, u64), closing: Closing) {
         loop {
             match self.sessions.close(key, connection_id, closing, self.routing).await {

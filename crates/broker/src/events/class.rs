@@ -1,4 +1,4 @@
-//! Classes of events, and the format of lines.
+//! The classes of events, and the format of lines.
 
 use phalanx_config::{Value, choices};
 

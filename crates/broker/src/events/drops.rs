@@ -42,7 +42,7 @@ impl Family {
         }
     }
 
-    /// The beginning of a log line about `count` of them.
+    /// The beginning of a log line about `count` drops.
     fn counted(self, count: u64) -> String {
         match self {
             Self::Messages => format!("dropped {count} messages"),
@@ -129,7 +129,7 @@ reasons! {
         "the access list does not allow the client to make them";
 }
 
-/// A dropped message, as far as known: its topic, and its receiver or publisher.
+/// A dropped message: its topic, and its receiver or publisher, as far as known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Dropped<'a> {
     pub(crate) topic: Option<&'a str>,
@@ -348,10 +348,10 @@ mod tests {
         let pauses: Vec<_> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert_eq!(pauses[..7], [1, 2, 4, 8, 16, 32, 64]);
         assert!(pauses[7..].iter().all(|pause| *pause == 120));
-        // The last call logs the rest.
+        // The last call logs the remaining drops.
         assert_eq!(log.lines(&drops, true).len(), 1);
         assert!(log.lines(&drops, true).is_empty());
-        // After a quiet period, immediately.
+        // After a quiet period, a line is logged immediately.
         (0..200).for_each(|_| assert!(log.lines(&drops, false).is_empty()));
         drops.add(DropReason::QueueFull, 1, Dropped::default);
         assert_eq!(log.lines(&drops, false).len(), 1);

@@ -30,7 +30,7 @@ struct Shared {
 }
 
 impl EventLog {
-    /// Applies the configuration: classes, format, and lines of each class per second.
+    /// Applies the configuration: the classes, the format, and the maximum number of lines of each class per second.
     pub(crate) fn configure(&self, classes: &[EventClass], format: LogFormat, rate: u32) {
         let bits = classes.iter().fold(0, |bits, class| bits | class.bit());
         self.0.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl EventLog {
         self.0.enabled.load(Ordering::Relaxed) & class.bit() != 0
     }
 
-    /// Logs an event, whose fields are added by `fields`. It is not called for events that are not logged.
+    /// Logs an event. `fields` adds its fields, and is called only if the event is logged.
     #[inline]
     pub(crate) fn log(
         &self,
@@ -74,12 +74,12 @@ impl EventLog {
         }
     }
 
-    /// Reports events that were left out. Called at intervals, and before the next event of the class.
+    /// Reports suppressed events. Called at intervals, and before the next event of the class.
     pub(crate) fn report_suppressed(&self) {
         EventClass::ALL.into_iter().for_each(|class| self.write_suppressed(class, now()));
     }
 
-    /// Writes what is queued when the broker ends.
+    /// Writes the queued lines when the broker ends.
     pub(crate) fn close(&self) {
         self.0.writer.close();
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-/// Maximum number of characters of a text that a client sent.
+/// Maximum number of characters logged of a text from a client.
 const MAX_TEXT_CHARACTERS: usize = 256;
 
 /// A line under construction.
@@ -21,7 +21,7 @@ impl Line {
         Self { text, is_json }
     }
 
-    /// Adds a text that may come from a client. It is quoted, and shortened if it is long.
+    /// Adds a text that may come from a client. The text is quoted, and shortened if it is long.
     pub(crate) fn text(&mut self, name: &str, value: &str) {
         let mut shortened = value;
         let mut rest = "";
@@ -36,7 +36,7 @@ impl Line {
         }
     }
 
-    /// As [`text`](Self::text), if there is a value.
+    /// Like [`text`](Self::text), if there is a value.
     pub(crate) fn optional(&mut self, name: &str, value: Option<&str>) {
         if let Some(value) = value {
             self.text(name, value);
@@ -76,7 +76,7 @@ impl Line {
     }
 
     fn put(&mut self, value: std::fmt::Arguments<'_>) {
-        // Writing to a string succeeds.
+        // Cannot fail: writing to a string always succeeds.
         let _ = self.text.write_fmt(value);
     }
 }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(line(true, "a"), json);
     }
 
-    /// A client cannot end a line, or write another field.
+    /// A client can neither end a line nor add a field.
     #[test]
     fn text_of_clients_is_escaped_and_shortened() {
         let evil = "x\" address=9.9.9.9\r\n\u{1b}[2J\u{85}";

@@ -5,7 +5,7 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LogLimit {
     count: u64,
-    /// The interval between the last line and the next, and the rest of it, in checks.
+    /// The interval between the last line and the next one, and the rest of it, in checks.
     pause: u32,
     left: u32,
 }
@@ -20,7 +20,7 @@ impl LogLimit {
         }
         let more = count - self.count;
         if more == 0 {
-            // After a quiet period a line is due immediately.
+            // Reset the backoff, so that after a quiet period a line is due immediately.
             self.pause = 0;
             return None;
         }

@@ -1,5 +1,5 @@
-//! The event log: one line on stderr for each client that connects, disconnects, is refused or takes a session
-//! over, and for each dropped message.
+//! The event log: one line on stderr for each client that connects, disconnects, is refused or takes over a session, and
+//! for each dropped message.
 //!
 //! | file | contents |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `writer.rs` | the thread that writes lines |
 //! | `event_log.rs` | the log, shared by all processors |
 //! | `drops.rs` | dropped messages: counters by reason, and their lines |
-//! | `log_limit.rs` | the rate limit of messages outside the log |
+//! | `log_limit.rs` | the rate limit of repeated lines outside the event log |
 //! | `traces.rs` | traces of operators |
 
 mod class;

@@ -18,7 +18,7 @@ impl Origin {
     /// Adds the addresses to a line. Nothing that the client sent may precede them: see `docs/broker/events.md`.
     pub(crate) fn write(&self, line: &mut Line) {
         if let Some(address) = self.address {
-            // The usual form of an IPv4 address, also on a socket for IPv6.
+            // The canonical form of an IPv4 address, even if the socket is an IPv6 one.
             line.plain("address", address.ip().to_canonical());
             line.number("port", address.port().into());
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The lines of the current second, and the events that were left out.
+/// The number of lines in the current second, and of suppressed events.
 #[derive(Debug, Default)]
 pub(super) struct RateWindow {
     second: u64,
@@ -27,7 +27,8 @@ impl RateWindow {
         self.suppressed += 1;
     }
 
-    /// The number of events left out in earlier seconds, at the first call in a second with any.
+    /// Takes the number of events suppressed in the last second with any; `None` if there were none, or that second is
+    /// not over.
     pub(super) fn take_suppressed(&mut self, now: Duration) -> Option<u64> {
         if now.as_secs() == self.second || self.suppressed == 0 {
             return None;

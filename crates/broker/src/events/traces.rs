@@ -16,7 +16,7 @@ const MAX_RECORDS: usize = 1000;
 /// Maximum duration of a trace.
 pub(crate) const MAX_TIME: Duration = Duration::from_secs(3600);
 
-/// Bytes of a payload that a record keeps.
+/// Maximum number of payload bytes in a record.
 const MAX_PAYLOAD_BYTES: usize = 256;
 
 /// The subject of a trace: a client, or the topics of a filter.
@@ -54,14 +54,14 @@ struct Trace {
     target: Target,
     ends: Duration,
     records: VecDeque<Record>,
-    /// Records beyond the limit: the oldest were discarded.
+    /// The number of records that were discarded, oldest first, because of the limit.
     discarded: u64,
 }
 
 /// The current traces, shared by all processors.
 #[derive(Debug, Default)]
 pub(crate) struct Traces {
-    /// Whether there may be any, so that others cost one load.
+    /// Whether there may be a trace. Without one, an event costs one atomic load.
     any: AtomicBool,
     state: Mutex<State>,
 }
@@ -72,7 +72,7 @@ struct State {
     all: Vec<Trace>,
 }
 
-/// A trace as shown.
+/// A trace as shown to an operator.
 #[derive(Debug, Serialize)]
 pub(crate) struct TraceView {
     id: u64,
@@ -136,7 +136,7 @@ impl Traces {
         wanted.map(view).collect()
     }
 
-    /// Records an event of a client, and of a message if it is about one.
+    /// Records an event of a client, and the message that it concerns, if any.
     #[cold]
     pub(crate) fn record(&self, event: &'static str, client: &str, message: Option<Passing<'_>>) {
         let mut state = self.state();
@@ -159,7 +159,7 @@ impl Traces {
             let message = message.as_ref().map(TracedMessage::of);
             trace.records.push_back(Record { time_ms, event, client: client.to_owned(), message });
         }
-        // The records of an ended trace stay until the next one begins; nothing is recorded meanwhile.
+        // The records of an expired trace stay until the next one begins, but nothing more is recorded.
         self.any.store(is_current, Ordering::Relaxed);
     }
 

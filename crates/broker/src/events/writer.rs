@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Lines that wait to be written; further ones are left out and counted.
+/// Maximum number of lines that wait to be written; further ones are dropped and counted.
 const MAX_QUEUED_LINES: usize = 1024;
 
-/// Longest time to write the remaining lines when the broker ends.
+/// Maximum time to write the remaining lines when the broker ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A queue of lines, and the thread that writes them. The thread starts with the first line.
@@ -53,14 +53,14 @@ impl Writer {
     }
 }
 
-/// Starts the thread. If the system has no thread left, nothing is written.
+/// Starts the thread. If the system cannot start a thread, no lines are written.
 fn start() -> State {
     let (lines, queue) = sync_channel::<String>(MAX_QUEUED_LINES);
     let (end, ended) = sync_channel::<()>(0);
     let write = move || {
         let _end = end;
         for line in queue {
-            // Nobody reads stderr.
+            // Fails if stderr is closed.
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
     };

@@ -1,9 +1,9 @@
 //! Limits the deliveries in flight from the router to the sessions, over all processors.
 //!
-//! Input is limited per publisher, but its fan-out is not: a thousand publishers to everybody would make the
-//! router buffer all of their deliveries at once. Therefore the router stops at a limit and returns the
-//! messages that it has not routed. The publisher waits here, and the broker stops reading from it. Sessions
-//! accept deliveries without waiting for a client or the disk, so permits are always released.
+//! The input of each publisher is limited, but its fan-out is not: a thousand publishers to all clients would make the
+//! router buffer all their deliveries at once. Therefore the router stops at a limit and returns the messages that it has
+//! not routed. The publisher waits here, and the broker stops reading from it. Sessions accept deliveries without waiting
+//! for a client or the disk, so permits are always released.
 //!
 //! Waiting publishers are served in order. Each is granted a permit for its expected number of deliveries,
 //! corrected to the actual number after routing. While a publisher waits, others without a permit have to
@@ -21,7 +21,7 @@ pub(crate) struct DeliveryLimiter(Arc<Shared>);
 
 struct Shared {
     most: usize,
-    /// Deliveries covered by permits. Increased by the router and under the lock.
+    /// Number of deliveries covered by permits. Increased by the router, and under the lock when permits are granted.
     count: AtomicUsize,
     /// The maximum of `count` so far.
     #[cfg(test)]
@@ -89,8 +89,7 @@ impl DeliveryLimiter {
         granted.await
     }
 
-    /// Grants permits to waiting publishers, as far as available; to the first in any case if nothing is in
-    /// flight.
+    /// Grants available permits to waiting publishers. If nothing is in flight, the first one always gets a permit.
     fn admit_waiting(&self) {
         let mut chosen = Vec::new();
         {
@@ -123,8 +122,8 @@ impl Shared {
 }
 
 impl Permit {
-    /// Number of deliveries that remain after `deliveries` were made with this permit: the rest of this permit
-    /// and the unused part of the limit.
+    /// Number of further deliveries permitted after `deliveries` were made with this permit: the rest of this permit and
+    /// the unused part of the limit.
     pub(crate) fn available(&self, deliveries: usize) -> usize {
         let others = self.of.0.count.load(Ordering::SeqCst) - self.count;
         self.of.0.most.saturating_sub(others).saturating_sub(deliveries)
@@ -231,8 +230,8 @@ mod tests {
         assert!(poll(much.as_mut()).is_some());
     }
 
-    /// No wake-up is lost when a publisher starts to wait during a release: threads that wait for each
-    /// other's permits all finish.
+    /// No wake-up is lost if a publisher starts to wait during a release: threads that wait for each other's permits all
+    /// finish.
     #[test]
     fn no_waiter_is_forgotten() {
         let delivery_limiter = DeliveryLimiter::new(3);

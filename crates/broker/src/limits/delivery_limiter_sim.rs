@@ -1,4 +1,4 @@
-//! Many publishers with a large fan-out: deliveries in flight stay limited, and all messages arrive.
+//! Simulates many publishers with a large fan-out: deliveries in flight stay limited, and all messages arrive.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -2,10 +2,10 @@
 //!
 //! | file | limits |
 //! |---|---|
-//! | `peer.rs` | connections of an address, and their rate |
+//! | `peer.rs` | the number and the rate of connections from one address |
 //! | `rate_limit.rs` | the messages of a client per second |
 //! | `refused_logins.rs` | log lines about refused logins |
-//! | `delivery_limiter.rs` | deliveries on their way from publishers to sessions |
+//! | `delivery_limiter.rs` | deliveries in flight from publishers to sessions |
 //!
 //! `settings.rs` has the settings in force, which a reload replaces.
 

@@ -1,4 +1,4 @@
-//! Connections as counted by the limits per address.
+//! Counts connections for the limits per address.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,10 +15,10 @@ use crate::config::Limits;
 use crate::events::Origin;
 use crate::listen::metrics::ListenerMetrics;
 
-/// Time that a client gets to read why its connection is closed.
+/// Time for a client to read why its connection is closed.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
-/// The connections of each address and their rate. `None` without such limits.
+/// The number and the rate of connections from each address. `None` without such limits.
 #[derive(Clone)]
 pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
 
@@ -26,13 +26,13 @@ pub(crate) struct Guard(Option<(Arc<Addresses>, RandomState)>);
 pub(crate) struct Peer {
     /// `None` for the connection of a bridge.
     _permit: Option<ConnectionPermit>,
-    /// If the address has settings of its own.
+    /// `None` unless the listen address has its own settings.
     _of_listener: Option<ConnectionPermit>,
-    /// Boxed: there is one with limits per address only.
+    /// Boxed, because it exists only with limits per address.
     _open: Option<Box<Open>>,
     pub(crate) origin: Origin,
     pub(crate) listener: Arc<ListenerMetrics>,
-    /// The reason code of a connection to be rejected.
+    /// The reason code if the connection is to be rejected.
     pub(crate) refused: Option<Reason>,
     /// Time of acceptance.
     since: Duration,
@@ -74,9 +74,9 @@ impl Peer {
         self.origin.address.map(|address| address.ip())
     }
 
-    /// Time left until CONNECT must have arrived, of `limit` since acceptance.
+    /// Time left for CONNECT to arrive, which has to be within `limit` of acceptance.
     pub(crate) fn left(&self, limit: Duration) -> Duration {
-        // A rejected connection uses a permit, so it gets little time.
+        // A rejected connection holds a permit, so it gets little time.
         let limit = if self.refused.is_some() { limit.min(LINGER) } else { limit };
         limit.saturating_sub(now() - self.since)
     }
@@ -85,7 +85,7 @@ impl Peer {
 impl Guard {
     pub(crate) fn new(limits: &Limits) -> Self {
         let per_second = limits.connection_rate.map(f64::from);
-        // The burst is one second's worth.
+        // The burst is the number of connections of one second.
         let burst = limits.connection_rate.unwrap_or(1).saturating_sub(1);
         let bounds = Bounds { connections: limits.per_address, per_second, burst };
         Self(Addresses::new(bounds).map(|addresses| (addresses, RandomState::new())))
@@ -99,7 +99,7 @@ impl Guard {
     ) -> Peer {
         let peer = Peer::new(stream, listener, permit);
         let Some((addresses, hashes)) = &self.0 else { return peer };
-        // For a client that has already disconnected the address does not matter.
+        // If the client has already disconnected, the address does not matter.
         let address = peer.origin.address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip());
         let key = AddressKey::new(hashes.hash_one(client(address)));
         let open = addresses.open(key, now());

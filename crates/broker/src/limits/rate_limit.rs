@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The burst after a pause, as time at the client's rate.
+/// The burst allowed after a pause, as time at the client's rate.
 const BURST: Duration = Duration::from_secs(1);
 
 /// Generic cell rate algorithm: the theoretical arrival time of the next message.

@@ -42,8 +42,8 @@ impl RefusedLogins {
         Self { counter, untold: Mutex::default() }
     }
 
-    /// Counts a refused login of this user and address, if known. The line is logged now, or later by an
-    /// operation of `stage`.
+    /// Counts a refused login of this user and address, as far as known. The line is logged now, or later by an operation
+    /// of `stage`.
     pub(crate) fn refused(
         self: &Arc<Self>,
         reason: Reason,

@@ -12,28 +12,28 @@ use crate::limits::peer::Guard;
 /// The settings shared by all processors; a reload stores new ones.
 pub(crate) type SharedSettings = Arc<ArcSwap<Settings>>;
 
-/// A configuration and the state derived from it. A connection keeps the settings that it was accepted with.
+/// A configuration and the state derived from it. A connection keeps the settings with which it was accepted.
 pub(crate) struct Settings {
     pub(crate) config: Arc<Config>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) guard: Guard,
-    /// Of the addresses that have settings of their own.
+    /// The settings of addresses that have their own.
     listeners: Vec<ListenerSettings>,
 }
 
-/// The settings of an address that has some of its own.
+/// The settings of an address that has its own.
 pub(crate) struct ListenerSettings {
     pub(crate) address: ListenAddress,
     /// The configuration that applies there.
     pub(crate) config: Arc<Config>,
-    /// Its connections, and their limit.
+    /// The number of connections to the address, and its limit.
     pub(crate) open: Arc<ConnectionLimit>,
     pub(crate) most: usize,
 }
 
 impl Settings {
-    /// Derives settings from `config`. They keep the connection counts per address of `before` if the limits on
-    /// them are unchanged; otherwise counting restarts.
+    /// Derives settings from `config`. If the limits per address are unchanged, the connection counts of `before` are
+    /// kept; otherwise counting restarts.
     pub(crate) fn new(config: Config, before: Option<&Self>) -> Self {
         let limits = Arc::new(config.limits.clone());
         let bounds = |limits: &Limits| (limits.per_address, limits.connection_rate);
@@ -56,7 +56,7 @@ impl Settings {
         self.config.listen.iter().any(|own| own.address == address)
     }
 
-    /// The settings of an address that has some of its own.
+    /// The settings of an address that has its own.
     pub(crate) fn listener(&self, address: ListenAddress) -> Option<&ListenerSettings> {
         self.listeners.iter().find(|own| own.address == address)
     }
@@ -74,7 +74,7 @@ impl LiveLimits {
         Self { limits: settings.load().limits.clone(), settings }
     }
 
-    /// Adopts the limits of the last reload. Costs one atomic load if nothing has changed.
+    /// Loads the limits of the last reload. Costs one atomic load if nothing has changed.
     #[inline]
     pub(crate) fn refresh(&mut self) {
         let limits = &self.settings.load().limits;

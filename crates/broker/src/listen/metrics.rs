@@ -90,7 +90,7 @@ impl ListenerFamilies {
         }
     }
 
-    /// Registers all with the runtime's metrics.
+    /// Registers all metrics with the runtime.
     pub(crate) fn register_metrics(&self, runtime: Runtime) -> Runtime {
         let Self { connections, accepted, bytes_received, bytes_sent } = self;
         [accepted, bytes_received, bytes_sent]

@@ -25,12 +25,12 @@ pub enum Scheme {
 pub struct Bound {
     /// The actual address.
     pub(crate) listen: Listen,
-    /// Its name in the configuration, perhaps with port 0.
+    /// The address in the configuration, possibly with port 0.
     pub(crate) configured: ListenAddress,
 }
 
 impl Bound {
-    /// An address without settings of its own.
+    /// An address without its own settings.
     pub(crate) fn fixed(listen: Listen) -> Self {
         Self { listen, configured: listen.address }
     }
@@ -78,8 +78,8 @@ impl Scheme {
 /// Maximum number of stored addresses.
 const MAX_INTERNED: usize = 1024;
 
-/// A copy that lives as long as the program, so that connections refer to it by one word. Each address at which the
-/// broker listens, and each one of a bridge, is stored once; beyond [`MAX_INTERNED`] the copy has no address.
+/// A copy that lives as long as the program, so that connections refer to it with one word. Each listen address, and each
+/// address of a bridge, is stored once. Beyond [`MAX_INTERNED`] the copy has no address.
 pub(crate) fn interned(listen: Listen) -> &'static Listen {
     static ALL: Mutex<Vec<&'static Listen>> = Mutex::new(Vec::new());
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +91,7 @@ pub(crate) fn interned(listen: Listen) -> &'static Listen {
     if let Some(known) = all.iter().find(|own| is_full && ***own == listen) {
         return known;
     }
-    // At most one more for each protocol.
+    // Beyond the limit, at most one more copy for each protocol is leaked.
     let listen: &'static Listen = Box::leak(Box::new(listen));
     all.push(listen);
     listen

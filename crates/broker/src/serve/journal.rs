@@ -14,14 +14,14 @@ use crate::serve::error::ServeError;
 /// Opens the persistence directory, and logs the result.
 pub(super) fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeError> {
     let begun = Instant::now();
-    // The WAL has its own limits, and enforces them before a change is made.
+    // Unlimited here, because the WAL enforces its own limits before a change is made.
     let (max_bytes, max_pending_bytes) = (u64::MAX, usize::MAX);
     let accept_loss = config.accept_loss;
     let options =
         Options { max_bytes, max_pending_bytes, accept_loss, ..Options::for_directory(path) };
     let tried =
         |source| OpenError::Io { what: "set aside the journal of", path: path.into(), source };
-    // Even if the sessions are not kept any more: another node has them.
+    // Also if the cluster no longer keeps sessions, because another node has adopted them.
     if set_aside(path).map_err(tried)? {
         report(format_args!(
             "{}: another node has adopted the sessions; the journal was moved to adopted-journal",
@@ -50,7 +50,7 @@ pub(super) fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredStat
 /// Checks the persistence directory of a broker that is not running, without changing it. May block.
 ///
 /// # Errors
-/// As [`serve`](fn@crate::serve); also if the directory does not exist.
+/// Like [`serve`](fn@crate::serve), and also if the directory does not exist.
 pub fn check_persistence_dir(path: &Path) -> Result<Checked, ServeError> {
     let (checked, recovered) = phalanx_store::check(path)?;
     RecoveredState::of(recovered, 1, Duration::ZERO)

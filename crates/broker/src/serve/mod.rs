@@ -72,7 +72,7 @@ impl Broker {
         Self::declare_checked(graph, config, None)
     }
 
-    /// As [`declare`](Self::declare), with persistence in `store`, whose contents were `recovered` at the
+    /// Like [`declare`](Self::declare), with persistence in `store`, whose contents were `recovered` at the
     /// given time of day (since 1970). For simulations, which have simulated disks; [`serve`] opens the
     /// directory of [`Config::persistence_dir`].
     ///
@@ -80,7 +80,7 @@ impl Broker {
     /// A description of data that this version does not understand.
     ///
     /// # Panics
-    /// As [`declare`](Self::declare).
+    /// Same as [`declare`](Self::declare).
     pub fn declare_on(
         graph: &mut Graph,
         config: &Config,
@@ -120,7 +120,7 @@ impl Broker {
         );
         let has_users = !config.password_files().is_empty();
         let passwords = has_users.then(|| Passwords::declare(graph));
-        // No ALPN protocol: clients offer various names, or none.
+        // No ALPN protocol, because clients offer various names or none.
         let tls = tls.filter(|all| !all.is_empty()).map(|all| {
             let (profiles, own): (Vec<_>, Vec<_>) = all.into_iter().unzip();
             let stages = TlsStages::declare_all(graph, own, &[]);
@@ -134,7 +134,7 @@ impl Broker {
         let resolver = Resolver::declare(graph);
         let fetcher = Fetcher {
             stage: stages.control,
-            // Threads of their own, so that lookups of an unreachable name server do not delay bridges.
+            // A separate thread pool, so that an unreachable name server does not delay bridges.
             resolver: Resolver::named(graph, "access"),
             fetched: counters.key_fetches.member("ok"),
             failed: counters.key_fetches.member("failed"),
@@ -190,7 +190,7 @@ impl Broker {
             None => self.begin_sessions(processor),
             Some(kept) => {
                 let own = self.clone();
-                // At the start no stage is full.
+                // Cannot fail: at the start no stage is full.
                 let _ = stages.control.dispatch(move |_| async move {
                     if kept.opened().await {
                         own.begin_sessions(processor);
@@ -203,11 +203,11 @@ impl Broker {
         }
     }
 
-    /// Begins what needs the sessions.
+    /// Starts the operations that need the sessions.
     fn begin_sessions(&self, processor: usize) {
         let Context { stages, config, wal, .. } = &self.context;
         let (context, settings) = (self.context.clone(), self.settings.clone());
-        // At the start no stage is full.
+        // Cannot fail: at the start no stage is full.
         let _ = stages.control.dispatch(move |_| manage(context, settings, processor));
         if let Some(peers) = self.context.counters.peers.clone().filter(|_| processor == 0) {
             let own = (self.context.clone(), self.settings.clone());
@@ -216,7 +216,7 @@ impl Broker {
         }
         if processor == 0 && wal.is_enabled() {
             for partition in 0..config.runtime.workers {
-                // At the start no stage is full.
+                // Cannot fail: at the start no stage is full.
                 let _ = stages.sessions.resume(partition, stages.routing).detach();
             }
         }
@@ -274,7 +274,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     run(config, Inherited::default(), |_| None, ready)
 }
 
-/// As [`serve`], with an operator that observes the broker and reloads its configuration. A socket in
+/// Like [`serve`], with an operator that observes the broker and reloads its configuration. A socket in
 /// `inherited` is used for the address of `config` that it is bound to.
 ///
 /// ```no_run
@@ -300,7 +300,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
 /// ```
 ///
 /// # Errors
-/// As [`serve`].
+/// Same as [`serve`].
 pub fn operate(
     config: Config,
     inherited: Inherited<Scheme>,
@@ -311,7 +311,7 @@ pub fn operate(
     run(config, inherited, on_reload, |serving| ready.ready(serving))
 }
 
-/// As [`serve`]; `on_reload` may start a thread that handles SIGHUP while the broker runs.
+/// Like [`serve`]; `on_reload` may start a thread that handles SIGHUP while the broker runs.
 fn run(
     mut config: Config,
     inherited: Inherited<Scheme>,
@@ -390,19 +390,21 @@ fn run(
     }
 }
 
-/// Ends the program when another node has this node's sessions. The next start does not use the journal.
+/// Ends the program when another node has adopted this node's sessions, and marks the journal so that the next start does
+/// not use it.
 async fn end_without_sessions(kept: &Kept, context: &Context, path: PathBuf) {
     if let Either::Left(why) = select(Box::pin(kept.fenced()), draining()).await {
         let marked = context.bridges.files.call(move |()| mark(&path, &why)).await;
         if !matches!(marked, Ok(Ok(()))) {
-            // The next start finds out again.
+            // Without the mark, the next start learns of the adoption from the lease.
             report("cluster: cannot mark the persistence directory");
         }
         drain();
     }
 }
 
-/// The certificates and the authorities of client certificates: those of all addresses, and those of single ones.
+/// The certificates and the authorities of client certificates: those for all addresses (`None`), and those of single
+/// addresses.
 pub(crate) type OfTls = Vec<(Option<ListenAddress>, Profile)>;
 
 /// Loads the certificates and the authorities, if configured; also returns warnings.

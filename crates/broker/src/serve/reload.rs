@@ -1,8 +1,8 @@
 //! Replaces the configuration of a running broker.
 //!
-//! All steps that can fail come first: the checks, and reading users, rules, certificates and authorities.
-//! Then everything is replaced. Existing connections keep the settings they were accepted with, except for
-//! the limits of their sessions.
+//! All steps that can fail come first: the checks, and reading users, rules, certificates and authorities. Then
+//! everything is replaced. Existing connections keep the settings with which they were accepted, except for the limits of
+//! their sessions.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -28,7 +28,7 @@ pub struct Reloader {
     pub(crate) listeners: Listeners<Scheme>,
     pub(crate) events: EventLog,
     pub(crate) bridges: Arc<Bridges>,
-    /// The settings of the start: the certificates of addresses and the ways to log in that exist.
+    /// The settings at the start. They determine which addresses have certificates and which ways to log in exist.
     pub(crate) running: Config,
 }
 
@@ -52,7 +52,7 @@ impl Reload for Reloader {
         let of_cluster = [password_file, authorities].into_iter().flatten().cloned();
         let mut files: Vec<_> = of_cluster.collect();
         if followed.cluster.is_on() {
-            // The node reads them again.
+            // Checked here; the node reads the files again.
             let read = followed.cluster.access().map_err(|why| ConfigError::of("cluster", &why));
             read.map_err(|error| ServeError::Config(vec![error]))?;
         }

@@ -1,4 +1,4 @@
-//! Removes expired retained messages, also when no message is published that is to be retained.
+//! Removes expired retained messages, even when no retained message is published.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::requests::{Answer, Item, Routes};
 /// Time between two sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Time between the steps of one sweep, in which the router serves others.
+/// Pause between the steps of one sweep, in which the router serves others.
 const STEP_PAUSE: Duration = Duration::from_millis(10);
 
 /// Sweeps until shutdown.
@@ -21,7 +21,7 @@ pub(crate) async fn sweep(routing: Routes) {
     while let Either::Left(()) = select(sleep(pause), drained.as_mut()).await {
         pause = match routing.call(Item::Sweep).await {
             Ok(Answer::Swept(false)) => STEP_PAUSE,
-            // Done, or the broker is busy.
+            // The sweep is complete, or the broker is busy.
             _ => SWEEP_INTERVAL,
         };
     }
@@ -40,7 +40,7 @@ mod tests {
     use crate::requests::Publication;
     use crate::{Broker, Config};
 
-    /// More than one step removes.
+    /// More messages than one step removes.
     const COUNT: usize = 3000;
 
     #[test]

@@ -176,7 +176,7 @@ mod tests {
         let of = |name: &str| second[name].as_str();
         assert_eq!((of("clients/connected"), of("clients/disconnected")), ("2", "1"));
         assert_eq!((of("clients/total"), of("uptime")), ("3", "60 seconds"));
-        // 600 per minute for one minute: 1 - 1/e of the rate.
+        // After one minute at 600 per minute, the average is 1 - 1/e of the rate.
         assert_eq!(of("load/publish/received/1min"), "379.27");
         assert_eq!(of("load/publish/received/15min"), "38.70");
         assert!(!second.contains_key("version"));

@@ -1,4 +1,5 @@
-//! Returns memory to the system after a peak. The allocator keeps what was freed, which may be nearly all of the process.
+//! Returns memory to the system after a peak. The allocator keeps freed memory, which may be nearly all memory of the
+//! process.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,10 +12,10 @@ use phalanx::{select, sleep};
 use crate::context::Context;
 use crate::counters::Counters;
 
-/// Interval between two looks at the memory. A shorter peak may not be seen.
+/// Interval at which memory is sampled. A shorter peak may be missed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Looks between two checks whether a peak is over.
+/// Samples between two checks whether a peak is over.
 const LOOKS: u32 = 10;
 
 /// The smallest decrease, in bytes, after which memory is returned.
@@ -32,7 +33,8 @@ pub(crate) async fn trim(context: Context) {
         peaks.look(held);
         looks = (looks + 1) % LOOKS;
         if looks == 0 && peaks.is_over(held) {
-            // On a thread of its own, because it takes milliseconds. A full stage means that this is not the time.
+            // On another thread, because it takes milliseconds. If the stage is full, the broker is too busy for this
+            // anyway.
             let _ = context.bridges.files.call(|()| release_free_memory()).await;
         }
     }
@@ -46,10 +48,10 @@ fn held(counters: &Counters) -> u64 {
     gauges.into_iter().sum::<u64>() + counters.queued_bytes() + clients * CONNECTION_BYTES
 }
 
-/// Recognizes the end of a peak.
+/// Detects the end of a peak.
 #[derive(Default)]
 struct Peaks {
-    /// The most that was held since memory was returned.
+    /// The maximum held since memory was last returned.
     peak: u64,
     /// Bytes held at the last check.
     last: u64,
@@ -60,7 +62,7 @@ impl Peaks {
         self.peak = self.peak.max(held);
     }
 
-    /// Whether a peak is over: at most half of it is held, and no longer less with each check.
+    /// Whether a peak is over: at most half of it is still held, and memory has stopped decreasing.
     fn is_over(&mut self, held: u64) -> bool {
         self.look(held);
         let freed = self.peak - held;

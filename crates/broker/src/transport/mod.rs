@@ -1,4 +1,4 @@
-//! The transport of a connection: TCP or TLS, WebSocket over either, and the link of a bridge.
+//! The transport of a connection: TCP or TLS, WebSocket over either, the link of a bridge, or the lane of a cluster.
 //!
 //! One operation reads and one writes. The state that TLS and WebSocket need while waiting is boxed, so that
 //! plain connections do not reserve memory for it.
@@ -39,7 +39,7 @@ impl Transport {
         match self {
             Self::Wire(wire) => wire.read(buffer, timeout).await,
             Self::WebSocket(socket) => Box::pin(socket.read(buffer, timeout)).await,
-            // It has its own keep-alive.
+            // A link has its own keep-alive.
             Self::Link(link) => Box::pin(link.read(buffer)).await,
             Self::Lane(lane) => Box::pin(lane.read(buffer)).await,
         }
@@ -55,7 +55,7 @@ impl Transport {
         }
     }
 
-    /// Whether the peer has closed its sending direction, or the connection is broken.
+    /// Whether the peer has shut down its sending direction, or the connection is broken.
     pub(crate) fn is_closed_by_peer(&self) -> bool {
         self.wire().is_some_and(|wire| wire.stream().is_closed_by_peer())
     }
@@ -96,7 +96,7 @@ impl Transport {
         matches!(self, Self::Lane(_))
     }
 
-    /// Whether its client is a broker, which sends a message again if it gets no acknowledgement, and drops a refused one.
+    /// Whether the peer is a broker that retransmits unacknowledged messages but drops refused ones.
     pub(crate) fn sends_again(&self) -> bool {
         match self {
             Self::Lane(_) => true,
@@ -121,7 +121,8 @@ impl Transport {
         }
     }
 
-    /// Whether another processor should serve the connection. Those of WebSocket and of other brokers stay.
+    /// Whether another processor should serve the connection. WebSocket connections and those of other brokers do not
+    /// move.
     #[inline]
     pub(crate) fn should_move(&self) -> bool {
         matches!(self, Self::Wire(wire) if wire.stream().should_move())
@@ -148,7 +149,7 @@ impl Transport {
         }
     }
 
-    /// Shuts down both directions: a pending read ends.
+    /// Shuts down both directions, which ends a pending read.
     pub(crate) fn shut(&self) {
         match self.wire() {
             Some(wire) => drop(wire.stream().shutdown(Shutdown::Both)),
@@ -173,7 +174,7 @@ impl Transport {
         }
     }
 
-    /// The connection below; none is below a lane.
+    /// The underlying connection; `None` for a lane.
     fn wire(&self) -> Option<&Wire> {
         match self {
             Self::Wire(wire) => Some(wire),

@@ -1,5 +1,5 @@
-//! The connection's own packets: responses to its client, in order. The reader appends them; the sender sends
-//! them between the session's messages.
+//! The connection's responses to its client, in order. The reader appends them; the sender sends them between the
+//! session's messages.
 
 use std::cell::{Cell, RefCell};
 
@@ -16,15 +16,15 @@ pub(crate) struct Outbox {
     /// Maximum packet size of the client, in bytes.
     most: usize,
     bytes: RefCell<Vec<u8>>,
-    /// The client sent DISCONNECT: the pending responses are sent, and no further packets.
+    /// Whether the client sent DISCONNECT. Pending responses are still sent, but no further packets.
     is_disconnected: Cell<bool>,
-    /// No further responses will be added.
+    /// Whether no further responses will be added.
     is_closed: Cell<bool>,
-    /// The connection may move to another processor: the sender is asked to stop, or has stopped.
+    /// Whether the sender was asked to stop, or has stopped, because the connection may move to another processor.
     leaving: Cell<Leaving>,
     /// Why the sender closed the connection, if it did.
     cause: Cell<Option<Cause>>,
-    /// The client gets time to read the last response before the connection is closed.
+    /// Whether the client gets time to read the last response before the connection is closed.
     lingers: Cell<bool>,
     /// Wakes the sender when responses are added, and the reader when they are sent.
     sender: Notify,
@@ -34,7 +34,7 @@ pub(crate) struct Outbox {
 /// Why the sender closed a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cause {
-    /// The session has ended, for this reason.
+    /// The session ended, with this reason.
     Session(Reason),
     /// The client has not read its output within the send timeout.
     SendTimeout,
@@ -85,7 +85,7 @@ impl Outbox {
         }
         debug_assert!(has_its_reason(packet), "no reason code of this packet: {packet:?}");
         let mut bytes = self.bytes.borrow_mut();
-        // Packets that are too long even so were rejected earlier.
+        // Cannot fail: packets that would be too long even without a reason string were rejected earlier.
         let _ = packet.encode_within(self.version, self.most, &mut bytes);
         drop(bytes);
         self.sender.notify();
@@ -113,7 +113,7 @@ impl Outbox {
         self.is_disconnected.get()
     }
 
-    /// Asks the sender to stop once it has sent everything.
+    /// Asks the sender to stop when it has sent everything.
     pub(crate) fn ask_to_stop(&self) {
         self.leaving.set(Leaving::Asked);
         self.sender.notify();
@@ -140,25 +140,25 @@ impl Outbox {
         }
     }
 
-    /// Lets the connection go on. True if the sender had stopped, and has to be started again.
+    /// Continues after a failed move. Returns whether the sender had stopped and has to be restarted.
     pub(crate) fn go_on(&self) -> bool {
         self.leaving.replace(Leaving::No) == Leaving::Stopped
     }
 
-    /// Closes the outbox: no further responses.
+    /// Closes the outbox, so that no further responses are added.
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
         self.sender.notify();
         self.reader.notify();
     }
 
-    /// Closes the outbox after a final packet with a reason, which the client gets time to read.
+    /// Closes the outbox after a final packet with a reason. The client gets time to read it.
     pub(crate) fn close_with_words(&self) {
         self.lingers.set(true);
         self.close();
     }
 
-    /// Records why the sender closes the connection. The first cause counts.
+    /// Records why the sender closes the connection. Only the first cause is kept.
     pub(crate) fn set_cause(&self, cause: Cause) {
         self.cause.set(self.cause.get().or(Some(cause)));
     }
@@ -185,13 +185,13 @@ impl Outbox {
         self.bytes.borrow().is_empty()
     }
 
-    /// Whether the sender has nothing to do but to wait for output of the session.
+    /// Whether the sender only waits for output of the session.
     pub(crate) fn is_idle(&self) -> bool {
         let is_ending = self.is_closed.get() || self.is_disconnected.get();
         self.is_empty() && !is_ending && self.leaving.get() == Leaving::No
     }
 
-    /// Whether responses wait that output of the session may precede.
+    /// Whether responses are pending, and output of the session may be sent before them.
     pub(crate) fn may_alternate(&self) -> bool {
         let is_ending = self.is_closed.get() || self.is_disconnected.get();
         !self.is_empty() && !is_ending && self.leaving.get() == Leaving::No
@@ -210,7 +210,7 @@ impl Outbox {
     }
 }
 
-/// Whether the reason codes of a packet are those of its kind. Clients may take others for malformed.
+/// Whether a packet has a reason code that is valid for its kind. Clients may treat others as malformed.
 fn has_its_reason(packet: &Packet<'_>) -> bool {
     let of_publish =
         |reason: u8| matches!(reason, 0 | 0x10 | 0x80 | 0x83 | 0x87 | 0x90 | 0x91 | 0x97 | 0x99);

@@ -17,7 +17,7 @@ const PROTOCOL: &str = "mqtt";
 /// Maximum size of unsent pongs, in bytes; further pings are not answered.
 const MAX_QUEUED_ANSWERS: usize = 4096;
 
-/// The server's end of a WebSocket.
+/// The server side of a WebSocket.
 pub(crate) struct WebSocket {
     below: Wire,
     decoder: RefCell<Decoder>,
@@ -25,9 +25,9 @@ pub(crate) struct WebSocket {
     early: RefCell<Vec<u8>>,
     /// Pongs and the close frame, sent by the next write.
     answers: RefCell<Vec<u8>>,
-    /// The close frame was queued.
+    /// Whether the close frame was queued.
     closing: Cell<bool>,
-    /// Wakes the sender. Before there is one, the reader writes.
+    /// Wakes the sender. `None` before it has started; the reader then writes.
     sender: RefCell<Option<Rc<Outbox>>>,
 }
 
@@ -94,7 +94,7 @@ impl WebSocket {
             if self.decoder.borrow().is_closed() {
                 return Ok(0);
             }
-            // The timeout is for packets; control frames do not extend it.
+            // Only data extends the timeout; control frames do not.
             let timeout = timeout.remaining(now() - begun);
             if raw.is_empty() && Box::pin(self.below.read(&mut raw, timeout)).await? == 0 {
                 return Ok(0);

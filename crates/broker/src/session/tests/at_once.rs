@@ -1,4 +1,4 @@
-//! Messages that a session sends itself, because the sender of its connection waits.
+//! Messages that a session sends directly, because its connection's sender waits.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -8,7 +8,7 @@ use super::*;
 use crate::model::waiting_sender::WaitingSender;
 use crate::session::state::effects::Pulled;
 
-/// A connection that takes output while it has room.
+/// A connection that accepts output while it has room.
 struct Connection {
     room: Cell<usize>,
     sent: RefCell<Vec<u8>>,
@@ -39,7 +39,7 @@ impl Client {
         Self { sessions, of: (key, connection_id), connection: Rc::new(connection) }
     }
 
-    /// Pulls output as the sender does. Returns its length.
+    /// Pulls output as the sender does. Returns the length of the output.
     fn pull(&mut self) -> usize {
         let connection = self.connection.clone();
         let sender = || -> Weak<dyn WaitingSender> { Rc::downgrade(&connection) as _ };
@@ -59,7 +59,7 @@ impl Client {
         deliver(&mut self.sessions, self.of.0, messages, at(0));
     }
 
-    /// The length of what the connection has sent.
+    /// The number of bytes that the connection has sent.
     fn sent(&self) -> usize {
         self.connection.sent.borrow().len()
     }
@@ -69,7 +69,7 @@ fn once() -> Arc<Message> {
     message(Delivery::AtMostOnce, b"x")
 }
 
-/// The length of that message.
+/// The length of such a message as a packet.
 fn length() -> usize {
     let mut client = Client::new(0);
     client.deliver(&[once()]);
@@ -85,7 +85,7 @@ fn a_message_is_sent_at_once_if_the_sender_waits() {
     client.deliver(&[once()]);
     client.deliver(&[once()]);
     assert_eq!((client.sent(), client.pull()), (3 * each, 0));
-    // Several are sent together, by the sender.
+    // Several messages are sent together, by the sender.
     client.deliver(&[once(), once()]);
     assert_eq!((client.sent(), client.pull()), (3 * each, 2 * each));
 }

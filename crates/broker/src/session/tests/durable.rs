@@ -21,12 +21,12 @@ fn a_full_journal_refuses_new_sessions_only() {
         assert_eq!(sessions.open(lasting, at(0)).0.err(), Some(Reason::QUOTA_EXCEEDED));
         let own = sessions.get(guest.key).expect("the earlier session stays");
         assert!(own.is_on(guest.connection_id));
-        // It replaces one.
+        // The session replaces an existing one.
         assert!(!open(&mut sessions, true, at(0)).present);
     });
 }
 
-/// A partition with the session of client `c`, which was left at 900 s. It is recovered at 1000 s.
+/// A partition with the session of client `c`, recovered at 1000 s. The client had disconnected at 900 s.
 fn recovered(expiry: u32, own: Option<Will>) -> Sessions {
     let will = own.map(Box::new);
     let number = 7;
@@ -47,7 +47,7 @@ fn recovered(expiry: u32, own: Option<Will>) -> Sessions {
     durable_partition(Limits::default(), (0, Directory::new(1)), durable)
 }
 
-/// Before the partition has resumed its sessions.
+/// Even before the partition has resumed its sessions.
 #[test]
 fn a_session_that_expired_during_a_downtime_is_not_resumed() {
     for (expiry, delay, is_present, wills) in

@@ -9,7 +9,7 @@ use crate::model::session::Inflight;
 use crate::session::partition::inspect::Kick;
 use crate::session::state::effects::Pulled;
 
-/// The number of messages in flight and of queued ones.
+/// The numbers of messages in flight and in the queue.
 fn held(sessions: &mut Sessions, key: ClientKey) -> (usize, usize) {
     let session = sessions.get(key).unwrap();
     let bytes: usize = session.inflight.values().map(Inflight::size).sum();
@@ -32,7 +32,7 @@ fn the_number_of_messages_in_flight_is_limited() {
 #[test]
 fn the_size_of_messages_in_flight_is_limited() {
     let each = message(Delivery::ExactlyOnce(id(1)), &[0; 1000]);
-    // A message beyond the limit is in flight alone, and one more waits.
+    // A message beyond the limit is alone in flight, and one more waits.
     for (queued_bytes, most) in [(3 * each.size(), 3), (each.size() - 1, 1)] {
         let mut sessions = with(Limits { queued_bytes, ..Limits::default() });
         let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
@@ -41,7 +41,7 @@ fn the_size_of_messages_in_flight_is_limited() {
         assert_eq!(dropped(&sessions), [(DropReason::QueueFull, 4 - most as u64)]);
         pull(&mut sessions, (key, connection_id));
         assert_eq!(held(&mut sessions, key), (most, 1), "the window is full");
-        // The client has it; only its packet identifier is in use.
+        // The client has received the message; only its packet identifier is in use.
         let received = [Answered { kind: Kind::PubRec, id: id(1), failed: false }];
         sessions.answered((key, connection_id), &received);
         pull(&mut sessions, (key, connection_id));
@@ -57,7 +57,7 @@ fn pull(sessions: &mut Sessions, of: (ClientKey, u64)) -> Option<Pulled> {
     }
 }
 
-/// Its publisher got an acknowledgement.
+/// The publisher has already been acknowledged.
 #[test]
 fn no_message_is_dropped_for_its_size_alone() {
     let long = message(Delivery::AtLeastOnce(id(1)), &[0; 1000]);
@@ -79,7 +79,7 @@ fn no_message_is_dropped_for_its_size_alone() {
     assert_eq!(dropped(&sessions), [(DropReason::QueueFull, 1)]);
 }
 
-/// Of QoS 0, when it waits for the disk or for another processor.
+/// Output with QoS 0 messages, which waits for the disk or for another processor.
 #[test]
 fn output_that_the_sender_does_not_take_counts_as_lost() {
     let once = message(Delivery::AtMostOnce, b"x");
@@ -128,7 +128,7 @@ fn a_message_that_fits_without_a_topic_alias_is_sent() {
     assert_eq!(sent(length - 1, 9, 1), (0, 1));
 }
 
-/// Also behind messages that may not be dropped.
+/// Even if they follow messages that must not be dropped.
 #[test]
 fn the_oldest_messages_of_qos_0_are_dropped() {
     let limits =
@@ -157,7 +157,7 @@ fn the_oldest_messages_of_qos_0_are_dropped() {
     assert_eq!(dropped(&sessions), [(DropReason::QueueFull, 5)]);
 }
 
-/// A bridge connects to the same address as clients of its broker may come from.
+/// A bridge may be connected to an address from which clients also connect.
 #[test]
 fn operators_disconnect_clients_of_an_address_but_no_bridges() {
     let mut sessions = with(Limits::default());

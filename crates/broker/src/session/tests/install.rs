@@ -1,4 +1,4 @@
-//! Sessions that another node kept, whose clients come back while they are added.
+//! Clients return while the sessions of another node are added.
 
 use std::sync::Mutex;
 
@@ -26,7 +26,7 @@ fn arriving() -> Arriving {
     Arriving { session, requests: vec![request] }
 }
 
-/// Declares a router that records who is present, and takes a second for a subscription.
+/// Declares a router that records presence, and takes a second for a subscription.
 fn router(graph: &mut Graph, control: SharedStage<()>, present: Arc<Mutex<Vec<bool>>>) -> Routes {
     graph.stage("routing").exclusive_cohort((), move |_, cohort| {
         for (item, reply) in cohort.drain() {

@@ -115,7 +115,7 @@ fn a_partition_does_not_release_the_client_of_another() {
     let client = "c".into();
     assert_eq!(first.claim(&client), 0);
     open(&mut first, false, at(0));
-    // The session ends with a CONNECT that is rejected: its client is noted for this claim and for the end.
+    // A rejected CONNECT ends the session: the client is noted once for the claim and once for the end.
     assert_eq!(first.claim(&client), 0);
     let slot = first.names[&client];
     first.remove(slot, None, &mut Effects::default());
@@ -224,7 +224,7 @@ fn messages_refused_during_a_reconnect_are_new() {
     first.set_routed();
     let (new, second) = begin(&mut sessions).unwrap();
     assert_eq!(new, [false, true], "only the first message was acknowledged");
-    // The outcome of these is unknown.
+    // The outcome of these messages is unknown.
     second.unwrap().refuse(ids);
     let (new, third) = begin(&mut sessions).unwrap();
     assert_eq!(new, [false, true]);
@@ -295,7 +295,7 @@ fn reconnecting_in_time_cancels_the_will() {
     };
     assert!(comes(0, None), "the connection was taken over");
     assert!(!comes(5, None) && !comes(5, Some(21)));
-    // After a restart, when no timer has run yet.
+    // After a restart, before any timer has run.
     assert!(comes(0, Some(20)) && comes(5, Some(20)));
 }
 
@@ -342,7 +342,7 @@ fn every_message_is_delivered_or_counted_as_dropped() {
         deliver(&mut sessions, opened.key, &[surely(b"5")], at(2));
         expected.insert(0, (DropReason::QueueFull, 1));
         assert_eq!(dropped(&sessions), expected, "the oldest QoS 1 message is not dropped");
-        // An expired message makes space.
+        // The expired message frees space.
         deliver(&mut sessions, opened.key, &[surely(b"6")], at(10));
         expected.insert(3, (DropReason::Expired, 1));
         assert_eq!(dropped(&sessions), expected);
@@ -350,7 +350,7 @@ fn every_message_is_delivered_or_counted_as_dropped() {
         open(&mut sessions, true, at(11));
         expected.insert(3, (DropReason::SessionEnded, 2));
         assert_eq!(dropped(&sessions), expected);
-        // Sent messages, and queued ones, even if they were dropped later.
+        // Counts sent messages, and queued ones even if they were dropped later.
         assert_eq!(sessions.counters.delivered.count(), 2 + 2 + 1);
     }
 }

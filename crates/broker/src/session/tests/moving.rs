@@ -1,4 +1,4 @@
-//! A session that moves from one node to another: the parts of its two copies.
+//! A session moves from one node to another: which messages each of the two copies gets.
 
 use phalanx_store::Recovered;
 
@@ -22,12 +22,12 @@ fn owner() -> Identity {
     Identity { user: None, client: "c".into() }
 }
 
-/// The session of another node.
+/// The key of another node's session.
 fn node(slot: u32) -> Option<ClientKey> {
     Some(ClientKey { partition: 0, slot: 100 + slot, generation: 0 })
 }
 
-/// Delivers messages to the session of client `c`: their origins, and their payloads, or cuts.
+/// Delivers messages to the session of client `c`, given by their origin and their payload, or as cuts.
 fn deliver(sessions: &mut Sessions, all: &[(Option<ClientKey>, Result<&str, usize>)]) {
     deliver_by(TOKEN, sessions, all);
 }
@@ -72,7 +72,7 @@ fn nodes() -> Vec<String> {
     NODES.map(str::to_owned).to_vec()
 }
 
-/// A holder whose client is away, and has a message in flight, and the new node with a copy of the session.
+/// The holder, whose client is disconnected and has a message in flight, and the new node with a copy of the session.
 fn holder_and_copy(wal: &Wal) -> (Sessions, Sessions) {
     holder_and_copy_with(wal, Limits::default(), opening())
 }
@@ -114,7 +114,7 @@ fn a_session_consists_of_the_parts_before_and_behind_the_cuts() {
         assert_eq!(own(&mut holder).err(), Some(NotNow::Busy), "not all have divided");
         let rest = [(None, Ok("h1")), (node(1), Ok("n0")), (node(2), Err(2)), (node(2), Ok("x1"))];
         deliver(&mut holder, &rest);
-        // A repeated one changes nothing.
+        // A repeated cut changes nothing.
         deliver(&mut holder, &[(node(1), Err(1)), (node(1), Ok("n1")), (node(1), Err(1))]);
         assert_eq!(holder.give(&owner(), "other", (&nodes(), at(1))).err(), Some(NotNow::Over));
         let (state, _) = own(&mut holder).expect("all have divided");
@@ -163,7 +163,7 @@ fn a_session_that_does_not_arrive_stays() {
                 assert!(holder.stay(&owner(), TOKEN, at(2)));
                 assert_eq!(queued(&mut holder), ["x"], "without cuts");
             }
-            // Before it is given, its client may return.
+            // The client may return before the session is given away.
             let opened = holder.open(Opening { must_exist: true, ..opening() }, at(2)).0.unwrap();
             assert!(opened.present && matches!(holder.get(opened.key).unwrap().moving, Moving::No));
             assert_eq!(queued(&mut holder), ["x"]);

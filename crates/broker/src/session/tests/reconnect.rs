@@ -1,4 +1,4 @@
-//! Connections after earlier ones: packet identifiers that are still in use, limits, and the end of sessions.
+//! Reconnecting clients: packet identifiers that are still in use, limits, and the end of sessions.
 
 use std::task::{Poll, Waker};
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::model::topic_aliases::may_have_alias;
 use crate::session::state::effects::Pulled;
 
-/// The kinds of the packets that a connection gets.
+/// The kinds of packets that a connection gets.
 fn sent(sessions: &mut Sessions, of: (ClientKey, u64)) -> Vec<Kind> {
     let pulled = sessions.pull(of, &mut Vec::new(), at(0), (Waker::noop(), None));
     let Poll::Ready((Pulled::Output(output), _)) = pulled else { return Vec::new() };
@@ -36,7 +36,7 @@ fn pubrel_does_not_wait_for_the_receive_maximum() {
     let opening = Opening { receive_maximum: 2, ..opening() };
     let of = (key, sessions.open(opening, at(1)).0.unwrap().connection_id);
     assert_eq!(sent(&mut sessions, of), [Kind::PubRel, Kind::Publish, Kind::Publish]);
-    // PUBREL does not count for the receive maximum, before and after it is answered.
+    // PUBREL does not count towards the receive maximum, before and after it is answered.
     deliver(&mut sessions, key, &vec![each; 2], at(1));
     assert!(sent(&mut sessions, of).is_empty());
     answer(&mut sessions, of, Kind::PubComp, 3);
@@ -65,7 +65,7 @@ fn the_receive_maximum_begins_anew_with_each_connection() {
     assert_eq!(sessions.begin(key, connection_id, &[id(5001)]).unwrap().0, [true]);
 }
 
-/// A reload may lower the limit, and other partitions have sessions, too.
+/// A client may exceed the limit, because a reload may lower it and other partitions also have sessions.
 #[test]
 fn a_refused_client_keeps_its_session() {
     let mut sessions = with(Limits { sessions: 2, ..Limits::default() });
@@ -77,7 +77,7 @@ fn a_refused_client_keeps_its_session() {
     assert!(!after.present && after.key != before.key, "in the place of its earlier one");
 }
 
-/// The client disconnects at the same moment.
+/// The client disconnects at the same moment, and asks for another expiry interval.
 #[test]
 fn a_client_cannot_prolong_a_session_that_an_operator_ends() {
     let mut sessions = sessions();

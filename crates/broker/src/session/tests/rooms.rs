@@ -33,7 +33,7 @@ fn the_queue_for_a_connected_node_takes_what_publishers_wait_for() {
     assert_eq!(deliver(&mut sessions, QoS::AtMostOnce, 1), 8);
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 3), 11, "they were routed before");
     assert_eq!(dropped(&sessions), 1);
-    // Publishers do not wait any more.
+    // Publishers no longer wait.
     room.give_up();
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 1), 11);
     assert_eq!(dropped(&sessions), 2);
