@@ -1,4 +1,4 @@
-//! Counts the calls of the general allocator for each QoS 0 message after a warm-up.
+//! Counts the calls of the general allocator per QoS 0 message, after a warm-up.
 //!
 //! Calls are counted in the whole process, including the broker's threads; the test's clients reuse their
 //! buffers and do not allocate. `PHALANX_ALLOCATIONS=1` prints the stacks of the calls.
@@ -16,7 +16,7 @@ use phalanx_testkit::allocations::{self, CountingAllocator};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The number of allocator calls while `messages` messages, in bursts of `burst`, go to the subscribers.
+/// The number of allocator calls while `messages` messages are sent to the subscribers, in bursts of `burst`.
 fn calls(
     address: SocketAddr,
     (messages, burst): (usize, usize),
@@ -56,12 +56,12 @@ fn calls(
     fewest
 }
 
-/// A single test: allocations of a concurrent test would be counted too.
+/// The only test, because allocations of a concurrent one would be counted, too.
 #[test]
 fn forwarding_a_message_does_not_allocate() {
     let user = [Property::User("unit", "°C"), Property::User("place", "cellar")];
     on_each_driver(1, |address| {
-        // The broker's periodic work calls it too, more often for each message the busier the machine is.
+        // The broker's periodic work also allocates. The busier the machine is, the more calls there are per message.
         let are_few = |(messages, burst), subscribers, properties: &[_]| {
             calls(address, (messages, burst), subscribers, properties) * 50 <= messages as u64
         };

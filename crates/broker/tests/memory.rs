@@ -1,4 +1,5 @@
-//! The memory of a peak is freed, and returned to the system: by the bytes of the allocator, and by those of the process.
+//! After a peak, memory is freed and returned to the system. Measured by the allocator's live bytes and by the resident
+//! set.
 
 #![cfg(target_os = "linux")]
 
@@ -23,7 +24,7 @@ const QUEUED: usize = 800;
 const RETAINED: usize = 1000;
 const CONNECTIONS: usize = 200;
 
-/// Pools and tables that are kept: most of all 2,048 messages of up to 1 KiB.
+/// Maximum memory of pools and tables that are kept, mainly 2,048 messages of up to 1 KiB.
 const MAX_POOL_BYTES: u64 = 6 << 20;
 
 /// A payload of 1 to 10 kB.
@@ -56,28 +57,28 @@ fn peak(address: SocketAddr, scale: usize, at_peak: impl FnOnce()) {
             client.acknowledge(&message.message());
         }
         client.leave();
-        // The session ends with this connection.
+        // This connection replaces the session with one that ends with it.
         Client::begin(address, &Begin::of(Version::V5, name)).0.leave();
     }
     publisher.leave();
 }
 
-/// The memory of the process, in bytes.
+/// The resident memory of the process, in bytes.
 fn resident() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// A single test: allocations of a concurrent test would be counted too.
+/// The only test, because allocations of a concurrent one would be counted, too.
 #[test]
 fn the_memory_of_a_peak_is_freed_and_returned() {
     on_each_driver(2, |address| {
-        // Fills the pools.
+        // The first peak fills the pools.
         peak(address, 10, || ());
         let (live, before) = (live_bytes(), resident());
         let (mut of_peak, mut resident_then) = (0, 0);
         peak(address, 1, || {
-            // The broker looks at its memory every second.
+            // The broker samples its memory every second.
             thread::sleep(Duration::from_secs(2));
             (of_peak, resident_then) = (live_bytes(), resident());
         });
@@ -85,7 +86,7 @@ fn the_memory_of_a_peak_is_freed_and_returned() {
         assert!(of_peak > live + (30 << 20), "{of_peak} of {live} bytes");
         eventually("the memory is freed", || (live_bytes() < live + MAX_POOL_BYTES).then_some(()));
         if cfg!(target_env = "gnu") {
-            // A third of the peak: the broker checks every ten seconds whether it is over.
+            // At most a third of the peak may remain. The broker checks every ten seconds whether a peak is over.
             let most = before + (resident_then - before) / 3;
             let begun = Instant::now();
             while resident() >= most {

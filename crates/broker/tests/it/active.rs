@@ -1,4 +1,4 @@
-//! Workers that become active and inactive while clients publish and receive.
+//! Workers become active and inactive while clients publish and receive.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use phalanx_testkit::{Steps, TIMEOUT, eventually, http};
 const WORKERS: usize = 8;
 /// Pairs of a publisher and a subscriber.
 const PAIRS: usize = 4;
-/// Messages of a publisher that are not acknowledged yet.
+/// Maximum number of a publisher's unacknowledged messages.
 const WINDOW: u16 = 16;
 /// The payload after the last message.
 const END: &str = "end";
@@ -90,7 +90,7 @@ fn drive(active: &ActiveProcessors, (address, admin): (SocketAddr, SocketAddr)) 
     println!("{acknowledged} messages acknowledged, {} connections moved", moved(admin));
 }
 
-/// The connections that have left an inactive worker.
+/// The number of connections that have left an inactive worker.
 fn moved(admin: SocketAddr) -> u64 {
     let metrics = http::get(admin, "/metrics").text().to_owned();
     let gathered = "phalanx_connections_moved_total{reason=\"gathered\"} ";
@@ -98,8 +98,8 @@ fn moved(admin: SocketAddr) -> u64 {
     moved.expect("a metric").parse().unwrap()
 }
 
-/// Publishes numbers with QoS 1, and then [`END`], until `ended`. Each is acknowledged once, in order. Returns their
-/// number.
+/// Publishes numbers with QoS 1 until `ended`, and then [`END`]. Checks that each is acknowledged once, in order. Returns
+/// the number of messages.
 fn publish(client: &mut Client, topic: &str, ended: &AtomicBool) -> usize {
     let number_of = |count: usize| id((count % usize::from(WINDOW)) as u16 + 1);
     let (mut sent, mut acknowledged) = (0, 0);
@@ -137,8 +137,8 @@ fn receive(client: &mut Client) {
     }
 }
 
-/// A client with a persistent session connects, subscribes and disconnects; another one publishes meanwhile. The
-/// acknowledged messages arrive when the first one connects again.
+/// A client with a persistent session connects, subscribes and disconnects. Then another client publishes. The
+/// acknowledged messages arrive when the first client reconnects.
 fn come_and_go(address: SocketAddr, ended: &AtomicBool) {
     let lasting = Begin::lasting("comes and goes");
     let (mut client, _) = Client::begin(address, &lasting);

@@ -1,5 +1,5 @@
-//! A broker in the test's process, on each driver in turn, and clients that read and write packets directly:
-//! shared by the test suites in this folder.
+//! A broker in the test's process, on each driver in turn, and clients that read and write packets directly. Shared by
+//! the test suites in this folder.
 
 #![allow(dead_code, reason = "each suite uses a part of it")]
 
@@ -36,7 +36,7 @@ type Started = (SocketAddr, Control, JoinHandle<Result<(), String>>);
 fn start(driver: DriverChoice, processors: usize) -> Result<Started, String> {
     let mut config = Config::new();
     config.listen = vec![Scheme::Mqtt.at((Ipv4Addr::LOCALHOST, 0))];
-    // No `$SYS` messages: they would change the counts.
+    // No `$SYS` messages, because they would change the counts.
     config.system_interval = Duration::ZERO;
     let runtime = &mut config.runtime;
     (runtime.driver, runtime.signals) = (driver, false);

@@ -1,5 +1,4 @@
-//! The configuration as text: errors name their position, and the printed configuration reads back as the
-//! same values.
+//! The configuration as text. Errors name their position, and the printed configuration reads back as the same values.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -134,7 +133,7 @@ fn keys_are_read() {
     let tls = config.security.tls.as_ref().unwrap();
     assert_eq!(tls.certificate, PathBuf::from("/etc/b/c.pem"));
     assert_eq!((&tls.key, &tls.client_authorities), (&PathBuf::from("/k.pem"), &None));
-    // A layer on top: keys that are not set keep their value.
+    // A layer on top: keys that it does not set keep their value.
     let over = "max-connection-rate = false\nmax-session-expiry = false\n[tls]\nclient-ca = 'a'";
     config.over(over, "", &mut origins).unwrap();
     assert_eq!((config.limits.connection_rate, config.limits.session_expiry), (None, u32::MAX));
@@ -145,7 +144,7 @@ fn keys_are_read() {
     assert_eq!((&config.security.tls, &config.security.password_file), (&None, &None));
 }
 
-/// Each of the two overrides the other one of an earlier source.
+/// Each of the two keys overrides the other one if that is from an earlier source.
 #[test]
 fn ephemeral_and_persistent() {
     let (mut config, mut origins) = (Config::new(), Origins::default());

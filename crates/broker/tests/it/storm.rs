@@ -9,11 +9,11 @@ use phalanx_mqtt::{Delivery, Packet, Properties, Publish};
 
 const THREADS: usize = 4;
 const EACH: usize = 50;
-/// The minimum of messages, and of clients that connect meanwhile.
+/// Minimum number of messages, and of clients that connect meanwhile.
 const MESSAGES: usize = 200;
 const CLIENTS: usize = 1000;
 
-/// Ends the storm when the test ends, also on a panic.
+/// Ends the storm when the test ends, even on a panic.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

@@ -22,8 +22,8 @@ pub(super) fn accept(listener: &TcpListener) -> (TcpStream, bool) {
     (stream, clean_start)
 }
 
-/// The remote broker could take new QoS 2 messages for earlier ones with the same packet identifiers. It keeps messages for
-/// a bridge that receives some.
+/// Otherwise the remote broker could mistake new QoS 2 messages for earlier ones with the same packet identifiers. A
+/// bridge that receives messages continues the session, so that none is lost.
 #[test]
 fn a_new_session_does_not_continue_that_of_the_remote_broker() {
     let cases = [

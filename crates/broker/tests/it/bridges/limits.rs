@@ -8,13 +8,13 @@ use super::{Node, any, bridge, config, next, publish, topic};
 
 /// A bridge to a broker that accepts one QoS 2 message at once, and packets of up to 1000 bytes.
 struct Limited {
-    /// Run as long as this.
+    /// The brokers run until this is dropped.
     _nodes: (Node, Node),
-    /// A subscriber there.
+    /// A subscriber at the remote broker.
     there: Client,
-    /// A publisher at the other broker.
+    /// A publisher at the broker with the bridge.
     publisher: Client,
-    /// Has received that the bridge is connected, and receives each change.
+    /// A subscriber to the bridge's state, which has received that it is connected.
     states: Client,
 }
 
@@ -33,7 +33,7 @@ fn limited() -> Limited {
     Limited { _nodes: (local, remote), there, publisher, states }
 }
 
-/// It would disconnect the bridge otherwise, which would send them again.
+/// Otherwise the remote broker would disconnect the bridge, which would send the messages again.
 #[test]
 fn no_more_messages_are_in_flight_than_the_remote_accepts() {
     let Limited { there, publisher, states, .. } = &mut limited();

@@ -1,4 +1,4 @@
-//! Bridges between brokers of this process, and to mosquitto.
+//! Bridges between brokers in this process, and to mosquitto.
 
 mod clean_start;
 mod full;
@@ -44,7 +44,7 @@ impl Node {
         }
     }
 
-    /// A subscriber to all topics but those of the broker.
+    /// A subscriber to all topics except those below `$SYS`.
     fn subscriber(&self, filter: &str, qos: QoS) -> Client {
         let mut client = Client::new(self.address, "subscriber");
         client.subscribe(filter, qos);
@@ -67,7 +67,7 @@ impl Drop for Node {
     }
 }
 
-/// Waits until a topic below `$SYS` of the broker at `address` says that the bridge has this state.
+/// Waits until the state topic of the bridge at the broker at `address` has this value.
 fn await_state(address: SocketAddr, name: &str, state: &str) {
     let topic = format!("$SYS/broker/connection/{name}/state");
     let mut client = Client::new(address, "watcher");
@@ -75,16 +75,16 @@ fn await_state(address: SocketAddr, name: &str, state: &str) {
     while client.next().message().payload != state.as_bytes() {}
 }
 
-/// An address for brokers that start again there.
+/// An address that a restarted broker can use again.
 fn own_address() -> SocketAddr {
     (tcp::own_address(), 1883).into()
 }
 
-/// A broker's configuration without an address of its own choice.
+/// A broker's configuration with this listen address.
 pub(crate) fn config(address: SocketAddr, bridges: Vec<Bridge>) -> Config {
     let mut config = Config::new();
     config.listen = vec![Scheme::Mqtt.at(address)];
-    // Only the states of bridges are below `$SYS`.
+    // Below `$SYS` only the states of bridges are published.
     config.system_interval = Duration::ZERO;
     config.runtime.signals = false;
     config.runtime.workers = 2;
@@ -157,7 +157,7 @@ fn await_free(address: SocketAddr) {
 
 pub(crate) const ALL_QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
 
-/// Messages that a small journal cannot store together.
+/// More messages than a small journal can store.
 const MESSAGES: usize = 50;
 
 /// Publishes messages at a broker, until the journal of another one is full.

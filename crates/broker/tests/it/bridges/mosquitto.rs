@@ -13,7 +13,7 @@ use phalanx_testkit::process::Process;
 
 use super::{ALL_QOS, Node, any, await_state, bridge, config, next, own_address, publish, topic};
 
-/// The path of mosquitto. If it is not installed, prints a message past the test harness.
+/// The path of mosquitto. If it is not installed, prints a message that the test harness does not capture.
 pub(super) fn program() -> Option<&'static str> {
     let found = ["/usr/sbin/mosquitto", "/usr/bin/mosquitto", "/usr/local/sbin/mosquitto"]
         .into_iter()
@@ -25,7 +25,7 @@ pub(super) fn program() -> Option<&'static str> {
     found
 }
 
-/// A running mosquitto, with more lines of configuration.
+/// Starts mosquitto with additional lines of configuration.
 pub(super) fn start(program: &str, address: SocketAddr, folder: &Path, lines: &str) -> Process {
     let file = folder.join("mosquitto.conf");
     let text = format!(
@@ -64,7 +64,7 @@ fn messages_pass_in_both_directions() {
         [("far/kept", "before"), ("states/m", "1")]
             .map(|(topic, payload)| (topic.into(), payload.into()))
     );
-    // Retained at mosquitto, retained here.
+    // A message retained at mosquitto is retained here, too.
     let mut here = local.subscriber("#", QoS::ExactlyOnce);
     assert_eq!(next(&mut here), ("kept".into(), "before".into(), QoS::AtLeastOnce, true));
     let mut publisher = Client::new(local.address, "publisher");
@@ -82,8 +82,8 @@ fn messages_pass_in_both_directions() {
     here.receives_nothing();
 }
 
-/// QoS 1 and 2 messages that are published while mosquitto is killed and started again arrive there, those of
-/// QoS 2 once, and in order.
+/// QoS 1 and 2 messages that are published while mosquitto is killed and restarted arrive there in order, those of QoS 2
+/// once.
 #[test]
 fn no_message_is_lost_when_mosquitto_is_killed() {
     const MESSAGES: usize = 300;
@@ -96,7 +96,7 @@ fn no_message_is_lost_when_mosquitto_is_killed() {
     let mut publisher = Client::new(local.address, "publisher");
     let mut found = std::collections::BTreeSet::new();
     for number in 0..MESSAGES {
-        // Retained below topics of their own, so that no subscriber has to be there in time.
+        // Retained under separate topics, so that no subscriber has to connect in time.
         publisher.retain(&format!("n/{number}"), "x");
         if number == MESSAGES / 3 {
             drop(mosquitto);
@@ -105,7 +105,8 @@ fn no_message_is_lost_when_mosquitto_is_killed() {
         }
     }
     local.awaits("m");
-    // mosquitto may have lost messages that it acknowledged before it was killed: it writes its file at intervals.
+    // mosquitto may have lost messages that it acknowledged before it was killed, because it writes its file at
+    // intervals.
     let mut there = Client::new(address, "subscriber");
     there.subscribe("n/#", QoS::AtLeastOnce);
     while !found.contains(&format!("n/{}", MESSAGES - 1)) {
@@ -117,7 +118,7 @@ fn no_message_is_lost_when_mosquitto_is_killed() {
     drop(mosquitto);
 }
 
-/// The bridge of mosquitto to this broker.
+/// A bridge of mosquitto to this broker.
 #[test]
 fn the_bridge_of_mosquitto_is_served() {
     let Some(program) = program() else { return };

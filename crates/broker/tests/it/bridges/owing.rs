@@ -1,4 +1,4 @@
-//! A remote broker that keeps what this one cannot store, and whose acknowledgements make room for it.
+//! A remote broker keeps the messages that this broker cannot store. Its acknowledgements free space for them.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -78,8 +78,8 @@ impl Remote {
     }
 }
 
-/// A broker whose journal, in `home`, is full of messages for the remote broker; a subscriber to `t`; the connection, and
-/// the messages on it.
+/// Starts a broker whose journal, in `home`, is full of messages for the remote broker. Also returns a subscriber to `t`,
+/// the connection, and the messages on it.
 fn full(
     home: &Path,
     listener: &TcpListener,
@@ -127,7 +127,7 @@ fn acknowledgements_make_room_for_a_message_that_was_not_stored() {
     drop(local);
 }
 
-/// It would not send the message again.
+/// Such a remote broker would not send the message again.
 #[test]
 fn a_remote_broker_without_the_session_gets_a_refusal() {
     let listener = TcpListener::bind(any()).unwrap();

@@ -1,4 +1,4 @@
-//! Bridges between two brokers of this process.
+//! Bridges between two brokers in this process.
 
 use std::io::{ErrorKind, Read};
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn messages_of_all_qos_pass_in_both_directions() {
         assert_eq!(next(&mut there), ("there/far/c".into(), "in".into(), qos, false));
         assert_eq!(next(&mut here), ("here/c".into(), "in".into(), qos, false));
     }
-    // Neither is returned, and topics outside are not forwarded.
+    // Neither message is returned, and other topics are not forwarded.
     publish(&mut publisher, "elsewhere", "", QoS::AtLeastOnce, false);
     assert_eq!(next(&mut there).0, "elsewhere");
     there.receives_nothing();
@@ -68,7 +68,7 @@ fn properties_and_retained_messages_are_kept() {
     assert!(found.iter().any(|own| matches!(own, Property::MessageExpiry(590..=600))), "{found:?}");
     assert!(found.iter().any(|own| matches!(own, Property::User("bridge-via", _))), "{found:?}");
     drop(there);
-    // Retained there, and cleared there.
+    // The message is retained at the remote broker, and then cleared there.
     assert_eq!(next(&mut remote.subscriber("a/#", QoS::AtLeastOnce)).1, "1");
     publisher.retain("a/x", "");
     let mut there = remote.subscriber("marker", QoS::AtLeastOnce);
@@ -117,7 +117,7 @@ fn queued_messages_arrive_when_the_remote_broker_is_back() {
         let mut there = remote.subscriber("a", QoS::AtLeastOnce);
         local.awaits("b");
         publisher.publish("a", &format!("live {round}"));
-        // The subscriber may have been late for the first ones; the last one is live.
+        // The subscriber may have missed the first messages; the last one is live.
         while next(&mut there).1 != format!("live {round}") {}
         drop(there);
         drop(remote);
@@ -154,7 +154,7 @@ fn the_queue_survives_a_restart() {
     there.receives_nothing();
 }
 
-/// The paths of a message: over each bridge in each direction, as far as no-local allows. Each is passed once.
+/// A message takes each path once: over each bridge in each direction, as far as no-local allows.
 #[test]
 fn brokers_that_bridge_to_each_other_make_no_loop() {
     for (no_local, paths) in [(true, 2), (false, 4)] {
@@ -180,7 +180,7 @@ fn brokers_that_bridge_to_each_other_make_no_loop() {
             }
             assert!(count <= 3 * paths, "{count}");
         }
-        // A message that circulates would arrive for ever.
+        // A message in a loop would arrive forever.
         for node in &nodes {
             eventually("no message circulates", || {
                 let probe = node.subscriber("a", QoS::AtMostOnce);

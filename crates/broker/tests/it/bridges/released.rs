@@ -1,4 +1,4 @@
-//! QoS 2 messages of an earlier session of a bridge, which the remote broker still holds.
+//! The remote broker still holds QoS 2 messages of a bridge's earlier session.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -10,7 +10,7 @@ use super::mosquitto::{program, start};
 use super::owing::Remote;
 use super::{Node, any, bridge, config, next, own_address, publish, topic};
 
-/// Messages of the earlier session, and of the new one.
+/// Number of messages in the earlier session, and in the new one.
 const MESSAGES: u16 = 10;
 
 /// Begins the session of a bridge, and leaves QoS 2 messages incomplete.
@@ -37,7 +37,7 @@ fn new_messages_arrive(remote: SocketAddr, local_clean_start: bool) {
     for number in 0..MESSAGES {
         let payload = &format!("new {number}");
         publish(&mut publisher, "out", payload, QoS::ExactlyOnce, false);
-        // Mosquitto delivers the earlier ones when they are released.
+        // Mosquitto delivers the earlier messages when they are released.
         let (topic, arrived, ..) = loop {
             let next = next(&mut there);
             if &*next.1 != "earlier" {
@@ -68,8 +68,9 @@ fn mosquitto_does_not_take_new_messages_for_earlier_ones() {
     new_messages_arrive(address, false);
 }
 
-/// Otherwise an answer could be taken for that to a new message, or a new message be released with those of the earlier
-/// session. Each connection releases what is left, because none may last long enough for all.
+/// Otherwise the bridge could mistake an answer for the answer to a new message, or release a new message together with
+/// the earlier ones. Each connection releases the remaining identifiers, because no single connection may last long
+/// enough for all.
 #[test]
 fn new_messages_wait_until_all_earlier_ones_are_released() {
     let listener = TcpListener::bind(any()).unwrap();
@@ -83,7 +84,7 @@ fn new_messages_wait_until_all_earlier_ones_are_released() {
     let mut remote = Remote::accept(&listener, true);
     let mut publisher = Client::new(local.address, "publisher");
     publish(&mut publisher, "out", "new", QoS::ExactlyOnce, false);
-    // The last one remains, and one in between.
+    // Two remain unreleased: the last one, and one in between.
     let (between, last) = (id(1000), PacketId::MAX);
     for id in (1..=last.get()).map(id) {
         is_released(&mut remote, id);

@@ -24,8 +24,8 @@ fn until_end(subscriber: &mut Client) -> Vec<(String, String)> {
     }
 }
 
-/// The first connection after a start sends the retained messages of this broker, but not those that came from there:
-/// they may be old.
+/// The first connection after a start sends the retained messages of this broker, but not those that came from the remote
+/// broker, which may be outdated.
 #[test]
 fn a_restart_returns_no_retained_message() {
     let (remote, home) = (Node::start(config(any(), Vec::new())), tempfile::tempdir().unwrap());
@@ -49,7 +49,7 @@ fn a_restart_returns_no_retained_message() {
     publish(&mut there, "a/theirs", "new", QoS::AtLeastOnce, true);
     let mut watcher = remote.subscriber("a/#", QoS::AtLeastOnce);
     let local = start();
-    // The bridge sends the retained messages before this one.
+    // The bridge sends the retained messages before this message.
     Client::new(local.address, "own").publish("a/end", "");
     let seen = until_end(&mut watcher);
     assert!(seen.contains(&("a/ours".into(), "1".into())), "{seen:?}");
@@ -71,8 +71,8 @@ fn counts(stream: &mut TcpStream, end: &str) -> [usize; 2] {
     counts.map(Cell::into_inner)
 }
 
-/// The remote broker closes each connection before it acknowledges anything. With each of them, further copies of the
-/// retained messages would take the place of live ones in the bridge's queue.
+/// The remote broker closes each connection before it acknowledges anything. If each connection queued the retained
+/// messages again, they would displace live messages in the bridge's queue.
 #[test]
 fn a_flapping_bridge_queues_retained_messages_once() {
     let listener = TcpListener::bind(any()).unwrap();
@@ -86,14 +86,14 @@ fn a_flapping_bridge_queues_retained_messages_once() {
     let (mut begun, mut is_slow) = (None::<Instant>, false);
     for number in 0..4 {
         await_state(local.address, "b", "0");
-        // A connection of five seconds has sent the retained messages, by the broker's clock.
+        // On the broker's clock, a connection of five seconds counts as having sent the retained messages.
         is_slow |= begun.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(5));
         begun = Some(Instant::now());
         let (mut stream, _) = accept(&listener);
         local.awaits("b");
         let end = format!("a/end/{number}");
         publish(&mut publisher, &end, "x", QoS::AtLeastOnce, false);
-        // That of QoS 1 was queued when it was published, too.
+        // The message of QoS 1 was also queued when it was published.
         let counts = counts(&mut stream, &end);
         let is_expected = counts == [1, 2] || (is_slow && counts == [0, 2]);
         assert!(is_expected, "connection {number}: {counts:?}");

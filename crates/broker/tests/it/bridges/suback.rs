@@ -14,7 +14,8 @@ use phalanx_testkit::TIMEOUT;
 
 use super::{Node, any, bridge, config, next, topic};
 
-/// Messages, and the size of each in bytes: more than the broker keeps for a bridge before SUBACK.
+/// Number of messages, and the size of each in bytes. Together they exceed the broker's buffer for messages before
+/// SUBACK.
 const MESSAGES: usize = 400;
 const BYTES: usize = 60 << 10;
 
@@ -41,7 +42,8 @@ pub(super) fn say(stream: &mut TcpStream, packet: Packet<'_>) {
     stream.write_all(&bytes).unwrap();
 }
 
-/// Accepts a bridge, answers SUBSCRIBE after many messages if there is an answer, and waits for the end of the connection.
+/// Accepts a bridge, sends many messages, answers SUBSCRIBE if there is a `reason`, and waits for the end of the
+/// connection.
 fn serve(mut stream: TcpStream, reason: Option<Reason>) {
     let properties = Properties::NONE;
     until(&mut stream, |packet| matches!(packet, Packet::Connect(_)).then_some(()));
@@ -76,14 +78,14 @@ fn many_messages_precede_suback() {
     let local = Node::start(own);
     local.awaits("b");
     let last = format!("a/{}", MESSAGES - 1);
-    // Retained here, or live.
+    // The message arrives retained or live.
     let mut subscriber = local.subscriber(&last, QoS::AtMostOnce);
     assert_eq!(next(&mut subscriber).0, last);
     drop(local);
     server.join().unwrap();
 }
 
-/// A refusal that arrives late ends the connection too.
+/// A late refusal ends the connection, too.
 #[test]
 fn a_late_refusal_ends_the_connection() {
     the_connection_ends(Some(Reason::NOT_AUTHORIZED), Limits::default().connect);
@@ -94,15 +96,15 @@ fn a_missing_answer_ends_the_connection() {
     the_connection_ends(None, Duration::from_secs(2));
 }
 
-/// A bridge closes its connection after this answer to SUBSCRIBE, or without one. The remote broker does not answer pings
-/// either, but the first one is sent much later.
+/// Checks that a bridge closes its connection after this answer to SUBSCRIBE, or without one. Unanswered pings are not
+/// the cause: the first ping would be sent much later.
 fn the_connection_ends(reason: Option<Reason>, connect: Duration) {
     let listener = TcpListener::bind(any()).unwrap();
     let remote = listener.local_addr().unwrap();
     let (ended, is_ended) = channel();
     thread::spawn(move || {
         serve(listener.accept().unwrap().0, reason);
-        // Later attempts find no listener.
+        // So later attempts find no listener.
         drop(listener);
         ended.send(()).unwrap();
     });

@@ -41,6 +41,6 @@ fn certificates_are_verified_in_both_directions() {
     far.awaits("far");
     publish(&mut Client::new(far.address, "publisher"), "a/b", "x", QoS::AtLeastOnce, false);
     assert_eq!(next(&mut here).1, "x");
-    // A certificate of another name is not accepted.
+    // A certificate for another name is not accepted.
     super::await_state(local.address, "misnamed", "0");
 }

@@ -8,7 +8,7 @@ use phalanx_testkit::nats::NatsServer;
 use super::{await_lanes, node_config};
 use crate::bridges::{Node, fill, receive_all};
 
-/// The publisher's node has acknowledged the messages.
+/// The publisher's node has already acknowledged the messages.
 #[test]
 fn messages_wait_while_the_subscribers_node_cannot_store_them() {
     let Some(nats) = NatsServer::start("") else { return };

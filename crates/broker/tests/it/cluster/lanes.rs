@@ -1,4 +1,4 @@
-//! Messages pass between nodes where they are wanted.
+//! Nodes forward messages to the nodes that want them.
 
 use std::time::Duration;
 
@@ -42,11 +42,11 @@ fn messages_pass_with_all_properties() {
     assert!(found.iter().any(|own| matches!(own, Property::MessageExpiry(990..=1000))));
     assert!(identifiers(&message).is_empty());
     assert_eq!(publisher.publish("elsewhere", ""), NOBODY);
-    // The filter ends everywhere with its last subscription.
+    // The filter is removed from all nodes with its last subscription.
     subscriber.unsubscribe("t/#");
     eventually("the filter ends", || (publisher.publish("t/x", "") == NOBODY).then_some(()));
     subscriber.receives_nothing();
-    // Large messages consist of several of NATS.
+    // A large message takes several NATS messages.
     subscriber.subscribe("t/#", QoS::AtLeastOnce);
     let large = "x".repeat(900_000);
     for n in 0..5 {
@@ -100,7 +100,7 @@ fn conditions_are_tested_before_a_message_is_forwarded() {
         subscriber.subscribe(&format!("$where/v = {n}/t"), QoS::AtLeastOnce);
     }
     assert_eq!(say("3"), NOBODY);
-    // The subscriber's node alone tests conditions beyond the bound on computed ones.
+    // Beyond the bound on computed conditions, only the subscriber's node tests them.
     for n in 100..200 {
         subscriber.subscribe(&format!("$where/v - 0 = {n}/t"), QoS::AtLeastOnce);
     }
@@ -131,7 +131,7 @@ fn one_member_of_a_group_gets_each_message() {
         publisher.publish_with(&topic, "", delivery, false, &properties);
         assert_eq!(publisher.acknowledged(), Reason::SUCCESS);
     }
-    // The last message for all shows that nothing else is on the way.
+    // The last message shows that no other message is in flight.
     publisher.publish("end", "");
     (0..60).for_each(|n| other.receives(&format!("t/{n}"), ""));
     other.receives("end", "");
@@ -193,7 +193,7 @@ fn retained_messages_are_at_all_nodes() {
 
 #[test]
 fn an_interrupted_transfer_of_retained_messages_is_repeated() {
-    // The end of a lane may be found by the timeout.
+    // The end of a lane may be noticed only after the timeout.
     let soon = |config: &mut Config| config.cluster.timeout = Duration::from_secs(5);
     let Some((mut nats, mut nodes)) = cluster_of(&["a"], soon) else { return };
     let (topics, large) = ((0..40).map(|n| format!("r/{n}")), "x".repeat(500_000));
@@ -209,7 +209,7 @@ fn an_interrupted_transfer_of_retained_messages_is_repeated() {
         client.publish_with("end", "", Delivery::AtMostOnce, false, &[]);
         next(&mut client).0 == topic
     };
-    // The transfer takes longer than the search for its first message, on most machines.
+    // On most machines, the transfer takes longer than finding its first message.
     eventually("the transfer begins", || topics.clone().any(|topic| has(&topic)).then_some(()));
     nats.restart();
     for topic in topics {
@@ -266,7 +266,7 @@ fn a_node_returns() {
     await_lanes(&nodes);
 }
 
-/// A node tells the others that a topic filter which looks like a content filter is none.
+/// A node tells the others that a topic filter is literal even though it looks like a content filter.
 #[test]
 fn literal_topic_filters_are_announced_as_such() {
     let Some((_nats, nodes)) = cluster_of(&["a", "b"], |config| config.content_filters = false)

@@ -1,4 +1,4 @@
-//! Clusters of brokers of this process, over a real NATS server.
+//! Clusters of brokers in this process, over a real NATS server.
 
 mod full;
 mod lanes;
@@ -19,7 +19,7 @@ fn node_config(nats: &NatsServer, name: &str) -> Config {
     let mut own = config(any(), Vec::new());
     own.cluster.servers = vec![nats.url().parse::<Url>().unwrap()];
     own.cluster.node = name.to_owned();
-    // A busy machine may stop a node for a while.
+    // Long, because a busy machine may delay a node.
     own.cluster.timeout = Duration::from_secs(15);
     own
 }
@@ -29,7 +29,7 @@ fn cluster(names: &[&str]) -> Option<(NatsServer, Vec<Node>)> {
     cluster_of(names, |_| ())
 }
 
-/// As [`cluster`], with changed configurations.
+/// Like [`cluster`], with changed configurations.
 fn cluster_of(names: &[&str], change: impl Fn(&mut Config)) -> Option<(NatsServer, Vec<Node>)> {
     let nats = NatsServer::start("")?;
     let start = |name: &&str| {
@@ -42,7 +42,7 @@ fn cluster_of(names: &[&str], change: impl Fn(&mut Config)) -> Option<(NatsServe
     Some((nats, nodes))
 }
 
-/// Waits until each node knows what is wanted at each other one.
+/// Waits until each node has the filters of every other node.
 fn await_lanes(nodes: &[Node]) {
     for (n, to) in nodes.iter().enumerate() {
         let topic = format!("lanes/{n}");

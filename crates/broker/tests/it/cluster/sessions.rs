@@ -1,4 +1,4 @@
-//! A client identifier is connected once in a cluster.
+//! A client identifier is connected only once in a cluster.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn a_client_that_connects_elsewhere_is_disconnected() {
     let mut second = Client::new(nodes[1].address, "roaming");
     assert_eq!(first.ended(), Some(Reason::SESSION_TAKEN_OVER));
     second.subscribe("t", QoS::AtLeastOnce);
-    // And back, with the session at the other node ended.
+    // The client returns, and its session at the other node ends.
     let mut third = Client::new(nodes[0].address, "roaming");
     assert_eq!(second.ended(), Some(Reason::SESSION_TAKEN_OVER));
     third.receives_nothing();
@@ -59,7 +59,7 @@ fn another_user_does_not_end_a_session_elsewhere() {
     let (mut last, _) = Client::begin(nodes[1].address, &begin("last", eve));
     let _others = [("kept", mallory), ("connected", None)]
         .map(|(id, login)| Client::begin(nodes[0].address, &begin(id, login)));
-    // The claims arrive in order: the others came before that of the same user.
+    // Claims arrive in order, so the others arrived before the one for the same user.
     let _last = Client::begin(nodes[0].address, &begin("last", eve));
     assert_eq!(last.ended(), Some(Reason::SESSION_TAKEN_OVER));
     connected.receives_nothing();

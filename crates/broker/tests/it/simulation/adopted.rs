@@ -1,6 +1,7 @@
-//! Three brokers that keep their sessions in a model of NATS, over a network that fails. Nodes are cut off from NATS, for
-//! good or for a while, and others adopt their sessions, to which the clients return. The guarantees of one broker hold:
-//! no session and no acknowledged message is lost, no QoS 2 message arrives twice, and the order is kept.
+//! Three brokers keep their sessions in a simulated NATS server, over an unreliable network. Nodes are cut off from NATS,
+//! permanently or for a while. Other nodes adopt their sessions, and the clients return to these. The guarantees of a
+//! single broker hold: no session and no acknowledged message is lost, no QoS 2 message arrives twice, and order is
+//! preserved.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,11 +20,11 @@ use crate::simulation::lives::Files;
 use crate::simulation::wire::{Brokers, NODES, until};
 use crate::simulation::{Clients, Shared, add_clients, are_through, config, serve};
 
-/// Time without a renewal after which a lease may be taken.
+/// The cluster's timeout: a lease that is not renewed for this time has expired.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum times between messages of a publisher: all are sent before the loss of a node is noticed, or some after its
-/// sessions were adopted.
+/// Maximum intervals between messages of a publisher. With the shortest, all messages are sent before the loss of a node
+/// is noticed. With the longest, some are sent after its sessions were adopted.
 pub(crate) const PACES: [Duration; 3] =
     [Duration::ZERO, Duration::from_secs(15), Duration::from_secs(40)];
 
@@ -62,7 +63,7 @@ pub(crate) fn declare(world: &World, graph: &mut Graph, number: usize) -> Broker
     Broker::declare_on(graph, &config, store, world.time_of_day()).unwrap()
 }
 
-/// Publishers and subscribers begin at the same node, which is lost.
+/// Publishers and subscribers begin at the same node, and that node is lost.
 fn together(world: &mut World) {
     enter(world, Stays::None, Loss::Nodes);
 }
@@ -79,7 +80,7 @@ fn across(world: &mut World) {
     enter(world, Stays::Subscribers(subscribers), Loss::Nodes);
 }
 
-/// The node that adopts the sessions does not reach NATS for a while, except with its journal.
+/// The adopting node cannot reach NATS for a while, except over its journal's connection.
 fn interrupted(world: &mut World) {
     let stays = [Stays::Publishers(1), Stays::None][world.draw(2) as usize];
     enter(world, stays, Loss::Adopter);
@@ -91,7 +92,7 @@ fn emptied(world: &mut World) {
     enter(world, stays, Loss::Streams);
 }
 
-/// The clients at a node with this number, which is not lost. All others begin at the first node.
+/// Which clients are at a node that is not lost, and the number of that node. All other clients begin at the first node.
 #[derive(Clone, Copy, PartialEq)]
 enum Stays {
     None,
@@ -103,7 +104,7 @@ enum Stays {
 enum Loss {
     Nodes,
     Streams,
-    /// A node, and then the node that adopts its sessions, except for its journal.
+    /// A node is lost, and then the adopting node is cut off, except for its journal's connection.
     Adopter,
 }
 
@@ -143,7 +144,7 @@ fn enter(world: &mut World, stays: Stays, loss: Loss) {
     let count = 1 + world.draw(2) as usize;
     shared.absent.set(count + usize::from(are_apart));
     if are_apart {
-        // The publishers' node has to know the subscriptions.
+        // The publishers begin when their node knows the subscriptions.
         world.client(begin(world.net(), shared.clone()));
     }
     let clients = add_clients(world, &shared, count);
@@ -154,8 +155,8 @@ fn enter(world: &mut World, stays: Stays, loss: Loss) {
     world.client(nemesis(world.net(), (shared, stays, loss), gates, clients));
 }
 
-/// Cuts nodes off, first the one where most clients begin, but not the one that `stays`. Drains the brokers when all clients have
-/// finished.
+/// Cuts off nodes, first the one where most clients begin, but never node `stays`. Drains the brokers when all clients
+/// have finished.
 async fn nemesis(
     net: Net,
     (shared, stays, loss): (Rc<Shared>, usize, Loss),
@@ -179,7 +180,7 @@ async fn nemesis(
     if loss == Loss::Adopter {
         gates.model.interrupt_publisher(".seal");
         gates.of_nodes[0].set(Passage::Closed);
-        // From the timeout on, others adopt the sessions.
+        // After the timeout, another node adopts the sessions.
         net.sleep(TIMEOUT + Duration::from_millis(net.draw(4 * TIMEOUT.as_millis() as u64))).await;
         gates.model.end_interruption();
         if net.draw(2) == 0 {
@@ -195,7 +196,7 @@ async fn nemesis(
         gates.of_nodes[at].set(draw_cut(&net));
         cut.insert(at);
         net.sleep(Duration::from_millis(net.draw(2 * TIMEOUT.as_millis() as u64))).await;
-        // A majority of the nodes remains, and either this one returns or others have its sessions.
+        // A majority of the nodes has to remain. Otherwise this node may return or stay lost.
         if cut.len() > 1 || net.draw(2) == 0 {
             gates.of_nodes[at].set(Passage::Open);
             cut.remove(&at);

@@ -1,4 +1,4 @@
-//! A client that always causes responses gets its messages, too.
+//! A client that constantly causes responses also gets its messages.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::simulation::subscriber::subscribe_to;
 use crate::simulation::wire::Wire;
 use crate::simulation::{begin, config};
 
-/// Unacknowledged messages of the client: their acknowledgements exceed the buffers of the connection.
+/// Number of the client's unacknowledged messages. Their acknowledgements exceed the connection's buffers.
 const OWED: usize = 2500;
 
 const AT_ONCE: usize = 100;
@@ -30,14 +30,14 @@ fn messages_arrive_between_responses() {
             world.client(async move {
                 let Ok((mut busy, _)) = Wire::ask(&net, "busy", 0).await else { panic!("busy") };
                 subscribe_to(&mut busy, &["mine"]).await;
-                // Each is refused with a reason string, so that the acknowledgements are long.
+                // Each message is refused with a reason string, so that the acknowledgements are long.
                 let mut text = PropertyBuffer::new();
                 text.push(Property::PayloadIsText(true)).unwrap();
                 let some = vec![publish("other", &[0xff], text.get()); AT_ONCE];
                 for _ in 0..OWED / AT_ONCE {
                     assert!(busy.say_all(&some).await.is_ok());
                 }
-                // The broker has received them, and waits until the client reads.
+                // By then the broker has received the messages, and waits for the client to read.
                 net.sleep(Duration::from_secs(1)).await;
                 let Ok((mut writer, _)) = Wire::ask(&net, "writer", 0).await else { panic!() };
                 let said = writer.say(&publish("mine", b"x", Properties::NONE)).await;
@@ -51,7 +51,7 @@ fn messages_arrive_between_responses() {
                         Packet::PubAck(_) if read < 5 * OWED => (),
                         other => panic!("{other:?} after {read} packets"),
                     }
-                    // As many are owed as before, when the broker has received these.
+                    // Keeps the number of unacknowledged messages constant.
                     if read % AT_ONCE == 0 {
                         assert!(busy.say_all(&some).await.is_ok());
                         net.sleep(Duration::from_millis(10)).await;

@@ -1,6 +1,6 @@
-//! As `adopted`, with publishers and subscribers at all nodes. Two nodes are lost at about the same time, and the third one
-//! adopts the sessions of both, in either order; or the second one is lost when it adopts the first one. Each of the three
-//! has messages for the two others.
+//! Like `adopted`, but with publishers and subscribers at all nodes, so each node has messages for the two others. Two
+//! nodes are lost at about the same time, and the third node adopts the sessions of both, in either order. Or the second
+//! node is lost while it adopts the first one.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -17,11 +17,11 @@ use crate::simulation::lives::handles;
 use crate::simulation::wire::{Brokers, NODES, until};
 use crate::simulation::{PUBLISHERS, Shared, publisher, serve, subscriber};
 
-/// Maximum times between the losses, if the first node is not adopted before the second one is lost.
+/// Maximum times between the two losses, if the second one comes before the first node is adopted.
 const DELAYS: [Duration; 3] =
     [Duration::from_millis(1), Duration::from_secs(2), Duration::from_secs(50)];
 
-/// Time after the timeout in which a node is adopted.
+/// Time after the timeout within which a node is adopted.
 const ADOPTION: Duration = Duration::from_secs(20);
 
 /// Two nodes are lost before the first one is adopted.
@@ -30,12 +30,12 @@ fn at_once(world: &mut World) {
     enter(world, Duration::ZERO..delay);
 }
 
-/// The second node is lost when one of the two others is adopting the first one, or has adopted it.
+/// The second node is lost while the first one is being adopted, or after that.
 fn in_turn(world: &mut World) {
     enter(world, TIMEOUT..TIMEOUT + ADOPTION);
 }
 
-/// Two nodes are lost with this time between.
+/// Two nodes are lost, with a time in this range between the losses.
 fn enter(world: &mut World, apart: Range<Duration>) {
     world.set_most_steps(6_000_000);
     world.set_steady();
@@ -73,7 +73,7 @@ fn enter(world: &mut World, apart: Range<Duration>) {
     world.client(begin(world.net(), absent));
     let net = world.net();
     world.client(async move {
-        // Each client holds its part.
+        // Each unfinished client holds a reference to its state.
         let are_through = || clients.iter().all(|own| Rc::strong_count(own) == 1);
         let heard = || publishers.iter().map(|own| own.borrow().heard()).sum::<u64>();
         until(|| publishers.iter().all(|own| own.borrow().heard() > 0) || are_through()).await;
@@ -97,7 +97,7 @@ async fn begin(net: Net, absent: Rc<Cell<usize>>) {
     absent.set(0);
 }
 
-/// Cuts two nodes off, with this time between.
+/// Cuts off two nodes, with a time in this range between them.
 async fn lose_two(net: &Net, gates: &Gates, apart: Range<Duration>) {
     let stays = net.draw(3) as usize;
     let mut lost = [(stays + 1) % 3, (stays + 2) % 3];

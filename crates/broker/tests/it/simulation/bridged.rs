@@ -1,5 +1,5 @@
-//! Two brokers and a bridge between them, over a network that fails: publishers at one broker, subscribers at the
-//! other. The guarantees of one broker hold over the bridge.
+//! Two brokers with a bridge between them, over an unreliable network. Publishers are at one broker, subscribers at the
+//! other. The guarantees of a single broker hold over the bridge.
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -30,8 +30,8 @@ fn bridge(remote: SocketAddr, direction: Direction) -> Bridge {
 }
 
 fn world(world: &mut World) {
-    // If the answer to the first CONNECT is lost, the bridge releases all packet identifiers. With buffers of five bytes and many
-    // resets, that takes up to 19,000 connections.
+    // If the answer to the first CONNECT is lost, the bridge has to release all packet identifiers. With buffers of five
+    // bytes and many resets, this takes up to 19,000 connections.
     world.set_most_steps(60_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
@@ -42,7 +42,7 @@ fn world(world: &mut World) {
     let (mut publishers, mut subscribers) = (config(world), config(world));
     publishers.seed = Some(world.seed() << 1);
     subscribers.seed = Some(world.seed() << 1 | 1);
-    // The bridge is at either broker, or at both: then each stops the messages of the other.
+    // The bridge is configured at either broker or at both. With two bridges, each must not return the other's messages.
     let sides = world.draw(3);
     if sides != 1 {
         let direction = if sides == 2 { Direction::Both } else { Direction::Out };
@@ -69,10 +69,10 @@ async fn begin(net: Net, shared: Rc<Shared>, broker: SocketAddr) {
     shared.absent.set(shared.absent.get() - 1);
 }
 
-/// Drains the brokers when all other clients have finished. Without this they would never be at rest, because bridges
+/// Drains the brokers when all other clients have finished. Otherwise the world would never be at rest, because bridges
 /// ping at intervals.
 async fn end(net: Net, shared: Rc<Shared>, broker: SocketAddr) {
-    // Each of the others holds it.
+    // Each unfinished client holds a reference.
     until(|| are_through(&shared)).await;
     await_bridge(&net, broker).await;
     net.sleep(Duration::from_secs([0, 100][net.draw(2) as usize])).await;
@@ -86,7 +86,7 @@ async fn await_bridge(net: &Net, broker: SocketAddr) {
     }
 }
 
-/// As [`await_bridge`], over one connection.
+/// Like [`await_bridge`], over one connection.
 async fn watch(net: &Net, broker: SocketAddr) -> Result<(), Lost> {
     let mut wire = Wire::connect_at(net, "watcher", broker).await;
     ask_for(&mut wire, &["$SYS/broker/connection/b/state"]).await?;

@@ -1,4 +1,4 @@
-//! The announcement that a client connected to another node is lost between the servers of NATS.
+//! NATS loses the claim that a client has connected to another node.
 
 use phalanx::sim::{self, World};
 use phalanx_mqtt::Reason;
@@ -13,7 +13,7 @@ fn world(world: &mut World) {
     let model = start_nodes(world, &["a", "b"]);
     let net = world.net();
     world.client(async move {
-        // They have lanes then.
+        // By then the nodes have lanes.
         net.sleep(2 * TIMEOUT).await;
         let asking = Asking { name: "c", expiry: u32::MAX, clean_start: true, will: None };
         for is_lost in [false, true] {

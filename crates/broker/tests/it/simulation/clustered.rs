@@ -1,5 +1,5 @@
-//! Three brokers as a cluster over a model of NATS, whose connections break, over a network that fails. Publishers are at
-//! one node, subscribers at another one. The guarantees of one broker hold over the cluster.
+//! Three brokers form a cluster over a simulated NATS server, whose connections break, over an unreliable network.
+//! Publishers are at one node, subscribers at another. The guarantees of a single broker hold over the cluster.
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,7 +21,8 @@ pub(crate) fn nats() -> SocketAddr {
     ([10, 0, 0, 9], 4222).into()
 }
 
-/// The timeout of the nodes, of which their intervals are parts. In simulation, much time can pass during few steps.
+/// The timeout of the nodes, from which their intervals derive. It is long because in simulation much time can pass
+/// during a few steps.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The configuration of a node.
@@ -34,7 +35,7 @@ pub(crate) fn node(world: &World, name: &str) -> Config {
     own
 }
 
-/// Starts nodes with these names over a network that does not fail. They have lanes after two timeouts. Returns NATS.
+/// Starts nodes with these names over a reliable network. They have lanes after two timeouts. Returns the NATS server.
 pub(crate) fn start_nodes(world: &mut World, names: &[&str]) -> ModelServer {
     world.set_processors(1);
     world.set_steady();
@@ -57,7 +58,7 @@ fn world(world: &mut World) {
     world.set_most_steps(4_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
-        // Connections to NATS are cut below, and those of clients by the clients: random ones would leave no lane.
+        // No random resets, because no lane would last: connections to NATS are cut below, and clients cut their own.
         world.set_faults(Faults { full: 0, reset: 0, ..Faults::drawn(world.seed()) });
     }
     shared.breaks.set(world.draw(3) > 0);
@@ -96,7 +97,8 @@ fn world(world: &mut World) {
     world.client(end(world.net(), shared));
 }
 
-/// Lets the publishers begin when their node knows the subscribers. Its own filter is announced after theirs.
+/// Lets the publishers begin when their node knows the subscribers. The probe's filter is announced after theirs, so its
+/// arrival shows this.
 pub(crate) async fn begin(net: Net, shared: Rc<Shared>) {
     until(|| shared.absent.get() == 1).await;
     let [here, there] = [&shared.publishers_at, &shared.subscribers_at].map(|own| own.get());
@@ -104,7 +106,8 @@ pub(crate) async fn begin(net: Net, shared: Rc<Shared>) {
     shared.absent.set(0);
 }
 
-/// Waits until one node has the filters of another one. The clients have names that begin with that of the topic.
+/// Waits until node `here` has the filters of node `there`. `name` is the topic of the probe and the prefix of its client
+/// identifiers.
 pub(crate) async fn probe(net: &Net, here: SocketAddr, there: SocketAddr, name: &str) {
     while probe_once(net, here, there, name).await.is_err() {
         net.sleep(Duration::from_millis(50)).await;
@@ -135,7 +138,7 @@ async fn probe_once(
     }
 }
 
-/// Drains the brokers when all other clients have finished. Without this they would never be at rest.
+/// Drains the brokers when all other clients have finished. Otherwise the world would never be at rest.
 async fn end(net: Net, shared: Rc<Shared>) {
     until(|| are_through(&shared)).await;
     net.drain();

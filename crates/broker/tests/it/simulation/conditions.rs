@@ -1,5 +1,5 @@
-//! Conditions of subscriptions at another node of a cluster: the publisher's node tests them, up to a bound and in any form,
-//! until they end.
+//! Conditions of subscriptions at another node of a cluster. The publisher's node tests them, up to a bound and in any
+//! form, until they end.
 
 use phalanx::sim::{self, Net, World};
 use phalanx_mqtt::{
@@ -10,10 +10,10 @@ use phalanx_mqtt::{
 use crate::simulation::clustered::{TIMEOUT, start_nodes};
 use crate::simulation::wire::{NODES, Wire};
 
-/// More than a topic filter may have that are evaluated one by one.
+/// More conditions that an index does not decide than one topic filter may announce.
 const CONDITIONS: usize = 100;
 
-/// Subscribes to a topic filter with a condition in a user property, or ends that, and waits for the answer.
+/// Adds or ends a subscription with a condition in a user property, and waits for the answer.
 async fn change(wire: &mut Wire, condition: &str, is_added: bool) {
     let (mut filters, mut properties) = (SubscriptionBuffer::new(), PropertyBuffer::new());
     let options = SubscribeOptions { qos: QoS::AtMostOnce, ..SubscribeOptions::default() };

@@ -1,5 +1,5 @@
-//! The broker loses power at any moment, repeatedly. Clients continue with their own state. In the end no
-//! acknowledged message is lost, no QoS 2 message arrives twice, and the order of each topic is kept.
+//! The broker repeatedly loses power at arbitrary moments. Clients continue with their own state. In the end no
+//! acknowledged message is lost, no QoS 2 message arrives twice, and the order of each topic is preserved.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;

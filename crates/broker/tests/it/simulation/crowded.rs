@@ -1,5 +1,5 @@
-//! A worker reaches its limit of operations while a client publishes: messages that the broker refuses are
-//! not stored either.
+//! A worker reaches its limit of operations while a client publishes. Messages that the broker refuses must not be
+//! stored.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -24,14 +24,14 @@ use crate::simulation::wire::{Asking, Lost, Wire};
 /// The limit of operations.
 const PLACES: usize = 60;
 
-/// Operations that occupy all but some of each worker's slots while the test wants them to.
+/// Operations that occupy most of each worker's slots on request.
 #[derive(Default)]
 struct Crowd {
     /// The number of slots to leave free; `None` releases all.
     leaves: Cell<Option<u64>>,
     /// The number of workers that the crowd occupies.
     there: Cell<usize>,
-    /// No further crowd arrives.
+    /// Whether no further crowd arrives.
     is_over: Cell<bool>,
 }
 
@@ -92,7 +92,7 @@ async fn say(wire: &mut Wire, number: u16) -> Result<(), Lost> {
     };
     let (topic, retain, duplicate, properties) = ("t", false, false, Properties::NONE);
     let publish = Publish { topic, payload, delivery, retain, duplicate, properties };
-    // The message before it is refused, and counted for that.
+    // The preceding message is refused, and counted as such.
     let mut text = PropertyBuffer::new();
     text.push(Property::PayloadIsText(true)).unwrap();
     let (payload, delivery, properties) = (&[0xff], Delivery::AtMostOnce, text.get());
@@ -286,7 +286,7 @@ fn is_lost(seed: u64) {
             net.sleep(Duration::from_secs(1)).await;
             crowd.leaves.set(None);
             crowd.is_over.set(true);
-            // Nobody else disconnects.
+            // No other client disconnects.
             let mut soon = pin!(net.sleep(Duration::from_secs(100)));
             let came = match select(pin!(topics(&mut stays, 1)), soon.as_mut()).await {
                 Either::Left(came) => came,

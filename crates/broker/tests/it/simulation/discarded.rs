@@ -8,7 +8,7 @@ use phalanx_mqtt::{Properties, QoS, Reason, Will};
 use crate::simulation::lives::{Files, begin, survivors};
 use crate::simulation::wire::{Asking, Wire};
 
-/// Its end is recorded after its will is published.
+/// The end of the session is recorded after its will is published.
 #[test]
 fn a_session_with_a_will_is_gone_when_its_client_is_accepted() {
     sim::explore_each(30, |seed| {

@@ -1,4 +1,4 @@
-//! The disk stops accepting writes: clients that need a write get an error, and others are served.
+//! The disk stops accepting writes. Clients that need a write get an error, and others are served.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -51,7 +51,7 @@ fn clients_do_not_wait_for_a_stalled_disk() {
                 assert_eq!(ask("guest", 0).await, Reason::SUCCESS);
                 // The timeout of the disk is 20 ticks, and the clock may jump by three seconds in each.
                 assert!(net.now() - begun < Duration::from_secs(120), "{:?}", net.now() - begun);
-                // Shutdown abandons the writes that do not succeed.
+                // Shutdown abandons writes that do not succeed.
                 net.drain();
             });
         });
@@ -105,10 +105,9 @@ fn id(number: u16) -> PacketId {
     PacketId::new(number).unwrap()
 }
 
-/// The disk stops accepting writes while a client publishes. The broker does not acknowledge the message as
-/// stored, and does not let the client wait forever. When the disk works again, the client's session
-/// continues, and messages sent again arrive once. Returns the answers to this client and to a client without
-/// a durable session.
+/// The disk stops accepting writes while a client publishes. The broker neither acknowledges the message as stored nor
+/// lets the client wait forever. When the disk works again, the client's session continues, and retransmitted messages
+/// arrive once. Returns the answers to this client and to a client without a durable session.
 fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
     let files = with_a_session(seed);
     let answers: Rc<Cell<Option<[Answer; 2]>>> = Rc::default();
@@ -128,7 +127,7 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
             assert_eq!(answer(&mut writer).await, Answer::Taken);
             net.set_faults(Faults { full: 1000, ..Faults::NONE });
             let begun = net.now();
-            // A PUBLISH that is written to the journal, or one that is refused before.
+            // A PUBLISH that is written to the journal, or one that is refused before that.
             let said = match seed % 2 {
                 0 => publish(&mut writer, Delivery::ExactlyOnce(id(2)), false).await,
                 _ => writer.say(&Packet::PubRel(Ack::of(id(1)))).await,
@@ -140,7 +139,7 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
             assert_ne!(of_guest, Answer::Taken);
             assert_ne!(of_writer, Answer::Taken);
             let took = net.now() - begun;
-            // The broker is awake for five seconds of it; the rest is jumps of the simulated clock.
+            // The broker is awake for five seconds of this time; the rest is jumps of the simulated clock.
             assert!(took < Duration::from_secs(600), "{took:?}");
             // Other clients are served.
             let mut other = Wire::ask(&net, "other", 0)
@@ -264,7 +263,7 @@ fn qos_0_does_not_wait_for_the_disk() {
     assert!(alone || waits.get() > 0, "the writer never waits");
 }
 
-/// Gives the broker time for others: the clock may jump, so a time would not.
+/// Gives the broker time to serve other clients. Sleeping would not, because the clock may jump.
 async fn pings(wire: &mut Wire, count: usize) {
     for _ in 0..count {
         assert!(wire.say(&Packet::PingReq).await.is_ok() && wire.next().await.is_ok());
@@ -330,11 +329,11 @@ async fn is_answered(guest: &mut Wire) -> bool {
     }
 }
 
-/// Where the clock jumps by seconds, as on a suspended machine, the broker does not take a working disk for a
-/// stalled one.
+/// If the clock jumps by seconds, as on a suspended machine, the broker does not mistake a working disk for a stalled
+/// one.
 #[test]
 fn no_client_is_refused_after_a_suspend() {
-    // With each of these seeds, a broker that looked at the clock alone refused clients.
+    // With each of these seeds, a broker that used only the clock refused clients.
     for seed in [124, 163, 287, 375, 381] {
         publishes_to_no_disk(seed);
     }

@@ -1,4 +1,4 @@
-//! A full disk: sessions continue, acknowledgements make room, and the broker returns to normal by itself.
+//! A full disk: sessions continue, acknowledgements free space, and the broker recovers by itself.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::simulation::wire::Wire;
 const CAPACITY: u64 = 60_000;
 const SEGMENT: u64 = 4000;
 
-/// Bytes of somebody else's file.
+/// Bytes of another program's file.
 const OTHERS: usize = 24_000;
 
 /// Bytes of a message.
@@ -31,7 +31,7 @@ fn id(number: u32) -> PacketId {
     PacketId::new(1 + (number % 60_000) as u16).unwrap()
 }
 
-/// Publishes message `number` to `t`, and gives the answer.
+/// Publishes message `number` to `t`, and returns the answer.
 async fn publish(wire: &mut Wire, number: u32) -> Reason {
     let mut payload = vec![0; PAYLOAD];
     payload[..4].copy_from_slice(&number.to_le_bytes());
@@ -44,7 +44,7 @@ async fn publish(wire: &mut Wire, number: u32) -> Reason {
     ack.reason
 }
 
-/// Takes so many messages, acknowledges them, and gives their numbers.
+/// Receives and acknowledges `count` messages. Returns their numbers.
 async fn take(wire: &mut Wire, count: usize) -> Vec<u32> {
     let mut numbers = Vec::new();
     while numbers.len() < count {
@@ -87,8 +87,7 @@ fn refused(broker: &Broker) -> Vec<(&'static str, u64)> {
     broker.dropped().filter(|(label, count)| is_of_keeping(label) && *count > 0).collect()
 }
 
-/// Fills the disk by published messages or by another program's file. Returns the number of messages
-/// published before.
+/// Fills the disk with published messages or with another program's file. Returns the number of messages published.
 async fn fill(net: &Net, writer: &mut Wire, by_others: bool) -> u32 {
     for number in 0..=FITTING_MESSAGES {
         if by_others && number == 50 {
@@ -134,7 +133,7 @@ fn a_full_disk(seed: u64) -> u32 {
                 assert!(reason == Reason::SUCCESS && wire.is_present, "{reason:?}");
                 wire.reset();
             }
-            // A subscription that is there is confirmed, and no other is taken.
+            // An existing subscription is confirmed, and a new one is refused.
             let mut quiet = ask(&net, "quiet").await.0;
             assert_eq!(subscribe(&mut quiet, "x").await, Reason(1));
             assert_eq!(subscribe(&mut quiet, "y").await, Reason::QUOTA_EXCEEDED);
@@ -142,7 +141,7 @@ fn a_full_disk(seed: u64) -> u32 {
             let each = [("disk_full", 2), ("session_disk_full", 1), ("subscription_disk_full", 1)];
             assert_eq!(refused(&broker), each);
             if by_others && seed.is_multiple_of(2) {
-                // The broker finds out by itself that there is room again.
+                // The broker notices by itself that there is space again.
                 assert!(net.remove_file("other"));
                 net.sleep(Duration::from_secs(20)).await;
                 assert_eq!(publish(&mut writer, count).await, Reason::SUCCESS);
@@ -151,7 +150,7 @@ fn a_full_disk(seed: u64) -> u32 {
             let mut reader = ask(&net, "reader").await.0;
             let came = take(&mut reader, count as usize).await;
             assert!(came.into_iter().eq(0..count), "all acknowledged messages, in order");
-            // The acknowledgements made room.
+            // The acknowledgements have freed space.
             net.sleep(Duration::from_secs(20)).await;
             assert_eq!(publish(&mut writer, count).await, Reason::SUCCESS);
             assert_eq!(take(&mut reader, 1).await, [count]);

@@ -1,4 +1,4 @@
-//! A model of NATS, with a gate for each of three nodes.
+//! A simulated NATS server, with a gate for each of three nodes, which can be closed.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use phalanx_nats::{ModelServer, Passage};
 
 use crate::simulation::clustered::nats;
 
-/// The model, in the program of the world.
+/// The simulated server and its gates. It runs in the program of the world.
 pub(crate) struct Gates {
     pub(crate) model: ModelServer,
     pub(crate) of_nodes: [ModelServer; 3],
@@ -22,13 +22,13 @@ pub(crate) fn gate_of(number: usize) -> SocketAddr {
     address
 }
 
-/// One of the ways in which a node is cut off.
+/// Draws how a node is cut off.
 pub(crate) fn draw_cut(net: &Net) -> Passage {
     [Passage::Frozen, Passage::Closed][net.draw(2) as usize]
 }
 
 impl Gates {
-    /// Declares the model. Returns what accepts the nodes' connections when the program starts.
+    /// Declares the server. Returns the function that accepts the nodes' connections when the program starts.
     pub(crate) fn declare(
         world: &mut World,
         graph: &mut Graph,

@@ -1,5 +1,5 @@
-//! A shared subscription while the broker loses power: one member of the group receives each acknowledged
-//! message, a QoS 2 message exactly once; a member that left receives none.
+//! A shared subscription while the broker loses power. One member of the group receives each acknowledged message, a QoS
+//! 2 message exactly once. A member that has left receives none.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ impl Everybody for Clients {
     }
 }
 
-/// Only one member receives a message of the group, unless it is a QoS 1 message that was published again.
+/// Checks that only one member received each message, except retransmitted QoS 1 messages.
 fn look(known: &Known) {
     for (number, publisher) in known.publishers.iter().enumerate() {
         let topic = format!("from/{number}");
@@ -73,7 +73,7 @@ fn look(known: &Known) {
             );
         }
     }
-    // A message sent again may go to another member, for which it is new and out of order.
+    // A retransmitted message may go to another member, for which it is new and out of order.
     let once = |topic: &str, message| {
         let publisher: usize = topic.trim_start_matches("from/").parse().unwrap();
         known.publishers[publisher].sent(message) == 1

@@ -1,6 +1,6 @@
-//! As `nemesis`, with two faults only: the node of the subscribers is cut off until another one has adopted its sessions,
-//! and the node of the publishers loses power after it has handed over its messages for that node. Its publishers use the
-//! packet identifiers of those messages again, for other messages.
+//! Like `nemesis`, but with two faults only. The subscribers' node is cut off until another node has adopted its sessions.
+//! The publishers' node loses power after it has handed over its messages for that node. Its publishers reuse the packet
+//! identifiers of those messages for other messages.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::simulation::nodes::Node;
 use crate::simulation::wire::{Brokers, until};
 use crate::simulation::{Shared, add_clients, are_through};
 
-/// Maximum time without power. No other node adopts the sessions meanwhile.
+/// Maximum time without power. It is too short for another node to adopt the sessions.
 const OUTAGE: Duration = Duration::from_secs(5);
 
 fn world(world: &mut World) {

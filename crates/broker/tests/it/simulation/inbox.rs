@@ -1,4 +1,4 @@
-//! The messages a client has received, and the acknowledgements it owes.
+//! The messages that a client has received, and the acknowledgements that it owes.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ pub(crate) struct Inbox {
     begun: BTreeSet<PacketId>,
 }
 
-/// A message, if it is new; and the answer to send once the client has stored it.
+/// The message, if it is new, and the answer to send once the client has stored it.
 pub(crate) type Taken<'p> = (Option<Publish<'p>>, Option<Packet<'static>>);
 
 impl Inbox {
-    /// Handles a packet of a delivery.
+    /// Processes a packet of a delivery.
     ///
     /// # Panics
     ///

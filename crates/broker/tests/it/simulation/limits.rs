@@ -23,7 +23,7 @@ fn will(properties: Properties<'_>) -> Will<'_> {
     Will { topic: "will", payload: b"x", qos: QoS::AtMostOnce, retain: false, properties }
 }
 
-/// Its will is published although the broker reads nothing more from it for a quarter of an hour.
+/// The client's will is published, although the rate limit would stop the broker from reading for a quarter of an hour.
 #[test]
 fn the_end_of_a_client_beyond_its_rate_is_noticed() {
     sim::explore_each(5, |seed| {
@@ -53,7 +53,7 @@ fn the_end_of_a_client_beyond_its_rate_is_noticed() {
     });
 }
 
-/// Anybody may send one.
+/// Unauthenticated clients can send CONNECT.
 #[test]
 fn a_long_connect_is_refused() {
     sim::run(0, |world| {

@@ -1,5 +1,5 @@
-//! A broker with durable state that loses power at any moment, on a disk that writes in pieces; clients
-//! continue with their own state.
+//! A broker with durable state that loses power at arbitrary moments, on a disk that writes in pieces. Clients continue
+//! with their own state.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// All clients of a world.
 pub(crate) trait Everybody: 'static {
-    /// A copy of their state at one moment.
+    /// A copy of all clients' state at one moment.
     type Moment: 'static;
 
     /// The number of packets that all clients have received.
@@ -33,8 +33,8 @@ pub(crate) trait Everybody: 'static {
     fn moment(&self) -> Self::Moment;
 }
 
-/// When to cut the power, unless all clients are done before: after a random number of packets below this,
-/// and sometimes a random time below this later.
+/// When to cut the power, unless all clients finish first: after a random number of packets below `heard`, and sometimes
+/// a random time below `later` after that.
 #[derive(Clone, Copy)]
 pub(crate) struct Cut {
     pub(crate) heard: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// In the middle of publishing.
+    /// A cut while messages are being published.
     pub(crate) const MIDST: Self = Self { heard: 60, later: Duration::from_millis(2) };
 }
 
@@ -54,9 +54,9 @@ pub(crate) fn survivors(net: &Net, highest: u64) -> Files {
     names.filter_map(|name| Some((name.clone(), net.survivors(&name)?))).collect()
 }
 
-/// Runs brokers one after the other, each with the files that a power cut of the previous one left. Calls
-/// `enter` to add the clients, which continue with their own state, and `left` with the files after each
-/// life. Returns the clients' final state.
+/// Runs brokers one after the other, each with the files that the previous one's power cut left. Calls `enter` to add the
+/// clients, which continue with their own state, and `left` with the files after each life. Returns the clients' final
+/// state.
 pub(crate) fn lives<E: Everybody>(
     seed: u64,
     cut: Cut,
@@ -75,9 +75,9 @@ pub(crate) fn lives<E: Everybody>(
     known
 }
 
-/// Runs a broker with `files`, starting at a time of day, until all clients are done. Calls `enter` with
-/// whether connections break. Returns the files that a power cut at a moment in between would leave, the
-/// clients' state at that moment and its time; everything after it is discarded.
+/// Runs a broker with `files`, starting at a time of day, until all clients are done. Calls `enter` with whether
+/// connections break. Returns the files that a power cut at some earlier moment would have left, and the clients' state
+/// and the time at that moment. Everything after it is discarded.
 fn live<E: Everybody>(
     seed: u64,
     (files, begins): (&Files, Option<Duration>),
@@ -91,7 +91,7 @@ fn live<E: Everybody>(
         begins.into_iter().for_each(|begins| world.set_time_of_day(begins));
         let breaks = world.draw(3) > 0;
         let faults = if world.draw(2) == 0 { Faults::MILD } else { Faults::drawn(seed) };
-        // When the disk refuses writes, clients send messages again later, in another order.
+        // No disk errors: when the disk refuses writes, clients retransmit messages later, in another order.
         world.set_faults(Faults { open: 0, disk: 0, full: 0, ..faults });
         begin(world, seed, files);
         let everybody = enter(world, breaks);
@@ -100,7 +100,8 @@ fn live<E: Everybody>(
         let net = world.net();
         world.client(async move {
             let enough = everybody.heard() + net.draw(cut.heard);
-            // Checked after each change of the world: right after a client received something, or in between.
+            // Checked after each step of the world, so the cut comes right after a client received a packet, or in
+            // between.
             until(|| everybody.heard() >= enough || everybody.are_through()).await;
             if net.draw(2) == 0 {
                 net.sleep(Duration::from_micros(net.draw(cut.later.as_micros() as u64))).await;

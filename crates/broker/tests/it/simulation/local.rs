@@ -1,5 +1,5 @@
-//! A client's session is on the processor that serves the client's first connection, so that their operations do not
-//! call another processor.
+//! A client's session is on the processor that serves the client's first connection, so that the operations of both do
+//! not call another processor.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ fn new_sessions_are_on_the_processors_of_their_clients() {
             let crossings = profile.processors.iter().flat_map(|processor| &processor.crossings);
             let crossings = crossings.filter(|own| Some(own.to) == sessions && own.from == control);
             assert_eq!(crossings.map(|own| own.count).sum::<u64>(), 0);
-            // A known client may come back to any processor.
+            // A known client may reconnect on any processor.
             for number in 0..CLIENTS {
                 let wire = Wire::connect(&net, &format!("client {number}")).await;
                 assert!(wire.is_present, "client {number} has lost its session");

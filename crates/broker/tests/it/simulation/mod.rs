@@ -1,6 +1,6 @@
-//! The broker in simulation: connections of publishers and subscribers break at any time, over a network that
-//! fails, and the clients resume their sessions. Acknowledged messages arrive; QoS 2 messages exactly once;
-//! messages of one publisher and one QoS in order; when all clients are done the broker holds no messages.
+//! Simulations of the broker. Connections of publishers and subscribers break at arbitrary times, over an unreliable
+//! network, and the clients resume their sessions. Acknowledged messages arrive, those of QoS 2 exactly once. Messages of
+//! one publisher and one QoS arrive in order. When all clients are done, the broker holds no messages.
 
 mod adopted;
 mod alternating;
@@ -82,7 +82,7 @@ fn are_through(shared: &Rc<Shared>) -> bool {
     Rc::strong_count(shared) == 1
 }
 
-/// Lets each broker begin, and accept clients.
+/// Starts each broker, and lets it accept clients.
 fn serve(
     start: &StartContext,
     brokers: &[Broker],
@@ -105,7 +105,7 @@ fn config(world: &World) -> Config {
     config.runtime.workers = world.processors();
     config.limits.connect = Duration::from_secs(3600);
     config.limits.send = Duration::from_secs(3600);
-    // Usually a low limit, so that publishers are throttled.
+    // Usually low, so that publishers are throttled.
     config.limits.inflight_deliveries =
         [1, 2, 5, config.limits.inflight_deliveries][world.seed() as usize / 3 % 4];
     config
@@ -152,8 +152,8 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// Every simulation checks that the broker makes no call that it does not declare. This is the converse: the calls that
-/// are declared and do not occur, because these runs have no journal, bridges, host names and keys to fetch.
+/// Every simulation checks that the broker makes only declared calls. This test checks the converse. The expected calls
+/// that do not occur need a journal, bridges, host names or keys to fetch, which these runs do not have.
 #[test]
 fn declared_calls_occur() {
     let expected = [

@@ -1,6 +1,6 @@
-//! As `adopted`, with clients that connect to any node: their sessions move there. Connections to NATS break, nodes are cut
-//! off for a moment, and NATS loses messages about moves. No session and no acknowledged message is lost, no QoS 2 message
-//! arrives twice, and the order of a publisher is kept, also of one that moves.
+//! Like `adopted`, but clients connect to any node, and their sessions move there. Connections to NATS break, nodes are cut
+//! off for a moment, and NATS loses messages about moves. No session and no acknowledged message is lost, no QoS 2
+//! message arrives twice, and the order of each publisher is preserved, even if the publisher moves.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +16,12 @@ use crate::simulation::gates::Gates;
 use crate::simulation::wire::{Brokers, NODES, until};
 use crate::simulation::{Shared, add_clients, are_through, serve};
 
-/// The ends of the subjects of requests, of some answers, of questions and of claims.
+/// Suffixes of the NATS subjects whose messages may be lost: requests to move a session, some of the answers, questions
+/// where a session is, and claims.
 const LOST: [&str; 7] =
     ["moving.5.a", "moving.5.b", "moving.5.c", "moving.2", "moving.9", "find.5", "claims.5"];
 
-/// The number of sessions that moved in all runs: in some, all clients return to their nodes.
+/// The number of sessions that moved, over all runs. In a single run, all clients may happen to return to their nodes.
 static MOVED: AtomicU64 = AtomicU64::new(0);
 
 fn quiet(world: &mut World) {
@@ -58,7 +59,8 @@ fn enter(world: &mut World, is_disturbed: bool) {
     });
 }
 
-/// Cuts connections and nodes off, if it `is_disturbed`. Drains the brokers when all clients have finished.
+/// If `is_disturbed`, cuts connections, cuts off nodes and loses messages. Drains the brokers when all clients have
+/// finished.
 async fn disturb(net: Net, shared: Rc<Shared>, gates: Gates, is_disturbed: bool) {
     let time = |most: Duration| Duration::from_millis(net.draw(most.as_millis() as u64));
     until(|| shared.absent.get() == 0 || are_through(&shared)).await;

@@ -1,5 +1,5 @@
-//! As `adopted`, with nodes that are programs of their own, and faults that the seed draws: nodes lose power, are stopped,
-//! cut off from NATS and restarted, and NATS restarts, is unreachable, and loses its streams.
+//! Like `adopted`, but each node is a separate program, and the seed draws the faults. Nodes lose power, are stopped, cut
+//! off from NATS or restarted. NATS closes all connections, is unreachable, or loses its streams.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -16,10 +16,10 @@ use crate::simulation::nodes::Node;
 use crate::simulation::wire::{Brokers, until};
 use crate::simulation::{Shared, add_clients, are_through};
 
-/// Sources of faults, which act at the same time.
+/// Number of sources of faults, which act concurrently.
 const SOURCES: u64 = 2;
 
-/// Maximum durations of faults. During the last one, other nodes adopt the sessions.
+/// Maximum durations of faults. The last one is long enough for other nodes to adopt the sessions.
 const DURATIONS: [Duration; 3] =
     [Duration::from_secs(1), Duration::from_secs(15), Duration::from_secs(150)];
 
@@ -28,11 +28,12 @@ struct Scene {
     net: Net,
     nodes: [Node; 3],
     gates: Gates,
-    /// The node of the publishers, or that of the subscribers, if they are at different ones. Its sessions are not adopted.
+    /// The node of the publishers or of the subscribers, if they are at different nodes. Its faults are too short for its
+    /// sessions to be adopted.
     stays: Option<usize>,
-    /// No node is away for so long that its sessions are adopted.
+    /// Whether all faults are too short for sessions to be adopted.
     is_short: bool,
-    /// Each client holds it.
+    /// Each unfinished client holds a reference.
     shared: Rc<Shared>,
 }
 
@@ -96,12 +97,13 @@ impl Scene {
         are_through(&self.shared)
     }
 
-    /// A time below this.
+    /// Draws a time below `bound`.
     fn time(&self, bound: Duration) -> Duration {
         Duration::from_millis(self.net.draw(bound.as_millis() as u64))
     }
 
-    /// Some faults one after the other. The first is at the node where the subscribers begin, if it `begins`.
+    /// Causes several faults, one after the other. If it `begins`, the first one is at the node where the subscribers
+    /// begin.
     async fn faults(&self, begins: bool) {
         let pause = self.time(if begins { Duration::from_secs(4) } else { 2 * TIMEOUT });
         self.net.sleep(pause).await;
@@ -111,12 +113,12 @@ impl Scene {
             }
             let at = if begins && number == 0 { 0 } else { self.net.draw(3) as usize };
             self.fault(at).await;
-            // Meanwhile, a node renews its lease.
+            // A pause, in which the nodes renew their leases.
             self.net.sleep(Duration::from_secs(30) + self.time(Duration::from_secs(30))).await;
         }
     }
 
-    /// A fault at this node, or of NATS.
+    /// Causes a fault of this node, or of NATS.
     async fn fault(&self, at: usize) {
         let kind = self.net.draw(11);
         let (is_shared, stays) = (kind == 8, self.stays);

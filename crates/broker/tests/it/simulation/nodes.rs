@@ -1,5 +1,5 @@
-//! Nodes of a cluster that are programs of their own. They lose power, are stopped and drained, and start again with what
-//! their disks have kept.
+//! Nodes of a cluster that are separate programs. They lose power, are stopped and drained, and restart with the files
+//! that survived on their disks.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -20,15 +20,15 @@ pub(crate) struct Node {
     number: usize,
     config: Config,
     options: Options,
-    /// The number of starts, and of those without a journal.
+    /// The number of starts, and of starts without a journal.
     starts: Cell<u64>,
     journals: Cell<u64>,
-    /// None while it is down.
+    /// `None` while the node is down.
     running: RefCell<Option<(Program, Broker)>>,
 }
 
 impl Node {
-    /// Starts it, without a journal.
+    /// Starts a node without a journal.
     pub(crate) fn start(world: &World, number: usize) -> Self {
         let own = Self {
             net: world.net(),
@@ -43,14 +43,14 @@ impl Node {
         own
     }
 
-    /// Starts it with the files on its disk.
+    /// Starts the node with these files on its disk.
     fn start_with(&self, files: &Files) {
         let (net, name) = (&self.net, self.config.cluster.node.as_str());
         let mut options = self.options;
         if files.is_empty() {
             self.journals.set(self.journals.get() + 1);
         }
-        // Journals have different salts.
+        // Each journal has another salt.
         options.salt = options.salt.map(|salt| salt | self.journals.get() << 4);
         let mut config = self.config.clone();
         config.seed = config.seed.map(|seed| seed | self.starts.get() << 4);
@@ -59,7 +59,7 @@ impl Node {
         let store = store.unwrap_or_else(|error| panic!("{error}"));
         let mut graph = Graph::new();
         let of_graph = &mut graph;
-        // The clock of the simulation began before.
+        // The time of day at which the simulated clock started.
         let began = net.time_of_day() - net.now();
         let broker = Broker::declare_on(of_graph, &config, store, began).unwrap();
         let (begun, listeners) = (broker.clone(), net.listen(NODES[self.number], 1));
@@ -70,13 +70,13 @@ impl Node {
         self.running.replace(Some((program, broker)));
     }
 
-    /// Waits until it runs. From then on it counts as down.
+    /// Waits until the node runs, takes its program, and marks it as down.
     async fn down(&self) -> Program {
         until(|| self.running.borrow().is_some()).await;
         self.running.take().expect("checked before").0
     }
 
-    /// Cuts its power, and starts it after this time.
+    /// Cuts the node's power, and starts it after this time.
     pub(crate) async fn cut_power(&self, time: Duration) {
         self.down().await.kill().await;
         let files = self.survivors();
@@ -86,12 +86,12 @@ impl Node {
 
     async fn drain(&self) {
         let program = self.down().await;
-        // Perhaps it is stopped.
+        // The program may be stopped.
         program.resume();
         program.drain().await;
     }
 
-    /// Drains it, and starts it after this time.
+    /// Drains the node, and starts it after this time.
     pub(crate) async fn restart(&self, time: Duration) {
         self.drain().await;
         let files = self.survivors();
@@ -99,7 +99,7 @@ impl Node {
         self.start_with(&files);
     }
 
-    /// Stops its program for this time.
+    /// Stops the node's program for this time.
     pub(crate) async fn stop(&self, time: Duration) {
         until(|| self.running.borrow().is_some()).await;
         let stop = |stops: bool| {
@@ -110,11 +110,11 @@ impl Node {
         };
         stop(true);
         self.net.sleep(time).await;
-        // Perhaps another one meanwhile.
+        // The node may have been restarted meanwhile, so this may be another program.
         stop(false);
     }
 
-    /// Starts it without a journal each time when another node has its sessions, until the drain of the world.
+    /// Restarts the node without a journal whenever another node has adopted its sessions, until the world is drained.
     pub(crate) async fn start_anew(&self) {
         let running = || self.running.borrow();
         let has_lost = || running().as_ref().is_some_and(|(_, own)| own.has_lost_sessions());
@@ -129,7 +129,7 @@ impl Node {
         }
     }
 
-    /// The files that a power cut now leaves on the disk. They replace all others.
+    /// Returns the files that a power cut would leave on the disk now, and removes everything else.
     fn survivors(&self) -> Files {
         let survivors = names().filter_map(|name| {
             let bytes = self.net.survivors(&self.path(&name))?;

@@ -1,4 +1,4 @@
-//! A publisher that follows the standard: it sends again what was not fully acknowledged.
+//! A publisher that follows the standard: it retransmits messages that were not fully acknowledged.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::simulation::{MESSAGES, Shared, qos};
 /// The client's persistent state.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
-    /// The broker has confirmed the session.
+    /// Whether the broker has confirmed the session.
     is_known: bool,
     /// The number of packets received.
     heard: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Said {
     pub(crate) expiry: Option<u32>,
 }
 
-/// The message number `number`, to a topic of its publisher.
+/// Makes message `number` of a publisher, to the publisher's topic.
 pub(crate) fn number(publisher: usize, number: usize) -> Said {
     let (topic, payload) = (format!("from/{publisher}"), number.to_string());
     Said { topic, payload, qos: qos(number), retain: false, expiry: None }
@@ -53,7 +53,7 @@ pub(crate) type Script = (usize, fn(usize, usize) -> Said);
 struct Own {
     number: usize,
     id: PacketId,
-    /// The broker has received it; only its packet identifier is still in use.
+    /// Whether the broker has received the message, so that only its packet identifier is still in use.
     is_received: bool,
 }
 
@@ -109,7 +109,7 @@ impl Memory {
         self.heard
     }
 
-    /// The number of the next message: all before were sent.
+    /// The number of the next message. All earlier ones were sent.
     pub(crate) fn next(&self) -> usize {
         self.next
     }
@@ -119,7 +119,7 @@ impl Memory {
         number < self.next && !self.own.iter().any(|own| own.number == number && !own.is_received)
     }
 
-    /// The times of day between which the broker received this message, which must have been sent.
+    /// The times of day between which the broker received this message. The message must have been sent.
     pub(crate) fn times(&self, number: usize) -> (Duration, Duration) {
         let (first, answered) = self.times[number];
         (first, if self.is_answered(number) { answered } else { Duration::MAX })
@@ -130,7 +130,7 @@ impl Memory {
         self.sent[number]
     }
 
-    /// Marks the session as confirmed. Returns whether it was before.
+    /// Marks the session as confirmed. Returns whether it already was.
     fn is_let_in(&mut self) -> bool {
         self.heard += 1;
         std::mem::replace(&mut self.is_known, true)
@@ -156,7 +156,7 @@ impl Memory {
         own
     }
 
-    /// Handles the acknowledgement of a message at this time.
+    /// Processes the acknowledgement of a message, at this time.
     fn is_received(&mut self, id: PacketId, now: Duration) {
         let of = self.own.iter_mut().find(|own| own.id == id).expect("published before");
         of.is_received = true;
@@ -212,7 +212,7 @@ async fn publish(
                 wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
             }
             Packet::PubComp(ack) => memory.borrow_mut().is_done(ack.id),
-            // The disk is slow.
+            // The broker's disk is slow.
             Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
             }

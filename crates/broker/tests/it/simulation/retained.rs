@@ -1,5 +1,5 @@
-//! Retained messages while the broker loses power: a subscriber receives the message that was acknowledged
-//! last, or one sent since; a deleted message stays deleted.
+//! Retained messages while the broker loses power. A subscriber receives the last acknowledged message, or one sent
+//! since. A deleted message stays deleted.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub(crate) fn deletes(publisher: usize, number: usize) -> bool {
     (number / TOPICS + number % TOPICS + publisher) % 3 == 2
 }
 
-/// The messages of a publisher, to one topic after the other.
+/// Makes the messages of a publisher, to each topic in turn.
 fn says(publisher: usize, number: usize) -> Said {
     let payload = if deletes(publisher, number) { String::new() } else { number.to_string() };
     Said {
@@ -56,8 +56,8 @@ pub(crate) fn expiry(number: usize) -> Option<u32> {
     (number % TOPICS == 2).then_some(1 + number as u32 / TOPICS as u32 % 2)
 }
 
-/// The same QoS for all messages of a topic: a QoS 1 message that is sent again would come after later
-/// QoS 2 messages.
+/// All messages of a topic have the same QoS, because a retransmitted QoS 1 message would arrive after later QoS 2
+/// messages.
 pub(crate) fn qos(number: usize) -> QoS {
     [QoS::AtLeastOnce, QoS::ExactlyOnce, QoS::AtLeastOnce][number % TOPICS]
 }
@@ -135,7 +135,7 @@ async fn asks(net: Net, seed: u64, publishers: Publishers, heard: Rc<Cell<u64>>)
     for round in 0.. {
         let is_last = publishers.iter().all(|own| own.borrow().is_through());
         if is_last && net.draw(2) == 0 {
-            // Messages that expire have expired.
+            // By then, messages that expire have expired.
             net.sleep(Duration::from_secs(3)).await;
         }
         let name = format!("asker {seed} {round}");
@@ -144,7 +144,7 @@ async fn asks(net: Net, seed: u64, publishers: Publishers, heard: Rc<Cell<u64>>)
         if let Ok(got) = ask(&net, (&name, "kept/#"), &heard).await {
             let sent = by_topics(&publishers, |own, number| number < own.next());
             for (topic, sent) in &sent {
-                // The message that was acknowledged last, or one sent since; none if that message deletes.
+                // Expected is the last acknowledged message or one sent since, or none if that message deletes.
                 let answered = answered[topic].last();
                 let (publisher, _) = of_topic(topic);
                 let own = got.get(topic).map(|own| own.number);
@@ -186,7 +186,7 @@ pub(crate) async fn ask(
     let expiry = [0, 1000][net.draw(2) as usize];
     let (mut wire, reason) = Wire::ask(net, name, expiry).await?;
     if reason != Reason::SUCCESS {
-        // The disk is slow.
+        // The broker's disk is slow.
         assert_eq!(reason, Reason::SERVER_UNAVAILABLE);
         return Err(Lost);
     }
@@ -216,7 +216,7 @@ pub(crate) async fn ask(
                 assert!(!reason.is_failure(), "{reason:?}");
                 continue;
             }
-            // The disk is slow.
+            // The broker's disk is slow.
             Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
             }
@@ -230,7 +230,7 @@ pub(crate) async fn ask(
         if publish.topic == end {
             return Ok(got);
         }
-        // Messages that are not retained were just published.
+        // Messages without the retain flag were just published.
         if publish.retain {
             let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
             let qos = publish.delivery.qos();
@@ -270,7 +270,7 @@ fn retained_messages_survive_crashes() {
     sim::explore_each(20, |seed| lives_of(seed, |_| ()));
 }
 
-/// The order in which retained messages of a filter are sent changes everything after it.
+/// Detects a nondeterministic order of retained messages, which would change everything after it.
 #[test]
 fn the_same_seed_leaves_the_same_disks() {
     for seed in 0..10 {
@@ -283,7 +283,7 @@ fn the_same_seed_leaves_the_same_disks() {
     }
 }
 
-/// There is one file of each kind.
+/// The sets of files must include both kinds.
 #[test]
 fn some_topics_end_without_a_message() {
     let last = |publisher, topic| deletes(publisher, MESSAGES - TOPICS + topic);

@@ -1,5 +1,5 @@
-//! A client that subscribes once, while messages are published, and whose session persists: the messages
-//! retained at that moment and all later messages reach it in spite of crashes.
+//! A client with a persistent session subscribes once, while messages are published. Despite crashes, it receives the
+//! messages retained at that moment and all later messages.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use crate::simulation::{Shared, publisher};
 pub(crate) struct Memory {
     inbox: Inbox,
     heard: u64,
-    /// How often it has subscribed.
+    /// How often the client has subscribed.
     times: usize,
     asked: Option<Asked>,
     /// The numbers of the messages received, by topic, and whether they were retained.
@@ -47,7 +47,7 @@ impl Memory {
     }
 
     fn note(&mut self, publish: &Publish<'_>) {
-        // Other tests check deleted messages.
+        // Deleted messages are checked by other tests.
         if !publish.payload.is_empty() {
             let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
             let of = self.got.entry(publish.topic.to_owned()).or_default();
@@ -55,8 +55,8 @@ impl Memory {
         }
     }
 
-    /// Whether it has received everything: the retained message of each topic, and later messages. Messages
-    /// that expire are not counted.
+    /// Whether the client has received everything: the retained message of each topic, and all later messages. Messages
+    /// that expire do not count.
     pub(crate) fn has_all(&self) -> bool {
         let Some(Asked { answered, sent }) = &self.asked else { return false };
         let has_all = |topic: &String| {
@@ -76,7 +76,7 @@ impl Memory {
         sent.keys().all(has_all)
     }
 
-    /// No QoS 2 message that was published once arrived twice, and no retained message arrived without a
+    /// Checks that no QoS 2 message that was published once arrived twice, and that no retained message arrived without a
     /// subscription.
     fn look(&self) {
         for (topic, got) in &self.got {
@@ -120,7 +120,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Receives packets, after a SUBSCRIBE if there was none yet. `Ok` when it has everything.
+/// Receives packets, after sending SUBSCRIBE if that was not done yet. `Ok` when the client has received everything.
 async fn receive(
     wire: &mut Wire,
     publishers: &Publishers,
@@ -148,7 +148,7 @@ async fn receive(
                 memory.borrow_mut().asked = Some(Asked { answered, sent });
                 continue;
             }
-            // The disk is slow.
+            // The broker's disk is slow.
             Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
             }

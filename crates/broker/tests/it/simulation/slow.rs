@@ -1,5 +1,5 @@
-//! A node of a cluster is stopped while another one has messages for it. Publishers of QoS 1 wait, and only those whose
-//! messages it wants, until it runs again or is lost.
+//! A node of a cluster is stopped while another one has messages for it. Publishers of QoS 1 wait until the node resumes
+//! or is lost, but only if it wants their messages.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::simulation::clustered::{TIMEOUT, nats, node};
 use crate::simulation::subscriber::subscribe_to;
 use crate::simulation::wire::{NODES, Wire};
 
-/// Messages in flight to a node, and in the queue for it.
+/// Maximum numbers of messages in flight to a node, and in the queue for it.
 const IN_FLIGHT: usize = 4;
 const QUEUED: usize = 8;
 
@@ -33,7 +33,7 @@ async fn publish(wire: &mut Wire, topic: &str, number: usize, is_awaited: bool) 
     assert!(wire.say(&Packet::Publish(own)).await.is_ok());
 }
 
-/// The number of acknowledgements that arrive until none does for this time.
+/// Counts acknowledgements until none arrives for this time.
 async fn acknowledged(net: &Net, wire: &mut Wire, time: Duration) -> usize {
     wire.count(net, time, |came| {
         let Packet::PubAck(ack) = came else { panic!("{came:?}") };
@@ -42,11 +42,11 @@ async fn acknowledged(net: &Net, wire: &mut Wire, time: Duration) -> usize {
     .await
 }
 
-/// Publishes messages one after the other, although the first are not acknowledged.
+/// Publishes messages one by one, without waiting for acknowledgements.
 async fn publish_all(net: &Net, wire: &mut Wire, numbers: std::ops::Range<usize>) {
     for number in numbers {
         publish(wire, "there", number, true).await;
-        // Otherwise the broker could read several at once, and route them together.
+        // A pause, so that the broker does not read several messages at once and route them together.
         net.sleep(Duration::from_secs(1)).await;
     }
 }
@@ -62,7 +62,7 @@ async fn run(net: Net, broker: Broker, there: Program) {
     there.stop();
     publish_all(&net, &mut publisher, 0..MESSAGES).await;
     assert_eq!(acknowledged(&net, &mut publisher, minute).await, IN_FLIGHT + QUEUED);
-    // A publisher of messages that the node does not want does not wait.
+    // A publisher does not wait if the node does not want its messages.
     publish(&mut other, "here", 0, true).await;
     assert_eq!(acknowledged(&net, &mut other, minute).await, 1);
     assert_eq!(full(), 0);
@@ -94,12 +94,12 @@ async fn run(net: Net, broker: Broker, there: Program) {
     net.drain();
 }
 
-/// Publishers at each of two nodes wait for the other one.
+/// At each of two nodes, publishers wait for the other node.
 async fn run_both(net: Net, _: Broker, there: Program) {
     net.sleep(2 * TIMEOUT).await;
     let mut wires = Vec::new();
     for (at, wanted, other) in [(0, "here", "there"), (1, "there", "here")] {
-        // They read nothing.
+        // The subscribers read nothing.
         let mut subscriber = Wire::connect_at(&net, &format!("for {wanted}"), NODES[at]).await;
         subscribe_to(&mut subscriber, &[wanted]).await;
         let publisher = Wire::connect_at(&net, &format!("to {other}"), NODES[at]).await;
@@ -136,7 +136,7 @@ fn world_of_both(world: &mut World) {
     world.client(run_both(world.net(), a, there));
 }
 
-/// Starts two nodes, of which some have short queues. Returns the first one, and the program of the second one.
+/// Starts two nodes; those in `short` have short queues. Returns the first node, and the program of the second one.
 fn start(world: &mut World, short: &'static [&str]) -> (Broker, Program) {
     world.set_processors(1);
     world.set_most_steps(1_000_000);

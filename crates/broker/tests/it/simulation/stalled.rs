@@ -1,5 +1,5 @@
-//! Subscriptions while the disk accepts nothing: of clients without a persistent session, whose state is not stored, and of
-//! others, which are refused at once.
+//! Subscriptions while the disk accepts no writes. Clients without a persistent session are served, because their state
+//! is not stored. Others are refused immediately.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::simulation::wire::{Wire, address};
 
 const STALLED: Faults = Faults { full: 1000, ..Faults::NONE };
 
-/// The reason codes of the next packet, an answer.
+/// The reason codes of the next packet, which must be SUBACK or UNSUBACK.
 async fn reasons(wire: &mut Wire) -> Vec<Reason> {
     let Ok(came) = wire.next().await else { panic!("the connection is lost") };
     match came.packet() {
@@ -33,7 +33,7 @@ async fn stall(net: &Net, wire: &mut Wire) {
     assert!(wire.say(&goodbye).await.is_ok() && wire.is_closed().await);
 }
 
-/// Although records of its partition wait for the disk.
+/// Even while records of the client's partition wait for the disk.
 #[test]
 fn a_client_without_a_persistent_session_does_not_wait() {
     sim::explore_each(10, |seed| {
@@ -93,7 +93,7 @@ fn changes_of_persistent_subscriptions_are_refused_at_once() {
                 let took = net.now() - begun;
                 assert!(took < Duration::from_secs(300), "{took:?}");
                 net.set_faults(Faults::NONE);
-                // The write that has failed is repeated at intervals.
+                // The failed write is retried at intervals.
                 let mut came = vec![busy];
                 for _ in 0..60 {
                     if came != [busy] {

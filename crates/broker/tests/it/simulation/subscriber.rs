@@ -1,4 +1,4 @@
-//! A subscriber that follows the standard, and checks the received messages at the end.
+//! A subscriber that follows the standard and checks the received messages at the end.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,13 +35,13 @@ pub(crate) struct Errand {
     pub(crate) filter: &'static str,
     /// Unsubscribes after this many messages.
     pub(crate) leaves_after: usize,
-    /// For each publisher, the number from which on no message may arrive if the client unsubscribes now.
+    /// For each publisher, the number of the first message that must not arrive if the client unsubscribes now.
     pub(crate) from_now: Box<dyn Fn() -> Vec<usize>>,
     /// Called for each message, with its number and its expiry interval in seconds.
     pub(crate) comes: Box<dyn Fn(usize, Option<u32>)>,
-    /// Whether there is nothing to wait for.
+    /// Whether the client need not wait any longer.
     pub(crate) is_done: Box<dyn Fn() -> bool>,
-    /// The time to stay afterwards, to detect superfluous messages.
+    /// Time to stay connected afterwards, to detect unexpected messages.
     pub(crate) lingers: Duration,
 }
 
@@ -117,7 +117,7 @@ pub(crate) async fn run(net: Net, shared: Rc<Shared>, errand: Errand, memory: Rc
     }
 }
 
-/// Subscribes, while no other packet arrives.
+/// Subscribes. Expects that no other packet arrives first.
 async fn subscribe(wire: &mut Wire, brokers: Brokers, filter: &str) -> Result<(), Lost> {
     ask_for(wire, &[filter]).await?;
     let came = wire.next().await?;
@@ -148,7 +148,7 @@ pub(crate) async fn subscribe_to(wire: &mut Wire, filters: &[&str]) {
 
 /// Checks a SUBACK.
 pub(crate) fn look_at(ack: &SubAck<'_>) -> Result<(), Lost> {
-    // The disk is slow.
+    // The broker's disk is slow.
     if ack.reasons.contains(&Reason::IMPLEMENTATION_SPECIFIC_ERROR.0) {
         return Err(Lost);
     }
@@ -191,13 +191,13 @@ async fn receive(
             return Err(Lost);
         }
         if let Packet::UnsubAck(ack) = packet {
-            // The subscription may have been removed before, with the answer lost.
+            // An earlier UNSUBSCRIBE may have succeeded although its answer was lost.
             let is_gone = [Reason::SUCCESS, Reason::NO_SUBSCRIPTION_EXISTED].map(|own| own.0);
             match *ack.reasons {
                 [reason] if is_gone.contains(&reason) => {
                     memory.borrow_mut().left = Some((errand.from_now)());
                 }
-                // The disk is slow.
+                // The broker's disk is slow.
                 [reason] if reason == Reason::IMPLEMENTATION_SPECIFIC_ERROR.0 => return Err(Lost),
                 _ => panic!("{ack:?}"),
             }
@@ -253,7 +253,7 @@ impl Memory {
         (0..PUBLISHERS).all(|number| distinct(self.got(&format!("from/{number}"))) == MESSAGES)
     }
 
-    /// Each QoS 2 message arrived exactly once, each QoS 1 message at least once, in the order of its
+    /// Checks that each QoS 2 message arrived exactly once and each QoS 1 message at least once, in the order of its
     /// publisher.
     fn look(&self) {
         self.look_at_order(|_, _| true);
@@ -264,8 +264,8 @@ impl Memory {
         }
     }
 
-    /// The messages are in the order of their publisher, and no QoS 2 message arrived twice. Of QoS 1
-    /// messages only those that `counts` accepts are checked.
+    /// Checks that messages are in the order of their publisher, and that no QoS 2 message arrived twice. QoS 1 messages
+    /// are checked only if `counts` accepts them.
     pub(crate) fn look_at_order(&self, counts: impl Fn(&str, usize) -> bool) {
         for (topic, of) in &self.got {
             let exactly = of.iter().filter(|own| own.1 == QoS::ExactlyOnce);

@@ -1,10 +1,9 @@
-//! Wills while the broker loses power. A client connects repeatedly under one name, each time with a will of
-//! another number, and disconnects in all possible ways; an observer records which wills are published.
+//! Wills while the broker loses power. A client connects repeatedly under one name, each time with a differently numbered
+//! will, and disconnects in all possible ways. An observer records which wills are published.
 //!
-//! Expected: the will of a client that received its CONNACK is published if the connection breaks or the
-//! client asks for it; not before its delay or its session ends, and possibly not at all if the client comes
-//! back before. It is never published after a DISCONNECT that was processed. Each life of the broker
-//! publishes it at most once.
+//! Expected: if a client has received CONNACK, its will is published when the connection breaks or the client asks for
+//! it. It is not published before its delay or its session ends, and possibly not at all if the client returns earlier.
+//! It is never published after a DISCONNECT was processed. Each life of the broker publishes it at most once.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,12 +27,12 @@ const LASTS: u32 = 100_000;
 /// The client's last packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Goodbye {
-    /// None, or one that may have been lost.
+    /// No DISCONNECT, or one that may have been lost.
     #[default]
     None,
-    /// Processed, in this life of the broker.
+    /// DISCONNECT was processed, in this life of the broker.
     Taken,
-    /// Processed and stored on the disk.
+    /// DISCONNECT was processed and stored on disk.
     Kept,
 }
 
@@ -44,19 +43,19 @@ struct Visit {
     expiry: u32,
     clean_start: bool,
     qos: QoS,
-    /// Whether its will is retained, and its expiry interval in seconds.
+    /// Whether the will is retained, and its expiry interval in seconds.
     retain: bool,
     lasts: Option<u32>,
     is_let_in: bool,
-    /// Its will must be published.
+    /// Whether the will must be published.
     must: bool,
-    /// It had to be published before the client's next CONNECT.
+    /// Whether the will had to be published before the client's next CONNECT.
     had_to: bool,
     goodbye: Goodbye,
-    /// Whether it began in this life of the broker, and when it ended.
+    /// Whether the connection began in this life of the broker, and when it ended.
     is_new: bool,
     left: Option<Duration>,
-    /// The number of lives of the broker that may have published its will.
+    /// The number of lives of the broker that may have published the will.
     lives: usize,
 }
 
@@ -73,7 +72,7 @@ impl Memory {
         self.visits.iter().filter(|visit| visit.is_let_in).count()
     }
 
-    /// The broker starts again.
+    /// Updates the expectations when the broker restarts.
     fn goes_on(&mut self) {
         for visit in &mut self.visits {
             (visit.is_new, visit.left) = (false, None);
@@ -114,7 +113,7 @@ impl Memory {
                 visit.goodbye = Goodbye::Kept;
             }
         }
-        // Its session had ended, so its will was published.
+        // The last session had ended, so its will was published.
         if let Some(last) = self.visits[..number].last_mut().filter(|_| !is_present) {
             last.must |= last.had_to;
         }
@@ -156,7 +155,7 @@ impl Clients {
         visits.iter().enumerate().filter(|(n, visit)| visit.must && !has_come(*n)).count()
     }
 
-    /// The message retained at the end is the last required will of those that arrived.
+    /// Checks that the message retained at the end is the last required will that arrived.
     fn look_at_retained(&self, found: Option<&Found>) {
         let (watcher, mortal) = (self.watcher.borrow(), self.mortal.borrow());
         let numbers = watcher.got(TOPIC).iter().map(|own| own.0);
@@ -165,7 +164,7 @@ impl Clients {
             return assert!(came.is_empty(), "none of {came:?} is retained");
         };
         let last = came.iter().rposition(|own| *own == found.number);
-        // A will that was not acknowledged arrives again, after others.
+        // An unacknowledged will arrives again, after others.
         let later =
             last.and_then(|last| came[last + 1..].iter().find(|own| !came[..last].contains(own)));
         assert!(last.is_some() && later.is_none(), "{found:?}, of {came:?}");
@@ -173,7 +172,7 @@ impl Clients {
         assert!(found.qos == visit.qos && found.expires.is_some() == visit.lasts.is_some());
     }
 
-    /// No will arrived too often. (A QoS 1 message may be sent again.)
+    /// Checks that no will arrived too often. (A QoS 1 message may be retransmitted.)
     fn look(&self) {
         let watcher = self.watcher.borrow();
         for (number, visit) in self.mortal.borrow().visits.iter().enumerate() {
@@ -232,7 +231,7 @@ async fn comes_and_goes(
         let asking = Asking { name: "mortal", expiry, clean_start, will };
         let mut wire: Wire = match Wire::open(&net, asking).await {
             Ok((wire, Reason::SUCCESS)) => wire,
-            // The disk is slow.
+            // The broker's disk is slow.
             Err(_) | Ok((_, Reason::SERVER_UNAVAILABLE)) => continue,
             Ok((_, reason)) => panic!("the CONNECT is refused: {reason:?}"),
         };
@@ -266,7 +265,7 @@ async fn comes_and_goes(
     is_over.set(true);
 }
 
-/// Sometimes short, sometimes long.
+/// A pause that is sometimes short and sometimes long.
 async fn pause(net: &Net) {
     let most = [1, 20, 1000, 8000][net.draw(4) as usize];
     net.sleep(Duration::from_millis(net.draw(most))).await;
@@ -290,7 +289,7 @@ fn enter(world: &mut World, breaks: bool, known: &(Memory, subscriber::Memory)) 
         from_now: Box::new(Vec::new),
         comes: Box::new(move |number, lasts| of_mortal.borrow().comes(number, lasts, net.now())),
         is_done: Box::new(move || is_over.get() && all.missing() == 0),
-        // All required wills were published.
+        // Long enough for all required wills to be published.
         lingers: Duration::from_secs(20),
     };
     let run = subscriber::run(world.net(), own, errand, watcher.clone());

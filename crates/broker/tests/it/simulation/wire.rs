@@ -1,4 +1,4 @@
-//! A client's connection in the simulated network: packets out, packets in.
+//! A client's connection in the simulated network, which sends and receives packets.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,7 +18,7 @@ const fn node(number: u8) -> SocketAddr {
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, number), 1883))
 }
 
-/// The nodes, from each one on.
+/// The nodes in circular order, beginning with each one.
 const FROM: [[SocketAddr; 3]; 3] =
     [NODES, [NODES[1], NODES[2], NODES[0]], [NODES[2], NODES[0], NODES[1]]];
 
@@ -27,13 +27,14 @@ pub(crate) fn address() -> SocketAddr {
     NODES[0]
 }
 
-/// The brokers of a client: one, or the nodes of a cluster that keeps sessions. A session begins at the first.
+/// The brokers to which a client may connect: a single one, or the nodes of a cluster that keeps sessions. A session
+/// begins at the first broker.
 #[derive(Clone, Copy)]
 pub(crate) struct Brokers {
     addresses: &'static [SocketAddr],
-    /// Whether they restart meanwhile.
+    /// Whether brokers may restart during the test.
     restart: bool,
-    /// Whether the client connects to any of them.
+    /// Whether the client connects to any broker, taking its session along.
     roam: bool,
 }
 
@@ -47,7 +48,7 @@ impl Brokers {
     /// All nodes.
     pub(crate) const NODES: Self = Self { addresses: &NODES, restart: false, roam: false };
 
-    /// All nodes. A session begins at the one with this number.
+    /// All nodes. A session begins at the node with this number.
     pub(crate) fn from(number: usize) -> Self {
         Self { addresses: &FROM[number], ..Self::NODES }
     }
@@ -57,27 +58,27 @@ impl Brokers {
         Self { addresses: &NODES[number..=number], ..Self::NODES }
     }
 
-    /// The same, which restart meanwhile.
+    /// The same brokers, which may restart during the test.
     pub(crate) fn restarting(self) -> Self {
         Self { restart: true, ..self }
     }
 
-    /// The same, for a client that connects to any of them, and takes its session along.
+    /// The same brokers, for a client that connects to any of them and takes its session along.
     pub(crate) fn roaming(self) -> Self {
         Self { roam: true, ..self }
     }
 
-    /// How often the connections of a client break at most.
+    /// Maximum number of times that a client's connection breaks.
     pub(crate) fn breaks(self) -> u32 {
         if self.roam { 12 } else { 4 }
     }
 
-    /// Whether the next connection breaks. Clients that roam seldom stay.
+    /// Draws whether the next connection breaks. Those of roaming clients usually do.
     pub(crate) fn break_next(self, net: &Net) -> bool {
         if self.roam { net.draw(8) > 0 } else { net.draw(2) == 0 }
     }
 
-    /// Where a session begins.
+    /// The broker at which a session begins.
     pub(crate) fn first(self) -> SocketAddr {
         self.addresses[0]
     }
@@ -87,7 +88,8 @@ impl Brokers {
         self.addresses.len() > 1
     }
 
-    /// Connects to the broker where a session begins, or, if it `has_begun`, to the one that lets the client in.
+    /// Connects to the broker at which a session begins, or, if it `has_begun`, to the first broker that accepts the
+    /// client.
     pub(crate) async fn connect(self, net: &Net, name: &str, has_begun: bool) -> Wire {
         if !has_begun || !self.are_several() {
             return Wire::connect_at(net, name, self.first()).await;
@@ -100,24 +102,24 @@ impl Brokers {
                     return wire;
                 }
             }
-            // An adoption takes a minute.
+            // An adoption takes about a minute, so wait before trying again.
             net.sleep(Duration::from_millis(net.draw(4000))).await;
         }
     }
 
-    /// Whether a broker may refuse or disconnect a client for this reason: it restarts, or, if there are several, it may
-    /// have lost its lease, or the session is elsewhere.
+    /// Whether a broker may refuse or disconnect a client for this reason. A broker may restart. If there are several, it
+    /// may have lost its lease, or the session may be elsewhere.
     pub(crate) fn may_refuse(self, reason: Reason) -> bool {
         self.restart && reason == Reason::SERVER_SHUTTING_DOWN
             || self.are_several()
                 && [Reason::SERVER_UNAVAILABLE, Reason::SERVER_BUSY, Reason::USE_ANOTHER_SERVER]
                     .contains(&reason)
-            // By an earlier CONNECT, of a connection that was lost before the answer.
+            // Taken over by an earlier CONNECT of this client, whose connection was lost before the answer.
             || self.roam && reason == Reason::SESSION_TAKEN_OVER
     }
 }
 
-/// A connection that resumes the session of the client's name.
+/// A connection that resumes the client's session.
 pub(crate) struct Wire {
     client: Client,
     input: Vec<u8>,
@@ -165,7 +167,7 @@ impl Wire {
         Self::connect_at(net, name, address()).await
     }
 
-    /// As [`connect`](Self::connect), to the broker at this address.
+    /// Like [`connect`](Self::connect), to the broker at this address.
     pub(crate) async fn connect_at(net: &Net, name: &str, broker: SocketAddr) -> Self {
         loop {
             if let Ok(wire) = Self::try_connect(net, name, broker, Brokers::default()).await {
@@ -185,7 +187,7 @@ impl Wire {
         let asking = Asking { name, expiry: u32::MAX, ..Asking::default() };
         match Self::open_at(net, asking, broker).await? {
             (wire, Reason::SUCCESS) => Ok(wire),
-            // The disk is slow.
+            // The broker's disk is slow.
             (_, Reason::SERVER_UNAVAILABLE) => Err(Lost),
             (_, reason) if brokers.may_refuse(reason) => Err(Lost),
             (_, reason) => panic!("the CONNECT is refused: {reason:?}"),
@@ -197,12 +199,12 @@ impl Wire {
         Self::open(net, Asking { name, expiry, ..Asking::default() }).await
     }
 
-    /// As [`ask`](Self::ask), with all options.
+    /// Like [`ask`](Self::ask), with all options.
     pub(crate) async fn open(net: &Net, asking: Asking<'_>) -> Result<(Self, Reason), Lost> {
         Self::open_at(net, asking, address()).await
     }
 
-    /// As [`open`](Self::open), to the broker at this address.
+    /// Like [`open`](Self::open), to the broker at this address.
     pub(crate) async fn open_at(
         net: &Net,
         asking: Asking<'_>,
@@ -256,7 +258,7 @@ impl Wire {
         }
     }
 
-    /// The number of packets that arrive until none does for this time. `check` asserts what they are.
+    /// Counts packets until none arrives for this time. `check` asserts that each is expected.
     pub(crate) async fn count(
         &mut self,
         net: &Net,
@@ -272,7 +274,7 @@ impl Wire {
         count
     }
 
-    /// Waits for the broker to close the connection. Whether it closed in order and without another packet.
+    /// Waits for the broker to close the connection. Returns whether it closed cleanly, without another packet.
     pub(crate) async fn is_closed(&mut self) -> bool {
         loop {
             match self.client.read(&mut self.input).await {
