@@ -65,11 +65,11 @@ impl Bans {
             return false;
         }
         let ends = self.ends();
-        let is =
+        let is_banned =
             |banned: Banned| ends.get(&banned).is_some_and(|end| end.is_none_or(|end| end > now));
-        client.is_some_and(|client| is(Banned::Client(client.to_owned())))
-            || user.is_some_and(|user| is(Banned::User(user.to_owned())))
-            || address.is_some_and(|address| is(Banned::Address(address.to_canonical())))
+        client.is_some_and(|client| is_banned(Banned::Client(client.to_owned())))
+            || user.is_some_and(|user| is_banned(Banned::User(user.to_owned())))
+            || address.is_some_and(|address| is_banned(Banned::Address(address.to_canonical())))
     }
 
     /// All bans at `now`, with the seconds that are left.

@@ -6,7 +6,7 @@ use phalanx_mqtt::{Auth, Packet, Properties, Property, PropertyBuffer, Reason};
 /// The reason for a failed authentication.
 pub(super) type Rejection = (Reason, &'static str);
 
-/// The error when a SCRAM exchange authenticates another user than CONNECT names.
+/// The error when a SCRAM exchange authenticates a user other than the one in CONNECT.
 pub(super) const OTHER_USER: &str = "SCRAM authenticates another user";
 
 /// The data of an AUTH packet. The packet must have this reason and the method of CONNECT (MQTT-4.12.0-3, MQTT-4.12.0-5).

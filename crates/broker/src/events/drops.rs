@@ -161,8 +161,8 @@ impl fmt::Display for Dropped<'_> {
         match (client, origin) {
             (Some(client), _) => {
                 let space = if is_first { "" } else { " " };
-                let is = if *is_publisher { "from" } else { "for" };
-                write!(f, "{space}{is} client {client:?}")?;
+                let role = if *is_publisher { "from" } else { "for" };
+                write!(f, "{space}{role} client {client:?}")?;
                 user.map_or(Ok(()), |user| write!(f, " of user {user:?}"))
             }
             (None, Some(origin)) if is_first => write!(f, "at {}", origin.listen),

@@ -39,7 +39,7 @@ struct Waiting {
 
 /// Permission for a number of deliveries, released on drop.
 pub(crate) struct Permit {
-    of: DeliveryLimiter,
+    limiter: DeliveryLimiter,
     count: usize,
 }
 
@@ -58,7 +58,7 @@ impl DeliveryLimiter {
 
     /// A permit for no deliveries.
     pub(crate) fn empty_permit(&self) -> Permit {
-        Permit { of: self.clone(), count: 0 }
+        Permit { limiter: self.clone(), count: 0 }
     }
 
     /// Whether a publisher with this permit, or none, has to wait behind others.
@@ -110,7 +110,7 @@ impl DeliveryLimiter {
         }
         // Outside the lock: dropping an unclaimed permit grants others.
         for (grant, count) in chosen {
-            grant.send(Permit { of: self.clone(), count });
+            grant.send(Permit { limiter: self.clone(), count });
         }
     }
 }
@@ -125,13 +125,13 @@ impl Permit {
     /// Number of further deliveries permitted after `deliveries` were made with this permit: the rest of this permit and
     /// the unused part of the limit.
     pub(crate) fn available(&self, deliveries: usize) -> usize {
-        let others = self.of.0.count.load(Ordering::SeqCst) - self.count;
-        self.of.0.most.saturating_sub(others).saturating_sub(deliveries)
+        let others = self.limiter.0.count.load(Ordering::SeqCst) - self.count;
+        self.limiter.0.most.saturating_sub(others).saturating_sub(deliveries)
     }
 
     /// Whether no other deliveries are in flight.
     pub(crate) fn is_alone(&self) -> bool {
-        self.of.0.count.load(Ordering::SeqCst) == self.count
+        self.limiter.0.count.load(Ordering::SeqCst) == self.count
     }
 
     /// Adds another permit to this one.
@@ -142,14 +142,14 @@ impl Permit {
     /// Corrects the permit to the actual number of deliveries.
     pub(crate) fn resize(&mut self, deliveries: usize) {
         let before = std::mem::replace(&mut self.count, deliveries);
-        let shared = &self.of.0;
+        let shared = &self.limiter.0;
         if before < deliveries {
             let more = deliveries - before;
             let _before = shared.count.fetch_add(more, Ordering::SeqCst);
             #[cfg(test)]
             shared.peak.fetch_max(_before + more, Ordering::Relaxed);
         } else {
-            self.of.release(before - deliveries);
+            self.limiter.release(before - deliveries);
         }
     }
 }
@@ -167,7 +167,7 @@ impl DeliveryLimiter {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.of.release(self.count);
+        self.limiter.release(self.count);
     }
 }
 

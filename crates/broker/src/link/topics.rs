@@ -78,14 +78,14 @@ impl TopicMap {
 
     /// Maximum number of bytes by which a topic grows on the way to the remote broker.
     pub(crate) fn growth_to_remote(&self) -> usize {
-        let of = |own: &Forwarded| growth(&own.topic.local_prefix, &own.topic.remote_prefix);
-        self.outgoing().map(|(_, own)| of(own)).max().unwrap_or(0)
+        let growth_of = |own: &Forwarded| growth(&own.topic.local_prefix, &own.topic.remote_prefix);
+        self.outgoing().map(|(_, own)| growth_of(own)).max().unwrap_or(0)
     }
 
     /// Maximum number of bytes by which a topic grows on the way from the remote broker.
     pub(crate) fn growth_to_local(&self) -> usize {
-        let of = |own: &Forwarded| growth(&own.topic.remote_prefix, &own.topic.local_prefix);
-        self.incoming().map(of).max().unwrap_or(0)
+        let growth_of = |own: &Forwarded| growth(&own.topic.remote_prefix, &own.topic.local_prefix);
+        self.incoming().map(growth_of).max().unwrap_or(0)
     }
 }
 

@@ -161,15 +161,15 @@ mod tests {
             members.joined("$share/g/t");
             members.online(["$share/g/t"], true);
         }
-        let of = |count| Some(Counts { are_all: false, changed: vec![(id, count)] });
-        assert_eq!(taken(&members, 10), of(5000));
+        let change_to = |count| Some(Counts { are_all: false, changed: vec![(id, count)] });
+        assert_eq!(taken(&members, 10), change_to(5000));
         members.online(["$share/g/t"], false);
         members.online(["$share/g/t"], true);
         assert_eq!(taken(&members, 10), None, "it is as it was");
         (0..5000).for_each(|_| members.online(["$share/g/t"], false));
-        assert_eq!(taken(&members, 10), of(0));
+        assert_eq!(taken(&members, 10), change_to(0));
         (0..5000).for_each(|_| members.left("$share/g/t"));
-        assert_eq!(taken(&members, 10), of(DEFAULT), "the receiver can forget it");
+        assert_eq!(taken(&members, 10), change_to(DEFAULT), "the receiver can forget it");
         let table = lock(&members.0);
         assert!(table.groups.is_empty() && table.receivers["b"].told.is_empty());
     }
@@ -228,8 +228,8 @@ mod tests {
                     continue;
                 }
                 for (key, (all, online)) in keys.iter().zip(known) {
-                    let of = there.get(&group_id(key)).copied().unwrap_or(DEFAULT);
-                    prop_assert!(all == 0 || of == online, "{key}: {of}");
+                    let count = there.get(&group_id(key)).copied().unwrap_or(DEFAULT);
+                    prop_assert!(all == 0 || count == online, "{key}: {count}");
                 }
             }
         }

@@ -218,8 +218,8 @@ impl Router {
             None => here.add(joining, client, own),
             Some(content) => {
                 let numbered = here.number(content.json, || self.content.number());
-                let of = (client, joining, &*request.key);
-                let (existed, is_new) = self.content.add(of, numbered.number, content, own);
+                let subscriber = (client, joining, &*request.key);
+                let (existed, is_new) = self.content.add(subscriber, numbered.number, content, own);
                 numbered.count += usize::from(is_new);
                 existed
             }
@@ -236,8 +236,8 @@ impl Router {
             match has_content(key) {
                 false => here.remove(path.group, index),
                 true => {
-                    let of = (index, path.group.is_some(), &**key);
-                    if let Some(json) = self.content.remove(of) {
+                    let subscription = (index, path.group.is_some(), &**key);
+                    if let Some(json) = self.content.remove(subscription) {
                         here.one_less(json);
                     }
                 }

@@ -116,18 +116,18 @@ impl Shared {
             Some(pending) => pending,
             None => {
                 let Context { stages, wal, .. } = &*self.context;
-                let (of, mut spare) = ((self.key, self.connection_id), self.spare.take());
+                let (connection, mut spare) = ((self.key, self.connection_id), self.spare.take());
                 let own = || -> Weak<dyn WaitingSender> { Rc::downgrade(self) as _ };
-                match stages.sessions.try_pull(of, &mut spare, task.waker(), &own) {
+                match stages.sessions.try_pull(connection, &mut spare, task.waker(), &own) {
                     Some(Poll::Pending) => return Poll::Pending,
                     Some(Poll::Ready((pulled, lsn))) if lsn == Lsn::default() => {
                         return Poll::Ready(Ok(pulled));
                     }
                     Some(Poll::Ready(pulled)) => {
-                        let fenced = stages.sessions.fenced(of, pulled, wal.clone());
+                        let fenced = stages.sessions.fenced(connection, pulled, wal.clone());
                         pull.insert(Pull::Fenced(Box::pin(fenced)))
                     }
-                    None => pull.insert(Pull::Call(stages.sessions.pull(of, spare))),
+                    None => pull.insert(Pull::Call(stages.sessions.pull(connection, spare))),
                 }
             }
         };

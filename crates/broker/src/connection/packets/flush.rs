@@ -16,12 +16,13 @@ impl Connection {
         let published = if batch.is_empty() { Ok(()) } else { self.publish(batch).await };
         // Even if the messages could not be stored, because acknowledgements free space.
         if !batch.answers.is_empty() {
-            let (sessions, of) = (self.context.stages.sessions, (self.key, self.connection_id));
-            if sessions.try_answered(of, &batch.answers) {
+            let (sessions, connection) =
+                (self.context.stages.sessions, (self.key, self.connection_id));
+            if sessions.try_answered(connection, &batch.answers) {
                 batch.answers.clear();
                 return published;
             }
-            let told = sessions.answered(of, std::mem::take(&mut batch.answers));
+            let told = sessions.answered(connection, std::mem::take(&mut batch.answers));
             return published.and(told.await.map_err(|_| Reason::SERVER_BUSY.into()));
         }
         published

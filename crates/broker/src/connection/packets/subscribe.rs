@@ -263,8 +263,8 @@ impl Connection {
     }
 
     async fn end_subscriptions(&self, keys: Vec<Box<str>>) -> Result<Vec<Reason>, End> {
-        let (stages, of) = (self.context.stages, (self.key, self.connection_id));
-        let ended = stages.sessions.unsubscribe(of, keys, stages.routing).await;
+        let (stages, connection) = (self.context.stages, (self.key, self.connection_id));
+        let ended = stages.sessions.unsubscribe(connection, keys, stages.routing).await;
         ended.map_err(|_| Reason::SERVER_BUSY.into())
     }
 }

@@ -157,14 +157,14 @@ impl Group {
     ) -> Option<Option<(ClientIndex, Subscription)>> {
         let others = || self.nodes.iter().map(|node| (Some(node), &node.turn));
         let all = || std::iter::once((None, &self.turn)).chain(others());
-        let of = |node: Option<&OtherNode>| i64::from(weight(node.map(|node| node.client)));
-        let sum: i64 = all().map(|(node, _)| of(node)).sum();
+        let weight_of = |node: Option<&OtherNode>| i64::from(weight(node.map(|node| node.client)));
+        let sum: i64 = all().map(|(node, _)| weight_of(node)).sum();
         if sum == 0 {
             return None;
         }
         let mut best: Option<(Option<&OtherNode>, &Turn)> = None;
         for (node, turn) in all() {
-            let weight = of(node);
+            let weight = weight_of(node);
             if weight == 0 {
                 continue;
             }
@@ -208,8 +208,8 @@ mod tests {
         }
 
         fn online_at(&self, node: Option<ClientIndex>, _: u32) -> u32 {
-            let of = |node| self.nodes.get(&node).map_or(0, |own| if own.0 { own.1 } else { 0 });
-            node.map_or(self.here, of)
+            let count = |node| self.nodes.get(&node).map_or(0, |own| if own.0 { own.1 } else { 0 });
+            node.map_or(self.here, count)
         }
     }
 
@@ -229,9 +229,9 @@ mod tests {
     #[test]
     fn connected_members_take_turns() {
         let group = group(10, &[]);
-        let of = |first| receivers(&group, &Known { first, ..Known::default() }, 6);
-        assert_eq!(of(8), [8, 9, 8, 9, 8, 9]);
-        assert_eq!(of(10), [0, 1, 2, 3, 4, 5], "none is connected");
+        let receivers_from = |first| receivers(&group, &Known { first, ..Known::default() }, 6);
+        assert_eq!(receivers_from(8), [8, 9, 8, 9, 8, 9]);
+        assert_eq!(receivers_from(10), [0, 1, 2, 3, 4, 5], "none is connected");
     }
 
     #[test]

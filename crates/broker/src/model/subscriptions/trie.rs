@@ -103,15 +103,15 @@ impl<T> Trie<T> {
 
     /// Removes the value under exactly this path, and unused nodes.
     pub(crate) fn remove(&mut self, path: &str) -> Option<T> {
-        let mut way = vec![ROOT];
+        let mut visited = vec![ROOT];
         for level in path.split('/') {
-            let at = self.nodes[way[way.len() - 1] as usize].edge(level)?;
-            way.push(at);
+            let at = self.nodes[visited[visited.len() - 1] as usize].edge(level)?;
+            visited.push(at);
         }
-        let value = self.nodes[way[way.len() - 1] as usize].value.take();
+        let value = self.nodes[visited[visited.len() - 1] as usize].value.take();
         let levels: Vec<&str> = path.split('/').collect();
         for (steps, level) in levels.iter().enumerate().rev() {
-            let (parent, child) = (way[steps], way[steps + 1]);
+            let (parent, child) = (visited[steps], visited[steps + 1]);
             if !self.nodes[child as usize].is_empty() {
                 break;
             }

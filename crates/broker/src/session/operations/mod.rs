@@ -110,32 +110,33 @@ impl SessionStage {
     /// `None` if the partition is on another processor.
     pub(crate) fn try_pull(
         self,
-        of: (ClientKey, u64),
+        connection: (ClientKey, u64),
         spare: &mut Vec<u8>,
         waiting: &Waker,
         sender: &dyn Fn() -> Weak<dyn WaitingSender>,
     ) -> Option<Poll<(Pulled, Lsn)>> {
-        self.0.try_with_partition(of.0.partition.into(), |sessions| {
-            sessions.pull(of, spare, now(), (waiting, Some(sender)))
+        self.0.try_with_partition(connection.0.partition.into(), |sessions| {
+            sessions.pull(connection, spare, now(), (waiting, Some(sender)))
         })
     }
 
     /// Waits for output of the session, and swaps it with the connection's buffer.
-    pub(crate) fn pull(self, of: (ClientKey, u64), mut spare: Vec<u8>) -> Call<Pulled> {
-        self.0.call_partition(of.0.partition.into(), move |sessions| async move {
+    pub(crate) fn pull(self, connection: (ClientKey, u64), mut spare: Vec<u8>) -> Call<Pulled> {
+        self.0.call_partition(connection.0.partition.into(), move |sessions| async move {
             let pull = poll_fn(|context| {
                 let waiting = context.waker();
-                sessions.with(|sessions| sessions.pull(of, &mut spare, now(), (waiting, None)))
+                sessions
+                    .with(|sessions| sessions.pull(connection, &mut spare, now(), (waiting, None)))
             });
             let (mut pulled, lsn) = pull.await;
             if lsn == Lsn::default() {
                 // The sender may have dropped the call, so count the output as lost unless it arrives.
-                sessions.with(|sessions| sessions.guard(of.0, &mut pulled));
+                sessions.with(|sessions| sessions.guard(connection.0, &mut pulled));
                 return pulled;
             }
             let wal = sessions.with(|sessions| sessions.wal.clone());
             // Pooled, so that an idle connection holds no memory for this future.
-            Pooled::pin(self.fenced(of, (pulled, lsn), wal)).await
+            Pooled::pin(self.fenced(connection, (pulled, lsn), wal)).await
         })
     }
 
@@ -144,20 +145,25 @@ impl SessionStage {
     /// processor.
     pub(crate) fn fenced(
         self,
-        of: (ClientKey, u64),
+        connection: (ClientKey, u64),
         (mut pulled, lsn): (Pulled, Lsn),
         wal: Wal,
     ) -> impl Future<Output = Pulled> {
-        let guard = |sessions: &mut Sessions| sessions.guard(of.0, &mut pulled);
-        self.0.try_with_partition(of.0.partition.into(), guard);
-        self.durable(of, (pulled, lsn), wal)
+        let guard = |sessions: &mut Sessions| sessions.guard(connection.0, &mut pulled);
+        self.0.try_with_partition(connection.0.partition.into(), guard);
+        self.durable(connection, (pulled, lsn), wal)
     }
 
-    async fn durable(self, of: (ClientKey, u64), (pulled, lsn): (Pulled, Lsn), wal: Wal) -> Pulled {
+    async fn durable(
+        self,
+        connection: (ClientKey, u64),
+        (pulled, lsn): (Pulled, Lsn),
+        wal: Wal,
+    ) -> Pulled {
         // The disk, or the copy in NATS, may take long, so the end of the connection is noticed meanwhile.
         let ended = poll_fn(|context| {
-            let ended = |sessions: &mut Sessions| sessions.poll_ended(of, context.waker());
-            let here = self.0.try_with_partition(of.0.partition.into(), ended);
+            let ended = |sessions: &mut Sessions| sessions.poll_ended(connection, context.waker());
+            let here = self.0.try_with_partition(connection.0.partition.into(), ended);
             here.unwrap_or(Poll::Pending)
         });
         match select(wal.durable(lsn), ended).await {
@@ -175,15 +181,15 @@ impl SessionStage {
     }
 
     /// Processes a client's acknowledgements immediately. Returns false if the partition is on another processor.
-    pub(crate) fn try_answered(self, of: (ClientKey, u64), answers: &[Answered]) -> bool {
-        let answered = |sessions: &mut Sessions| sessions.answered(of, answers);
-        self.0.try_with_partition(of.0.partition.into(), answered).is_some()
+    pub(crate) fn try_answered(self, connection: (ClientKey, u64), answers: &[Answered]) -> bool {
+        let answered = |sessions: &mut Sessions| sessions.answered(connection, answers);
+        self.0.try_with_partition(connection.0.partition.into(), answered).is_some()
     }
 
     /// Processes a client's acknowledgements.
-    pub(crate) fn answered(self, of: (ClientKey, u64), answers: Vec<Answered>) -> Call<()> {
-        self.0.call_partition(of.0.partition.into(), move |sessions| async move {
-            sessions.with(|sessions| sessions.answered(of, &answers));
+    pub(crate) fn answered(self, connection: (ClientKey, u64), answers: Vec<Answered>) -> Call<()> {
+        self.0.call_partition(connection.0.partition.into(), move |sessions| async move {
+            sessions.with(|sessions| sessions.answered(connection, &answers));
         })
     }
 

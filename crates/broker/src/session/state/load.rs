@@ -17,12 +17,12 @@ pub(in crate::session) struct PartitionLoad {
 impl PartitionLoad {
     pub(in crate::session) fn new(counters: &Counters, partition: usize) -> Self {
         let partition = partition.to_string();
-        let of = |family: &phalanx::metrics::Family<Gauge>| family.member(&partition);
+        let gauge = |family: &phalanx::metrics::Family<Gauge>| family.member(&partition);
         Self {
             total: SessionLoad::default(),
-            queued: of(&counters.queued),
-            queued_bytes: of(&counters.queued_bytes),
-            inflight: of(&counters.inflight),
+            queued: gauge(&counters.queued),
+            queued_bytes: gauge(&counters.queued_bytes),
+            inflight: gauge(&counters.inflight),
         }
     }
 

@@ -27,7 +27,7 @@ impl WaitingSender for Connection {
 
 struct Client {
     sessions: Sessions,
-    of: (ClientKey, u64),
+    attached: (ClientKey, u64),
     connection: Rc<Connection>,
 }
 
@@ -36,7 +36,7 @@ impl Client {
         let mut sessions = sessions();
         let Opened { key, connection_id, .. } = open(&mut sessions, true, at(0));
         let connection = Connection { room: Cell::new(room), sent: RefCell::default() };
-        Self { sessions, of: (key, connection_id), connection: Rc::new(connection) }
+        Self { sessions, attached: (key, connection_id), connection: Rc::new(connection) }
     }
 
     /// Pulls output as the sender does. Returns the length of the output.
@@ -44,7 +44,7 @@ impl Client {
         let connection = self.connection.clone();
         let sender = || -> Weak<dyn WaitingSender> { Rc::downgrade(&connection) as _ };
         let waiting = (Waker::noop(), Some(&sender as &dyn Fn() -> Weak<dyn WaitingSender>));
-        match self.sessions.pull(self.of, &mut Vec::new(), at(0), waiting) {
+        match self.sessions.pull(self.attached, &mut Vec::new(), at(0), waiting) {
             Poll::Pending => 0,
             Poll::Ready((Pulled::Output(output), _)) => {
                 let (bytes, _) = output.into_parts();
@@ -56,7 +56,7 @@ impl Client {
     }
 
     fn deliver(&mut self, messages: &[Arc<Message>]) {
-        deliver(&mut self.sessions, self.of.0, messages, at(0));
+        deliver(&mut self.sessions, self.attached.0, messages, at(0));
     }
 
     /// The number of bytes that the connection has sent.
@@ -105,7 +105,7 @@ fn messages_that_were_sent_at_once_are_not_lost_with_the_connection() {
     let mut client = Client::new(each + 2);
     client.pull();
     (0..2).for_each(|_| client.deliver(&[once()]));
-    let (key, connection_id) = client.of;
+    let (key, connection_id) = client.attached;
     let closing = Closing { will: false, expiry: None };
     client.sessions.close(key, connection_id, closing, at(0));
     assert_eq!(dropped(&client.sessions), [(DropReason::ConnectionLost, 1)]);
@@ -117,7 +117,7 @@ fn a_stored_message_is_not_sent_before_its_record() {
     client.pull();
     let (how, mut batch) =
         (How { qos: QoS::AtLeastOnce, ..How::default() }, DeliveryBatch::default());
-    batch.add(client.of.0, &message(Delivery::AtLeastOnce(id(1)), b"x"), how).number = 1;
+    batch.add(client.attached.0, &message(Delivery::AtLeastOnce(id(1)), b"x"), how).number = 1;
     client.sessions.deliver(&batch, at(0));
     assert_eq!(client.sent(), 0);
     assert!(client.pull() > 0);

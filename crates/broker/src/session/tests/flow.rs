@@ -50,8 +50,8 @@ fn the_size_of_messages_in_flight_is_limited() {
 }
 
 /// Takes the output of a connection.
-fn pull(sessions: &mut Sessions, of: (ClientKey, u64)) -> Option<Pulled> {
-    match sessions.pull(of, &mut Vec::new(), at(0), (Waker::noop(), None)) {
+fn pull(sessions: &mut Sessions, connection: (ClientKey, u64)) -> Option<Pulled> {
+    match sessions.pull(connection, &mut Vec::new(), at(0), (Waker::noop(), None)) {
         Poll::Ready((pulled, _)) => Some(pulled),
         Poll::Pending => None,
     }

@@ -10,8 +10,8 @@ use crate::model::topic_aliases::may_have_alias;
 use crate::session::state::effects::Pulled;
 
 /// The kinds of packets that a connection gets.
-fn sent(sessions: &mut Sessions, of: (ClientKey, u64)) -> Vec<Kind> {
-    let pulled = sessions.pull(of, &mut Vec::new(), at(0), (Waker::noop(), None));
+fn sent(sessions: &mut Sessions, connection: (ClientKey, u64)) -> Vec<Kind> {
+    let pulled = sessions.pull(connection, &mut Vec::new(), at(0), (Waker::noop(), None));
     let Poll::Ready((Pulled::Output(output), _)) = pulled else { return Vec::new() };
     let (mut bytes, mut kinds) = (output.into_parts().0, Vec::new());
     while let Some(frame) = Frame::split(&bytes, Frame::MAX_PACKET).unwrap() {
@@ -22,8 +22,8 @@ fn sent(sessions: &mut Sessions, of: (ClientKey, u64)) -> Vec<Kind> {
     kinds
 }
 
-fn answer(sessions: &mut Sessions, of: (ClientKey, u64), kind: Kind, number: u16) {
-    sessions.answered(of, &[Answered { kind, id: id(number), failed: false }]);
+fn answer(sessions: &mut Sessions, connection: (ClientKey, u64), kind: Kind, number: u16) {
+    sessions.answered(connection, &[Answered { kind, id: id(number), failed: false }]);
 }
 
 #[test]
@@ -34,17 +34,17 @@ fn pubrel_does_not_wait_for_the_receive_maximum() {
     deliver(&mut sessions, key, &vec![each.clone(); 3], at(0));
     answer(&mut sessions, (key, connection_id), Kind::PubRec, 3);
     let opening = Opening { receive_maximum: 2, ..opening() };
-    let of = (key, sessions.open(opening, at(1)).0.unwrap().connection_id);
-    assert_eq!(sent(&mut sessions, of), [Kind::PubRel, Kind::Publish, Kind::Publish]);
+    let connection = (key, sessions.open(opening, at(1)).0.unwrap().connection_id);
+    assert_eq!(sent(&mut sessions, connection), [Kind::PubRel, Kind::Publish, Kind::Publish]);
     // PUBREL does not count towards the receive maximum, before and after it is answered.
     deliver(&mut sessions, key, &vec![each; 2], at(1));
-    assert!(sent(&mut sessions, of).is_empty());
-    answer(&mut sessions, of, Kind::PubComp, 3);
-    assert!(sent(&mut sessions, of).is_empty());
-    answer(&mut sessions, of, Kind::PubRec, 1);
-    assert_eq!(sent(&mut sessions, of), [Kind::PubRel]);
-    answer(&mut sessions, of, Kind::PubComp, 1);
-    assert_eq!(sent(&mut sessions, of), [Kind::Publish]);
+    assert!(sent(&mut sessions, connection).is_empty());
+    answer(&mut sessions, connection, Kind::PubComp, 3);
+    assert!(sent(&mut sessions, connection).is_empty());
+    answer(&mut sessions, connection, Kind::PubRec, 1);
+    assert_eq!(sent(&mut sessions, connection), [Kind::PubRel]);
+    answer(&mut sessions, connection, Kind::PubComp, 1);
+    assert_eq!(sent(&mut sessions, connection), [Kind::Publish]);
 }
 
 #[test]
@@ -122,13 +122,13 @@ fn few_long_topics_get_aliases() {
     let opening = Opening { most_aliases: 10, ..opening() };
     let key = sessions.open(opening, at(0)).0.unwrap().key;
     let topic = |n: u32| format!("{n}{}", "x".repeat(40_000));
-    let of = |n| {
+    let message_to = |n| {
         let (topic, payload, qos) = (topic(n), &b"x"[..], QoS::AtMostOnce);
         let properties = phalanx_mqtt::Properties::NONE;
         let stored = StoredMessage { topic: &topic, payload, properties, qos, retain: false };
         Arc::new(Message::from_stored(0, &stored, None))
     };
-    deliver(&mut sessions, key, &[of(1), of(2), of(3)], at(0));
+    deliver(&mut sessions, key, &[message_to(1), message_to(2), message_to(3)], at(0));
     let attachment = sessions.get(key).unwrap().attachment.as_ref().unwrap();
     assert!(attachment.aliases.keys().map(|topic| &**topic).eq([topic(1)]));
 }

@@ -50,12 +50,12 @@ impl Remote {
         self.say(Packet::Publish(own));
     }
 
-    /// Reads packets until one satisfies `is`, and returns the result of that.
-    pub(super) fn find<T>(&mut self, is: impl Fn(&Packet<'_>) -> Option<T>) -> T {
+    /// Reads packets until one satisfies `accept`, and returns the result of that.
+    pub(super) fn find<T>(&mut self, accept: impl Fn(&Packet<'_>) -> Option<T>) -> T {
         loop {
             while let Some(frame) = Frame::split(&self.input, Frame::MAX_PACKET).unwrap() {
                 let length = frame.length();
-                let found = is(&Packet::decode(frame, Version::V5).unwrap());
+                let found = accept(&Packet::decode(frame, Version::V5).unwrap());
                 self.input.drain(..length);
                 if let Some(found) = found {
                     return found;

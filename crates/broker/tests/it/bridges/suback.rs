@@ -19,13 +19,16 @@ use super::{Node, any, bridge, config, next, topic};
 const MESSAGES: usize = 400;
 const BYTES: usize = 60 << 10;
 
-/// Reads packets until one satisfies `is`, and returns the result of that.
-pub(super) fn until<T>(stream: &mut TcpStream, is: impl Fn(&Packet<'_>) -> Option<T>) -> Option<T> {
+/// Reads packets until one satisfies `accept`, and returns the result of that.
+pub(super) fn until<T>(
+    stream: &mut TcpStream,
+    accept: impl Fn(&Packet<'_>) -> Option<T>,
+) -> Option<T> {
     let mut input = Vec::new();
     loop {
         while let Some(frame) = Frame::split(&input, Frame::MAX_PACKET).unwrap() {
             let length = frame.length();
-            if let Some(found) = is(&Packet::decode(frame, Version::V5).unwrap()) {
+            if let Some(found) = accept(&Packet::decode(frame, Version::V5).unwrap()) {
                 return Some(found);
             }
             input.drain(..length);

@@ -98,13 +98,13 @@ impl Everybody for Clients {
 /// The acknowledged messages of each topic, and the sent ones.
 pub(crate) fn by_topics(
     publishers: &Publishers,
-    is: impl Fn(&publisher::Memory, usize) -> bool,
+    includes: impl Fn(&publisher::Memory, usize) -> bool,
 ) -> ByTopics {
     let mut all = ByTopics::new();
     for (publisher, memory) in publishers.iter().enumerate() {
         for number in 0..MESSAGES {
-            let of = all.entry(topic(publisher, number)).or_default();
-            of.extend(is(&memory.borrow(), number).then_some(number));
+            let numbers = all.entry(topic(publisher, number)).or_default();
+            numbers.extend(includes(&memory.borrow(), number).then_some(number));
         }
     }
     all

@@ -156,9 +156,9 @@ pub(crate) struct Asking<'a> {
     pub(crate) will: Option<Will<'a>>,
 }
 
-/// Waits until the condition `is` is true.
-pub(crate) async fn until(is: impl Fn() -> bool) {
-    poll_fn(|_| if is() { Poll::Ready(()) } else { Poll::Pending }).await;
+/// Waits until the condition is true.
+pub(crate) async fn until(condition: impl Fn() -> bool) {
+    poll_fn(|_| if condition() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 impl Wire {
