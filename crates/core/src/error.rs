@@ -4,11 +4,11 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// Why an invocation was rejected. It takes two plain words because it is part of every
+/// The reason why an invocation was rejected. It consists of two plain words because it is part of every
 /// [`Call`](crate::Call).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rejection {
-    /// The stage's number, or one of the two constants below.
+    /// The stage's number, or one of the constants `PROCESSOR` and `NO_OWNER`.
     owner: u32,
     bound: u32,
 }
@@ -20,17 +20,17 @@ impl Rejection {
     /// The session has ended, or the processor has shut down.
     pub(crate) const CANCELLED: Self = Self { owner: Self::NO_OWNER, bound: 0 };
 
-    /// The processor holds `bound` operations.
+    /// The processor already has `bound` operations.
     pub(crate) fn full(bound: usize) -> Self {
         Self { owner: Self::PROCESSOR, bound: bound.try_into().unwrap_or(u32::MAX) }
     }
 
-    /// The queue of the stage holds `bound` operations.
+    /// The queue of the stage already contains `bound` operations.
     pub(crate) fn stage_full(stage: u8, bound: usize) -> Self {
         Self { owner: stage.into(), bound: bound.try_into().unwrap_or(u32::MAX) }
     }
 
-    /// Whether a bound was reached.
+    /// Whether the reason is that a bound was reached.
     pub(crate) fn is_full(self) -> bool {
         self.owner != Self::NO_OWNER
     }
@@ -57,7 +57,7 @@ pub enum CallError {
     Panicked {
         /// The stage's name.
         stage: &'static str,
-        /// The panic's message; a fixed text if its payload is not text.
+        /// The panic message, or a fixed text if the payload is not text.
         message: Box<str>,
     },
     /// The operation was cancelled ([`Call::cancel`](crate::Call::cancel)), its session ended, or its
@@ -67,24 +67,26 @@ pub enum CallError {
     /// The deadline of the operation's session
     /// ([`Session::set_deadline`](crate::Session::set_deadline)) passed before the operation started.
     /// The operation did not run.
-    #[error("the deadline passed before the operation was started")]
+    #[error("the deadline passed before the operation started")]
     DeadlinePassed,
-    /// A capacity was reached and the operation was not started. The bound is that of the stage
-    /// ([`StageOptions::capacity`](crate::StageOptions::capacity)) or of the processor
+    /// A bound was reached, and the operation was not started. It is the capacity of the stage
+    /// ([`StageOptions::capacity`](crate::StageOptions::capacity)) or the maximum of the processor
     /// ([`Graph::max_operations`](crate::Graph::max_operations)).
     #[error("{} is full (capacity {bound}); retry later or raise the capacity", BoundOwner(*.stage))]
     Full {
-        /// The stage whose queue is full; none if the processor is full.
+        /// The stage whose queue is full; `None` if the processor is full.
         stage: Option<&'static str>,
         /// The bound, in operations.
         bound: usize,
     },
-    /// The call was awaited on a different processor from the one that made it. The operation
-    /// continues, and its result is dropped.
-    #[error("a call was awaited away from the processor that made it; await it there")]
+    /// The call was awaited on a processor other than the one that created it. The operation continues, and its result
+    /// is dropped.
+    #[error(
+        "the call was awaited on another processor than the one that created it; await it there"
+    )]
     Elsewhere,
-    /// The handler of a cohort operation dropped the reply ([`CohortStage`](crate::CohortStage)).
-    #[error("stage \"{stage}\" has dropped the reply")]
+    /// The handler of a cohort operation dropped the reply without sending it ([`CohortStage`](crate::CohortStage)).
+    #[error("the handler of stage \"{stage}\" dropped the reply without sending it")]
     Unanswered {
         /// The stage's name.
         stage: &'static str,
@@ -108,7 +110,9 @@ impl fmt::Display for BoundOwner {
 #[non_exhaustive]
 pub enum MoveError {
     /// Operations on the partition did not complete in time, or another move is in progress.
-    #[error("the partition is busy")]
+    #[error(
+        "the partition is busy: its operations did not finish in time, or another move is in progress"
+    )]
     Busy,
     /// The request to the partition's owner failed.
     #[error(transparent)]

@@ -5,16 +5,16 @@
 //! with a [`World`]: a clock and the interface to I/O. This crate makes no system call, starts no
 //! thread, reads no clock and draws no random number.
 //!
-//! The folders are layers, from the bottom up: `control`, `queue`, `operation`, `state`, `memory`,
-//! `mailbox`, `session`, `metrics`, `stage`, `program`, `processor`, `request`, `future`, `handle`, `calls`, `sim`,
-//! `waits`. A file imports from its own layer and from those below.
+//! Each folder is a layer. From the bottom up: `control`, `queue`, `operation`, `state`, `memory`, `mailbox`,
+//! `session`, `metrics`, `stage`, `program`, `processor`, `request`, `future`, `handle`, `calls`, `sim`, `waits`. A
+//! file imports only from its own layer and the layers below it.
 //!
-//! To follow an operation, read `processor::operation` (its life cycle), `handle::local` (invoking),
-//! `operation::slot` (its memory), `processor::run` (the loop and its cohorts), `processor::remote` (calls
-//! between processors) and `future::call` (the result).
+//! To follow an operation through the code, read `processor::operation` (its life cycle), `handle::local` (invocation),
+//! `operation::slot` (its memory), `processor::run` (the processor's loop and its cohorts), `processor::remote` (calls
+//! between processors) and `future::call` (waiting for the result).
 //!
-//! The papers are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the
-//! technical report of 2001 (tr2001) and the USENIX paper of 2002.
+//! "The papers" are Larus and Parkes: *Using Cohort Scheduling to Enhance Server Performance*, the technical report of
+//! 2001 (tr2001) and the USENIX paper of 2002.
 
 #![allow(
     clippy::module_inception,

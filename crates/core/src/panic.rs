@@ -1,13 +1,13 @@
 //! Panics of user code: catching and reporting them.
 //!
-//! User code runs at the following boundaries. Each catches panics in one place:
+//! The scheduler calls user code at the following boundaries, and each catches panics in one place:
 //!
 //! - the poll of an operation ([`crate::processor::run::operations`], [`crate::processor::policy::execute::inline`]),
 //! - the handler of a cohort ([`crate::processor::policy::execute::handler`]),
 //! - the hook at a cohort's end ([`crate::processor::run::cohort`]),
 //! - an invocation and a future that serve another processor ([`crate::processor::remote::accept`],
 //!   [`crate::processor::remote::reply`]),
-//! - an operation that runs as a part of its caller ([`crate::handle::policy::run_fused`]),
+//! - an operation that runs as part of its caller ([`crate::handle::policy::run_fused`]),
 //! - the future of an asynchronous cohort handler ([`crate::handle::policy::cohort::serial`]).
 //!
 //! All other user code, such as destructors and foreign wakers, runs in [`catch_panic`].
@@ -23,7 +23,7 @@ use crate::open_scopes::OpenScope;
 /// leaked.
 const MAX_NESTED_PANICS: usize = 4;
 
-/// Runs user code, catches its panic and drops the payload. For the crate `phalanx`.
+/// Runs user code, catches a panic in it and drops the payload. Used by the crate `phalanx`.
 pub fn catch_panic(foreign: impl FnOnce()) {
     let _scope = OpenScope::no_suspend();
     if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
@@ -31,8 +31,8 @@ pub fn catch_panic(foreign: impl FnOnce()) {
     }
 }
 
-/// Drops the payload of a panic. Its destructor may panic in turn; after a few such panics the
-/// payload is leaked.
+/// Drops the payload of a panic. The payload's destructor may panic in turn; after a few such panics, the payload is
+/// leaked.
 pub(crate) fn discard_panic(mut payload: Box<dyn Any + Send>) {
     for _ in 0..MAX_NESTED_PANICS {
         match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
@@ -58,25 +58,25 @@ pub(crate) fn panic_error(stage: &'static str, panic: &(dyn Any + Send)) -> Call
     CallError::Panicked { stage, message }
 }
 
-/// The report of a panic in an operation, a cohort handler or a hook of a stage, as passed to
-/// [`World::on_panic`](crate::World::on_panic). Rust's own panic hook reports the line of the `panic!`.
+/// The report of a panic in an operation, a cohort handler or a hook of a stage, which is passed to
+/// [`World::on_panic`](crate::World::on_panic). The location of the `panic!` is reported by Rust's panic hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PanicReport {
     /// The stage's name.
     pub stage: &'static str,
-    /// The type name of the operation: the path of the function whose `async` block or body it is. For
-    /// a cohort handler, the type of its items. Meant for display; it depends on the compiler version.
+    /// The type name of the operation, which is the path of the function that contains the `async` block. For a cohort
+    /// handler, the type of its items. It depends on the compiler version and is meant for display only.
     pub operation: &'static str,
-    /// Where the program invoked it: the file and line of the `call` or `dispatch`. For a cohort
-    /// handler, that of its last item; for a hook, that of its declaration.
+    /// The location of the `call` or `dispatch` that invoked the operation. For a cohort handler, the location for its
+    /// last item; for a hook, the location of its declaration.
     pub site: &'static Location<'static>,
     /// The panic's message; a fixed text if its payload is not text.
     pub message: Box<str>,
 }
 
 impl PanicReport {
-    /// Creates the report of a panic; none if another processor has already reported it.
+    /// Creates the report of a panic. Returns `None` if another processor has already reported it.
     pub(crate) fn new(
         error: &CallError,
         operation: &'static str,

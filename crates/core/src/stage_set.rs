@@ -1,7 +1,7 @@
 //! A set of stages of one graph, as a bit mask.
 
-/// The maximum number of stages in a graph. A 64-bit word has one bit for each, and four for a
-/// processor's other inboxes.
+/// The maximum number of stages in a graph. A 64-bit word has one bit for each stage, and four for a processor's other
+/// inboxes.
 pub const MAX_STAGES: usize = 60;
 
 /// A set of stages, by their numbers in wavefront order.
@@ -11,7 +11,7 @@ pub(crate) struct StageSet(u64);
 impl StageSet {
     pub(crate) const EMPTY: Self = Self(0);
 
-    /// The stages whose bits are set. Bits from [`MAX_STAGES`] on are not stages.
+    /// The stages whose bits are set. Bits from [`MAX_STAGES`] on do not stand for stages.
     #[inline(always)]
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)

@@ -1,5 +1,5 @@
-//! Atomics, locks and cells for the concurrent primitives: those of the standard library, or loom's
-//! under `--cfg loom`, so that the models check the code that ships.
+//! Atomics, locks and cells for the concurrent data structures: those of the standard library or, under `--cfg loom`,
+//! those of loom. So the models check the same code that ships.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -16,12 +16,12 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize,
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// Locks a mutex, also after a panic of another holder.
+/// Locks a mutex, ignoring poisoning.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     unpoison(mutex.lock())
 }
 
-/// The guard of a lock, also after a panic of another holder.
+/// Returns the guard of a lock, ignoring poisoning.
 pub(crate) fn unpoison<G>(locked: std::sync::LockResult<G>) -> G {
     locked.unwrap_or_else(std::sync::PoisonError::into_inner)
 }

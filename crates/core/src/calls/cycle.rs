@@ -5,20 +5,20 @@ use std::fmt;
 
 use crate::calls::graph::{CallGraph, StageNode};
 
-/// Stages that invoke each other in a cycle, through one whose queue can hold up the others.
+/// Stages that invoke each other in a cycle which contains a stage whose queue can block the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallCycle {
-    /// Each stage invokes the next, and the last one the first.
+    /// The stages of the cycle. Each invokes the next, and the last one invokes the first.
     pub stages: Vec<StageNode>,
 }
 
 impl CallCycle {
-    /// Whether the stages can deadlock: one of them serves one cohort at a time, and the handler of that cohort waits
-    /// for an operation which waits behind the cohort.
+    /// Whether the stages can deadlock. They can if one of them serves one cohort at a time, because the handler of a
+    /// cohort may wait for an operation that is queued behind the cohort.
     ///
-    /// A [capacity](crate::StageOptions::capacity) alone causes no deadlock. An operation that waits is in no queue, so
-    /// every queue of started operations becomes shorter.
+    /// A [capacity](crate::StageOptions::capacity) alone causes no deadlock. A waiting operation is in no queue, so
+    /// every queue eventually becomes shorter.
     pub fn can_deadlock(&self) -> bool {
         self.stages.iter().any(|stage| stage.is_serial)
     }
@@ -51,7 +51,7 @@ impl fmt::Display for CallCycle {
     }
 }
 
-/// See [`CallGraph::cycles`]. Each cycle is the shortest one of its first stage.
+/// See [`CallGraph::cycles`]. Each cycle is the shortest one through its first stage.
 pub(super) fn cycles(graph: &CallGraph) -> Vec<CallCycle> {
     let mut found: Vec<Vec<usize>> = Vec::new();
     for (start, stage) in graph.stages.iter().enumerate() {

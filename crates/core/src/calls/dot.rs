@@ -1,13 +1,13 @@
-//! The call graph for Graphviz.
+//! Output of the call graph for Graphviz.
 
 use std::fmt::Write;
 
 use crate::calls::graph::CallGraph;
 
 impl CallGraph {
-    /// The graph in the language of Graphviz: `dot -Tsvg`. Declared calls are solid, others dashed, and red if the stage
-    /// declares its calls. A call that was observed has its number of invocations. Stages in [cycles](Self::cycles) are
-    /// orange.
+    /// The graph in Graphviz's DOT language, for `dot -Tsvg`. Edges of declared calls are solid. Edges of undeclared
+    /// calls are dashed, and red if the stage declares its calls. Observed calls are labelled with the number of
+    /// invocations. Stages in [cycles](Self::cycles) are orange.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();

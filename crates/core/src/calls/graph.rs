@@ -1,4 +1,4 @@
-//! The call graph, from declarations and counters.
+//! The call graph, computed from declarations and counters.
 
 use crate::calls::cycle::{CallCycle, cycles};
 use crate::handle::graph::Graph;
@@ -6,13 +6,13 @@ use crate::program::control::Control;
 use crate::stage::declaration::StageDeclaration;
 use crate::stage_set::StageSet;
 
-/// The stages of a program, and which of them invoke which.
+/// The stages of a program, and their invocations of each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallGraph {
-    /// In wavefront order.
+    /// The stages, in wavefront order.
     pub stages: Vec<StageNode>,
-    /// By the invoking stage, then by the invoked one. Those from outside come last.
+    /// The calls, ordered by the invoking stage and then by the invoked stage. Calls from outside come last.
     pub calls: Vec<StageCall>,
 }
 
@@ -22,7 +22,7 @@ pub struct CallGraph {
 pub struct StageNode {
     /// Its name.
     pub name: &'static str,
-    /// Whether its calls are declared ([`Graph::calls`]).
+    /// Whether the calls by this stage are declared ([`Graph::calls`]).
     pub is_declared: bool,
     /// Its [capacity](crate::StageOptions::capacity), if it has one.
     pub capacity: Option<usize>,
@@ -45,7 +45,7 @@ pub struct StageCall {
 }
 
 impl Graph {
-    /// The call graph as [declared](Self::calls) so far.
+    /// The call graph according to the [declarations](Self::calls) so far.
     pub fn call_graph(&self) -> CallGraph {
         let names = self.names();
         let mut stages: Vec<_> = names.iter().map(|name| StageNode::named(name)).collect();
@@ -64,8 +64,8 @@ impl Graph {
 }
 
 impl Control {
-    /// The call graph: the [declared](Graph::calls) calls, and those that the processors have counted. Wake-ups and
-    /// results are not calls.
+    /// The call graph. It contains the [declared](Graph::calls) calls and the calls that the processors have counted.
+    /// Wake-ups and results are not calls.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -99,7 +99,7 @@ impl Control {
     }
 }
 
-/// The stages that the program has declared, and that which the stage's policy implies.
+/// The stages that the program has declared, and the one that the stage's policy implies.
 fn declared_calls(stage: &StageDeclaration) -> StageSet {
     let implied = stage.runner.map(usize::from).into_iter().collect();
     stage.calls.unwrap_or_default().union(implied)
@@ -121,7 +121,7 @@ impl StageNode {
 }
 
 impl CallGraph {
-    /// Observed calls of stages that declare others, but not these.
+    /// Describes the observed calls that are missing in the declarations of stages that declare their calls.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -139,20 +139,20 @@ impl CallGraph {
         calls.map(|call| self.describe(call)).collect()
     }
 
-    /// Declared calls.
+    /// Describes the declared calls.
     pub fn declared(&self) -> Vec<String> {
         let calls = self.calls.iter().filter(|call| call.is_declared);
         calls.map(|call| self.describe(call)).collect()
     }
 
-    /// Declared calls that were not observed.
+    /// Describes the declared calls that were not observed.
     pub fn unobserved(&self) -> Vec<String> {
         let calls = self.calls.iter().filter(|call| call.observed == 0);
         calls.map(|call| self.describe(call)).collect()
     }
 
-    /// The cycles of calls through a stage whose queue is bounded or served by one cohort at a time. Every such
-    /// stage that is in a cycle is in one of them.
+    /// The cycles of calls through a stage that is bounded or that serves one cohort at a time. If such a stage is in a
+    /// cycle, at least one of the returned cycles contains it.
     pub fn cycles(&self) -> Vec<CallCycle> {
         cycles(self)
     }

@@ -1,55 +1,55 @@
 //! Adaptive spinning: how long an idle processor polls before it sleeps.
 //!
-//! A sleep costs processor time: a system call, two context switches and the wake-up. Polling that
-//! finds work saves this cost and pays only for the time until the work arrived. Polling that finds
-//! nothing wastes all of its time. Each idle period therefore has a *gain*, possibly negative, which
-//! depends on the polling time. The gain is a property of the machine and the load: how soon work
-//! arrives, whether the peer needs this core to send it, and whether other programs do.
+//! A sleep costs CPU time: a system call, two context switches and the wake-up. Polling that finds work saves this cost
+//! and pays only for the time until the work arrived. Polling that finds nothing wastes all of its time. Each idle
+//! period therefore has a *gain*, possibly negative, which depends on the polling time. The gain also depends on the
+//! machine and the load: how soon work arrives, and whether the peer or other programs need this core.
 //!
-//! The processor measures the gain in *trials*. In a trial it polls for the longest time during several
-//! consecutive idle periods and sums the gain that each candidate length would have had. These times are
-//! wall time, so a processor that is preempted while it polls correctly measures that its work arrived late.
+//! The processor measures the gain in *trials*. In a trial it polls for the maximum time during several consecutive
+//! idle periods and sums the gain that each candidate length would have had. Idle times are measured in wall time, so
+//! the measurement is correct even if the processor is preempted while it polls: its work then arrives late.
 //!
-//! The sum does not include what polling does to the work. A processor that sleeps finds several requests
-//! when it wakes, and one that polls finds each of them alone, in a smaller cohort and with more system
-//! calls. So the best length, if it gains, is *compared*: the processor polls for that length and sleeps at
-//! once in turn, and measures its processor time per operation. It polls until the next trial if that costs
-//! no more. Meanwhile it keeps a balance of the gains, and stops polling when the balance falls below zero.
+//! The sum does not include the effect of polling on the work itself. A processor that sleeps finds several requests
+//! when it wakes; one that polls finds each of them alone, in a smaller cohort and with more system calls. So if the
+//! best length has a positive gain, it is *compared* with sleeping: the processor alternates between polling for that
+//! length and sleeping immediately, and measures its CPU time per operation. If polling costs no more, the processor
+//! polls until the next trial. During that time it sums the gains, and stops polling when the balance falls below zero.
 //! Each unsuccessful trial doubles the distance to the next one.
 //!
-//! A processor that does not poll still looks for input between its last work and its sleep, which takes a turn, and a
-//! system call with some drivers. The sleep looks for input, too, but costs more if there is some. So the look is left
-//! out after [`VAIN_LOOKS`] that found nothing, until a sleep ends sooner than a sleep takes.
+//! Even a processor that does not poll checks once for input between its last work and its sleep. The check takes a
+//! turn and, with some drivers, a system call. The sleep checks for input too, but costs more if there is some. So the
+//! check is skipped after [`VAIN_LOOKS`] checks that found nothing, until a sleep ends sooner than it takes to sleep.
 
 use super::spin_comparison::Comparison;
 
-/// Polling times that a trial compares: the longest, then repeatedly half of the previous one.
+/// The number of polling times that a trial compares. The first is the maximum, and each of the others is half of the
+/// previous one.
 const CANDIDATES: usize = 4;
-/// Idle periods in a trial.
+/// The number of idle periods in a trial.
 const TRIAL_PERIODS: u8 = 8;
-/// Idle periods between two trials: minimum and maximum.
+/// The minimum and maximum number of idle periods between two trials.
 const TRIAL_SPACING: (u32, u32) = (512, 8192);
-/// After this number of looks in vain, a processor parks without one.
+/// The number of consecutive checks without input after which a processor parks without a check.
 const VAIN_LOOKS: u8 = 4;
 
 /// The spin state of one processor.
 pub(crate) struct AdaptiveSpin {
-    /// The longest polling time, in nanoseconds.
+    /// The maximum polling time, in nanoseconds.
     longest: u64,
-    /// The polling time outside of trials, in nanoseconds; zero disables polling.
+    /// The polling time outside trials, in nanoseconds. Zero disables polling.
     chosen: u64,
-    /// The sum of gains since the length was chosen, in nanoseconds, with an upper bound.
+    /// The sum of gains since the length was chosen, in nanoseconds. It has an upper bound.
     balance: i64,
-    /// Idle periods left in the current trial.
+    /// The number of idle periods left in the current trial.
     trial: u8,
     /// The sum of gains of each candidate length in this trial.
     gains: [i64; CANDIDATES],
-    /// The comparison that follows a trial in which a length gained.
+    /// The comparison that follows a trial in which some length had a positive gain.
     comparison: Option<Comparison>,
-    /// Idle periods left until the next trial, and the distance between the last trial and the next.
+    /// The number of idle periods left until the next trial, and the distance between the last trial and the next.
     until_trial: u32,
     spacing: u32,
-    /// The number of looks for input in a row that found none before a sleep.
+    /// The number of consecutive checks before a sleep that found no input.
     vain_looks: u8,
 }
 
@@ -71,7 +71,7 @@ impl AdaptiveSpin {
         }
     }
 
-    /// How long to poll before sleeping, in nanoseconds: at most `longest`. If that has changed, a trial follows.
+    /// The time to poll before sleeping, in nanoseconds, at most `longest`. If `longest` has changed, a trial begins.
     #[inline]
     pub(crate) fn spin_time(&mut self, longest: u64) -> u64 {
         if longest != self.longest {
@@ -84,13 +84,13 @@ impl AdaptiveSpin {
         }
     }
 
-    /// Whether to sleep after work without another look for input.
+    /// Whether to sleep after work without another check for input.
     #[inline]
     pub(crate) fn parks_at_once(&mut self, longest: u64) -> bool {
         self.spin_time(longest) == 0 && self.vain_looks >= VAIN_LOOKS
     }
 
-    /// Records that the look for input before a sleep found none.
+    /// Records that the check for input before a sleep found none.
     #[inline]
     pub(crate) fn idle_expired(&mut self) {
         self.vain_looks = self.vain_looks.saturating_add(1);
@@ -102,9 +102,8 @@ impl AdaptiveSpin {
         self.vain_looks = 0;
     }
 
-    /// Records that work arrived after `idle` nanoseconds. A sleep costs `sleep` nanoseconds of
-    /// processor time. `operations` have run since the processor began, and `processor_time` returns the time that its
-    /// thread has used, in nanoseconds.
+    /// Records that work arrived after `idle` nanoseconds. A sleep costs `sleep` nanoseconds of CPU time. The processor
+    /// has run `operations` so far, and `processor_time` returns the CPU time that its thread has used, in nanoseconds.
     #[inline]
     pub(crate) fn idle_ended(
         &mut self,
@@ -180,12 +179,12 @@ impl AdaptiveSpin {
     }
 }
 
-/// The upper bound of the balance, in nanoseconds, where a sleep costs `sleep`.
+/// The upper bound of the balance, in nanoseconds, if a sleep costs `sleep`.
 fn most(sleep: u64) -> i64 {
     i64::from(TRIAL_PERIODS) * sleep as i64
 }
 
-/// The processor time saved by polling for `length` instead of sleeping immediately, in nanoseconds.
+/// The CPU time saved by polling for `length` instead of sleeping immediately, in nanoseconds.
 fn gain(length: u64, idle: u64, sleep: u64) -> i64 {
     if idle < length { sleep as i64 - idle as i64 } else { -(length as i64) }
 }

@@ -1,54 +1,53 @@
-//! The cohort ladder: finds the cohort size with the lowest cost per operation by paired trials.
+//! The cohort ladder finds the cohort size with the lowest cost per operation by paired trials.
 //!
-//! The benefit of cohorts depends on how the code and data of the stages compare with the caches of
-//! this machine, and no declaration contains that. The ladder therefore measures each size (each
-//! *rung*) repeatedly in short slices of work. Each slice runs between two slices of a common reference
-//! rung. A disturbance longer than three slices affects all of them; a shorter one makes the two
-//! reference slices differ. Per rung, only the rounds whose references agree best count, and the result
-//! is their median ratio. The ladder keeps the smallest rung within 3 % of the best. Trials take at
-//! most a fiftieth of the work, and less while the result stays the same. A new trial starts early when
-//! the mix of operations or their number per turn has changed. (Hill climbing from the current rung
-//! does not work: often nothing is gained between 1 and 8.)
+//! The benefit of cohorts depends on the size of the stages' code and data relative to the machine's caches, which no
+//! declaration contains. The ladder therefore measures each size (each *rung*) repeatedly in short slices of work. Each
+//! slice runs between two slices of a common reference rung. A disturbance longer than three slices affects all of
+//! them; a shorter one makes the two reference slices differ. For each rung, only the rounds whose references agree
+//! best count, and the result is their median ratio. The ladder keeps the smallest rung within 3 % of the best. Trials
+//! take at most 2 % of the work, and less while the result stays the same. A new trial starts early when the mix of
+//! operations or their number per turn has changed. (Hill climbing from the current rung does not work, because size 8
+//! is often no better than size 1 although larger sizes are.)
 //!
-//! No trial starts while work waits too long, or while too few operations run per turn for the size to
-//! matter. A running trial is aborted when either condition arises.
+//! No trial starts while the queue delay is too long, or while too few operations run per turn for the size to matter.
+//! A running trial is aborted when either happens.
 //!
 //! This file is the pure control law; [`crate::processor::policy::schedule::cohort_tuner`] measures and applies
 //! it.
 
 /// The cohort sizes to try. On the first rung, calls run inline in their callers.
 pub(crate) const RUNGS: [usize; 7] = [1, 8, 32, 64, 128, 256, 512];
-/// Slices per rung in a trial.
+/// The number of slices per rung in a trial.
 const ROUNDS: usize = 5;
-/// Slices per rung that count; odd, so that there is a median.
+/// The number of slices per rung that count. It is odd, so that there is a median.
 const COUNTED_ROUNDS: usize = 3;
 /// The minimum number of operations started in a slice; large cohorts need longer slices.
 const MIN_SLICE: u64 = 4096;
 /// Rungs within this factor of the lowest cost count as equally good.
 const BEST_TOLERANCE: f64 = 1.03;
-/// A rung that costs this many times the best is dropped after its first slice, or, by the lower
-/// factor, after [`COUNTED_ROUNDS`] slices.
+/// A rung that costs this many times the best is dropped after its first slice. For the lower factor, it is dropped
+/// after [`COUNTED_ROUNDS`] slices.
 const HOPELESS_RATIO: f64 = 2.0;
 const WORSE_RATIO: f64 = 1.2;
 /// The reference rung of the first trial; later trials use the kept rung.
 const INITIAL_REFERENCE: usize = 3;
-/// Operations to run before the first trial, so that the program has warmed up.
+/// The number of operations to run before the first trial, so that the program has warmed up.
 const WARM_UP: u64 = 16_384;
-/// The rest after a trial, as a multiple of the trial's work: minimum and maximum.
+/// The minimum and maximum rest after a trial, as a multiple of the trial's work.
 const REST_FACTOR: (u64, u64) = (50, 1024);
-/// Operations between two checks for a changed load during a rest.
+/// The number of operations between two checks for a changed load during a rest.
 const CHECK_INTERVAL: u64 = 32_768;
-/// Operations per turn below which the cohort size does not matter.
+/// The number of operations per turn below which the cohort size does not matter.
 const MIN_PER_TURN: f64 = 64.0;
-/// The load has changed when operations per turn grow or shrink by this factor.
+/// The load counts as changed if the operations per turn grow or shrink by this factor.
 const LOAD_CHANGE_FACTOR: f64 = 4.0;
 
 /// The measurements of one slice of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slice {
-    /// Operations started.
+    /// The number of operations started.
     pub(crate) work: u64,
-    /// The processor time spent, in nanoseconds.
+    /// The CPU time spent, in nanoseconds.
     pub(crate) time: u64,
     /// Operations per turn.
     pub(crate) per_turn: f64,
@@ -72,9 +71,9 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Try {
     round: usize,
-    /// The rung to measure; none for the reference slice that ends the trial.
+    /// The rung to measure; `None` for the reference slice that ends the trial.
     rung: Option<usize>,
-    /// Whether this is the reference slice that precedes the rung's own.
+    /// Whether this is the reference slice that precedes the rung's slice.
     reference: bool,
     /// Whether this is the settling part of the slice, which the previous rung still affects.
     settles: bool,
@@ -85,7 +84,7 @@ struct Try {
 struct Pair {
     /// The cost of the rung divided by the cost of the reference.
     ratio: f64,
-    /// How far the two reference slices differ, as the absolute logarithm of their ratio.
+    /// The difference between the two reference slices, as the absolute logarithm of their ratio.
     apart: f64,
 }
 
@@ -101,9 +100,9 @@ struct Open {
 #[derive(Debug)]
 pub(crate) struct CohortLadder {
     phase: Phase,
-    /// The rung in use between trials; none before the first trial ends.
+    /// The rung in use between trials; `None` before the first trial ends.
     kept: Option<usize>,
-    /// The results by round; none where the rung was not measured.
+    /// The results by round; `None` if the rung was not measured in that round.
     pairs: [[Option<Pair>; ROUNDS]; RUNGS.len()],
     open: Option<Open>,
     reference: usize,
@@ -112,7 +111,7 @@ pub(crate) struct CohortLadder {
     best_reference_cost: f64,
     /// Operations per turn in the first reference slice of the trial.
     per_turn: f64,
-    /// Operations run in this trial.
+    /// The number of operations run in this trial.
     spent: u64,
     /// The length of the next rest, as a multiple of the trial's work.
     rest: u64,
@@ -141,7 +140,7 @@ impl Default for CohortLadder {
 }
 
 impl CohortLadder {
-    /// The rung to use now; none before the first trial.
+    /// The rung to use now; `None` before the first trial.
     pub(crate) fn rung(&self) -> Option<usize> {
         match self.phase {
             Phase::Rest { .. } => self.kept,
@@ -163,8 +162,8 @@ impl CohortLadder {
         self.trials
     }
 
-    /// Estimated nanoseconds per operation on an undisturbed machine, by rung, in the current or last
-    /// trial; none for rungs that were not measured.
+    /// Estimated nanoseconds per operation on an undisturbed machine, by rung, in the current or last trial; `None` for
+    /// rungs that were not measured.
     pub(crate) fn costs(&self) -> [Option<f64>; RUNGS.len()] {
         std::array::from_fn(|rung| Some(self.ratio(rung)? * self.best_reference_cost))
     }
@@ -240,7 +239,7 @@ impl CohortLadder {
         }
     }
 
-    /// Records a reference slice. It completes the pair of the rung's slice before it.
+    /// Records a reference slice, which completes the pair of the rung's slice before it.
     fn finish_reference(&mut self, cost: f64, per_turn: f64, at: Try) {
         if let Some(Open { round, rung, cost: between }) = self.open.take() {
             let ratio = between / (self.reference_cost * cost).sqrt();
@@ -312,8 +311,8 @@ impl CohortLadder {
         }
     }
 
-    /// Ends the trial with the smallest rung that is about as good as the best. The kept rung wins if
-    /// it is among them.
+    /// Ends the trial. If the kept rung is about as good as the best, it stays; otherwise the smallest rung that is
+    /// about as good as the best becomes the kept rung.
     fn decide(&mut self) {
         if self.pairs.as_flattened().iter().all(Option::is_none) {
             return self.give_up();

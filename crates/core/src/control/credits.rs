@@ -4,26 +4,25 @@
 //! grow; above it, they shrink in proportion to the excess, at most by half. It differs from Breakwater
 //! in five ways.
 //!
-//! - Without congestion there is no limit. One congested interval does not set one, because a machine
-//!   that stalled for a moment has a queue as well.
+//! - Without congestion there is no limit. A single congested interval does not set one, because a momentary stall of
+//!   the machine also causes a queue.
 //! - The limit shrinks only while in-flight ≤ limit. Operations admitted earlier still inflate the
 //!   measured delay, and a limit that kept shrinking would admit nothing once they are done.
-//! - Credits grow faster the shorter the delay, so a limit that is too low recovers within a few
-//!   intervals.
-//! - A minimum share of the capacity is always admitted. Where a rejection costs as much as the
-//!   service, rejecting does not shorten the delay, and the limit would otherwise fall to zero.
-//! - Operations that are older than [`MAX_AGE`] intervals do not count. They are responses to slow clients: a limit
-//!   derived from their number would say nothing about the work of this processor.
+//! - The shorter the delay, the faster credits grow, so a limit that is too low recovers within a few intervals.
+//! - A minimum share of the capacity is always admitted. If a rejection costs as much as the service, rejecting does
+//!   not shorten the delay, and the limit would otherwise fall to zero.
+//! - Operations that are older than [`MAX_AGE`] intervals do not count. They are responses to slow clients, and their
+//!   number says nothing about the work of this processor.
 //!
 //! The law uses no clock and no randomness: the caller reports the end of each interval.
 
-/// Consecutive intervals above the target before a limit is set.
+/// The number of consecutive intervals above the target before a limit is set.
 const INTERVALS_BEFORE_CUT: u32 = 3;
 /// The time below the target and without a rejection, in nanoseconds, before the limit is lifted. A short
 /// lull does not end an overload. Time without requests counts, because it ends no interval.
 const CALM_BEFORE_LIFTING: u64 = 100_000_000;
-/// The share of the highest throughput during this overload below which the limit never falls. It
-/// leaves room for the cost of rejections and for a machine that has slowed down since.
+/// The limit never falls below this share of the highest throughput during the current overload. The rest is a margin
+/// for the cost of rejections and for a machine that has slowed down in the meantime.
 const MIN_CAPACITY_SHARE: f64 = 0.25;
 /// The number of intervals over which throughput is averaged. Requests that take several passes
 /// complete together, so a single interval may count several times the capacity.
@@ -32,8 +31,8 @@ const SMOOTHING_INTERVALS: f64 = 10.0;
 /// is roughly proportional to the operations in flight, so a factor below one converges without
 /// oscillating.
 const SHRINK_FACTOR: f64 = 0.5;
-/// The intervals after which an operation in flight is not limited any more. An operation that takes longer waits for its
-/// client, not for this processor: an overloaded server completes its own work earlier.
+/// The number of intervals after which an operation in flight no longer counts. An operation that takes longer waits
+/// for its client and not for this processor, because even an overloaded server completes its own work earlier.
 const MAX_AGE: usize = 16;
 /// The relative growth of credits per interval when the delay is zero.
 const MAX_GROWTH: f64 = 0.25;
@@ -42,16 +41,16 @@ const MAX_GROWTH: f64 = 0.25;
 pub(crate) struct Credits {
     /// The target delay, in nanoseconds.
     target: f64,
-    /// The limit; infinite for none.
+    /// The limit; infinite if there is none.
     limit: f64,
     in_flight: u32,
     /// The number of completed intervals.
     intervals: u64,
-    /// The operations in flight that began in each of the last [`MAX_AGE`] intervals, and their sum: the concurrency that
-    /// is limited.
+    /// The number of operations in flight that began in each of the last [`MAX_AGE`] intervals, and their sum, to which
+    /// the limit applies.
     recent: [u32; MAX_AGE],
     limited: u32,
-    /// Operations in flight when this interval began, and the peak of the limited ones since then.
+    /// The operations in flight when this interval began, and the peak of the counted operations since then.
     began_with: u32,
     peak: u32,
     admitted: u64,
@@ -103,7 +102,7 @@ impl Credits {
         Some(self.intervals)
     }
 
-    /// Returns a credit of this interval.
+    /// Returns a credit that was taken in this interval.
     #[inline]
     pub(crate) fn give(&mut self, interval: u64) {
         self.in_flight -= 1;
@@ -118,7 +117,7 @@ impl Credits {
         self.in_flight
     }
 
-    /// The maximum number in flight; none without a limit.
+    /// The maximum number of operations in flight; `None` if there is no limit.
     pub(crate) fn limit(&self) -> Option<u32> {
         self.limit.is_finite().then(|| self.limit.ceil() as u32)
     }
@@ -131,7 +130,7 @@ impl Credits {
         self.held += (peak - self.held) / SMOOTHING_INTERVALS;
         let excess = (wait - self.target) / self.target;
         let is_kept = peak <= self.limit.ceil();
-        // A rejection in a long interval was at its beginning: the interval ended with the first request after that.
+        // A rejection in a long interval happened at its beginning, because the interval ended with the next request.
         let is_calm = excess <= 0.0 && (self.refused == 0 || length >= CALM_BEFORE_LIFTING);
         self.above = if excess > 0.0 { self.above + 1 } else { 0 };
         self.calm = if is_calm { self.calm.saturating_add(length) } else { 0 };
@@ -168,7 +167,7 @@ impl Credits {
     }
 }
 
-/// The place of an interval among the recent ones.
+/// The index of an interval among the recent ones.
 #[inline]
 fn place(interval: u64) -> usize {
     (interval % MAX_AGE as u64) as usize

@@ -1,4 +1,4 @@
-//! Election: which stage runs next, if requests begin by a budget.
+//! Election: the choice of the next stage to run if the ingress is a budget.
 
 use crate::stage_set::StageSet;
 
@@ -16,8 +16,8 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// The stage to run next. Of the stages over the budget, those of requests in progress come first, the
-    /// farthest along before the others, because these free memory soonest.
+    /// The stage to run next. Of the stages over the budget, those with requests in progress come first, and of these
+    /// the farthest downstream, because its requests free memory soonest.
     pub(crate) fn next(self) -> Option<usize> {
         let Self { ready, full, over, entries } = self;
         let within = ready.difference(over);

@@ -1,8 +1,8 @@
 //! Ingress: the limit on the requests that a processor begins.
 //!
-//! One limit applies at a time, so the mechanisms need no exceptions for each other. Only the throttle leaves
-//! input in the kernel. An admission must see all requests to reject them early, and requests that exceed a
-//! budget wait in the queue of their entry.
+//! Only one limit applies at a time, so the mechanisms do not interact. Only the throttle leaves input in the kernel.
+//! Admission must see all requests to reject them early, and requests that exceed a budget wait in the queue of their
+//! entry.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,32 +15,32 @@ use crate::world::nanoseconds;
 /// The maximum number of consecutive turns without input. It bounds how long new input waits.
 const MAX_CLOSED_TURNS: u32 = 3;
 
-/// The limit on the requests that a processor begins: see [`Graph::ingress`](crate::Graph::ingress).
+/// The limit on the requests that a processor begins; see [`Graph::ingress`](crate::Graph::ingress).
 ///
-/// Two further bounds protect memory with every ingress: the
-/// [operations of a processor](crate::Graph::max_operations) and the
-/// [queue of a stage](crate::StageOptions::capacity).
+/// Two further bounds, which protect memory, apply with every ingress: the [operations of a
+/// processor](crate::Graph::max_operations) and the [queue of a stage](crate::StageOptions::capacity).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ingress {
     /// No limit: each turn takes all input.
     Open,
-    /// Input stays in the kernel while a stage has more operations queued than its last cohort took, for at most
+    /// Input stays in the kernel while a stage has operations queued that its last cohort left behind, but for at most
     /// three turns in a row.
     #[default]
     Throttle,
-    /// [`Ingress::admit`] rejects requests while the queue delay, added over all stages, exceeds this target. A
-    /// longer target means larger cohorts under full load, and response times of up to about twice the target.
+    /// [`Ingress::admit`] rejects requests while the queue delay, summed over all stages, exceeds this target. A longer
+    /// target means larger cohorts under full load, and response times of up to about twice the target.
     Admit {
         /// The target of the queue delay.
         max_queue_delay: Duration,
     },
-    /// Requests begin at the [entries](crate::StageOptions::entry) while those in progress fit the
-    /// [cache](crate::Graph::cache_bytes). Requests that have begun run in full cohorts.
+    /// Requests begin at the [entries](crate::StageOptions::entry) as long as the requests in progress fit into their
+    /// half of the [cache](crate::Graph::cache_bytes). Requests that have begun run in full cohorts.
     Budget,
-    /// Like `Budget`, and every stage runs as many requests as fit, after the TUX paper (§4.5.2), which gives
-    /// requests without memory the lowest priority. This needs the [objects](crate::StageOptions::object) of each
-    /// stage. A stage with room for none waits while others run, at most 10 ms.
+    /// Like `Budget`, but every stage runs only as many requests as fit, after the TUX paper (§4.5.2), which gives
+    /// requests without memory the lowest priority. Each stage should declare its
+    /// [objects](crate::StageOptions::object). A stage without room for a request waits while others run, for at most
+    /// 10 ms.
     BudgetEveryStage,
 }
 
@@ -48,7 +48,7 @@ impl Ingress {
     /// The target of the queue delay that suits most servers.
     pub const DEFAULT_MAX_QUEUE_DELAY: Duration = Duration::from_millis(15);
 
-    /// Whether requests begin by a budget.
+    /// Whether the limit is a budget.
     pub(crate) fn has_budget(self) -> bool {
         matches!(self, Self::Budget | Self::BudgetEveryStage)
     }
@@ -60,7 +60,7 @@ pub(crate) struct IngressState {
     pub(crate) admission: Rc<Admission>,
     /// Stages whose last cohort left operations in the queue.
     behind: Cell<StageSet>,
-    /// Consecutive turns without input so far.
+    /// The number of consecutive turns without input so far.
     closed: Cell<u32>,
 }
 
@@ -124,8 +124,8 @@ impl Admission {
         self.interval.get() == interval
     }
 
-    /// Processes the intervals up to the one of this number, which ended at `end` with the queue delay `wait`. Returns
-    /// whether requests are limited now.
+    /// Processes the intervals up to the one with this number, which ended at `end` with the queue delay `wait`.
+    /// Returns whether requests are now limited.
     #[cold]
     pub(crate) fn interval_over(&self, interval: u64, end: u64, wait: u64) -> bool {
         self.interval.set(interval);

@@ -1,8 +1,8 @@
-//! Interval minimum: the smallest queue delay of an interval.
+//! The minimum queue delay of an interval.
 
 use std::cell::Cell;
 
-/// The smallest of the recorded delays, in nanoseconds.
+/// The minimum of the recorded delays, in nanoseconds.
 pub(crate) struct IntervalMin(Cell<u64>);
 
 impl Default for IntervalMin {

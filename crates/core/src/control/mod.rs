@@ -1,4 +1,4 @@
-//! Control laws as functions of numbers. They measure nothing and change only their own records, so each is
+//! Control laws as pure functions of numbers. They measure nothing and change only their own state, so each can be
 //! tested against a model.
 
 pub(crate) mod adaptive_spin;

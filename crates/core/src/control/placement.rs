@@ -1,25 +1,25 @@
-//! Placement: which processor serves a new connection.
+//! Placement: the choice of the processor that serves a new connection.
 //!
-//! Few connections are cheapest on one processor: their requests arrive together, and one sleep serves
-//! several of them. Spread over idle processors, each request wakes a processor of its own. So the law
-//! *packs*: the first processor that is not busy takes new connections, up to a small number. The number
-//! is small because most connections do not move later: idle connections that become busy together must
-//! not all be on one processor. Connections that [may move](crate::control::relocation) are packed further.
+//! A small number of connections is cheapest on one processor, because several requests arrive during one sleep. If the
+//! connections were spread over idle processors, each request would wake another processor. So the law *packs*: the
+//! first processor that is not busy takes new connections, up to a small number. The number is small because most
+//! connections do not move later, and idle connections that become busy together should not all be on one processor.
+//! For connections that [can move](crate::control::relocation), the number is larger.
 //!
-//! Beyond that number the law *balances*: the processor with the fewest sockets takes the connection,
-//! unless the processor that accepted it has at most a few more. A busy processor takes none while another one
-//! is not busy.
+//! Beyond that number the law *balances*: the processor with the fewest sockets takes the connection, unless the
+//! processor that accepted it has at most a few more. A busy processor takes no connections while another one is not
+//! busy.
 
-/// Sockets that one processor takes before others get any.
+/// The number of sockets up to which a processor is packed.
 const PACK_SOCKETS: usize = 8;
-/// The same for connections that may move later.
+/// The same for connections that can move later.
 const PACK_MOVABLE: usize = 256;
-/// Load, per mille of time awake, from which a processor is not packed any more.
+/// The load, in per mille of time awake, from which a processor is no longer packed.
 const PACK_LOAD: u32 = 650;
-/// Load, per mille of time awake, from which a processor is busy.
+/// The load, in per mille of time awake, from which a processor is busy.
 const BUSY_LOAD: u32 = 900;
-/// Connections on their way to one processor. More stay with the processor that accepted them, so that
-/// the queue between the two is bounded.
+/// The maximum number of connections on their way to one processor. Further connections stay with the processor that
+/// accepted them, so that the queue between the two is bounded.
 pub const MAX_ARRIVING: usize = 16;
 
 /// A processor that may serve a connection.
@@ -27,16 +27,16 @@ pub const MAX_ARRIVING: usize = 16;
 pub struct Candidate {
     /// The processor's number.
     pub processor: usize,
-    /// Its open sockets, including those on their way to it.
+    /// The number of its open sockets, including those on their way to it.
     pub sockets: usize,
-    /// Connections on their way to it.
+    /// The number of connections on their way to it.
     pub arriving: usize,
-    /// The part of the recent past in which it was awake, per mille.
+    /// The fraction of the recent past in which it was awake, in per mille.
     pub load: u32,
 }
 
-/// The processor that serves a connection which `here` has accepted: one of `candidates`, or `here`.
-/// `may_move` tells whether it can be relocated.
+/// Chooses the processor that serves a connection which `here` has accepted: one of `candidates`, or `here`. `may_move`
+/// tells whether the connection can be relocated later.
 pub fn place_connection(here: usize, candidates: &[Candidate], may_move: bool) -> usize {
     let most = if may_move { PACK_MOVABLE } else { PACK_SOCKETS };
     let can_take =
@@ -57,7 +57,7 @@ pub fn place_connection(here: usize, candidates: &[Candidate], may_move: bool) -
     }
 }
 
-/// The difference in sockets that does not pay for a hand-over.
+/// The difference in sockets up to which a hand-over does not pay off.
 fn slack(sockets: usize) -> usize {
     2 + sockets / 16
 }

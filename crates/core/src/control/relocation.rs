@@ -1,42 +1,43 @@
-//! Relocation: which connections move to another processor while they live.
+//! Relocation: the choice of open connections to move to another processor.
 //!
-//! A second processor costs processor time: cohorts are smaller, and each processor sleeps and wakes up for
-//! itself. It pays only if one core does not suffice, and another core is idle. So the law *gathers* the
-//! connections of two processors on the first of them, if one core can do the work of both; and it *spreads*
-//! the connections of a processor that uses a core fully, if there is an idle core.
+//! A second processor costs additional CPU time, because cohorts are smaller and each processor sleeps and wakes up
+//! separately. It pays off only if one core is not enough and another core is idle. So the law *gathers* the
+//! connections of two processors on the first of them if one core can do the work of both, and it *spreads* the
+//! connections of a processor that fully uses a core if there is an idle core.
 //!
-//! Loads are processor time, not time awake: a processor that waits for a core is awake, but more processors
-//! would wait as well. Between the two rules lies a wide range of loads in which nothing moves.
+//! Loads are CPU time, not time awake: a processor that waits for a core is awake, but additional processors would wait
+//! as well. Between the two rules there is a wide range of loads in which nothing moves.
 
 use crate::control::placement::Candidate;
 
-/// The load, per mille of a core, up to which one processor takes the work of two.
+/// The load, in per mille of a core, up to which one processor takes the work of two.
 const GATHER_LOAD: u32 = 700;
-/// The same if no core is idle: two processors then compete for what one can use.
+/// The same if no core is idle. Two processors then compete for the CPU time of one.
 const GATHER_LOAD_CONTENDED: u32 = 1_100;
-/// A processor with less load has no work with which another's could be gathered.
+/// A processor with less load is not worth gathering.
 const MIN_LOAD: u32 = 10;
-/// The load from which a processor uses a core fully.
+/// The load from which a processor counts as fully using a core.
 const FULL_LOAD: u32 = 850;
-/// The load up to which a processor takes connections of one that uses a core fully.
+/// The load up to which a processor takes connections from one that fully uses a core.
 const SPREAD_LOAD: u32 = 400;
-/// Idle time of all cores, per mille of one core, below which all are in use, and from which one is free.
+/// The total idle time of all cores, in per mille of one core, below which all cores count as in use, and from which
+/// one counts as idle.
 const NONE_IDLE: u32 = 100;
 const ONE_IDLE: u32 = 500;
 
 /// A decision to move connections of one processor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relocation {
-    /// The processor that takes them.
+    /// The processor that receives the connections.
     pub to: usize,
-    /// How many.
+    /// The number of connections to move.
     pub connections: usize,
     /// Whether the two processors share the work afterwards, instead of leaving it to one.
     pub spreads: bool,
 }
 
-/// The connections that `own` gives to one of `others`. `idle` returns the idle time of all cores in the recent
-/// past, per mille of one core.
+/// Decides which connections `own` gives to one of `others`. `idle` returns the total idle time of all cores in the
+/// recent past, in per mille of one core.
 pub fn relocate_connections(
     own: &Candidate,
     others: &[Candidate],

@@ -1,69 +1,69 @@
-//! Scaling: the number of active processors, as a function of their loads.
+//! Scaling: choosing the number of active processors from their loads.
 //!
-//! Fewer processors run larger cohorts, and wake each other less often. So the law uses as few as can
-//! carry the load, with room for its variation:
+//! Fewer processors run larger cohorts and wake each other less often. So the law uses as few as can carry the load,
+//! with some headroom:
 //!
-//! - **Up at once** to all processors, if an active processor has not been idle for long and the mean
-//!   load of the active ones is high, or if none of them has been idle for long. That shows that the
-//!   load is too high, but not by how much.
+//! - **Up to the maximum**, immediately, if an active processor has not been idle for long and the mean load of the
+//!   active processors is high, or if no active processor has been idle for long. This shows that the load is too high,
+//!   but not by how much.
 //! - **Up** to the number that the load needs, if the mean load of the active processors exceeds
 //!   [`UP_LOAD`] for [`UP_AFTER`].
-//! - **Down** to the number that the load needs, if it has needed fewer for [`DOWN_AFTER`].
+//! - **Down** to the number that the load needs, if fewer would have been enough for [`DOWN_AFTER`].
 //!
-//! The load is that of all processors, because inactive ones may still have work. It is averaged, since
-//! a single interval varies.
+//! The load is the sum over all processors, because inactive ones may still have work. It is averaged, because single
+//! intervals vary.
 //!
-//! Three rules keep the number steady. A number that was too small for some load is not tried again
-//! until the load is [`MARGIN`] lower, or after a pause. The pause doubles each time that the number
-//! proves too small again soon. A number is kept while the load is between the two thresholds.
+//! Three rules keep the number steady. A number that was too small for some load is tried again only when the load is
+//! lower by [`MARGIN`], or after a pause. The pause doubles each time the number soon proves too small again. The
+//! number does not change while the load is between the two thresholds.
 //!
-//! A processor whose load cannot be divided, because it is that of one key or one connection, is a
-//! *bottleneck*. No processor is added for it: the law leaves out bottlenecks and their load, and decides
-//! by the others. The indicator is [`ProcessorLoad::indivisible`].
+//! A processor whose load cannot be divided, because it is caused by one key or one connection, is a *bottleneck*
+//! ([`ProcessorLoad::indivisible`]). Adding a processor would not help it, so the law ignores bottlenecks and their
+//! load, and decides by the other processors.
 //!
-//! The law follows IX (Prekas et al., SoCC 2015) in its asymmetric delays and Arachne (Qin et al., OSDI
-//! 2018) in the memory of the load at which a number was too small. It uses no clock: the caller reports
-//! each interval, of any length.
+//! The asymmetric delays follow IX (Prekas et al., SoCC 2015), and remembering the load at which a number was too small
+//! follows Arachne (Qin et al., OSDI 2018). The law uses no clock: the caller reports each interval, which may have any
+//! length.
 
 /// The mean load of active processors, in thousandths, above which more are needed.
 const UP_LOAD: f64 = 930.0;
-/// The mean load that a new number aims at.
+/// The target of the mean load when the number changes.
 const TARGET_LOAD: f64 = 850.0;
 /// The time above [`UP_LOAD`] before a step up, in nanoseconds.
 const UP_AFTER: u64 = 200_000_000;
-/// The time for which fewer processors would do before a step down, in nanoseconds.
+/// The time for which fewer processors must have been enough before a step down, in nanoseconds.
 const DOWN_AFTER: u64 = 4_000_000_000;
 /// The time over which the load is averaged, in nanoseconds.
 const SMOOTHING: f64 = 300e6;
-/// The mean load above which a processor that is not idle asks for all processors. Below it the others
-/// have room.
+/// The mean load above which a processor that is never idle leads to a step up to all processors. Below it, the other
+/// processors have room.
 const SATURATED_LOAD: f64 = 900.0;
-/// The mean load before a saturation from which the load has grown slowly.
+/// If the mean load was at least this before a saturation, the load has grown slowly.
 const SLOW_LOAD: f64 = 750.0;
-/// The part of the load by which it must fall before a number that was too small is tried again.
+/// The fraction by which the load must fall before a number that was too small is tried again.
 const MARGIN: f64 = 0.09;
-/// The first pause before a number that was too small is tried again at the same load, and the longest,
-/// in nanoseconds.
+/// The initial and the maximum pause before a number that was too small is tried again at the same load, in
+/// nanoseconds.
 const PAUSES: (u64, u64) = (30_000_000_000, 960_000_000_000);
 /// The load of a processor, in thousandths, from which it may be a bottleneck.
 const BOTTLENECK_LOAD: f64 = 500.0;
-/// The part of a bottleneck's load that cannot be divided.
+/// The indivisible fraction of the load from which a processor is a bottleneck.
 const BOTTLENECK_PART: f64 = 0.7;
 
 /// The load of a processor in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorLoad {
-    /// The part of the interval in which it was awake, in thousandths.
+    /// The fraction of the interval in which it was awake, in thousandths.
     pub load: u32,
-    /// The part of the interval, in thousandths, that it spent on one key, connection or exclusive
-    /// stage: another processor cannot take a part of it.
+    /// The fraction of the interval, in thousandths, that it spent on one key, connection or exclusive stage. Another
+    /// processor cannot take over a part of this load.
     pub indivisible: u32,
     /// Whether it has not been idle for much longer than an operation takes.
     pub is_saturated: bool,
 }
 
 impl ProcessorLoad {
-    /// Whether most of its load cannot be divided, so that another processor does not help it.
+    /// Whether most of its load cannot be divided, so that additional processors do not help it.
     pub fn is_bottleneck(&self) -> bool {
         is_bottleneck(self.load.into(), self.indivisible.into())
     }
@@ -73,7 +73,7 @@ fn is_bottleneck(load: f64, indivisible: f64) -> bool {
     load >= BOTTLENECK_LOAD && indivisible >= BOTTLENECK_PART * load
 }
 
-/// Why the number of active processors was changed, or kept.
+/// The reason why the number of active processors was changed or kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalingReason {
     /// The load needs this number.
@@ -104,22 +104,22 @@ impl ScalingReason {
 /// A decision of the law.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScalingStep {
-    /// The number of active processors from now on.
+    /// The new number of active processors.
     pub active: usize,
-    /// Why.
+    /// The reason for the decision.
     pub reason: ScalingReason,
     /// The number of processors that the load would keep fully busy.
     pub demand: f64,
-    /// Active processors whose load cannot be divided.
+    /// The number of active processors whose load cannot be divided.
     pub bottlenecks: usize,
 }
 
 /// A number of active processors that was too small.
 #[derive(Clone, Copy, Default)]
 struct TooSmall {
-    /// The load at which it was, in thousandths of one processor. Zero if it never was.
+    /// The load for which it was too small, in thousandths of one processor. Zero if it never was.
     load: f64,
-    /// The number may be tried again from this time on.
+    /// The time from which the number may be tried again.
     until: u64,
     pause: u64,
 }
@@ -142,15 +142,16 @@ impl Average {
     }
 }
 
-/// Whether the mean load of the active processors stays too high: above 93 % for 200 ms.
+/// Detects that the mean load of the active processors stays too high: above 93 % for 200 ms.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HighLoad {
     since: Option<u64>,
 }
 
 impl HighLoad {
-    /// Takes the load at `now`, in nanoseconds: that of all processors in thousandths, of which `capacity` are active.
-    /// Bottlenecks count in neither.
+    /// Processes the load at `now`, a time in nanoseconds. `load` is the total load of all processors, in thousandths
+    /// of one, and `capacity` is the number of active processors, both without bottlenecks. Returns whether the load
+    /// has been too high for long enough.
     pub fn lasts(&mut self, now: u64, load: f64, capacity: usize) -> bool {
         if load <= UP_LOAD * capacity as f64 || capacity == 0 {
             self.since = None;
@@ -160,8 +161,8 @@ impl HighLoad {
     }
 }
 
-/// The control law for the number of active processors, with its state between two intervals. It uses as few processors
-/// as can carry the load.
+/// The control law for the number of active processors, with its state between two intervals. The law uses as few
+/// processors as can carry the load.
 pub struct Scaling {
     min: usize,
     max: usize,
@@ -173,16 +174,16 @@ pub struct Scaling {
     /// The time of the last step.
     stepped: u64,
     high: HighLoad,
-    /// The time since which fewer processors would do, and the highest loads since then: the divisible
-    /// load, and that of all processors.
+    /// The time since which fewer processors would be enough, and the highest loads since then: the divisible load, and
+    /// the load of all processors.
     low_since: u64,
     low_peak: (f64, f64),
-    /// By number of active processors, from 1.
+    /// Indexed by the number of active processors minus one.
     too_small: Vec<TooSmall>,
 }
 
-/// Whether the `active` processors are saturated under this sum of loads: one of them, if their mean load is high, or
-/// all. The load is that of a whole interval, which may have begun before a burst.
+/// Whether the `active` processors, whose loads have this sum, are saturated: at least one of them if their mean load
+/// is high, otherwise all of them. The load is that of a whole interval, which may have begun before a burst.
 pub fn are_saturated<'p>(
     load: f64,
     active: impl Iterator<Item = &'p ProcessorLoad> + Clone,
@@ -196,8 +197,8 @@ pub fn are_saturated<'p>(
 }
 
 impl Scaling {
-    /// A law that chooses from `min` to `max` processors, which begins with all of them at the time `now`
-    /// in nanoseconds.
+    /// Creates a law that chooses between `min` and `max` processors. It begins with `max` at the time `now`, in
+    /// nanoseconds.
     pub fn new(min: usize, max: usize, now: u64) -> Self {
         let max = max.max(1);
         Self {
@@ -219,7 +220,8 @@ impl Scaling {
         self.active
     }
 
-    /// Ends an interval at `now`, in nanoseconds. `processors` are all processors, the active ones first.
+    /// Ends an interval at `now`, a time in nanoseconds. `processors` are the loads of all processors, the active ones
+    /// first.
     pub fn interval_over(&mut self, now: u64, processors: &[ProcessorLoad]) -> ScalingStep {
         let length = now.saturating_sub(self.at).max(1) as f64;
         self.at = now;
@@ -263,7 +265,8 @@ impl Scaling {
         self.high.lasts(now, load, capacity) && self.active < self.max
     }
 
-    /// The number of processors for a load that may be any. If it has grown slowly, few more will do.
+    /// The number of processors after a saturation, when the true load is unknown. If the load has grown slowly, a few
+    /// more are enough.
     fn saturated(&self, now: u64, load: f64, capacity: f64) -> usize {
         let is_slow = load >= SLOW_LOAD * capacity;
         if is_slow && now - self.stepped >= UP_AFTER {
@@ -278,7 +281,7 @@ impl Scaling {
         ((load / TARGET_LOAD).ceil() as usize + bottlenecks).clamp(self.min, self.max)
     }
 
-    /// A smaller number of processors that has been enough for a while.
+    /// A smaller number of processors that would have been enough for a while, if there is one.
     fn fewer(&mut self, now: u64, load: f64, total: f64, bottlenecks: usize) -> Option<usize> {
         let (peak, total_peak) = (self.low_peak.0.max(load), self.low_peak.1.max(total));
         let may_do = |number: &usize| {
@@ -300,7 +303,7 @@ impl Scaling {
         }
         if to > self.active {
             for number in &mut self.too_small[..=self.active] {
-                // It proved too small again soon after its pause.
+                // The number proved too small again soon after its pause.
                 let again = number.pause > 0 && now < number.until.saturating_add(number.pause);
                 number.pause = if again { (2 * number.pause).min(PAUSES.1) } else { PAUSES.0 };
                 *number = TooSmall { load, until: now + number.pause, pause: number.pause };

@@ -1,6 +1,6 @@
-//! Compares polling with sleeping by processor time per operation.
+//! Comparison of polling with sleeping by CPU time per operation.
 
-/// Phases of a comparison, of which every second one polls, and idle periods in each.
+/// The number of phases of a comparison, of which every second one polls, and the number of idle periods in each.
 const PHASES: u8 = 6;
 const PHASE_PERIODS: u8 = 16;
 
@@ -8,18 +8,18 @@ const PHASE_PERIODS: u8 = 16;
 pub(super) struct Comparison {
     /// The polling time, in nanoseconds.
     length: u64,
-    /// The phase, and idle periods left in it.
+    /// The current phase, and the number of idle periods left in it.
     phase: u8,
     periods: u8,
-    /// Operations and processor time at the beginning of the phase.
+    /// The operations and the CPU time at the beginning of the phase.
     began: (u64, u64),
-    /// The same within all phases that slept, and within all that polled.
+    /// The operations and the CPU time in all phases that slept, and in all that polled.
     used: [(u64, u64); 2],
 }
 
 impl Comparison {
-    /// Begins to compare polling for `length` nanoseconds with sleeping at once, after `operations` of this thread, which
-    /// took `processor_time` nanoseconds.
+    /// Begins to compare polling for `length` nanoseconds with sleeping immediately. So far, this thread has run
+    /// `operations` and used `processor_time` nanoseconds of CPU time.
     pub(super) fn new(length: u64, operations: u64, processor_time: u64) -> Self {
         Self {
             length,
@@ -39,8 +39,8 @@ impl Comparison {
         self.phase % 2 == 1
     }
 
-    /// Records an idle period. After the last one, returns the polling time if polling costs no more than sleeping, or
-    /// zero. `operations` and the result of `processor_time` have the meaning they have in [`new`](Self::new).
+    /// Records an idle period. After the last one, returns the polling time if polling costs no more than sleeping,
+    /// otherwise zero. `operations` and the result of `processor_time` are as in [`new`](Self::new).
     pub(super) fn idled(
         &mut self,
         operations: u64,
@@ -59,7 +59,7 @@ impl Comparison {
         }
         let [slept, polled] =
             self.used.map(|(operations, time)| (u128::from(operations), u128::from(time)));
-        // Divisions are avoided, because there may be no operation.
+        // Multiplies instead of dividing, because there may have been no operations.
         Some(if polled.1 * slept.0 <= slept.1 * polled.0 { self.length } else { 0 })
     }
 }

@@ -1,28 +1,28 @@
-//! Take-overs: when a processor takes partitions over from sleeping ones, and when it gives them back
+//! Take-overs: deciding when a processor takes partitions over from sleeping processors, and when it gives them back
 //! ([`crate::handle::policy::moving::take_over`]).
 
 use std::cell::Cell;
 
 use crate::stage_set::StageSet;
 
-/// A processor that was not idle for this long, in nanoseconds, has no time for the work of others.
+/// A processor that has not been idle for this time, in nanoseconds, counts as saturated and takes no work of others.
 const SATURATED: u64 = 20_000_000;
-/// The time after giving partitions back in which a processor takes none over, in nanoseconds.
+/// The time for which a processor takes no partitions over after it has given some back, in nanoseconds.
 const PAUSE: u64 = 16 * SATURATED;
-/// The pause before the first further attempt to move partitions that did not leave, and the longest, in nanoseconds.
-/// Each attempt stops new operations on such a partition for a tenth of a second.
+/// The initial and the maximum pause before another attempt to move partitions that did not leave, in nanoseconds. Each
+/// attempt stops new operations on such a partition for up to 100 ms.
 const RETRIES: (u64, u64) = (1_000_000_000, 64_000_000_000);
 
-/// The record of one processor.
+/// The take-over state of one processor.
 #[derive(Default)]
 pub(crate) struct TakeOvers {
     /// The last time at which the processor was idle.
     idle: Cell<u64>,
     /// The time from which partitions may be taken over again.
     allowed: Cell<u64>,
-    /// The stages of which this processor has partitions that it took over, or that should be elsewhere.
+    /// The stages of which this processor owns partitions that it took over or that should be on another processor.
     stages: Cell<StageSet>,
-    /// The time of the next attempt to move these, and the pause after that.
+    /// The time of the next attempt to move these partitions, and the pause after that.
     retry: Cell<(u64, u64)>,
     /// The number of active processors; zero if all are.
     active: Cell<usize>,
@@ -35,12 +35,12 @@ impl TakeOvers {
         self.idle.set(now);
     }
 
-    /// Whether processor number `here`, the one of this record, may take partitions over.
+    /// Whether this processor, whose number is `here`, may take partitions over.
     pub(crate) fn are_allowed(&self, now: u64, here: usize) -> bool {
         now >= self.allowed.get() && !self.is_saturated(now) && self.target(here) == here
     }
 
-    /// Records that the processor received another processor's partition.
+    /// Records that this processor has received a partition from another one.
     pub(crate) fn taken(&self, stage: u8) {
         self.retry.set((0, RETRIES.0));
         self.stays(stage);
@@ -69,7 +69,7 @@ impl TakeOvers {
         self.retry.set((now + RETRIES.0, RETRIES.0));
     }
 
-    /// Whether processor number `here`, the one of this record, has partitions with another target, and is inactive or
+    /// Whether this processor, whose number is `here`, owns partitions that should be elsewhere, and is inactive or
     /// saturated.
     pub(crate) fn must_give_back(&self, now: u64, here: usize) -> bool {
         !self.stages.get().is_empty()
@@ -77,7 +77,7 @@ impl TakeOvers {
             && (self.is_saturated(now) || self.target(here) != here)
     }
 
-    /// Returns the stages whose partitions the processor gives back. It takes none over for [`PAUSE`].
+    /// Returns the stages whose partitions this processor must give back. It then takes none over for [`PAUSE`].
     pub(crate) fn give_back(&self, now: u64) -> StageSet {
         let (_, pause) = self.retry.get();
         self.retry.set((now + pause, (2 * pause).min(RETRIES.1)));

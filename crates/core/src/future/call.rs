@@ -1,13 +1,13 @@
-//! Waiting for a child: the caller's side of an invocation.
+//! The caller's side of an invocation: waiting for a child operation.
 //!
 //! # Safety
-//! A call owns the result side of one slot. The slot is freed only when the operation is over *and* the call
-//! is gone, so the slot still belongs to the same operation whenever the call looks at it. A slot is touched
-//! only after `identity` has shown that this thread's current processor owns it. A call on another thread, or
-//! one that outlives its processor, touches nothing; it sends the slot home ([`Stray`]) instead, and the slot
-//! remains the call's until that command arrives.
+//! A call owns the result side of one slot. The slot is freed only when the operation is over *and* the call is gone,
+//! so the slot still belongs to the same operation whenever the call accesses it. A slot is accessed only after
+//! `identity` has shown that this thread's current processor owns it. A call on another thread, or one that outlives
+//! its processor, does not access the slot. It sends the slot to its processor ([`Stray`]) instead, and the slot stays
+//! reserved until that command arrives.
 //!
-//! Therefore a call is `Send`. A cancellation from another thread reads the slot's index and serial, which nobody
+//! Therefore a call is `Send`. A cancellation from another thread reads the slot's index and serial, which no thread
 //! writes while the call exists. The registry of processors keeps the slot's memory during the read.
 
 use std::future::Future;
@@ -27,18 +27,18 @@ use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
 use crate::program::processor_id::ProcessorId;
 
-/// An invoked operation whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
+/// An invoked operation, whose result can be awaited (WaitForChildren in tr2001 §5.2.1).
 ///
 /// The operation is queued when it is invoked and runs whether or not the call is awaited, but never before
 /// the caller has suspended or finished. If its stage is [direct](crate::StageOptions::direct), it runs
 /// inline when the caller awaits it. Dropping the call leaves the operation running as an orphan; its result
 /// is dropped.
 ///
-/// A call belongs to the processor that made it. Awaited elsewhere, it resolves to [`CallError::Elsewhere`],
-/// or to [`CallError::Cancelled`] if that processor has ended. Dropping it elsewhere has the same effect as
-/// dropping it there.
+/// A call belongs to the processor that created it. If it is awaited on another one, it resolves to
+/// [`CallError::Elsewhere`], or to [`CallError::Cancelled`] if its processor has ended. It can be dropped anywhere.
 ///
-/// It is `Send` if its result is, so that futures that hold it can be, such as the handlers of HTTP frameworks.
+/// A call is `Send` if its result is, so that a future that contains it can be `Send` too, such as a handler of an HTTP
+/// framework.
 ///
 /// ```
 /// use phalanx_core::SharedStage;
@@ -67,7 +67,7 @@ pub struct Call<T> {
     result: PhantomData<*mut T>,
 }
 
-/// Two words, since calls are moved between futures.
+/// Two words, because calls are moved into futures.
 #[derive(Clone, Copy)]
 enum State {
     Waiting { slot: Slot, identity: u32 },
@@ -97,11 +97,11 @@ impl<T> Call<T> {
         }
     }
 
-    /// Cancels the operation, on whichever processor it runs: immediately if it is suspended,
-    /// otherwise before it starts or when it next suspends. Another processor does so when it receives the
-    /// command. Awaited after that, the call resolves to [`CallError::Cancelled`], or to the result if the
-    /// operation completed first. Operations that it has itself invoked continue as orphans; to cancel a
-    /// whole tree, give it a [`Session`](crate::Session).
+    /// Cancels the operation on whichever processor it runs: immediately if it is suspended, otherwise before it starts
+    /// or when it next suspends. Another processor cancels it when it receives the command. Awaiting the call then
+    /// returns [`CallError::Cancelled`], or the result if the operation completed first. Operations that the cancelled
+    /// operation has invoked continue as orphans; to cancel a whole tree of operations, run it in a
+    /// [`Session`](crate::Session).
     pub fn cancel(&self) {
         if let State::Waiting { slot, identity } = self.state
             && processor::on(identity, |processor| processor.cancel_child(slot)).is_none()
@@ -120,7 +120,7 @@ impl<T> Call<T> {
         }
     }
 
-    /// Sets the waker to wake when the operation is over. Has no effect if it already is.
+    /// Sets the waker to wake when the operation is over. Has no effect if the operation is already over.
     pub(crate) fn set_waiter(&self, waiter: Waker) {
         if let State::Waiting { slot, identity } = self.state {
             processor::on(identity, |_| slot.waiter.set(Some(waiter)));
@@ -134,7 +134,7 @@ impl<T> Call<T> {
             return Some(Err(self.take_rejection()));
         };
         let taken = processor::on(identity, |processor| {
-            // SAFETY: the slot is this call's and was filled with `T`.
+            // SAFETY: the slot belongs to this call and was filled with result type `T`.
             let result = unsafe { slot.take_result::<T>() }?;
             processor.slab().give(slot);
             Some(result)
@@ -143,11 +143,12 @@ impl<T> Call<T> {
             return None;
         }
         self.state = State::Finished;
-        // Without its processor the operation is gone or unreachable.
+        // Without its processor, the operation has been dropped or is unreachable.
         Some(taken.flatten().unwrap_or_else(|| Err(release_elsewhere(slot, identity))))
     }
 
-    /// Cloning a foreign waker runs foreign code, so it comes before the last check for the result.
+    /// Polls with a waker that is not that of an operation of this processor. Cloning a foreign waker runs foreign
+    /// code, so the clone comes before the last check for the result.
     #[cold]
     fn poll_for_another(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
         let waiter = context.waker().clone();
@@ -165,7 +166,7 @@ impl<T> Call<T> {
                 processor::on(identity, |p| p.rejection(rejection))
                     .unwrap_or_else(|| unreachable_call(identity))
             }
-            _ => panic!("a call is awaited once"),
+            _ => panic!("a call was polled after it had completed"),
         }
     }
 }
@@ -177,7 +178,7 @@ fn is_over(slot: Slot) -> bool {
 
 impl<T> Unpin for Call<T> {}
 
-// SAFETY: on another thread, a call touches nothing of its slot but what nobody writes meanwhile (top of the file).
+// SAFETY: on another thread, a call accesses only parts of its slot that no thread writes (top of the file).
 unsafe impl<T: Send> Send for Call<T> {}
 
 impl<T> Future for Call<T> {
@@ -212,7 +213,7 @@ impl<T> Drop for Call<T> {
     }
 }
 
-/// Gives up the result of the operation in `slot`.
+/// Abandons the result of the operation in `slot`.
 fn abandon(slot: Slot, identity: u32) {
     if processor::on(identity, |processor| processor.abandon(slot)).is_none() {
         abandon_from_elsewhere(slot, identity);
@@ -234,11 +235,11 @@ fn release_elsewhere(slot: Slot, identity: u32) -> CallError {
     error
 }
 
-/// The slot of a call that was dropped away from its processor, in transit to it.
+/// The slot of a call that was dropped away from its processor, on its way back there.
 struct Stray(Slot);
 
-// SAFETY: the slot is touched only on its processor, while that exists (`send_home`). The call is gone, and
-// its `AWAITED` flag keeps the slot until then.
+// SAFETY: the slot is accessed only on its processor, while that exists (`send_home`). The call is gone, and the
+// `AWAITED` flag keeps the slot allocated until then.
 unsafe impl Send for Stray {}
 
 impl Stray {
@@ -247,7 +248,7 @@ impl Stray {
     }
 }
 
-/// Cancels the operation of a call that exists, on another thread than its processor's or while that runs another one.
+/// Cancels the operation of an existing call while the call's processor is not the current one of this thread.
 #[cold]
 #[inline(never)]
 fn cancel_from_elsewhere(slot: Slot, identity: u32) {
@@ -268,7 +269,7 @@ fn abandon_from_elsewhere(slot: Slot, identity: u32) {
 impl Processor {
     /// Releases the slot of a dropped call.
     fn abandon(&self, slot: Slot) {
-        // Our own work first, then the foreign destructors.
+        // Update the slot before running foreign destructors.
         let waiter = slot.waiter.take();
         slot.clear(AWAITED);
         if is_over(slot) {

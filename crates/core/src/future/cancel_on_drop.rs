@@ -1,4 +1,4 @@
-//! A call whose operation ends with it.
+//! A call that cancels its operation on drop.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ impl<T> Future for CancelOnDrop<T> {
 impl<T> Drop for CancelOnDrop<T> {
     #[inline]
     fn drop(&mut self) {
-        // No effect after the result.
+        // Has no effect after the result was returned.
         self.0.cancel();
     }
 }

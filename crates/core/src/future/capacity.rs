@@ -1,12 +1,12 @@
 //! Waiting for the capacity of a stage: backpressure for producers (the feedback of 2002 §4.1.3: "a stage
 //! informs other stages that it has sufficient tasks").
 //!
-//! The bound applies to the queue of one stage on one processor. An invocation beyond it is rejected before
-//! any work is done for it. An operation that is woken is never rejected, since it has been admitted
-//! already. Queues become shorter only by cohorts, so waiters are woken at the end of a cohort.
+//! The bound applies to the queue of one stage on one processor. An invocation beyond it is rejected before any work is
+//! done for it. A woken operation is never rejected, because it has already been admitted. Only cohorts shorten a
+//! queue, so waiters are woken at the end of a cohort.
 //!
 //! An invocation may also be rejected because the queue of another processor or the processor itself is full. No cohort
-//! here says when this is over, so a waiter then suspends for one turn.
+//! of this processor signals when that changes, so a waiter then suspends for one turn.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,20 +18,21 @@ use crate::processor::home::run_home;
 use crate::processor::processor::Processor;
 use crate::stage::key::Key;
 
-/// Resolves when a stage has capacity: immediately while its queue is below the bound, otherwise when the
-/// queue has fallen below half of the bound, so that a producer does not alternate with every operation.
+/// Resolves when a stage has capacity: immediately if its queue is below the bound, otherwise when the queue has fallen
+/// below half of the bound. The hysteresis lets a producer invoke many operations per wake-up.
 ///
-/// The queue is that of this processor. After a rejection because the queue of another processor or the processor itself
-/// ([`Graph::max_operations`](crate::Graph::max_operations)) is full, the next wait suspends once and resolves when the
-/// operation runs again. A producer that tries again in a loop thus keeps its processor awake, but lets others run.
+/// The queue is that of this processor. After a rejection because the queue of another processor or the processor
+/// itself ([`Graph::max_operations`](crate::Graph::max_operations)) is full, the next wait suspends once and resolves
+/// when the operation runs again. A producer that retries in a loop thus keeps its processor awake but lets other
+/// operations run.
 ///
-/// This reserves nothing: all waiters are woken together.
+/// It reserves no capacity: all waiters are woken together.
 ///
 /// Awaiting it outside a processor panics, as invoking does.
 #[must_use = "futures do nothing unless awaited"]
 pub struct WaitForCapacity {
     key: Key,
-    /// The identity of the processor where it waits, and its ticket there.
+    /// The identity of the processor where this future waits, and its ticket there.
     waiting: Option<(u32, u64)>,
 }
 
@@ -72,7 +73,7 @@ impl Future for WaitForCapacity {
 }
 
 impl WaitForCapacity {
-    /// Takes its waker out of the list.
+    /// Removes the waker of this future from the list of waiters.
     fn unregister(&mut self) {
         let (Some((identity, ticket)), key) = (self.waiting.take(), self.key) else { return };
         run_home(identity, move |p: &Processor| {

@@ -1,9 +1,9 @@
 //! Draining the program from within an operation.
 
-/// Drains the program that this runs in, like [`Control::drain`](crate::Control::drain).
+/// Drains the current program, like [`Control::drain`](crate::Control::drain).
 ///
-/// For code inside the program. If a stage's state owned a [`Control`](crate::Control), it would keep the
-/// program's memory, and so itself, alive forever.
+/// Code inside the program should use this function. If a stage's state owned a [`Control`](crate::Control), it would
+/// keep the program's memory, and thus itself, alive forever.
 ///
 /// ```
 /// use phalanx_core::{Graph, Phase, drain};
@@ -14,7 +14,7 @@
 /// ```
 ///
 /// # Panics
-/// Outside of a processor.
+/// If called outside a processor.
 #[track_caller]
 pub fn drain() {
     crate::processor::current(|processor| processor.control().drain());

@@ -18,7 +18,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Several calls that can be waited for together: a pair of them, or a vector.
+/// Several calls that can be awaited together: a pair or a vector.
 pub trait Children: sealed::Sealed {
     /// Their results.
     type Results;
@@ -29,7 +29,7 @@ pub trait Children: sealed::Sealed {
     /// Makes the unfinished calls wake the counter.
     #[doc(hidden)]
     fn point_at(&self, counter: &Waker);
-    /// All results. All calls must be finished.
+    /// Takes all results. All calls must be finished.
     #[doc(hidden)]
     fn take_all(&mut self) -> Self::Results;
 }
@@ -82,8 +82,7 @@ pub fn join<C: Children>(children: C) -> Join<C> {
     Join { calls: children, wait: None }
 }
 
-/// The future of [`join`]: resolves to all results, in the order of the calls, when the last child
-/// is over.
+/// The future of [`join`]. When the last child is over, it resolves to all results, in the order of the calls.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Join<C: Children> {
     calls: C,
@@ -98,7 +97,7 @@ impl<C: Children> Join<C> {
     }
 }
 
-// No pointer refers into a join.
+// A join contains no pointers into itself.
 impl<C: Children> Unpin for Join<C> {}
 
 impl<C: Children> Future for Join<C> {
@@ -121,7 +120,7 @@ impl<C: Children> Future for Join<C> {
             let name = processor.waiting.joins.await_arrivals(before, children, parent);
             self.wait = Some((name, identity));
             self.calls.point_at(&join_waker(name));
-            // Dropping a child's former foreign waker may have cancelled another child.
+            // Setting the waker dropped a child's previous waker, whose foreign code may have cancelled another child.
             if self.calls.unfinished() < children {
                 context.waker().wake_by_ref();
             }

@@ -1,5 +1,5 @@
-//! A notification for one waiting operation, from other operations of its processor. Unlike a oneshot
-//! channel it can be used repeatedly, so waiting calls no allocator.
+//! A notification from operations of one processor to a waiting operation of the same processor. Unlike a oneshot
+//! channel, it can be reused, so waiting does not allocate.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -10,9 +10,8 @@ use crate::processor::operation::waker::wake_catching_panics;
 
 /// A notification for one waiting operation of the same processor. Dropping it notifies.
 ///
-/// It stores no permit: a notification without a waiter has no effect, so the waiter checks its condition
-/// before it waits. A second waiter replaces the first, which is not woken any more; polling or dropping the first has no
-/// effect on the second.
+/// It stores no permit: a notification without a waiter has no effect, so check the condition before waiting. A second
+/// waiter replaces the first, which is then never woken; polling or dropping the first does not affect the second.
 ///
 /// ```
 /// use std::cell::{Cell, RefCell};
@@ -46,7 +45,7 @@ use crate::processor::operation::waker::wake_catching_panics;
 #[derive(Default)]
 pub struct Notify {
     waiting: Cell<Option<Waker>>,
-    /// The number of the last registration, from one.
+    /// The number of the last registration, counted from one.
     registrations: Cell<u64>,
     /// The last registration that was notified.
     notified: Cell<u64>,
@@ -63,7 +62,7 @@ impl Notify {
 
     /// Registers a waker, replacing an earlier one.
     pub fn register(&self, waiting: &Waker) {
-        // The clone and the drop of a waker may run user code.
+        // Cloning or dropping a waker may run user code.
         let waiting = waiting.clone();
         self.registrations.set(self.registrations.get() + 1);
         drop(self.waiting.replace(Some(waiting)));
@@ -85,7 +84,7 @@ impl Drop for Notify {
 #[must_use = "futures do nothing unless awaited"]
 pub struct Notified<'n> {
     notify: &'n Notify,
-    /// The number of its registration; 0 if it does not wait.
+    /// The number of this waiter's registration; 0 if it is not waiting.
     registration: u64,
 }
 
@@ -101,7 +100,7 @@ impl Future for Notified<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         if self.registration != 0 {
-            // Before another waiter came, or when it was notified.
+            // This waiter was notified, before another one replaced it or as the last one.
             if self.registration <= self.notify.notified.get() {
                 self.registration = 0;
                 return Poll::Ready(());

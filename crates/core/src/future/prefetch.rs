@@ -7,16 +7,16 @@ use std::task::{Context, Poll};
 use crate::memory::prefetch::start_load;
 use crate::processor;
 
-/// Starts the load of the cache line where `data` begins. Await the returned future, then use the data:
-/// meanwhile the next operations of the same cohort run, and start loads of their own.
+/// Starts to load the cache line where `data` begins. Await the returned future before you use the data: in the
+/// meantime, the next operations of the same cohort run and start their own loads.
 ///
-/// The load starts with the call, not with the `await`. The `await` returns immediately if no other operation
-/// can run meanwhile: the operation is alone in its cohort, [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) wait
-/// already, or the future is polled with another task's waker or outside a processor. On architectures other
-/// than x86-64 and AArch64 no load is started.
+/// The load starts with the call, not with the `await`. The `await` returns immediately if no other operation can run
+/// in the meantime: if the operation is alone in its cohort, if [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) operations
+/// are already waiting, or if the future is polled with another task's waker or outside a processor. On architectures
+/// other than x86-64 and AArch64, no load is started.
 ///
-/// Useful where the data is likely to be in memory, not in a cache: a suspension costs about as much as a
-/// load from the third-level cache.
+/// Use it only if the data is likely to be in memory and not in a cache: a suspension costs about as much as a load
+/// from the third-level cache.
 ///
 /// ```
 /// use phalanx_core::{Graph, prefetch};

@@ -1,13 +1,12 @@
-//! The reply that a cohort operation owes for an item: sent immediately, or kept and sent later.
+//! The reply to an item of a cohort operation. It may be sent immediately, or kept and sent later.
 //!
 //! # Safety
 //! A reply is made for one slot when its item is taken out, by code that has the result's type
-//! ([`crate::processor::policy::execute::handler`]). The slot's state is then `Taken`, and its payload is a [`RemoteReply`] and
-//! nothing else. A slot is touched only while this thread's current processor owns it. It is written only
-//! while its serial shows that it is still the same use of the slot, and its state shows that the reply is
-//! still awaited. A serial never repeats, so a reply that outlives its item writes nothing, however often the
-//! slot is used afterwards. Each item is answered once: by its reply, by its session's end or by its
-//! processor's end.
+//! ([`crate::processor::policy::execute::handler`]). The slot's state is then `Taken`, and its payload is only a
+//! [`RemoteReply`]. A slot is accessed only while this thread's current processor owns it. It is written only if its
+//! serial shows that the slot has not been reused, and its state shows that the reply is still awaited. A serial never
+//! repeats, so a reply that outlives its item writes nothing, however often the slot is reused. Each item is answered
+//! once: by its reply, by its session's end or by its processor's end.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -22,10 +21,10 @@ use crate::processor::processor::Processor;
 use crate::processor::remote::reply::RemoteReply;
 use crate::program::processor_id::ProcessorId;
 
-/// The right to reply to one item of a cohort. It may be kept, or moved into an operation, and sent later. It
-/// stays on its processor.
+/// The right to reply to one item of a cohort, immediately or later. It may be stored or moved into an operation, but
+/// it cannot leave its processor.
 ///
-/// Dropping it fails the call with [`CallError::Unanswered`]. If the caller has gone, or its session has
+/// Dropping it fails the call with [`CallError::Unanswered`]. If the caller has dropped its call, or its session has
 /// ended, the value is dropped.
 ///
 /// ```compile_fail
@@ -33,7 +32,7 @@ use crate::program::processor_id::ProcessorId;
 ///     std::thread::spawn(move || reply.send(1)); // a reply is not `Send`
 /// }
 /// ```
-#[must_use = "a dropped reply tells the caller an error"]
+#[must_use = "dropping a reply fails the caller's call"]
 pub struct Reply<O> {
     slot: Slot,
     serial: Serial,
@@ -53,7 +52,8 @@ impl<O> Reply<O> {
     /// Replies to the caller.
     ///
     /// # Panics
-    /// On a processor other than the reply's own. The caller gets [`CallError::Unanswered`].
+    /// If called on another processor than the one that created the reply. The call then fails with
+    /// [`CallError::Unanswered`].
     #[track_caller]
     pub fn send(self, value: O) {
         at_home(self.identity, "a reply", |p| {
@@ -107,7 +107,7 @@ impl Processor {
 
     /// Handles a dropped reply.
     fn lose(&self, slot: Slot, serial: Serial) {
-        // While a handler runs, the reason is not known yet: it may be panicking.
+        // While a handler runs, the reason for the drop is not known yet: the handler may be panicking.
         if is_awaited(slot, serial) && !self.scratch.replies.lost(slot, serial) {
             let stage = self.stage_name(slot.stage.get());
             self.fail_suspended(slot, serial, CallError::Unanswered { stage });

@@ -1,7 +1,7 @@
-//! Waiting for the first of several children; the others are cancelled.
+//! Waiting for the first of several children and cancelling the others.
 //!
-//! Each child wakes the parent directly, without a counter. The parent checks which child is over. Children
-//! that finish before that check cause at most one needless wake-up each.
+//! Each child wakes the parent directly, without a counter. The parent then checks which child is over. Children that
+//! finish before this check cause at most one needless wake-up each.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,17 +10,16 @@ use std::task::{Context, Poll};
 use crate::error::CallError;
 use crate::future::call::Call;
 
-/// Waits for the first of `calls` to finish, and cancels the others, on other processors too. For requests
-/// that need only one answer: replicas, or a fast path and a reliable one.
+/// Waits for the first of `calls` to finish and cancels the others, on other processors too. Use it for requests that
+/// need only one answer, for example from several replicas, or from a fast path and a reliable one.
 ///
-/// A failed operation counts as finished; the result contains its error. Cancelled operations are not
-/// awaited, and operations that they have invoked continue ([`Call::cancel`]). Dropping a `SelectAll` leaves
-/// all of them running, like dropped calls.
+/// A failed operation counts as finished; the result contains its error. Cancelled operations are not awaited, and
+/// operations that they have invoked continue ([`Call::cancel`]). Dropping a `SelectAll` cancels none of them.
 ///
 /// ```
 /// use phalanx_core::{CallError, SharedStage, select_all};
 ///
-/// /// The answer of whichever processor is quicker, and which it was.
+/// /// The index of the processor that answers first, and its answer.
 /// async fn quickest(replica: SharedStage<u32>) -> (usize, Result<u32, CallError>) {
 ///     select_all((0..2).map(|n| replica.call_on(n, |state| async move { *state })).collect()).await
 /// }
@@ -29,11 +28,11 @@ use crate::future::call::Call;
 /// # Panics
 /// If there are no calls: the wait would never end.
 pub fn select_all<T>(calls: Vec<Call<T>>) -> SelectAll<T> {
-    assert!(!calls.is_empty(), "the first of nothing never comes");
+    assert!(!calls.is_empty(), "select_all needs at least one call");
     SelectAll { calls }
 }
 
-/// The future of [`select_all`]: resolves to the index of the first call to finish, and its result.
+/// The future of [`select_all`]. It resolves to the index of the first call to finish, and to its result.
 #[must_use = "futures do nothing unless awaited"]
 pub struct SelectAll<T> {
     calls: Vec<Call<T>>,
@@ -43,7 +42,7 @@ impl<T> Future for SelectAll<T> {
     type Output = (usize, Result<T, CallError>);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        assert!(!self.calls.is_empty(), "the first of several is awaited once");
+        assert!(!self.calls.is_empty(), "a `SelectAll` was polled after it had completed");
         for at in 0..self.calls.len() {
             if let Poll::Ready(result) = Pin::new(&mut self.calls[at]).poll(context) {
                 let mut calls = std::mem::take(&mut self.calls);

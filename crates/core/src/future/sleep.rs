@@ -11,21 +11,21 @@ use crate::processor::home::run_home;
 use crate::processor::processor::Processor;
 use crate::queue::timer_wheel::TimerKey;
 
-/// The time of the running cohort, measured from a moment before the program's start. The clock is read once
-/// per cohort, not once per call.
+/// The time of the running cohort, measured from an unspecified moment before the program's start. The clock is read
+/// once per cohort, not on each call.
 ///
 /// # Panics
-/// Outside of a processor.
+/// If called outside a processor.
 #[inline]
 pub fn now() -> Duration {
     processor::current(|p| Duration::from_nanos(p.now()))
 }
 
-/// Suspends the operation for `duration`. The resolution is one millisecond, rounded up. A sleep that ends after more
-/// than 584 years of the program's clock, such as that of [`Duration::MAX`], arms no timer and never ends.
+/// Suspends the operation for `duration`. The resolution is one millisecond, rounded up. A sleep that would end beyond
+/// the range of the program's clock (584 years), such as one of [`Duration::MAX`], arms no timer and never ends.
 ///
 /// # Panics
-/// Outside of a processor.
+/// If called outside a processor.
 pub fn sleep(duration: Duration) -> Sleep {
     processor::current(|p| Sleep {
         deadline: p.deadline_after(duration),
@@ -34,7 +34,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     })
 }
 
-/// The future of [`sleep`]. It stays on the processor that made it.
+/// The future of [`sleep`]. It belongs to the processor that created it.
 ///
 /// # Panics
 /// If it is awaited on another processor.
@@ -46,11 +46,11 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// Restarts the timer: `duration` from now. An operation that awaits it is woken then, also if it does not poll it
-    /// again.
+    /// Restarts the timer so that it fires `duration` from now. An operation that is already waiting is woken then,
+    /// even if it does not poll the future again.
     ///
     /// # Panics
-    /// On a processor other than the one that made it, and outside a processor.
+    /// If called outside the processor that created it.
     pub fn reset(&mut self, duration: Duration) {
         processor::current(|p| {
             self.check(p);
@@ -73,7 +73,7 @@ impl Sleep {
     fn check(&self, processor: &Processor) {
         assert_eq!(
             processor.identity, self.identity,
-            "a timer is used away from the processor that made it; make another with `sleep`"
+            "a timer was used on another processor than the one that made it; create another with `sleep`"
         );
     }
 
@@ -129,7 +129,7 @@ pub struct TimedOut;
 /// [`TimedOut`] if the time expires first.
 ///
 /// # Panics
-/// Outside a processor.
+/// If called outside a processor.
 pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, TimedOut> {
     let mut future = std::pin::pin!(future);
     let mut sleep = None;

@@ -1,4 +1,4 @@
-//! Ends of a stage's declaration: its policy, which gives the handle.
+//! Methods that end a stage's declaration: each selects the policy and returns the handle.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -19,8 +19,7 @@ use crate::state::policy::take_over::TakeOver;
 use crate::state::rebuildable::Rebuildable;
 
 impl StageOptions<'_> {
-    /// A shared stage (2002 §3.4): its operations run on all processors at once and reach the state through
-    /// `&S`.
+    /// A shared stage (2002 §3.4): its operations run on all processors at once and access the state through `&S`.
     pub fn shared<S: Send + Sync + 'static>(self, state: S) -> SharedStage<S> {
         Stage::new(self.shared_key(state))
     }
@@ -30,10 +29,9 @@ impl StageOptions<'_> {
         self.declare(Box::new(move |_, _| StageParts::plain(Rc::new(state.clone()))))
     }
 
-    /// A partitioned stage (2002 §3.4). An operation has a key, the key selects a partition, and one
-    /// processor owns the partition and reaches its state through `&mut S`. Partitions can be
-    /// [moved](PartitionedStage::move_partition) one by one. `make` creates each partition's state on its
-    /// processor, given the partition's number.
+    /// A partitioned stage (2002 §3.4). Each operation has a key that selects a partition. One processor owns the
+    /// partition and accesses its state through `&mut S`. Partitions can be [moved](PartitionedStage::move_partition)
+    /// one by one. Each owner creates the state of its partitions by calling `make` with the partition's number.
     pub fn partitioned<S: 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -41,7 +39,7 @@ impl StageOptions<'_> {
         self.partitioned_with(make, None)
     }
 
-    /// A partitioned stage; `take_over` takes partitions over from sleeping processors.
+    /// A partitioned stage. If `take_over` is given, processors take partitions over from sleeping owners.
     pub(crate) fn partitioned_with<S: 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -55,7 +53,7 @@ impl StageOptions<'_> {
             let remake = rebuild.then(|| counted(stage, move || make(partition)));
             Rebuildable::new(name, state, remake)
         };
-        // Made by the first processor, since the number of processors is known only then.
+        // The first processor creates the table, because the number of processors is unknown until then.
         let (table, cores) = (OnceLock::new(), self.graph.cores.clone());
         let key = self.declare(Box::new(move |processor, processors| {
             let table: &Arc<Table> = table.get_or_init(|| {
@@ -68,9 +66,8 @@ impl StageOptions<'_> {
         Stage::new(key)
     }
 
-    /// An exclusive stage (2002 §3.4): one processor at a time runs a cohort of it, under a lock taken once
-    /// per cohort, and reaches the state through `&mut S`. A processor that finds the lock taken continues
-    /// with its next stage.
+    /// An exclusive stage (2002 §3.4): only one processor at a time runs a cohort of the stage, and accesses the state
+    /// through `&mut S`. It takes a lock once per cohort. A processor that finds the lock taken skips the stage.
     pub fn exclusive<S: Send + 'static>(self, state: S) -> ExclusiveStage<S> {
         Stage::new(self.exclusive_key(state))
     }

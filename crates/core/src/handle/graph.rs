@@ -1,4 +1,4 @@
-//! Declaring a program: its stages, in wavefront order.
+//! The declaration of a program: its stages in wavefront order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ use crate::stage::declaration::StageDeclaration;
 use crate::stage::settings::Settings;
 use crate::stage_set::MAX_STAGES;
 
-/// A program's stages, declared in wavefront order: from where requests come in to where their work
-/// is done. Each declaration gives a typed handle through which operations are invoked.
+/// A program's stages, declared in wavefront order: from the stage that receives requests to the stages that do the
+/// work. Each declaration returns a typed handle that invokes operations on its stage.
 ///
 /// ```
 /// use phalanx_core::Graph;
@@ -37,11 +37,11 @@ pub struct Graph {
 /// A stage's position in the wavefront.
 pub(super) enum Position {
     Declared(StageDeclaration),
-    /// Reserved for the stage of this name.
+    /// Reserved for the stage with this name.
     Reserved(&'static str),
 }
 
-/// A position in the wavefront that is reserved for a stage: see [`Graph::reserve`].
+/// A position in the wavefront that is reserved for a stage; see [`Graph::reserve`].
 #[must_use = "declare a stage at the reserved position"]
 pub struct StageSlot {
     graph: u64,
@@ -57,21 +57,21 @@ impl Default for Graph {
 impl Graph {
     /// A graph without stages.
     pub fn new() -> Self {
-        // Never used up: a key has 56 bits for it.
+        // Cannot overflow in practice: a key has 56 bits for it.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let cores = Arc::new(AtomicUsize::new(usize::MAX));
         Self { id, stages: Vec::new(), settings: Settings::default(), cores }
     }
 
-    /// Declares the next stage: options first, then its policy, which gives the handle.
+    /// Declares the next stage. Set its options first, then its policy, which returns the handle.
     pub fn stage(&mut self, name: &'static str) -> StageOptions<'_> {
         let stage = self.stages.len();
         self.options(stage, name)
     }
 
-    /// Reserves the next position in the wavefront for a stage that is declared later, by
-    /// [`declare`](Self::declare). A stage's handler needs this if it invokes stages behind its own.
+    /// Reserves the next position in the wavefront for a stage that is declared later, by [`declare`](Self::declare).
+    /// Use it for a stage whose handler invokes later stages.
     ///
     /// ```
     /// use phalanx_core::{Cohort, Graph};
@@ -92,7 +92,7 @@ impl Graph {
     /// ```
     ///
     /// # Panics
-    /// If the graph has [`MAX_STAGES`] already.
+    /// If the graph already has [`MAX_STAGES`] stages.
     pub fn reserve(&mut self, name: &'static str) -> StageSlot {
         assert!(self.stages.len() < MAX_STAGES, "at most {MAX_STAGES} stages in a graph");
         self.stages.push(Position::Reserved(name));
@@ -143,13 +143,16 @@ impl Graph {
         self.stage(name).exclusive(state)
     }
 
-    /// The most operations that may be alive on one processor; the default is 2²⁰. At the bound an
+    /// The maximum number of operations that may be alive on one processor; the default is 2²⁰. At this bound, an
     /// invocation fails with [`CallError::Full`](crate::CallError::Full).
     ///
     /// # Panics
     /// If `bound` is zero or above 2²⁴, the number of operations that wakers can name.
     pub fn max_operations(&mut self, bound: usize) {
-        assert!((1..=MAX_OPERATIONS).contains(&bound), "a bound of 1 to {MAX_OPERATIONS}");
+        assert!(
+            (1..=MAX_OPERATIONS).contains(&bound),
+            "max_operations must be 1 to {MAX_OPERATIONS}"
+        );
         self.settings.max_operations = bound;
     }
 
@@ -168,11 +171,11 @@ impl Graph {
         self.settings.ingress = ingress;
     }
 
-    /// Enables or disables tuning of cohort sizes; enabled by default. Each processor tunes the stages that
-    /// declare no [`max_cohort`](StageOptions::max_cohort). It occasionally tries sizes from 1 to 512, in at
-    /// most a fiftieth of its work, and keeps the smallest size whose cost is close to the lowest
-    /// ([`CohortTunerView`](crate::CohortTunerView)). At size 1, calls run inside their callers, as those of
-    /// [`direct`](StageOptions::direct) stages do. It tries nothing while work waits for long, while an
+    /// Enables or disables tuning of cohort sizes; enabled by default. Each processor tunes the stages that declare no
+    /// [`max_cohort`](StageOptions::max_cohort). It occasionally tries sizes from 1 to 512, for at most 2 % of its
+    /// work, and keeps the smallest size whose cost is close to the lowest
+    /// ([`CohortTunerView`](crate::CohortTunerView)). At size 1, calls run inside their callers, as on
+    /// [`direct`](StageOptions::direct) stages. A processor tries no sizes while queue delays are long, while an
     /// [admission](Ingress::Admit) has a limit, or while few operations run per turn. Stages that
     /// [hold](StageOptions::hold) and stages of cohort operations keep their size.
     ///
@@ -186,35 +189,35 @@ impl Graph {
         self.settings.tunes_cohorts = tune;
     }
 
-    /// The size in bytes of a processor's second-level cache. Where a stage declares no size, a cohort has as
-    /// many operations as fit into this cache, from 16 to 256. By default the runtime asks the machine, and
-    /// assumes 1 MiB if the machine reports none.
+    /// The size in bytes of a processor's second-level cache. If a stage declares no cohort size, a cohort has as many
+    /// operations as fit into this cache, but between 16 and 256. By default the runtime reads the size from the
+    /// operating system, or assumes 1 MiB if that is unavailable.
     ///
     /// # Panics
     /// If `bytes` is zero.
     pub fn cache_bytes(&mut self, bytes: usize) {
-        assert!(bytes > 0, "a cache has some bytes");
+        assert!(bytes > 0, "cache_bytes must be above zero");
         self.settings.cache = Some(bytes);
     }
 
-    /// As [`cache_bytes`](Self::cache_bytes), unless that was called before: for a runtime that has asked the
-    /// machine. Zero is ignored.
+    /// Like [`cache_bytes`](Self::cache_bytes), but without effect if that was called before. Used by a runtime that
+    /// has detected the size. Zero is ignored.
     pub fn measured_cache_bytes(&mut self, bytes: usize) {
         self.settings.cache = self.settings.cache.or((bytes > 0).then_some(bytes));
     }
 
-    /// The number of processors that the machine can run at the same time: for a runtime that has asked it.
-    /// If the program has more processors, only the first `cores` of them own partitions at first, because a
-    /// call to a processor that sleeps costs more than one to a processor that runs.
+    /// The number of processors that the machine can run at the same time. Used by a runtime that has detected it. If
+    /// the program has more processors, only the first `cores` of them own partitions initially, because a call to a
+    /// sleeping processor costs more than one to a running processor.
     ///
     /// # Panics
     /// If `cores` is zero.
     pub fn measured_cores(&mut self, cores: usize) {
-        assert!(cores > 0, "at least one core");
+        assert!(cores > 0, "measured_cores must be above zero");
         self.cores.store(cores, Ordering::Relaxed);
     }
 
-    /// Ends the declaration. Returns one builder per processor. Each is sent to its thread and becomes a
+    /// Ends the declaration. Returns one builder per processor. Send each to its thread and build its
     /// [`Processor`](crate::Processor) there.
     ///
     /// # Panics
@@ -226,7 +229,7 @@ impl Graph {
         let stages = self.stages.into_iter().map(|position| match position {
             Position::Declared(declared) => declared,
             Position::Reserved(name) => {
-                panic!("the stage {name:?} was not declared at its position")
+                panic!("the stage {name:?} was not declared at its reserved position; call Graph::declare")
             }
         });
         let stages: Vec<_> = stages.collect();

@@ -1,7 +1,8 @@
 //! Invoking operations that stay on the processor: on shared and on exclusive stages.
 //!
 //! # Safety
-//! A handle's policy is that of its stage ([`crate::handle::stage`]). [`invocation`] is used with such a handle's key only.
+//! A handle has the policy of its stage ([`crate::handle::stage`]). [`invocation`] is only used with the key of such a
+//! handle.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -20,13 +21,12 @@ use crate::state::exclusive::{Exclusive, LocalExclusive, Shared};
 /// Operations stay on their processor, so neither they nor their results need be `Send`.
 pub type SharedStage<S> = Stage<Shared<S>>;
 
-/// A stage of which one processor at a time runs a cohort. Operations stay on the processor that
-/// invokes them.
+/// A stage whose cohorts run on one processor at a time. Operations stay on the processor that invokes them.
 pub type ExclusiveStage<S> = Stage<Exclusive<S>>;
 
-/// How an operation that starts on its own processor reaches the state of its stage.
+/// The access of an operation that runs on its caller's processor to the state of its stage.
 pub trait LocalAccess: sealed::Sealed + Sized + 'static {
-    /// The state of the stage whose operation starts.
+    /// Returns the access for an operation of `stage` that is about to start.
     ///
     /// # Safety
     /// The stage numbered `stage` was declared with this policy.
@@ -43,7 +43,7 @@ impl<S> sealed::Sealed for Shared<S> {}
 impl<S: Send + Sync + 'static> LocalAccess for Shared<S> {
     #[inline(always)]
     unsafe fn access(processor: &Processor, stage: u8) -> Self {
-        // SAFETY: a shared stage's local state is the `Arc`, by the caller's promise.
+        // SAFETY: the caller guarantees that the stage is shared, so its local state is the `Arc`.
         Self(unsafe { processor.state_rc::<Arc<S>>(stage) })
     }
 }
@@ -53,28 +53,28 @@ impl<S> sealed::Sealed for Exclusive<S> {}
 impl<S: Send + 'static> LocalAccess for Exclusive<S> {
     #[inline(always)]
     unsafe fn access(processor: &Processor, stage: u8) -> Self {
-        // SAFETY: an exclusive stage's local state is this, by the caller's promise.
+        // SAFETY: the caller guarantees that the stage is exclusive, so its local state has this type.
         Self(unsafe { processor.state::<Rc<LocalExclusive<S>>>(stage) }.clone())
     }
 }
 
-/// The invocation that runs `operation` with the state of a stage of policy `A`. For the handle of such a
-/// stage only.
+/// The invocation that runs `operation` with the state of a stage of policy `A`. The key must be that of such a stage's
+/// handle.
 #[inline(always)]
 pub(crate) fn invocation<A, F, Fut>(operation: F) -> impl FnOnce(&Processor, u8) -> Fut
 where
     A: LocalAccess,
     F: FnOnce(A) -> Fut,
 {
-    // SAFETY: a handle's policy is that of its stage ([`crate::handle::stage`]).
+    // SAFETY: a handle has the policy of its stage ([`crate::handle::stage`]).
     move |processor, stage| operation(unsafe { A::access(processor, stage) })
 }
 
 macro_rules! invoke_locally {
     ($policy:ident: $($bound:ident)+) => {
         impl<S: $($bound +)+ 'static> Stage<$policy<S>> {
-            /// Invokes an operation on this processor. It runs after the caller has suspended or finished.
-            /// Await the call for its result. A dropped call leaves the operation running.
+            /// Invokes an operation on this processor. It runs after the caller has suspended or finished. Await the
+            /// call for its result. Dropping the call does not cancel the operation.
             #[inline]
             #[track_caller]
             pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
@@ -87,8 +87,8 @@ macro_rules! invoke_locally {
                 processor::current(move |p| Call::new(p, p.call(call_site, invocation(operation))))
             }
 
-            /// Invokes an operation whose result nobody awaits (an *orphan* of tr2001 §5.2.1). It starts after the caller
-            /// has suspended or finished.
+            /// Invokes an operation whose result nobody awaits (an *orphan* of tr2001 §5.2.1). It starts after the
+            /// caller has suspended or finished.
             ///
             /// # Errors
             /// [`CallError::Full`] or [`CallError::Cancelled`] if the invocation was rejected.
@@ -102,7 +102,7 @@ macro_rules! invoke_locally {
                 self.dispatch_from(self.key().call_site(), operation)
             }
 
-            /// As [`dispatch`](Self::dispatch), invoked at `call_site`.
+            /// Like [`dispatch`](Self::dispatch), but invoked at `call_site`.
             #[inline(always)]
             pub(crate) fn dispatch_from<F, Fut>(
                 &self,
@@ -123,7 +123,7 @@ invoke_locally!(Shared: Send Sync);
 invoke_locally!(Exclusive: Send);
 
 impl<S: Send + Sync + 'static> Stage<Shared<S>> {
-    /// As [`call`](Self::call), on the processor numbered `processor`.
+    /// Like [`call`](Self::call), but on the processor with index `processor`.
     ///
     /// # Panics
     /// If there is no such processor.

@@ -1,4 +1,4 @@
-//! Declaring a graph, and the typed handles through which its stages are invoked.
+//! The declaration of a graph, and the typed handles that invoke operations on its stages.
 
 mod declare;
 pub(crate) mod graph;

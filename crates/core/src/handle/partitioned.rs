@@ -1,7 +1,7 @@
 //! Invoking operations on the partitions of a stage.
 //!
 //! # Safety
-//! A handle's policy is that of its stage ([`crate::handle::stage`]), so the stage's state is its partitions.
+//! A handle has the policy of its stage ([`crate::handle::stage`]), so the stage's local state is a `Partitions<S>`.
 
 use std::future::Future;
 
@@ -16,8 +16,8 @@ use crate::state::partition::{Partition, Partitions};
 
 /// A stage whose state is divided among the processors by key.
 ///
-/// The invocation travels to the key's processor and the result back, so both are `Send`. The future
-/// between them stays on its processor and need not be.
+/// The invocation is sent to the owner of the key's partition and the result is sent back, so both are `Send`. The
+/// operation's future stays on the owner and need not be `Send`.
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(stage: phalanx_core::PartitionedStage<u32>, here: std::rc::Rc<u32>) {
@@ -47,8 +47,8 @@ impl<S: 'static> Stage<Partition<S>> {
         self.call_from(self.key().call_site(), key, operation)
     }
 
-    /// Invokes an operation on the partition numbered `partition`. Numbers from zero to
-    /// [`partitions_count`](Self::partitions_count) reach the whole state.
+    /// Invokes an operation on the partition numbered `partition`. To visit the whole state, use every number below
+    /// [`partitions_count`](Self::partitions_count).
     ///
     /// ```
     /// # use phalanx_core::{PartitionedStage, join};
@@ -92,7 +92,7 @@ impl<S: 'static> Stage<Partition<S>> {
         })
     }
 
-    /// Invokes an operation on the owner according to the table.
+    /// Invokes an operation on the processor that owns the partition according to the table.
     #[inline]
     pub(crate) fn call_at<F, Fut, T>(
         &self,
@@ -114,7 +114,7 @@ impl<S: 'static> Stage<Partition<S>> {
             partitions.table().owner(partition)
         };
         let invocation = move |p: &Processor, number| {
-            // SAFETY: the stage is this handle's (top of the file).
+            // SAFETY: the stage belongs to this handle (top of the file).
             match unsafe { p.state::<Partitions<S>>(number) }.access(partition) {
                 Some(state) => RoutedCall::Running(operation(state)),
                 None => {
@@ -129,7 +129,7 @@ impl<S: 'static> Stage<Partition<S>> {
     /// Invokes an operation whose result nobody awaits.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
+    /// The errors of [`SharedStage::dispatch`](crate::SharedStage::dispatch).
     #[track_caller]
     pub fn dispatch<F, Fut>(&self, key: u64, operation: F) -> Result<(), CallError>
     where
@@ -139,7 +139,7 @@ impl<S: 'static> Stage<Partition<S>> {
         self.call(key, operation).detach()
     }
 
-    /// Whether this processor owns the partition of `key`, so that a call stays here.
+    /// Whether this processor owns the partition of `key`, so that a call does not leave the processor.
     pub fn is_local(&self, key: u64) -> bool {
         processor::current(|p| {
             let partitions = self.partitions(p);
@@ -169,7 +169,7 @@ impl<S: 'static> Stage<Partition<S>> {
     #[track_caller]
     pub(crate) fn partitions<'p>(&self, processor: &'p Processor) -> &'p Partitions<S> {
         let stage = processor.check(self.key());
-        // SAFETY: the key was checked and is this handle's (top of the file).
+        // SAFETY: the key was checked and belongs to this handle (top of the file).
         unsafe { processor.state(stage) }
     }
 }

@@ -1,9 +1,9 @@
-//! The handle of a stage, through which its operations are invoked.
+//! The handle of a stage, which invokes its operations.
 //!
 //! # Safety
-//! A handle's policy is that of its stage: both are made by the same declaration, and a
-//! handle is invariant in the policy, so that it cannot pass for one on a sub- or supertype. Its key is
-//! checked against the processor's graph when it is used; an invocation's `stage` is that of the key.
+//! A handle has the policy of its stage: the same declaration creates both, and a handle is invariant in the policy, so
+//! it cannot be converted to a handle with a sub- or supertype. Its key is checked against the processor's graph when
+//! the handle is used. The `stage` of an invocation is that of the key.
 
 use std::marker::PhantomData;
 
@@ -11,7 +11,7 @@ use crate::future::capacity::WaitForCapacity;
 use crate::processor;
 use crate::stage::key::Key;
 
-/// A handle on a stage. `P` is the stage's policy: the type through which operations reach its state.
+/// A handle of a stage. `P` is the stage's policy: the type through which operations access its state.
 ///
 /// | policy | stage | operations |
 /// |---|---|---|
@@ -50,11 +50,11 @@ impl<P> Stage<P> {
         self.key
     }
 
-    /// Whether fewer operations are queued at the stage, on this processor, than its
+    /// Whether the stage has fewer queued operations on this processor than its
     /// [capacity](crate::StageOptions::capacity).
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     pub fn has_capacity(&self) -> bool {
         processor::current(|p| p.stage(usize::from(p.check(self.key))).queue.has_room())
     }

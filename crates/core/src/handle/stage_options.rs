@@ -16,7 +16,7 @@ use crate::handle::graph::Graph;
 use crate::stage::declaration::StageDeclaration;
 use crate::stage::limits::limit_of;
 
-/// A stage being declared: its options. Ends with its policy.
+/// The options of a stage that is being declared. The choice of the policy ends the declaration.
 pub struct StageOptions<'g> {
     pub(super) graph: &'g mut Graph,
     /// A reserved position, or the next one.
@@ -27,33 +27,32 @@ pub struct StageOptions<'g> {
 }
 
 impl StageOptions<'_> {
-    /// The most operations in a cohort (MaxBatchSize in tr2001 §5.1). The default is the number that fits
-    /// into the [cache](crate::Graph::cache_bytes), or the size that the runtime
-    /// [finds](crate::Graph::tune_cohorts). 64 suits stages that use sockets: with more, their kernel state
-    /// leaves the cache.
+    /// The maximum number of operations in a cohort (MaxBatchSize in tr2001 §5.1). The default is the number that fits
+    /// into the [cache](crate::Graph::cache_bytes), or the size that the runtime [finds](crate::Graph::tune_cohorts).
+    /// 64 suits stages that use sockets: in larger cohorts, the kernel's socket state is evicted from the cache.
     ///
     /// # Panics
     /// If `count` is zero.
     #[must_use]
     pub fn max_cohort(mut self, count: usize) -> Self {
-        assert!(count > 0, "a cohort has at least one operation");
+        assert!(count > 0, "max_cohort must be at least one operation");
         self.declaration.max_cohort = Some(count);
         self
     }
 
-    /// The longest time of a cohort. A cohort that exceeds it ends after the current operation, and the rest
-    /// waits for the next sweep. The processor compares the time after eight operations, then at intervals
-    /// that grow with the time left.
+    /// The maximum duration of a cohort. A cohort that exceeds it ends after the current operation, and the remaining
+    /// operations wait for the next sweep. The processor checks the time after eight operations, then at intervals that
+    /// depend on the remaining time.
     #[must_use]
     pub fn cohort_time(mut self, time: Duration) -> Self {
         self.declaration.cohort_time = limit_of(time);
         self
     }
 
-    /// Last in, first out: a processor takes the newest of the operations that it has invoked or woken at
-    /// this stage, because the newest one's data is most likely still in the cache (tr2001 §5.1.1).
-    /// Operations then start in no defined order. After a cohort that left operations behind, and when the
-    /// oldest has waited for a millisecond, the next cohort takes the oldest first, so every operation runs.
+    /// Last in, first out: a processor runs the most recently queued operation first, because its data is most likely
+    /// still in the cache (tr2001 §5.1.1). Operations then start in no defined order. To prevent starvation, a cohort
+    /// runs the oldest operations first if the previous cohort left some behind or the oldest has waited for a
+    /// millisecond.
     ///
     /// Without this option, operations that one processor invokes at the stage, for one processor to run,
     /// start in the order of their invocation (MaintainOrder in tr2001 §5.1). A [balanced](Self::balanced)
@@ -77,18 +76,18 @@ impl StageOptions<'_> {
     /// If `count` is zero.
     #[must_use]
     pub fn partitions(mut self, count: usize) -> Self {
-        assert!(count > 0, "at least one partition");
+        assert!(count > 0, "a stage needs at least one partition");
         self.partitions = Some(count);
         self
     }
 
-    /// The most operations that may be queued at the stage on one processor. An invocation beyond it is
+    /// The maximum number of operations that may be queued at the stage on one processor. An invocation beyond it is
     /// rejected with [`CallError::Full`](crate::CallError::Full), which names the stage. By default only
     /// [`Graph::max_operations`](crate::Graph::max_operations) bounds the queue.
     ///
-    /// Operations that wait for I/O, children or time are not queued and do not count. When they are
-    /// woken they are queued regardless of the bound. Operations from other processors wait in a
-    /// separate queue, bounded by the same number or 1024, whichever is less.
+    /// Operations that wait for I/O, children or time are not queued and do not count. When they are woken, they are
+    /// queued regardless of the bound. Operations from other processors wait in a separate queue, bounded by the same
+    /// number or 1024, whichever is less.
     ///
     /// A producer that must not lose anything waits for capacity first:
     /// [`has_capacity`](crate::Stage::has_capacity), [`wait_for_capacity`](crate::Stage::wait_for_capacity).
@@ -97,7 +96,7 @@ impl StageOptions<'_> {
     /// If `count` is zero.
     #[must_use]
     pub fn capacity(mut self, count: usize) -> Self {
-        assert!(count > 0, "a stage has room for at least one operation");
+        assert!(count > 0, "capacity must be at least one operation");
         self.declaration.capacity = count;
         self
     }

@@ -1,14 +1,12 @@
 //! Commands: code that one processor runs on another before its next cohort.
 //!
-//! An invocation waits in its stage's queue until the wavefront reaches the stage. A command runs as
-//! soon as the mailbox is drained. Commands cancel a session's operations on another processor, cancel
-//! a child, release the resource of a dropped handle, hand over the state of a partition, or drop a
-//! replica. A command is a boxed closure: commands are rare, and they need no slot, so even a full
-//! processor can still execute a cancellation.
+//! An invocation waits in its stage's queue until the wavefront reaches the stage. A command runs as soon as the
+//! mailbox is drained. Commands cancel a session's operations on another processor, cancel a child, release the
+//! resource of a dropped handle, hand over the state of a partition, or drop a replica. A command is a boxed closure,
+//! because commands are rare. It needs no slot, so even a full processor can execute a cancellation.
 //!
-//! The inbox is bounded ([`crate::mailbox::mailbox`]); a command that finds it full stays in the
-//! sender's outbox. A command and an envelope from the same sender may overtake each other, so no
-//! protocol may depend on their order.
+//! The inbox is bounded ([`crate::mailbox::mailbox`]). If it is full, a command stays in the sender's outbox. A command
+//! and an envelope from the same sender may overtake each other, so no protocol may depend on their order.
 
 use crate::operation::processor_ref::ProcessorRef;
 
@@ -20,14 +18,14 @@ impl Command {
         Self(Box::new(act))
     }
 
-    /// Runs the command. It cancels or drops user code, so it may unwind.
+    /// Runs the command. May unwind, because commands drop user values.
     pub(crate) fn run(self, processor: ProcessorRef<'_>) {
         (self.0)(processor);
     }
 }
 
-/// The destination of the reply to a request: a ticket of the processor that sent it. It is plain data
-/// and may be stored. Without a reply the sender waits forever, so every `ReplyTo` must be used once.
+/// The destination of the reply to a request: a ticket of the processor that sent it. It is plain data and may be
+/// stored. Every `ReplyTo` must be used exactly once; otherwise the sender waits forever.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplyTo {
     /// The identity of the processor that sent the request.

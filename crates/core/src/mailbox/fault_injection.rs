@@ -14,7 +14,7 @@ use std::cell::Cell;
 pub enum Fault {
     /// A sender finds a processor parked and does not unpark it.
     LostUnpark,
-    /// An operation is woken and not queued.
+    /// An operation is woken but not queued.
     LostWakeUp,
     /// An operation is woken once and queued twice.
     DoubleRun,
@@ -25,14 +25,13 @@ thread_local! {
     static INJECTED: Cell<Option<(Fault, u32)>> = const { Cell::new(None) };
 }
 
-/// Injects `fault` on this thread once, after `chances` occasions without it. Replaces the previous
-/// fault, if any.
+/// Injects `fault` once on this thread, after `chances` opportunities have passed. Replaces the previous fault, if any.
 #[cfg(feature = "fault-injection")]
 pub fn inject(fault: Fault, chances: u32) {
     INJECTED.set(Some((fault, chances)));
 }
 
-/// Removes the injected fault. True if it has not fired.
+/// Removes the injected fault. Returns `true` if it had not fired.
 #[cfg(feature = "fault-injection")]
 pub fn clear() -> bool {
     INJECTED.take().is_some()

@@ -1,9 +1,8 @@
 //! A processor's mailbox: all messages from other threads.
 //!
-//! The mailbox has one bounded ring per stage for invocations, one for replies, one for commands and
-//! one for wake-ups; a list of commands from threads that have no outbox for this processor; a mask that
-//! tells which of them are not empty; and the parking state. Only the owning processor takes messages
-//! out.
+//! The mailbox has one bounded ring per stage for invocations, one for replies, one for commands and one for wake-ups;
+//! a list of commands from threads that have no outbox for this processor; a mask of the non-empty inboxes; and the
+//! parking state. Only the owning processor takes messages out.
 
 use std::sync::atomic::AtomicU32;
 
@@ -16,15 +15,15 @@ use crate::queue::ring::Ring;
 use crate::stage_set::{MAX_STAGES, StageSet};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
-/// The capacity of rings in loom models and under Miri, which takes a second to initialize those of a program.
+/// The capacity of rings in loom models and under Miri, where initialising the full-size rings of a program takes a
+/// second.
 const SMALL: usize = if cfg!(loom) { 2 } else { 64 };
-/// The capacity of the ring of one stage of one processor, in invocations from other processors. When
-/// the ring is full, the sender keeps them in its outbox and retries after its next cohort.
+/// The capacity of the ring of one stage of one processor, in invocations from other processors. When the ring is full,
+/// senders keep invocations in their outboxes and retry after the next cohort.
 const STAGE_RING: usize = if cfg!(any(miri, loom)) { SMALL } else { 1024 };
 const REPLY_RING: usize = if cfg!(any(miri, loom)) { SMALL } else { 1024 };
-/// The capacity of the ring of commands. Commands are few: one per processor that an ended session has
-/// visited, per cancelled child that has arrived, per partition move, or per processor with a replica of a
-/// revoked value, and one per reply to a request.
+/// The capacity of the ring of commands. Commands are few: one per processor of an ended session, per cancelled remote
+/// child, per partition move, per processor with a replica of a revoked value, and per reply to a request.
 const COMMAND_RING: usize = if cfg!(any(miri, loom)) { SMALL } else { 256 };
 /// The capacity of the ring of wake-ups from foreign threads. When it is full, [`Mailbox::wake_all`] is
 /// set and the processor polls every suspended operation: a wake-up may be late, but is never lost.
@@ -36,7 +35,7 @@ pub(crate) enum Inbox {
     Stage(u8),
     Replies,
     Wakes,
-    /// Envelopes that came back. Also marked to wake the processor without a message.
+    /// Envelopes that were returned directly. Also marked to wake the processor without a message.
     Returned,
     Commands,
 }
@@ -80,10 +79,9 @@ impl InboxSet {
     }
 }
 
-/// The ready mask: one bit per inbox. A sender fills an inbox and then marks it; the owner takes the
-/// marks and then empties the inboxes. Both modify the word by a read-modify-write operation. If the
-/// two race, the owner either sees the mark, and with it the message, or the mark remains for the next
-/// time.
+/// The ready mask, with one bit per inbox. A sender fills an inbox and then marks it; the owner takes the marks and
+/// then empties the inboxes. Both modify the word with a read-modify-write operation. If they race, the owner either
+/// sees the mark, and then also the message, or the mark remains for its next check.
 #[derive(Default)]
 pub(crate) struct ReadyMask(AtomicU64);
 
@@ -118,12 +116,11 @@ pub(crate) struct Mailbox {
     pub(crate) stages: Box<[Ring<Envelope>]>,
     pub(crate) replies: Ring<Envelope>,
     pub(crate) commands: Ring<Command>,
-    /// Commands from threads without an outbox for this processor: other programs and foreign threads.
-    /// Each releases the resource of a handle that was dropped elsewhere, so the number of handles
-    /// bounds them.
+    /// Commands from threads without an outbox for this processor, that is, other programs and foreign threads. Each
+    /// releases the resource of a handle that was dropped elsewhere, so the number of handles bounds the list.
     external_commands: Mutex<Vec<Command>>,
-    /// Envelopes of this processor that came back without the ring: no processor has accepted them, or the one that did
-    /// has ended. The slab bounds them.
+    /// Envelopes of this processor that returned without passing through the ring, because no processor accepted them
+    /// or the one that did has ended. The slab bounds the list.
     returned: Mutex<Vec<Envelope>>,
     pub(crate) wakes: Ring<OperationId>,
     wake_all: AtomicBool,
@@ -163,7 +160,7 @@ impl Mailbox {
     pub(crate) fn push_external_command(&self, command: Command) {
         lock(&self.external_commands).push(command);
         self.mark(Inbox::Commands);
-        // The thread may have found the processor before its end (`program/busy.rs`).
+        // The processor may have ended since this thread looked it up (`program/busy.rs`).
         self.parking.is_closed().then(|| self.drop_commands());
     }
 
@@ -188,23 +185,23 @@ impl Mailbox {
         std::mem::take(&mut *lock(&self.returned))
     }
 
-    /// Marks `inbox` and wakes the processor if it is parked. True if this call woke it.
+    /// Marks `inbox` and wakes the processor if it is parked. Returns `true` if this call woke it.
     pub(crate) fn mark(&self, inbox: Inbox) -> bool {
         self.mark_all(InboxSet::of(inbox))
     }
 
-    /// As [`mark`](Self::mark), for several inboxes.
+    /// Like [`mark`](Self::mark), but for several inboxes.
     pub(crate) fn mark_all(&self, inboxes: InboxSet) -> bool {
         self.pending.mark_all(inboxes);
         self.parking.notify()
     }
 
-    /// Wakes the processor without a message, if it is parked. True if this call woke it.
+    /// Wakes the processor without a message, if it is parked. Returns `true` if this call woke it.
     pub(crate) fn wake_processor(&self) -> bool {
         self.mark(Inbox::Returned)
     }
 
-    /// Drops commands that will not run. Their captures are foreign.
+    /// Drops commands that will not run. The destructors of their captures are foreign code.
     pub(crate) fn drop_commands(&self) {
         while let Some(command) = self.commands.pop() {
             catch_panic(|| drop(command));

@@ -16,7 +16,7 @@ pub(crate) enum Message {
 impl Message {
     pub(crate) fn inbox(&self) -> Inbox {
         match self {
-            // The stage field is written before the envelope leaves, and is read-only until it returns.
+            // The stage field is written before the envelope leaves and is read-only until it returns.
             Self::Invocation(Envelope(slot)) => Inbox::Stage(slot.stage.get()),
             Self::Reply(_) => Inbox::Replies,
             Self::Command(_) => Inbox::Commands,
@@ -36,8 +36,8 @@ impl Message {
     }
 }
 
-/// A message in the outbox. The slabs of both processors bound the envelopes, and each command belongs
-/// to a bounded object, so an outbox is bounded.
+/// A message in the outbox. The outbox is bounded: the slabs of both processors bound the envelopes, and each command
+/// belongs to a bounded object.
 pub(crate) struct Outbound {
     pub(crate) target: usize,
     pub(crate) message: Message,

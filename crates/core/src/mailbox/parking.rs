@@ -1,4 +1,4 @@
-//! Parking: a processor sleeps without missing a message.
+//! Parking: the protocol by which a processor sleeps without missing a message.
 //!
 //! The protocol has two sides, which may run at the same time.
 //!
@@ -25,21 +25,21 @@
 //!   it parks again.
 //! - The owner may still be between its steps 3 and 4 when it is unparked. `Unpark` is therefore
 //!   sticky: the sleep that follows returns immediately.
-//! - Only the successful exchange leads to `Unpark`, so one sender pays for the system call, however
-//!   many send.
+//! - Only the sender whose exchange succeeds calls `Unpark`, so one sender pays for the system call, however many there
+//!   are.
 //!
 //! `loom.rs` checks both properties: `park_never_misses_a_wake` and `one_sender_pays_for_the_wake`.
 //!
-//! Another thread may access what belongs to a sleeping owner: see [`crate::mailbox::visit`]. The last state of an owner
-//! is `CLOSED`: see [`crate::program::busy`].
+//! Another thread may access the data of a sleeping owner; see [`crate::mailbox::visit`]. The final state of an owner
+//! is `CLOSED`; see [`crate::program::busy`].
 
 use std::sync::OnceLock;
 
 use crate::mailbox::fault_injection::{Fault, fires};
 use crate::sync::{AtomicU8, Ordering, fence, spin_loop};
 
-/// Wakes a parked processor, from any thread. It must be sticky: if called before the processor sleeps,
-/// that sleep returns immediately.
+/// A function that wakes a parked processor, from any thread. It must be sticky: if it is called before the processor
+/// sleeps, the next sleep returns immediately.
 pub type Unpark = Box<dyn Fn() + Send + Sync>;
 
 pub(super) const RUNNING: u8 = 0;
@@ -62,8 +62,8 @@ impl Parking {
         let _ = self.unpark.set(unpark);
     }
 
-    /// Announces that the owner is about to sleep. True if it may: `quiet` is called *after* the
-    /// announcement and must return whether all inboxes are empty. [`Parking::woke`] follows the sleep.
+    /// Announces that the owner is about to sleep. Returns `true` if it may. `quiet` is called *after* the announcement
+    /// and must return whether all inboxes are empty. Call [`Parking::woke`] after the sleep.
     pub(crate) fn may_sleep(&self, quiet: impl FnOnce() -> bool) -> bool {
         self.state.store(PARKED, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -74,7 +74,7 @@ impl Parking {
         false
     }
 
-    /// Records that the owner is awake again. Calls `relax` until the end of a visit.
+    /// Records that the owner is awake again. Calls `relax` repeatedly while a visit is in progress.
     pub(crate) fn woke(&self, relax: impl Fn()) {
         loop {
             let state = self.state.load(Ordering::Relaxed);
@@ -86,14 +86,14 @@ impl Parking {
         }
     }
 
-    /// Records that the owner has ended, or will never begin.
+    /// Records that the owner has ended or will never be built.
     pub(crate) fn close(&self) {
         self.state.store(CLOSED, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the owner has ended. A sender that calls this after [`notify`](Self::notify) finds out, or the owner
-    /// finds its message.
+    /// Whether the owner has ended. If a sender calls this after [`notify`](Self::notify), either it returns `true` or
+    /// the owner finds the sender's message.
     pub(crate) fn is_closed(&self) -> bool {
         self.state.load(Ordering::Relaxed) == CLOSED
     }
@@ -113,7 +113,7 @@ impl Parking {
         matches!(self.state.load(Ordering::Relaxed), PARKED | VISITED)
     }
 
-    /// Wakes the owner if it is parked; the sender has published a message before. True if this call
+    /// Wakes the owner if it is parked. The sender must have published its message before. Returns `true` if this call
     /// woke it.
     pub(crate) fn notify(&self) -> bool {
         fence(Ordering::SeqCst);

@@ -16,7 +16,7 @@ pub(crate) struct PendingRequests {
 }
 
 impl PendingRequests {
-    /// Whether there are any.
+    /// Whether any requests are pending.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.count.get() > 0
@@ -27,7 +27,7 @@ impl PendingRequests {
         self.handlers.add(handler)
     }
 
-    /// The handler of a request. Each has one reply.
+    /// Takes the handler of a request, which gets exactly one reply.
     pub(crate) fn take(&self, ticket: u32) -> ReplyHandler {
         self.count.set(self.count.get() - 1);
         self.handlers.remove(ticket)

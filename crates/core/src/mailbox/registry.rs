@@ -1,21 +1,21 @@
 //! The registry of the processors in this process. Wakers look up a mailbox by the processor's number,
 //! other handles by its identity.
 //!
-//! The number follows from the identity, which rises, so that a number is used again as late as possible: a waker that
-//! outlives its program must not wake a processor of a later one.
+//! The number is derived from the identity, which only increases, so a number is reused as late as possible. A waker
+//! that outlives its program must not wake a processor of a later program.
 
 use std::sync::{Arc, RwLock};
 
 use crate::mailbox::mailbox::Mailbox;
 use crate::sync::unpoison;
 
-/// The numbers that a waker can hold.
+/// The number of processor numbers that fit into a waker.
 const MAX_WAKER_NUMBERS: usize = 1 << 16;
 
 /// The mailboxes of live processors, by number.
 static PROCESSORS: RwLock<Vec<Option<Arc<Mailbox>>>> = RwLock::new(Vec::new());
 
-/// All numbers, beginning with the one that a processor with this identity has unless it is in use.
+/// All numbers in the order in which a processor with this identity tries them.
 fn numbers(identity: u32) -> impl Iterator<Item = usize> {
     let first = identity as usize % MAX_WAKER_NUMBERS;
     (first..MAX_WAKER_NUMBERS).chain(0..first)
@@ -39,8 +39,8 @@ pub(crate) fn unregister(number: u16) {
     processors[usize::from(number)] = None;
 }
 
-/// Runs `f` with the mailbox of the processor with this identity; none if it has shut down. The processor's end waits
-/// for `f`, so neither the processor nor the memory of its slots is freed meanwhile.
+/// Runs `f` with the mailbox of the processor with this identity, or returns `None` if it has shut down. The
+/// processor's shutdown waits for `f`, so neither the processor nor the memory of its slots is freed while `f` runs.
 pub(crate) fn while_registered<R>(identity: u32, f: impl FnOnce(&Arc<Mailbox>) -> R) -> Option<R> {
     let processors = unpoison(PROCESSORS.read());
     let (before, from) =
@@ -48,7 +48,7 @@ pub(crate) fn while_registered<R>(identity: u32, f: impl FnOnce(&Arc<Mailbox>) -
     from.iter().chain(before).flatten().find(|mailbox| mailbox.identity == identity).map(f)
 }
 
-/// The mailbox of the processor with this number; none if it has shut down.
+/// The mailbox of the processor with this number, or `None` if it has shut down.
 pub(crate) fn mailbox_numbered(number: u16) -> Option<Arc<Mailbox>> {
     let processors = unpoison(PROCESSORS.read());
     processors.get(usize::from(number)).cloned().flatten()

@@ -1,9 +1,9 @@
-//! The chunks of a slab or of object pools: taken from the processor's region while that has room, then from
-//! the general allocator.
+//! The chunks of a slab or of object pools. They come from the processor's region while that has room, and then from
+//! the global allocator.
 //!
 //! # Safety
-//! [`Chunks`] frees each chunk of the general allocator once, with the layout of its allocation. It keeps the
-//! owner of the region while a chunk lies in it.
+//! [`Chunks`] frees each chunk of the global allocator once, with the layout of its allocation. It keeps the owner of
+//! the region alive while a chunk lies in the region.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -14,14 +14,15 @@ use crate::memory::region::{BumpAllocator, Owner};
 /// The approximate size of a chunk, in bytes. A chunk has at least four items.
 const CHUNK_BYTES: usize = 32 * 1024;
 
-/// The layout of a chunk of items of `stride` bytes, and their number: at most `room`. None without room.
+/// The layout of a chunk of items of `stride` bytes, and their number, which is at most `room`. Returns `None` if
+/// `room` is zero.
 pub(crate) fn chunk_of(stride: usize, room: usize) -> Option<(Layout, usize)> {
     let count = (CHUNK_BYTES / stride).max(4).min(room);
     let layout = Layout::from_size_align(stride * count, 64).expect("a small chunk");
     (count > 0).then_some((layout, count))
 }
 
-/// Chunks that are allocated until this is dropped.
+/// Chunks that stay allocated until this is dropped.
 #[derive(Default)]
 pub(crate) struct Chunks {
     /// Chunks outside the region.
@@ -30,7 +31,7 @@ pub(crate) struct Chunks {
     region: Option<Arc<Owner>>,
 }
 
-// SAFETY: plain memory; only envelopes refer to it, and these are `Send`.
+// SAFETY: chunks are plain memory, and only envelopes, which are `Send`, refer to it.
 unsafe impl Send for Chunks {}
 
 impl Chunks {
@@ -55,7 +56,7 @@ impl Chunks {
 impl Drop for Chunks {
     fn drop(&mut self) {
         for (start, layout) in self.allocated.drain(..) {
-            // SAFETY: allocated with this layout by `allocate`, and freed once.
+            // SAFETY: `allocate` allocated the chunk with this layout, and it is freed once.
             unsafe { dealloc(start.as_ptr(), layout) }
         }
     }

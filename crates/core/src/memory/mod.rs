@@ -1,5 +1,5 @@
-//! The memory of one processor: the slab of slots, the pools for objects of requests, the region that
-//! both allocate from, and prefetching.
+//! The memory of one processor: the slab of slots, the pools for request objects, the region that both allocate from,
+//! and prefetching.
 
 pub(crate) mod chunks;
 pub(crate) mod numbered;

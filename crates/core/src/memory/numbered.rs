@@ -1,4 +1,4 @@
-//! Numbered records: a table that uses a free number again, the last freed first.
+//! Numbered records: a table that reuses free numbers, the most recently freed first.
 
 use std::cell::RefCell;
 
@@ -26,7 +26,7 @@ impl<T> Numbered<T> {
         number
     }
 
-    /// Removes the record with this number, which exists.
+    /// Removes the record with this number, which must exist.
     pub(crate) fn remove(&self, number: u32) -> T {
         let record = self.records.borrow_mut()[number as usize].take();
         self.free.borrow_mut().push(number);

@@ -5,15 +5,15 @@
 //! sets. All types of one size class share a pool, so types that are not alive at the same time share
 //! memory (TUX paper, §4.3).
 //!
-//! An object stays on its processor's thread: it is not `Send`. Nothing here is shared between threads.
+//! Objects are not `Send`, so they stay on their processor's thread, and nothing here is shared between threads.
 //!
 //! # Safety
 //! - A block is in one of three states: in its free list, where its first word points to the next
 //!   block; taken, by the one [`Pooled`](crate::Pooled) that points to it; or in transition between the
 //!   two.
 //! - Blocks stay allocated until the [`Pools`] are dropped, and each `Pooled` keeps these alive.
-//! - Pools are not `Sync` and are counted by `Rc`, so one thread uses them. No reference to a cell is
-//!   held across foreign code: destructors of values run outside.
+//! - Pools are not `Sync` and are counted by `Rc`, so only one thread uses them. No reference to a cell is held across
+//!   foreign code, because destructors of values run outside the pools.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -39,7 +39,7 @@ impl Pools {
     #[inline]
     fn pop(&self, class: usize) -> Option<NonNull<u8>> {
         let block = self.free[class].get()?;
-        // SAFETY: a free block's first word is the next (top of the file).
+        // SAFETY: the first word of a free block points to the next block (top of the file).
         self.free[class].set(unsafe { block.cast::<Option<NonNull<u8>>>().read() });
         Some(block)
     }
@@ -64,7 +64,7 @@ impl Pools {
 
     #[inline]
     fn push(&self, class: usize, block: NonNull<u8>) {
-        // SAFETY: the block has no other user, and has room and alignment for a word.
+        // SAFETY: the block has no other user and is large and aligned enough for a word.
         unsafe { block.cast::<Option<NonNull<u8>>>().write(self.free[class].get()) };
         self.free[class].set(Some(block));
     }
@@ -81,9 +81,9 @@ impl Pools {
         let (layout, count) = chunk_of(stride, usize::MAX).expect("room for a chunk");
         let start = slab.allocate(layout, &mut self.chunks.borrow_mut());
         self.bytes.set(self.bytes.get() + layout.size());
-        // In reverse, so that the first block is taken first.
+        // In reverse order, so that the first block is taken first.
         for n in (1..count).rev() {
-            // SAFETY: within the new chunk, and unused.
+            // SAFETY: the block lies within the new chunk and is unused.
             self.push(class, unsafe { start.add(n * stride) });
         }
         start

@@ -1,20 +1,19 @@
 //! Starting the load of a cache line.
 //!
 //! # Safety
-//! A prefetch is a hint: it reads nothing and never faults, whatever the address. The instruction
-//! modifies no register and no flag.
+//! A prefetch is a hint that never faults, whatever the address. The instruction modifies no register and no flag.
 
 /// Starts the load of the cache line of `address`.
 #[inline(always)]
 pub(crate) fn start_load(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a hint (top of the file); every x86-64 processor has it.
+    // SAFETY: it is only a hint (top of the file), and every x86-64 CPU supports it.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch(address.cast(), _MM_HINT_T0);
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: a hint (top of the file).
+    // SAFETY: it is only a hint (top of the file).
     unsafe {
         std::arch::asm!(
             "prfm pldl1keep, [{0}]",

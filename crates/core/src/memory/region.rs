@@ -1,14 +1,13 @@
 //! One contiguous piece of memory for a processor's operations and its requests' objects.
 //!
-//! The embedder may supply memory this crate cannot allocate, such as huge pages. The slab and the
-//! pools allocate chunks from it in order and never free them. When it is used up, they continue with
-//! the general allocator, and these bytes are counted as *overflow* (the high slab of the TUX paper,
-//! §4.3).
+//! The embedder may supply memory that this crate cannot allocate, such as huge pages. The slab and the pools allocate
+//! chunks from it in order and never free them. When it is used up, they continue with the global allocator, and these
+//! bytes are counted as *overflow* (the high slab of the TUX paper, §4.3).
 //!
 //! # Safety
-//! The memory is borrowed from its owner once, for the owner's whole life. The owner is kept behind a
-//! raw pointer until the last [`Owner`] handle of the region is dropped; a pool holds one while its
-//! chunks are in use. Nothing accesses the owner in between.
+//! The memory is borrowed from its owner once, for the owner's whole life. A raw pointer keeps the owner until the last
+//! [`Owner`] handle of the region is dropped; a pool has such a handle while its chunks are in use. Nothing accesses
+//! the owner in between.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -16,21 +15,21 @@ use std::ops::DerefMut;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Any value that is only kept to be dropped.
+/// Any value that is stored only to be dropped later.
 trait Keep: Send {}
 impl<T: Send> Keep for T {}
 
 /// The owner of the memory.
 pub(crate) struct Owner(NonNull<dyn Keep>);
 
-// SAFETY: the owner is `Send`, and the last handle drops it; there is no other access.
+// SAFETY: the owner is `Send`, and the last handle drops it. There is no other access.
 unsafe impl Send for Owner {}
 // SAFETY: as above.
 unsafe impl Sync for Owner {}
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // SAFETY: made from a box in `Region::new`, and dropped once.
+        // SAFETY: `Region::new` made the pointer from a box, and it is dropped once.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -43,18 +42,18 @@ pub struct Region {
     owner: Arc<Owner>,
 }
 
-// SAFETY: plain memory owned by this region alone, and its owner, which is `Send`.
+// SAFETY: only this region owns the memory, and the memory's owner is `Send`.
 unsafe impl Send for Region {}
 
 impl Region {
-    /// Creates a region of all bytes of `memory`, whose contents are overwritten.
+    /// Creates a region from all bytes of `memory`. Their contents will be overwritten.
     pub fn new<M: DerefMut<Target = [u8]> + Send + 'static>(memory: M) -> Self {
         let owner = Box::into_raw(Box::new(memory));
-        // SAFETY: just created; there is no other reference to it.
+        // SAFETY: the box was just created, so there is no other reference to it.
         let bytes: &mut [u8] = unsafe { (*owner).deref_mut() };
         let (start, bytes) = (NonNull::from(&mut *bytes).cast(), bytes.len());
         let owner: *mut dyn Keep = owner;
-        let owner = Owner(NonNull::new(owner).expect("a box is somewhere"));
+        let owner = Owner(NonNull::new(owner).expect("a box is not null"));
         Self { start, bytes, owner: Arc::new(owner) }
     }
 }
@@ -70,7 +69,7 @@ impl BumpAllocator {
         Self { region, used: Cell::new(0) }
     }
 
-    /// Allocates memory of this layout, valid while a handle on the owner is kept. None if the region
+    /// Allocates memory with this layout. It is valid while a handle of the owner exists. Returns `None` if the region
     /// has no room.
     pub(crate) fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
         let Region { start, bytes, .. } = self.region;
@@ -78,7 +77,7 @@ impl BumpAllocator {
         let begin = self.used.get() + (at.next_multiple_of(layout.align()) - at);
         let end = begin.checked_add(layout.size()).filter(|end| *end <= bytes)?;
         self.used.set(end);
-        // SAFETY: inside the region.
+        // SAFETY: the result is inside the region.
         Some(unsafe { start.add(begin) })
     }
 

@@ -1,16 +1,16 @@
-//! The slab of operation slots: a free list per size class, last freed first used.
+//! The slab of operation slots, with one last-in, first-out free list per size class.
 //!
-//! A slot that was just freed is still in the cache, so the free lists are stacks. Strides are odd
-//! multiples of a cache line, since headers at page-aligned distances would all map to the same few
-//! cache sets (measured: four times slower). The slab grows by chunks that it keeps as long as the
-//! processor lives, taken from the processor's [region](crate::memory::region) first.
+//! A slot that was just freed is still in the cache, so the free lists are stacks. Strides are odd multiples of a cache
+//! line, because headers at page-aligned distances would all map to the same few cache sets (measured: four times
+//! slower). The slab grows by chunks, which it keeps for the life of the processor. They come from the processor's
+//! [region](crate::memory::region) while that has room.
 //!
 //! # Safety
-//! - Only the owning processor's thread accesses the cells here, in short sections without foreign
-//!   code, so no reference into them is held across another access.
-//! - Chunks stay allocated until the retired [`Chunks`] are dropped. The processor passes these to the
-//!   program, which drops them when the last processor is gone: until then, envelopes of this slab may
-//!   still be with another processor.
+//! - Only the owning processor's thread accesses these cells, in short sections without foreign code, so no reference
+//!   into them is held across another access.
+//! - Chunks stay allocated until the retired [`Chunks`] are dropped. The processor passes them to the program, which
+//!   drops them after the last processor has ended, because another processor may still have envelopes of this slab
+//!   until then.
 
 use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
@@ -25,14 +25,14 @@ use crate::operation::state::SlotState;
 
 /// The slab of a processor.
 pub(crate) struct Slab {
-    /// Free slots by class. The array has 16 lists, so that no four-bit index is out of bounds; the
-    /// last ones stay empty.
+    /// The free slots, by class. The array has 16 lists so that no four-bit index is out of bounds; the last ones stay
+    /// empty.
     free: [UnsafeCell<Vec<Slot>>; 16],
     /// All slots by index, for wakers.
     table: UnsafeCell<Vec<Slot>>,
     chunks: UnsafeCell<Chunks>,
     region: Option<BumpAllocator>,
-    /// Bytes of all chunks, and bytes of all pools outside the region.
+    /// The bytes of all chunks of slots, and the bytes of all slots and pools outside the region.
     bytes: Cell<usize>,
     overflow: Cell<usize>,
     live: Cell<usize>,
@@ -42,7 +42,7 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// Creates a slab of at most `bound` live operations, in the region while that has room.
+    /// Creates a slab of at most `bound` live operations, which allocates from the region while that has room.
     pub(crate) fn new(bound: usize, waker_number: u16, region: Option<Region>) -> Self {
         Self {
             free: Default::default(),
@@ -57,7 +57,7 @@ impl Slab {
         }
     }
 
-    /// Takes a free slot of `class`; none when the bound is reached.
+    /// Takes a free slot of `class`. Returns `None` if the bound is reached.
     #[inline(always)]
     pub(crate) fn take(&self, class: usize) -> Option<Slot> {
         let live = self.live.get();
@@ -76,14 +76,14 @@ impl Slab {
     /// Frees a slot whose contents need no drop.
     #[inline]
     pub(crate) fn give(&self, slot: Slot) {
-        debug_assert!(slot.is_bare(), "freed with something alive in it");
+        debug_assert!(slot.is_bare(), "a slot was freed with a live value in it");
         slot.state.set(SlotState::Free);
         slot.flags.set(0);
         slot.id.set(slot.id.get().next());
         slot.serial.set(slot.serial.get().next());
         self.live.set(self.live.get() - 1);
-        // SAFETY: short section (top of the file). `grow` has reserved capacity for all slots of the
-        // class, and a slot is taken before it is freed, so each is in the list at most once.
+        // SAFETY: short section (top of the file). `grow` has reserved capacity for all slots of the class, and each
+        // slot is in the list at most once, because it is taken before it is freed.
         unsafe {
             let free = &mut *self.free[usize::from(slot.class.get() & 15)].get();
             let count = free.len();
@@ -93,7 +93,7 @@ impl Slab {
         }
     }
 
-    /// Allocates new slots of `class` and takes one of them. None when all indices are in use.
+    /// Allocates new slots of `class` and takes one of them. Returns `None` if all indices are in use.
     #[cold]
     fn grow(&self, class: usize) -> Option<Slot> {
         let stride = stride(class as u8);
@@ -103,8 +103,8 @@ impl Slab {
         let chunks = unsafe { &mut *self.chunks.get() };
         let start = self.allocate(layout, chunks);
         self.bytes.set(self.bytes.get() + layout.size());
-        // SAFETY: short section (top of the file); slots are carved out of the new chunk, each within
-        // it and aligned, and their headers are written before any other code can reach them.
+        // SAFETY: short section (top of the file). Each slot lies within the new chunk and is aligned, and its header
+        // is written before any other code can access it.
         unsafe {
             let (table, free) = (&mut *self.table.get(), &mut *self.free[class].get());
             free.reserve(count + table.len());
@@ -132,7 +132,7 @@ impl Slab {
         if self.region.is_some() { self.overflow.get() } else { 0 }
     }
 
-    /// Makes every free slot look as if it had been used `uses` more times.
+    /// Ages every free slot as if it had been used `uses` more times.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn age(&self, uses: u64) {
         for slot in self.slots().filter(|slot| slot.state.get() == SlotState::Free) {
@@ -183,7 +183,7 @@ impl Slab {
         self.bytes.get()
     }
 
-    /// Retires the chunks, to be kept until no other processor can reach a slot in them.
+    /// Removes the chunks. The caller must keep them until no other processor can access a slot in them.
     pub(crate) fn retire(&self) -> Chunks {
         // SAFETY: short section (top of the file).
         unsafe { std::mem::take(&mut *self.chunks.get()) }

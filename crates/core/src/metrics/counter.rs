@@ -1,4 +1,4 @@
-//! A counter that one thread writes and any thread reads.
+//! Counters that one thread writes and any thread reads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

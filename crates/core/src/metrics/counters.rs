@@ -1,12 +1,12 @@
-//! Counters for each stage on each processor, always enabled: the columns of Figure 4 of the 2002
+//! The counters of each stage on each processor, which are always enabled. They are the columns of Figure 4 of the 2002
 //! paper.
 //!
-//! Each counter has one writer, its processor, which adds to it once per cohort (for arcs, once per
-//! invocation) without atomic read-modify-write. Any thread may read at any time. Each counter is read
-//! consistently, but not all of them at the same instant.
+//! Only its processor writes a counter, once per cohort (for arcs, once per invocation) and without an atomic
+//! read-modify-write operation. Any thread may read it at any time. Each value is consistent, but several values are
+//! not read at the same instant.
 //!
-//! With `--cfg uncounted`, nothing is counted; this serves only to measure the cost of counting (`cargo
-//! xtask cost-of-counting`).
+//! With `--cfg uncounted`, nothing is counted. This is only used to measure the cost of counting (`cargo xtask
+//! cost-of-counting`).
 
 use std::sync::Arc;
 
@@ -31,9 +31,8 @@ pub(crate) struct StageCounters {
     pub(crate) resumed_wait: Counter,
     pub(crate) resumed_wait_max: Counter,
     pub(crate) suspended: Counter,
-    /// Operations called and completed inline in their callers; not included in `started` and
-    /// `completed`. Operations that became a part of their callers are counted in
-    /// [`ProcessorCounters::arcs`].
+    /// Operations called and completed inline in their callers; not included in `started` and `completed`. Operations
+    /// that became part of their callers are counted in [`ProcessorCounters::arcs`].
     pub(crate) direct: Counter,
     pub(crate) completed: Counter,
     pub(crate) panicked: Counter,
@@ -61,10 +60,10 @@ pub(crate) struct StageCounters {
 #[derive(Default)]
 pub(crate) struct ProcessorCounters {
     pub(crate) stages: Box<[StageCounters]>,
-    /// Indexed by `[(source * (stages + 1) + from) * stages + to]`; `from == stages` is the outside
-    /// (I/O, timers, other threads). Source 0 is this processor, `1 + p` is processor `p`. Three parts have
-    /// this layout. The first counts invocations, the second operations that became a part of their callers,
-    /// which the first excludes, and the third resumptions.
+    /// Indexed by `[(source * (stages + 1) + from) * stages + to]`; `from == stages` stands for the outside (I/O,
+    /// timers, other threads). Source 0 is this processor, and source `1 + p` is processor `p`. Three parts with this
+    /// layout follow each other: invocations, operations that became part of their callers and are not included in the
+    /// first part, and resumptions.
     pub(crate) arcs: Box<[Counter]>,
     /// The number of other processors counted separately as sources; the rest share the last one.
     sources: usize,
@@ -72,7 +71,8 @@ pub(crate) struct ProcessorCounters {
     pub(crate) turns: Counter,
     pub(crate) parks: Counter,
     pub(crate) parked: Counter,
-    /// The time parked in one word, which a reader on another thread sees whole ([`Self::parked_until`]).
+    /// The time parked, including the current sleep, in one word that other threads can read consistently
+    /// ([`Self::parked_until`]).
     parked_word: Counter,
     pub(crate) busy: Counter,
     pub(crate) wakes_sent: Counter,
@@ -90,18 +90,18 @@ pub(crate) struct ProcessorCounters {
 impl ProcessorCounters {
     /// Records that the processor parks.
     pub(crate) fn record_park(&self, now: u64) {
-        // An odd word: when this sleep would have begun if it included all earlier ones.
+        // An odd word contains the time at which this sleep would have begun if it included all earlier ones.
         self.parked_word.set(now.saturating_sub(self.parked.get()) << 1 | 1);
     }
 
     /// Records the nanoseconds of a sleep that is over.
     pub(crate) fn record_unpark(&self, time: u64) {
         self.parked.add(time);
-        // An even word: the time of all sleeps.
+        // An even word contains the total time of all sleeps.
         self.parked_word.set(self.parked.get() << 1);
     }
 
-    /// Nanoseconds parked until `now`, with the current sleep. Callable from any thread.
+    /// The nanoseconds parked until `now`, including the current sleep. Can be called from any thread.
     pub(crate) fn parked_until(&self, now: u64) -> u64 {
         let word = self.parked_word.get();
         if word & 1 == 0 { word >> 1 } else { now.saturating_sub(word >> 1) }
@@ -128,7 +128,7 @@ pub(crate) fn cohort_bucket(size: u64) -> usize {
     (63 - size.max(1).leading_zeros() as usize).min(COHORT_BUCKETS - 1)
 }
 
-/// A snapshot with the values of the counters that have the same names, and further fields.
+/// Creates a snapshot with the values of the counters that have the same names, and further fields.
 macro_rules! read {
     ($counters:ident, $view:ident { $($name:ident),*; $($rest:tt)* }) => {
         $view { $($name: $counters.$name.get(),)* $($rest)* }
@@ -171,8 +171,8 @@ impl ProcessorCounters {
         &self.arcs[..(stages + 1) * stages]
     }
 
-    /// The distance from an arc to the counter of its fused operations, and from that to the counter of its
-    /// resumptions.
+    /// The distance in counters from an arc to the counter of its fused operations, and from there to the counter of
+    /// its resumptions.
     pub(crate) fn arcs_per_part(&self) -> usize {
         self.arcs.len() / 3
     }
@@ -187,7 +187,7 @@ impl ProcessorCounters {
         self.arcs[at].get() + self.arcs[self.arcs_per_part() + at].get()
     }
 
-    /// The invocations here by each stage, on whichever processor: `[from * stages + to]`; the last row is the
+    /// The invocations on this processor by each stage of any processor, as `[from * stages + to]`. The last row is the
     /// outside.
     pub(crate) fn invoked(&self) -> Vec<u64> {
         let stages = self.stages.len();
@@ -210,7 +210,7 @@ impl ProcessorCounters {
         self.row(from * self.stages.len())
     }
 
-    /// The row that begins at an arc. The pointer also reaches the other rows.
+    /// The row that begins at an arc. The pointer may also be used to access the other rows.
     fn row(&self, first: usize) -> *const Counter {
         assert!(first + self.stages.len() <= self.arcs_per_part());
         self.arcs.as_ptr().wrapping_add(first)

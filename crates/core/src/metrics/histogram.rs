@@ -1,23 +1,23 @@
 //! A histogram of times with buckets that double in width, for percentiles without storing each time.
 //!
-//! The operations of a cohort are counted together, at the cohort's mean time: one addition per cohort.
-//! A percentile is therefore one of operations, each at the mean of its cohort, with the precision of a
-//! bucket. The maximum, which is recorded separately, is that of a single operation for waits.
+//! The operations of a cohort are counted together at the cohort's mean time, which needs only one addition per cohort.
+//! A percentile therefore treats each operation as if it took its cohort's mean, with the precision of a bucket. The
+//! maximum is recorded separately; for waits, it is that of a single operation.
 
 use crate::metrics::counter::Counter;
 
 /// The number of buckets of cohort sizes: 1, 2–3, 4–7 and so on; the last bucket holds 128 and more.
 pub const COHORT_BUCKETS: usize = 8;
 
-/// The number of buckets of times: the first ends at 128 ns, each of the others is twice as wide as the
-/// one before, and the last is open.
+/// The number of buckets of times. The first ends at 128 ns, each further bucket ends at twice the end of the previous
+/// one, and the last is unbounded.
 pub const HISTOGRAM_BUCKETS: usize = 28;
 
 /// The first bucket ends at 2⁷ ns.
 const FIRST_BUCKET_BITS: u32 = 7;
 
-/// The exclusive upper bound of a bucket, in nanoseconds. None for the last bucket, which holds
-/// everything above eight seconds.
+/// The exclusive upper bound of a bucket, in nanoseconds. Returns `None` for the last bucket, which contains everything
+/// above eight seconds.
 ///
 /// ```
 /// use phalanx_core::{HISTOGRAM_BUCKETS, bucket_end_ns};
@@ -30,7 +30,7 @@ pub fn bucket_end_ns(bucket: usize) -> Option<u64> {
     (bucket < HISTOGRAM_BUCKETS - 1).then(|| 1 << (FIRST_BUCKET_BITS as usize + bucket))
 }
 
-/// The bucket for a time in nanoseconds. For the crate `phalanx`.
+/// The bucket for a time in nanoseconds. Used by the crate `phalanx`.
 #[doc(hidden)]
 pub fn bucket_of(ns: u64) -> usize {
     let bits = u64::BITS - ns.leading_zeros();
@@ -73,7 +73,7 @@ impl Histogram {
         self.0.iter().sum()
     }
 
-    /// The difference to the earlier histogram `before`.
+    /// The difference from the earlier histogram `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self(std::array::from_fn(|bucket| self.0[bucket].saturating_sub(before.0[bucket])))

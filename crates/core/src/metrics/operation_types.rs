@@ -17,8 +17,8 @@ pub(crate) const MAX_TYPES: usize = 256;
 pub struct OperationBytes {
     /// The stage's number in wavefront order.
     pub stage: usize,
-    /// The path of the function whose `async` block or body it is; for a cohort operation, the type of
-    /// its items.
+    /// The path of the function that contains the operation's `async` block; for a cohort operation, the type of its
+    /// items.
     pub operation: &'static str,
     /// The bytes of the invocation: the caller's captures.
     pub invocation: usize,
@@ -26,19 +26,19 @@ pub struct OperationBytes {
     pub future: usize,
     /// The bytes of the result.
     pub result: usize,
-    /// The bytes of its slot, including the header and rounding.
+    /// The bytes of the operation's slot, including the header and rounding.
     pub slot: usize,
 }
 
 impl OperationBytes {
-    /// The bytes of the closure: the largest of the three.
+    /// The bytes of the closure, which is the largest of invocation, future and result.
     pub fn closure(&self) -> usize {
         self.invocation.max(self.future).max(self.result)
     }
 }
 
-/// One kind of object of a stage's requests: a declared one (see
-/// [`StageOptions::object`](crate::StageOptions::object)), the stack of a type of fibre, or all replicas.
+/// The memory of one kind of object of a stage: an object declared by
+/// [`StageOptions::object`](crate::StageOptions::object), the stack of a type of fibre, or all replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ObjectBytes {
@@ -46,7 +46,8 @@ pub struct ObjectBytes {
     pub stage: usize,
     /// The declared name, the type name of the fibre's body, or `replicas`.
     pub name: &'static str,
-    /// The bytes of one object, the most that a fibre has used of its stack, or the bytes of all replicas.
+    /// The bytes of one object, the maximum that a fibre of this type has used of its stack, or the bytes of all
+    /// replicas.
     pub bytes: usize,
 }
 
@@ -67,12 +68,12 @@ impl OperationTypes {
         unpoison(self.operations.lock()).push(new);
     }
 
-    /// The largest used part of a stack, by the type of the fibre.
+    /// The maximum stack use of each type of fibre.
     pub(crate) fn stacks(&self) -> Vec<ObjectBytes> {
         unpoison(self.stacks.lock()).clone()
     }
 
-    /// The objects that are larger than their stage declares.
+    /// The objects that are larger than those that their stage declares.
     pub(crate) fn undeclared(&self) -> Vec<ObjectBytes> {
         unpoison(self.undeclared.lock()).clone()
     }

@@ -1,27 +1,28 @@
-//! The recorder of one processor's cohorts for a trace.
+//! The recorder of a processor's cohorts for a trace.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::sync::unpoison;
 
-/// A cohort recorded in a trace. Times are those of the program's clock.
+/// A cohort recorded in a trace. Times are times of the program's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CohortRecord {
     /// The stage's number in wavefront order.
     pub stage: u8,
-    /// Operations run.
+    /// The number of operations run.
     pub size: u32,
-    /// Operations queued when the cohort began.
+    /// The number of operations queued when the cohort began.
     pub queued: u32,
     /// The start of the cohort, in nanoseconds.
     pub start_ns: u64,
     /// The end of the cohort, in nanoseconds.
     pub end_ns: u64,
-    /// The stages of this processor at which it invoked or woke operations: bit `n` is stage `n`.
+    /// The stages of this processor on which the cohort invoked or woke operations, as a bit mask: bit `n` is stage
+    /// `n`.
     pub invoked: u64,
-    /// The origin of the last operation from another processor: the processor and the stage (the number
-    /// of stages if none ran there). None if there was no such operation.
+    /// The origin of the last operation from another processor: that processor, and the stage that was running there,
+    /// or the number of stages if none was. `None` if there was no such operation.
     pub crossed: Option<(u16, u8)>,
 }
 

@@ -24,7 +24,7 @@ pub struct CohortTunerView {
     pub rung: u64,
     /// The rung chosen by the last trial; zero before the first one ends.
     pub kept: u64,
-    /// Completed trials.
+    /// The number of completed trials.
     pub trials: u64,
     /// Whether a trial is in progress.
     pub trying: bool,

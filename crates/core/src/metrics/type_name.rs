@@ -9,12 +9,12 @@ impl Header {
     }
 }
 
-/// The part of a future's type name that identifies the operation to a user of the program.
+/// The part of a future's type name that identifies the operation to a user.
 pub(crate) fn display_name(name: &'static str) -> &'static str {
     const CRATE: &str = env!("CARGO_CRATE_NAME");
     let inside_of = |name: &'static str, wrapper| name.strip_prefix(CRATE)?.strip_prefix(wrapper);
-    // An operation from another processor is wrapped, so that its result returns there; so is one on a
-    // partition, which may have moved.
+    // An operation from another processor is wrapped in a future that returns its result. An operation on a partition
+    // is wrapped because the partition may have moved.
     let sent =
         inside_of(name, "::processor::remote::reply::RemoteFuture<").map(|list| argument(list, 0));
     let name = sent.unwrap_or(name);
@@ -37,7 +37,7 @@ fn argument(list: &'static str, mut number: usize) -> &'static str {
     for (at, letter) in list.char_indices() {
         match letter {
             '<' | '(' | '[' => depth += 1,
-            // Not part of the arrow before a function's return type.
+            // This is the arrow before a function's return type, not a closing bracket.
             '>' if before == '-' => (),
             ',' if depth == 0 && number > 0 => {
                 number -= 1;

@@ -17,9 +17,9 @@ pub struct DurationStats {
 /// Operations shed before they started, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShedView {
-    /// Operations whose session's deadline had passed when they would have started.
+    /// Operations whose session's deadline passed before they started.
     pub deadline: u64,
-    /// Rejections by [`Ingress::admit`](crate::Ingress::admit), counted at the stage that requested it.
+    /// Rejections by [`Ingress::admit`](crate::Ingress::admit), counted at the stage that requested the permit.
     pub admission: u64,
     /// Invocations beyond [`Graph::max_operations`](crate::Graph::max_operations) or the stage's
     /// [capacity](crate::StageOptions::capacity); included in [`StageView::rejected`].
@@ -34,15 +34,13 @@ pub struct StageView {
     pub queue_length: u64,
     /// The longest queue found by a cohort.
     pub queue_length_max: u64,
-    /// The sum of the queue lengths found by all cohorts; divided by [`cohorts`](Self::cohorts), the
-    /// mean.
+    /// The sum of the queue lengths found by all cohorts. Divide it by [`cohorts`](Self::cohorts) for the mean.
     pub queue_length_sum: u64,
     /// Operations started, with their wait from invocation to start.
     pub started: DurationStats,
     /// Operations resumed after a suspension, with their wait from being woken to running again.
     pub resumed: DurationStats,
-    /// Operations completed, with the run time of this stage's cohorts; the maximum is that of a
-    /// cohort's mean.
+    /// Operations completed, with the run time of this stage's cohorts. The maximum is the largest mean of a cohort.
     pub completed: DurationStats,
     /// The completed operations that ran inline in their callers. Their run time is included in that of
     /// their callers ([`direct`](crate::StageOptions::direct)).
@@ -51,7 +49,7 @@ pub struct StageView {
     pub suspended: u64,
     /// Operations that panicked.
     pub panicked: u64,
-    /// Operations cancelled by their caller, with their session or at shutdown.
+    /// Operations cancelled by their caller, by the end of their session, or at shutdown.
     pub cancelled: u64,
     /// Cancelled operations that had started.
     pub cancelled_suspended: u64,
@@ -59,10 +57,10 @@ pub struct StageView {
     pub rejected: u64,
     /// Operations shed before they started, by reason.
     pub shed: ShedView,
-    /// Cohorts that preempted one of another stage because the
-    /// [threshold](crate::StageOptions::threshold) was reached.
+    /// Cohorts that preempted a cohort of another stage because the [threshold](crate::StageOptions::threshold) was
+    /// reached.
     pub preemptions: u64,
-    /// Times that the stage was skipped so that its cohort could fill
+    /// The number of times that the stage was skipped so that its cohort could fill
     /// ([hold](crate::StageOptions::hold)).
     pub hold_skips: u64,
     /// Turns in which no operation started here because the operations in progress already fill the
@@ -71,7 +69,7 @@ pub struct StageView {
     pub throttled_turns: u64,
     /// Rebuilds of the state after a panic.
     pub state_rebuilds: u64,
-    /// Bytes of this processor's replicas, without the shared values, now
+    /// The current size in bytes of this processor's replicas, without the shared values
     /// ([`ReplicatedStage`](crate::ReplicatedStage)).
     pub replica_bytes: u64,
     /// Cohorts run.
@@ -80,14 +78,14 @@ pub struct StageView {
     pub cohort_max: u64,
     /// Cohorts by size: 1, 2–3, 4–7, …, 128 and more.
     pub cohort_sizes: [u64; COHORT_BUCKETS],
-    /// Operations by their wait until they ran, each at the mean of its cohort.
+    /// Operations by the time that they waited before they ran, each at the mean of its cohort.
     pub waits: Histogram,
     /// Operations by their run time, each at the mean of its cohort.
     pub runs: Histogram,
 }
 
 impl StageView {
-    /// The number of operations that are suspended now, including those queued to run again.
+    /// The number of operations that are currently suspended, including those queued to run again.
     ///
     /// ```
     /// let view = phalanx_core::StageView { suspended: 5, ..Default::default() };
@@ -103,14 +101,14 @@ impl StageView {
 pub struct ProcessorView {
     /// By stage, in wavefront order.
     pub stages: Vec<StageView>,
-    /// `arcs[from][to]`: operations that stage `from` started or woke at stage `to`. The last row
-    /// is the outside: I/O, timers, other threads.
+    /// `arcs[from][to]` is the number of operations that stage `from` invoked or woke on stage `to`. The last row is
+    /// the outside: I/O, timers and other threads.
     pub arcs: Vec<Vec<u64>>,
-    /// Arcs from other processors; only those with a nonzero count.
+    /// The arcs from other processors that have a nonzero count.
     pub crossings: Vec<Crossings>,
     /// Turns of the processor's loop.
     pub turns: u64,
-    /// Times that the processor parked.
+    /// The number of times that the processor parked.
     pub parks: u64,
     /// Nanoseconds parked.
     pub parked_ns: u64,
@@ -126,7 +124,7 @@ pub struct ProcessorView {
     pub pooled_bytes: u64,
     /// Live pooled objects.
     pub pooled_objects: u64,
-    /// Bytes of both outside the processor's [`Region`](crate::Region); zero without a region.
+    /// Bytes of slab and pools outside the processor's [`Region`](crate::Region); zero without a region.
     pub overflow_bytes: u64,
     /// Partitions of [migrating](crate::StageOptions::migrating) stages taken over from sleeping processors.
     pub take_overs: u64,
@@ -137,9 +135,9 @@ pub struct ProcessorView {
 /// The count of one arc from another processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossings {
-    /// The source processor. In a very large program the last processors share one count.
+    /// The source processor. In a very large program, the last processors share one count.
     pub processor: usize,
-    /// The invoking stage on that processor; none if no stage ran.
+    /// The invoking stage on that processor; `None` if no stage was running.
     pub from: Option<usize>,
     /// The invoked stage on this processor.
     pub to: usize,
@@ -147,7 +145,7 @@ pub struct Crossings {
     pub count: u64,
 }
 
-/// A snapshot of all counters, taken at about one moment.
+/// A snapshot of all counters, taken at approximately the same time.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     /// Stage names in wavefront order.

@@ -1,18 +1,18 @@
-//! The operation that a processor currently runs, for readers on other threads. A supervisor uses it to
+//! Publication of the operation that a processor is running, for readers on other threads. A supervisor uses it to
 //! report operations that run too long.
 //!
-//! The processor publishes with plain stores: one word whenever it switches to another cohort, and the
-//! operation's slot before each operation. The slot's header has the vtable, with the operation's name,
-//! and the place of its invocation. A reader may see an operation of one cohort together with the
-//! number of the next, so it reads the number twice.
+//! The processor publishes with plain stores: one word whenever it switches to another cohort, and the operation's slot
+//! before each operation. The slot's header contains the vtable, which has the operation's name, and the location of
+//! its invocation. A reader might combine an operation of one cohort with the number of the next, so it reads the
+//! number twice.
 //!
 //! # Safety
 //! - The pointer to a header is null, or comes from a [`Slot`]. The memory of slots stays allocated
 //!   until the program is dropped ([`crate::memory::slab`]); the reader's [`Control`](crate::Control)
 //!   keeps the program alive.
-//! - The reader accesses only the header's two [`StaticRef`](crate::operation::static_ref::StaticRef)
-//!   cells, which are atomic and hold a `&'static` at all times. If the slot is reused meanwhile, the
-//!   two may belong to different operations.
+//! - The reader accesses only the header's two [`StaticRef`](crate::operation::static_ref::StaticRef) cells, which are
+//!   atomic and always contain a `&'static`. If the slot is reused in the meantime, the two may belong to different
+//!   operations.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -20,10 +20,10 @@ use crate::operation::slot::Site;
 use crate::operation::slot::{Header, Slot};
 use crate::panic::catch_panic;
 
-/// An operation's type and where it was invoked.
+/// An operation's type name and the location of its invocation.
 type Named = (&'static str, Site);
 
-/// The stage number that stands for "no cohort runs".
+/// The stage number that means that no cohort is running.
 const NO_STAGE: u64 = 0xff;
 
 /// The published state of one processor.
@@ -72,18 +72,18 @@ impl Watch {
         self.operation.store(operation, Ordering::Relaxed);
     }
 
-    /// Runs a destructor as a part of its operation, which a supervisor then names if the destructor does not end.
-    /// Discards a panic.
+    /// Runs a destructor as part of its operation, so that a supervisor can name the operation if the destructor takes
+    /// too long. Discards a panic.
     pub(crate) fn destroy(&self, slot: Slot, drop: impl FnOnce()) {
         let before = self.begin_inline(usize::from(slot.stage.get()), slot);
         catch_panic(drop);
         self.end_inline(before);
     }
 
-    /// Returns the current stage's index, the cohort's number, and the operation's name and place. The
+    /// Returns the index of the current stage, the number of the cohort, and the operation's name and location. The
     /// caller must keep the program alive.
     pub(crate) fn read(&self) -> Option<(usize, u64, Option<Named>)> {
-        // Retry a few times: if the cohort keeps changing, no operation runs for long.
+        // Retry only a few times: if the cohort keeps changing, no operation is running for long.
         for _ in 0..4 {
             let cohort = self.cohort.load(Ordering::Acquire);
             let header = self.operation.load(Ordering::Acquire);
@@ -93,7 +93,8 @@ impl Watch {
             if cohort & NO_STAGE == NO_STAGE {
                 return None;
             }
-            // SAFETY: null, or the header of a slot, whose memory is still allocated (top of the file).
+            // SAFETY: the pointer is null or refers to the header of a slot, whose memory is still allocated (top of
+            // the file).
             let header = unsafe { header.as_ref() };
             let operation = header.map(|header| (header.operation(), header.site.get()));
             return Some(((cohort & NO_STAGE) as usize, cohort >> 8, operation));

@@ -1,16 +1,14 @@
-//! Cancel flag: two atomic words in an envelope by which a caller can cancel an operation on another
-//! processor.
+//! Cancel flag: two atomic words in an envelope with which a caller cancels an operation on another processor.
 //!
-//! The target writes the operation's location to the flag when it accepts the invocation; the caller's
-//! processor marks the flag as cancelled. Each exchanges the same word atomically, so the second of them
-//! sees the first: either the caller learns the location and sends a command, or the target learns that
-//! it need not start the operation. The command may arrive at any later time: the serial tells whether
-//! the slot still holds the same operation.
+//! The target writes the operation's location to the flag when it accepts the invocation; the caller's processor marks
+//! the flag as cancelled. Both atomically exchange the same word, so the second one sees the value of the first: either
+//! the caller learns the location and sends a command, or the target learns that it need not start the operation. The
+//! command may arrive at any later time; the serial tells whether the slot still contains the same operation.
 
 use crate::operation::state::Serial;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The operation has not arrived. No location has this value, since a slot's index has 24 bits.
+/// The value before the operation has arrived. No location has this value, because a slot's index has 24 bits.
 const NOT_ARRIVED: u64 = u64::MAX;
 const CANCELLED: u64 = u64::MAX - 1;
 
@@ -38,7 +36,7 @@ impl Default for CancelFlag {
 }
 
 impl CancelFlag {
-    /// Records that the operation has arrived at this location. True if it is cancelled.
+    /// Records that the operation has arrived at this location. Returns `true` if it was cancelled.
     pub(crate) fn arrive(&self, RemoteSlot { processor, index, serial }: RemoteSlot) -> bool {
         self.serial.store(serial.word(), Ordering::Relaxed);
         let location = (processor as u64) << 32 | u64::from(index);
@@ -50,7 +48,7 @@ impl CancelFlag {
         self.decode(self.location.swap(CANCELLED, Ordering::AcqRel))
     }
 
-    /// The operation's location; none if it has not arrived, or was cancelled.
+    /// The operation's location; `None` if it has not arrived or was cancelled.
     pub(crate) fn location(&self) -> Option<RemoteSlot> {
         self.decode(self.location.load(Ordering::Acquire))
     }

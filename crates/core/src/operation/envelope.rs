@@ -1,15 +1,14 @@
 //! Envelopes: slots in transit between processors.
 //!
-//! The payload of an envelope begins with what travels: first the invocation, then the result or the error.
-//! It ends with a [`Transit`], in the last bytes of the slot, where code finds it without knowing the types
-//! of the rest.
+//! The payload of an envelope begins with its contents: the invocation on the way to the target, the result or the
+//! error on the way back. It ends with a [`Transit`] in the last bytes of the slot, where code finds it without knowing
+//! the type of the contents.
 //!
 //! # Safety
-//! The target accesses only the slot's payload, and the caller's processor only its header, until the envelope
-//! returns. There are two exceptions: the target reads the header's vtable, class and stage, which no thread
-//! writes meanwhile, and both access the [`CancelFlag`], which is atomic. The rings establish the
-//! happens-before relation between the two. [`Transit::contents`] states which member of the payload is
-//! alive.
+//! The target accesses only the slot's payload, and the caller's processor only its header, until the envelope returns.
+//! There are two exceptions: the target reads the header's vtable, class and stage, which no thread writes while the
+//! envelope is away, and both access the [`CancelFlag`], which is atomic. The rings establish the happens-before
+//! relation between the two. [`Transit::contents`] states which member of the payload is alive.
 
 use std::cell::Cell;
 
@@ -36,7 +35,7 @@ impl Envelope {
     }
 }
 
-/// The record of a slot's journey.
+/// The record of a slot in transit.
 pub(crate) struct Transit {
     /// The processor of the caller.
     pub(crate) caller: u16,
@@ -49,12 +48,12 @@ pub(crate) struct Transit {
     pub(crate) cancel: CancelFlag,
 }
 
-/// The payload of an envelope with an invocation `F`, for its size.
+/// The layout of the payload of an envelope with an invocation `F`. Used only for its size.
 #[repr(C)]
 pub(crate) struct EnvelopePayload<F, T>(Payload<F, (), T>, Transit);
 
 impl Slot {
-    /// The place of the transit record of a slot that was reserved for an [`EnvelopePayload`].
+    /// The address of the transit record of a slot that was reserved for an [`EnvelopePayload`].
     pub(crate) fn transit(self) -> *mut Transit {
         let end = self.payload::<u8>().wrapping_add(CLASSES[usize::from(self.class.get())]);
         end.cast::<Transit>().wrapping_sub(1)

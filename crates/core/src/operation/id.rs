@@ -1,11 +1,10 @@
-//! Operation id: identifies an operation in one word, for wakers.
+//! Operation id: an identifier of an operation that fits into one word, for wakers.
 //!
-//! The word holds the low bits of the slot's generation, the processor's number and the slot's index.
-//! It is stored in the slot's header, so making, cloning and dropping a waker computes nothing. An id
-//! repeats after 2²⁴ uses of its slot. It therefore proves nothing about the slot's contents and serves
-//! only for waking, where an error is harmless: an operation woken by a stale waker is polled once
-//! more. Code that reads or writes a payload, or cancels an operation, compares the
-//! [`Serial`](crate::operation::state::Serial), which never repeats.
+//! The word contains the low bits of the slot's generation, the processor's number and the slot's index. It is stored
+//! in the slot's header, so creating, cloning and dropping a waker is free. An id repeats after 2²⁴ uses of its slot,
+//! so it proves nothing about the slot's contents. It is used only for waking, where a mistake is harmless: an
+//! operation woken by a stale waker is polled once more. Code that reads or writes a payload, or cancels an operation,
+//! compares the [`Serial`](crate::operation::state::Serial), which never repeats.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("an operation's identity fills one word of 64 bits");
@@ -13,7 +12,7 @@ compile_error!("an operation's identity fills one word of 64 bits");
 const INDEX_BITS: u32 = 24;
 const NUMBER_BITS: u32 = 16;
 
-/// The maximum number of operations of a processor: an id has 24 bits for the slot.
+/// The maximum number of operations of a processor. An id has 24 bits for the slot.
 pub const MAX_OPERATIONS: usize = 1 << INDEX_BITS;
 
 /// The id of an operation. The generation has the highest bits, so one addition yields the next id of a
@@ -23,7 +22,7 @@ pub(crate) struct OperationId(u64);
 
 impl OperationId {
     pub(crate) fn new(processor: u16, index: u32) -> Self {
-        assert!((index as usize) < MAX_OPERATIONS, "a slot's index fills its bits");
+        assert!((index as usize) < MAX_OPERATIONS, "a slot's index fits its bits");
         Self(u64::from(processor) << INDEX_BITS | u64::from(index))
     }
 

@@ -1,17 +1,16 @@
 //! The join table: counters of unfinished children.
 //!
-//! A join counts its unfinished children down and wakes its parent once, when the last one
-//! completes (tr2001 §5.2.1). The counter is not atomic: results of children on other processors return
-//! as replies and are counted on the parent's processor. The table belongs to the processor and not to
-//! the join's future. A future dropped where it cannot reach its processor thus leaves a stale id
-//! behind, not a dangling pointer.
+//! A join counts its unfinished children down and wakes its parent once, when the last one completes (tr2001 §5.2.1).
+//! The counter need not be atomic, because the results of children on other processors return as replies and are
+//! counted on the parent's processor. The counters are stored in the processor and not in the join's future, which may
+//! be dropped where it cannot access its processor. That leaves a stale id behind instead of a dangling pointer.
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
 use crate::panic::catch_panic;
 
-/// The id of one wait of one join on this processor; a stale id matches no wait.
+/// The id of one wait of a join on this processor. A stale id matches no wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JoinId {
     pub(crate) index: u32,
@@ -45,7 +44,7 @@ pub(crate) struct JoinRecord {
 }
 
 impl JoinTable {
-    /// Opens a wait for `children` arrivals on behalf of `parent`; it replaces `before`.
+    /// Opens a wait for `children` arrivals on behalf of `parent`, and closes the wait `before`.
     pub(crate) fn await_arrivals(
         &self,
         before: Option<JoinId>,
@@ -73,7 +72,7 @@ impl JoinTable {
 
     /// Closes a wait that is over or was abandoned.
     pub(crate) fn close(&self, id: JoinId) {
-        // Dropped after the borrow: it may be foreign code.
+        // Drops the waker after the borrow, because its destructor may be foreign code.
         let parent = {
             let mut records = self.records.borrow_mut();
             let record = &mut records[id.index as usize];
@@ -112,9 +111,9 @@ impl Countdown {
         self.0.set(arrivals);
     }
 
-    /// Records an arrival. True for the last.
+    /// Records an arrival. Returns `true` if it was the last.
     pub(crate) fn arrive(&self) -> bool {
-        // Excess arrivals come from a stale id only and are ignored.
+        // Excess arrivals come only from stale ids and are ignored.
         let Some(left) = self.0.get().checked_sub(1) else { return false };
         self.0.set(left);
         left == 0

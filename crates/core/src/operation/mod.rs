@@ -1,5 +1,4 @@
-//! An operation in memory: its slot and slot state, its id, and the envelope that carries it to another
-//! processor.
+//! The memory of an operation: its slot and slot state, its id, and the envelope that takes it to another processor.
 
 pub(crate) mod cancel_flag;
 pub(crate) mod envelope;

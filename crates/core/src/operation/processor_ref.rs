@@ -1,10 +1,10 @@
 //! An opaque reference to the processor that runs an operation.
 //!
-//! A slot's vtable and a command call code of higher layers with the processor. The lower layers do not
-//! name its type: they pass on this reference, which [`Processor`](crate::Processor) converts back.
+//! A slot's vtable and a command call code of higher layers and pass it the processor. The lower layers cannot name the
+//! processor's type, so they pass this reference, which [`Processor`](crate::Processor) converts back.
 //!
 //! # Safety
-//! A `ProcessorRef` is made from a `&Processor` only, by `From`, and borrows it.
+//! A `ProcessorRef` is only created from a `&Processor`, by `From`, and borrows it.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;

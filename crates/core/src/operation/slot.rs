@@ -1,23 +1,22 @@
-//! Slot: the memory of one operation, a header of one cache line followed by the closure.
+//! Slot: the memory of one operation, which is a header of one cache line followed by the closure.
 //!
 //! The closure is first the invocation (the caller's captures, *unstarted*), then the future
 //! (*started*: its state between suspensions), and finally the result (*done*) or the error (*failed*).
 //! All occupy the same bytes.
 //!
 //! # Safety
-//! - Only the processor's slab makes a [`Slot`]. Its memory stays valid as long as the slab and the
-//!   chunks that the slab passes to the program ([`crate::memory::slab`]). A slot leaves its
-//!   processor's thread only as an [`Envelope`](crate::operation::envelope::Envelope), so one thread
-//!   writes the header's plain cells.
-//! - [`Header::state`] tells which member of [`Payload`] is alive. Every function here that reads or
-//!   writes the payload asserts the state, updates it in the same step, and is called with the types
-//!   that the slot was filled with: through the slot's own [`VTable`], or by a [`Call`](crate::Call) or
-//!   [`Reply`](crate::Reply) that carries the result type from the function that filled the slot.
+//! - Only the processor's slab creates a [`Slot`]. Its memory stays valid as long as the slab and the chunks that the
+//!   slab passes to the program ([`crate::memory::slab`]). A slot leaves its processor's thread only as an
+//!   [`Envelope`](crate::operation::envelope::Envelope), so only one thread writes the header's plain cells.
+//! - [`Header::state`] tells which member of [`Payload`] is alive. Every function here that reads or writes the payload
+//!   checks the state and updates it in the same step. It is called with the types that the slot was filled with:
+//!   through the slot's own [`VTable`], or by a [`Call`](crate::Call) or [`Reply`](crate::Reply), whose result type
+//!   comes from the function that filled the slot.
 //! - A handle that outlives its operation must not mistake the slot's next operation for its own. A
 //!   `Call` keeps its slot from being freed (`AWAITED`). Every other handle compares [`Header::serial`]
 //!   ([`crate::operation::id`]).
-//! - A future is polled and dropped in place, and slots never move: this satisfies pinning.
-//! - A slot in transit has two sides: see [`crate::operation::envelope`].
+//! - A future is polled and dropped in place, and slots never move, which satisfies the requirements of pinning.
+//! - Two threads access a slot in transit; see [`crate::operation::envelope`].
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -44,8 +43,8 @@ pub(crate) struct Header {
     /// The id of the operation, for wakers. It changes when the slot is freed, and repeats after 2²⁴
     /// uses.
     pub(crate) id: Cell<OperationId>,
-    /// When the operation was last queued, in the clock's nanoseconds. In no queue, the target of an envelope, or the
-    /// number of the cohort that has taken an item.
+    /// The time when the operation was last queued, in the clock's nanoseconds. In an envelope, the target instead; in
+    /// an item that was taken, the number of its cohort.
     queued_since: Cell<u64>,
     // One store writes these four when a slot is filled.
     pub(crate) stage: Cell<u8>,
@@ -109,7 +108,7 @@ impl Header {
         self.queued_since.get()
     }
 
-    /// Records the processor that an envelope is sent to. The envelope is in no queue, so it has no other time.
+    /// Records the processor that an envelope is sent to. An envelope is in no queue, so the field is free.
     pub(crate) fn set_sent_to(&self, processor: usize) {
         self.queued_since.set(processor as u64);
     }
@@ -118,7 +117,7 @@ impl Header {
         self.queued_since.get() as usize
     }
 
-    /// Records the number of the cohort that has taken an item. The item is in no queue, so it has no other time.
+    /// Records the number of the cohort that has taken an item. The item is in no queue, so the field is free.
     pub(crate) fn set_cohort(&self, number: u64) {
         self.queued_since.set(number);
     }
@@ -145,17 +144,17 @@ pub(crate) struct VTable {
     pub(crate) poll: unsafe fn(Slot, ProcessorRef<'_>) -> Step,
     /// Drops the invocation or the future, whichever is alive.
     pub(crate) drop_work: unsafe fn(Slot),
-    /// Drops the result; none if it needs no drop.
+    /// Drops the result. `None` if it needs no drop.
     pub(crate) drop_output: Option<unsafe fn(Slot)>,
     /// The type name of the operation.
     pub(crate) operation: fn() -> &'static str,
     pub(crate) sizes: OperationSizes,
-    /// Turns the invocation of an envelope into an operation of the given processor, the newest of its
-    /// queue, if the processor accepts it.
+    /// Turns the invocation of an envelope into an operation of the given processor, as the newest of its queue, if the
+    /// processor accepts it.
     pub(crate) accept: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
 }
 
-/// [`VTable::accept`] of slots that are not sent to other processors.
+/// The [`VTable::accept`] of slots that are never sent to other processors.
 pub(crate) const NOT_SENT: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot> =
     |_, _| unreachable!("only envelopes are accepted");
 
@@ -176,14 +175,14 @@ pub(crate) struct OperationSizes {
     pub(crate) invocation: u32,
     pub(crate) future: u32,
     pub(crate) result: u32,
-    /// All bytes of a slot behind its header.
+    /// The size of a slot without its header.
     pub(crate) payload: u32,
 }
 
 impl OperationSizes {
     pub(crate) const NONE: Self = Self { invocation: 0, future: 0, result: 0, payload: 0 };
 
-    /// The sizes of the invocation, the future and the result, which occupy a slot one after the other.
+    /// The sizes of the invocation, the future and the result, which occupy the slot at different times.
     pub(crate) const fn of<F, Fut, T>(payload: usize) -> Self {
         Self {
             invocation: size_of::<F>() as u32,
@@ -194,13 +193,13 @@ impl OperationSizes {
     }
 }
 
-/// The bytes behind the header. `repr(C)`: each member begins at the start of the union.
+/// The bytes after the header. It is `repr(C)` so that each member begins at the start of the union.
 #[repr(C)]
 pub(crate) union Payload<F, Fut, T> {
     pub(crate) invocation: ManuallyDrop<F>,
     pub(crate) future: ManuallyDrop<Fut>,
     pub(crate) output: ManuallyDrop<T>,
-    /// Only for its size: errors are written at the start of the payload.
+    /// Present only for its size, because errors are written at the start of the payload.
     _error: ManuallyDrop<CallError>,
 }
 
@@ -219,21 +218,21 @@ impl Deref for Slot {
 
 impl Slot {
     /// # Safety
-    /// `header` is the start of a slot of a slab, with the class's payload behind it.
+    /// `header` is the start of a slot of a slab and is followed by a payload of the slot's class.
     pub(crate) unsafe fn from_raw(header: NonNull<Header>) -> Self {
         Self(header)
     }
 
     pub(crate) fn payload<P>(self) -> *mut P {
-        // SAFETY: the payload begins one header behind the header, inside the slot's allocation.
+        // SAFETY: the payload begins directly after the header, inside the slot's allocation.
         unsafe { self.0.as_ptr().add(1).cast() }
     }
 
     /// Fills a free slot with an invocation.
     ///
     /// # Safety
-    /// The slot is free, of class `class`, and has room for `Payload<F, Fut, T>`, which are the types
-    /// of the vtable. The invocation is moved: the caller does not use it again.
+    /// The slot is free, of class `class`, and has room for a `Payload<F, Fut, T>`. The vtable is for these types. The
+    /// invocation is moved: the caller must not use it again.
     #[inline(always)]
     pub(crate) unsafe fn fill<F, Fut, T>(
         self,
@@ -283,7 +282,7 @@ impl Slot {
         unsafe { (self.vtable.get().poll)(self, processor) }
     }
 
-    /// Drops the invocation or future, if there is one. May unwind out of a destructor.
+    /// Drops the invocation or future, if there is one. Unwinds if a destructor panics.
     pub(crate) fn drop_work(self) {
         match self.state.get() {
             // SAFETY: the vtable is the one that the slot was filled with.
@@ -294,7 +293,7 @@ impl Slot {
         }
     }
 
-    /// Replaces the dropped work by an error; [`Slot::drop_work`] comes first.
+    /// Stores an error in place of the work, which [`Slot::drop_work`] must have dropped before.
     pub(crate) fn fail(self, error: CallError) {
         assert_eq!(self.state.get(), SlotState::Empty, "an operation fails once");
         // SAFETY: every payload has room for an error (it is a member of the union), and nothing is
@@ -303,7 +302,7 @@ impl Slot {
         self.state.set(SlotState::Failed);
     }
 
-    /// Whether the slot holds nothing that needs a drop.
+    /// Whether the slot contains nothing that needs a drop.
     #[inline]
     pub(crate) fn is_bare(self) -> bool {
         match self.state.get() {
@@ -334,13 +333,13 @@ impl Slot {
 
 /// Moves a small invocation into its slot, word by word.
 ///
-/// The caller has its captures in registers, or has just written them to its stack one by one. A plain
-/// move would load them from there as vectors. The core cannot forward a vector load from several
-/// smaller stores; the load would wait until these reach the cache, which takes longer than the rest of
-/// an invocation. So each word is moved through a register.
+/// The caller has the captures in registers, or has just written them to its stack one by one. A plain move would load
+/// them from there with vector instructions. The CPU cannot forward several smaller stores to one vector load, so the
+/// load would stall until the stores reach the cache, which takes longer than the rest of an invocation. Therefore each
+/// word is moved through a register.
 ///
 /// # Safety
-/// `to` is valid for writing an `F`. The value is moved: the caller does not use `from` again.
+/// `to` is valid for writing an `F`. The value is moved: the caller must not use `from` again.
 #[inline(always)]
 unsafe fn copy_in<F>(from: &ManuallyDrop<F>, to: *mut F) {
     type Word = std::mem::MaybeUninit<u64>;
@@ -348,9 +347,8 @@ unsafe fn copy_in<F>(from: &ManuallyDrop<F>, to: *mut F) {
     let words = size_of::<F>() / size_of::<Word>();
     if !cfg!(miri) && align_of::<F>() == align_of::<Word>() && words <= 16 {
         for word in 0..words {
-            // SAFETY: both are aligned for words and extend over `words` of them (a type's size is a
-            // multiple of its alignment); padding is copied without inspection, and the assembly is
-            // empty.
+            // SAFETY: both are aligned for words and consist of `words` words, because a type's size is a multiple of
+            // its alignment. Padding is copied without inspection, and the assembly is empty.
             unsafe {
                 let mut value = from.cast::<Word>().add(word).read();
                 std::arch::asm!("/* {0} */", inout(reg) value, options(nomem, nostack, pure, preserves_flags));
@@ -363,8 +361,7 @@ unsafe fn copy_in<F>(from: &ManuallyDrop<F>, to: *mut F) {
     }
 }
 
-/// The function that drops a result of type `T`, alive in a slot that is already marked as empty; none
-/// if it needs no drop.
+/// The function that drops a result of type `T` in a slot that is already marked as empty. `None` if `T` needs no drop.
 pub(crate) const fn output_drop<T>() -> Option<unsafe fn(Slot)> {
     unsafe fn drop_output<T>(slot: Slot) {
         // SAFETY: the caller guarantees that the result is alive.

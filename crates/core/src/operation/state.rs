@@ -23,26 +23,26 @@ pub(crate) enum SlotState {
     Empty,
 }
 
-/// In its stage's queue, or taken from it and not yet suspended.
+/// In its stage's queue, or popped from it and not yet suspended.
 pub(crate) const QUEUED: u8 = 1;
-/// Being dropped right now.
+/// Being dropped.
 pub(crate) const DYING: u8 = 2;
-/// Woken while it ran: returns to the queue.
+/// Woken while it ran, so it returns to the queue.
 pub(crate) const WOKEN: u8 = 4;
-/// Cancelled while it ran or was queued: dropped at the next opportunity.
+/// Cancelled while it ran or was queued, so it is dropped at the next opportunity.
 pub(crate) const CANCELLED: u8 = 8;
 /// A `Call` awaits the result, so the slot outlives the operation.
 pub(crate) const AWAITED: u8 = 16;
-/// Suspended for a prefetch: resumed within its cohort.
+/// Suspended for a prefetch, so it resumes within its cohort.
 pub(crate) const FETCHING: u8 = 32;
-/// Being polled while a child of its own runs inline ([`crate::processor::policy::execute::inline`]).
+/// Being polled while one of its children runs inline ([`crate::processor::policy::execute::inline`]).
 pub(crate) const OUTER: u8 = 64;
 
 pub(crate) const NO_SESSION: u32 = u32::MAX;
 
-/// The serial: the number of a slot's use, incremented whenever the slot is freed. It has 64 bits and
-/// never repeats, so a handle that stores a slot and its serial recognises its own operation.
-/// Only a serial proves the type of a payload; an [id](crate::operation::id) repeats.
+/// The serial number of a slot's current use, incremented whenever the slot is freed. It has 64 bits and never repeats,
+/// so a handle that stores a slot and its serial recognises its own operation. Only a serial proves the type of a
+/// payload, because an [id](crate::operation::id) repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Serial(u64);
 
@@ -53,7 +53,7 @@ impl Serial {
         Self(self.0 + 1)
     }
 
-    /// The serial as one word, and back.
+    /// The serial as one word.
     pub(crate) fn word(self) -> u64 {
         self.0
     }

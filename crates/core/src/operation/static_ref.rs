@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A `&'static` that one thread writes and any thread reads. It costs no more than a plain cell.
+/// A cell with a `&'static` that one thread writes and any thread reads. It costs no more than a plain cell.
 pub(crate) struct StaticRef<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
 
 impl<T> StaticRef<T> {
@@ -21,7 +21,7 @@ impl<T> StaticRef<T> {
 
     #[inline(always)]
     pub(crate) fn get(&self) -> &'static T {
-        // SAFETY: made from a `&'static` by `new` or `set`, and never written through.
+        // SAFETY: `new` or `set` made the pointer from a `&'static`, and nothing writes through it.
         unsafe { &*self.0.load(Ordering::Relaxed) }
     }
 }

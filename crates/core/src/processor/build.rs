@@ -1,4 +1,4 @@
-//! Making a processor on the thread that runs it.
+//! Construction of a processor on the thread that runs it.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ use crate::stage::local::{ColdStage, LocalStage};
 use crate::stage::starvation_guard::StarvationGuard;
 use crate::stage::tuner_state::TunerState;
 
-/// The builder of a processor. It may be sent to the processor's thread; the processor itself may not.
+/// The builder of a processor. Unlike the processor, it can be sent to another thread.
 ///
 /// ```
 /// let builder = phalanx_core::Graph::new().build(1).remove(0);
@@ -43,8 +43,9 @@ impl ProcessorBuilder {
         Self { busy: BusyGuard::new(program.clone(), index), program, index, region: None }
     }
 
-    /// Places the processor's operations and [objects](crate::Pooled) in this memory. When the region
-    /// is full, further memory comes from the general allocator ([`ProcessorView::overflow_bytes`](crate::ProcessorView::overflow_bytes)).
+    /// Allocates the processor's operations and [objects](crate::Pooled) in this region. When the region is full,
+    /// further memory comes from the global allocator
+    /// ([`ProcessorView::overflow_bytes`](crate::ProcessorView::overflow_bytes)).
     ///
     /// ```
     /// use phalanx_core::{Graph, Region};
@@ -64,17 +65,18 @@ impl ProcessorBuilder {
         self.index
     }
 
-    /// The identity of the processor that this builds.
+    /// The identity of the processor that this builder creates.
     pub fn id(&self) -> ProcessorId {
         ProcessorId(self.program.mailboxes[self.index].identity)
     }
 
-    /// Returns a control handle on the whole program.
+    /// A handle that controls the whole program.
     pub fn control(&self) -> Control {
         Control(self.program.clone())
     }
 
-    /// The processor, on the thread that will run it. `unpark` ends its sleep from other threads.
+    /// Builds the processor. Call this on the thread that will run it. Other threads call `unpark` to end the
+    /// processor's sleep.
     pub fn build(self, unpark: Unpark) -> Processor {
         let ProcessorBuilder { program, index, busy, region } = self;
         let mailbox = program.mailboxes[index].clone();

@@ -15,17 +15,17 @@ thread_local! {
     static CURRENT: Cell<Option<NonNull<Processor>>> = const { Cell::new(None) };
 }
 
-/// Runs `f` with this thread's processor, if it has entered one.
+/// Runs `f` with this thread's current processor, if there is one.
 #[inline]
 pub(crate) fn try_current<R>(f: impl FnOnce(&Processor) -> R) -> Option<R> {
     // SAFETY: the pointer is valid while it is set (top of the file).
     CURRENT.get().map(|processor| f(unsafe { processor.as_ref() }))
 }
 
-/// Runs `f` with this thread's processor.
+/// Runs `f` with this thread's current processor.
 ///
 /// # Panics
-/// If the thread has not entered one.
+/// If the thread has no current processor.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn current<R>(f: impl FnOnce(&Processor) -> R) -> R {
@@ -35,11 +35,11 @@ pub(crate) fn current<R>(f: impl FnOnce(&Processor) -> R) -> R {
     fn nowhere<F>(f: F) -> ! {
         drop(f);
         panic!(
-            "this thread runs no program; invoke stages, await timers and make sessions from the \
-             operations of a running Runtime, or from its `start`"
+            "this thread runs no program; invoke stages, await timers and create sessions in the \
+             operations of a running Runtime, or in its `start`"
         );
     }
-    // In a `ManuallyDrop`, the captures of `f` need no unwinding code and stay in registers.
+    // Inside a `ManuallyDrop`, the captures of `f` need no unwinding code and stay in registers.
     let f = ManuallyDrop::new(f);
     match CURRENT.get() {
         // SAFETY: the pointer is valid while it is set (top of the file).
@@ -65,9 +65,9 @@ impl Drop for Restore {
 }
 
 impl Processor {
-    /// Makes this the thread's current processor while `f` runs: operations may be invoked.
+    /// Makes this the thread's current processor while `f` runs, so that `f` can invoke operations.
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        // Inside itself, the visit has begun.
+        // If this processor is already current, the visit has already begun.
         let inside = on(self.identity, |_| ()).is_some();
         let _visit = if inside { None } else { self.link.mailbox().parking.visit_self() };
         let _scope = OpenScope::no_suspend();
@@ -81,7 +81,7 @@ impl Processor {
         f()
     }
 
-    /// Enters a turn. Turns of one processor do not nest.
+    /// Runs `f` as a turn. Turns of one processor do not nest.
     pub(crate) fn in_turn<R>(&self, f: impl FnOnce() -> R) -> R {
         let _turn = self.current.begin_turn();
         self.enter(f)

@@ -1,9 +1,9 @@
-//! Handles that are used or dropped away from the processor that made them.
+//! Handles that are used or dropped away from the processor that created them, their *home*.
 //!
-//! A timer, a call, a session or a socket is an index into the tables of one processor. Each of these handles
-//! therefore carries its processor's identity and compares it with that of the thread's current processor
-//! before it uses the index, which would mean something else there. A handle that is dropped elsewhere sends
-//! a command home, which releases the resource.
+//! A timer, a call, a session or a socket is an index into the tables of one processor. On another processor, the index
+//! would refer to something else. Each handle therefore contains its processor's identity and compares it with that of
+//! the thread's current processor before it uses the index. A handle that is dropped elsewhere sends a command home,
+//! which releases the resource.
 
 use crate::mailbox::command::Command;
 use crate::mailbox::registry::while_registered;
@@ -12,11 +12,11 @@ use crate::processor::processor::Processor;
 use crate::program::processor_id::ProcessorId;
 
 impl ProcessorId {
-    /// Runs `act` on this processor before its next cohort. Callable from any thread. `act` is dropped if the processor
-    /// has ended, since the processor's resources ended with it.
+    /// Runs `act` on this processor before its next cohort. Can be called from any thread. If the processor has ended,
+    /// its resources have been released and `act` is dropped.
     ///
-    /// For destructors of handles that are dropped on other threads. The queue needs no bound of its own:
-    /// each handle is dropped once. A panic in `act` is discarded.
+    /// Intended for destructors of handles that are dropped on other threads. The queue needs no bound, because each
+    /// handle is dropped only once. A panic in `act` is discarded.
     ///
     /// ```
     /// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
@@ -32,7 +32,7 @@ impl ProcessorId {
         send_home(self.0, |_| act());
     }
 
-    /// Whether this processor exists: it has been made and not dropped yet.
+    /// Whether this processor has been created and not yet dropped.
     #[cold]
     pub fn is_alive(self) -> bool {
         while_registered(self.0, |_| ()).is_some()
@@ -69,11 +69,11 @@ pub(crate) fn run_home(identity: u32, act: impl FnOnce(&Processor) + Copy + Send
     }
 }
 
-/// Runs `f` on the processor with this identity, which must be the current one. None if that processor has
-/// ended, since the handle's resource ended with it.
+/// Runs `f` on the processor with this identity, which must be the current one. Returns `None` if that processor has
+/// ended, because the handle's resource was released with it.
 ///
 /// # Panics
-/// If the current processor is another one, or there is none, while that processor is alive.
+/// If the processor is alive but is not the current one.
 #[inline]
 #[track_caller]
 pub(crate) fn at_home<R>(
@@ -85,7 +85,7 @@ pub(crate) fn at_home<R>(
     if result.is_none() {
         assert!(
             !ProcessorId(identity).is_alive(),
-            "{handle} is used away from the processor that made it; use it there"
+            "{handle} was used on another processor than the one that made it; use it there"
         );
     }
     result

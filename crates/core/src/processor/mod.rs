@@ -9,8 +9,9 @@
 //! | `observe` | reports and records |
 //! | `policy` | mechanisms that a stage or a graph opts into, cohort tuning and prefetching |
 //!
-//! `processor` composes the parts, `build` makes a processor on its thread, `enter` makes it the thread's current one,
-//! `home` releases handles that were dropped elsewhere, `session` ends sessions, and `shutdown` drops what is left.
+//! `processor` composes the parts, `build` creates a processor on its thread, `enter` makes it the thread's current
+//! one, `home` releases handles that were dropped elsewhere, `session` ends sessions, and `shutdown` drops everything
+//! that remains.
 
 pub(crate) mod build;
 pub(crate) mod enter;

@@ -23,8 +23,8 @@ use crate::program::program::Program;
 use crate::stage::key::Key;
 use crate::world::nanoseconds;
 
-/// One thread's share of a program. Built from a [`ProcessorBuilder`](crate::ProcessorBuilder) on the thread
-/// that runs it.
+/// One thread's share of a program. A [`ProcessorBuilder`](crate::ProcessorBuilder) builds it on the thread that runs
+/// it.
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(processor: phalanx_core::Processor) {
@@ -37,7 +37,7 @@ pub struct Processor {
     /// The number in wakers; reused after the processor's end.
     pub(crate) waker_number: u16,
     pub(crate) index: usize,
-    /// The first stage of the graph whose handles are valid here.
+    /// The key of the graph's first stage. Only handles of this graph are valid here.
     pub(crate) first_key: Key,
     pub(crate) memory: Memory,
     pub(crate) stages: Stages,
@@ -70,12 +70,12 @@ impl Processor {
         self.current.now()
     }
 
-    /// Live operations: running, queued, suspended, or with a result that has not been taken.
+    /// The number of live operations: running, queued, suspended, or with a result that has not been taken.
     pub fn live(&self) -> usize {
         self.slab().live()
     }
 
-    /// Timers armed here.
+    /// The number of armed timers.
     pub fn timers(&self) -> usize {
         self.waiting.timers.borrow().armed()
     }
@@ -88,13 +88,13 @@ impl Processor {
         &self.memory.slab
     }
 
-    /// Sets the stage whose cohort runs, or the number of stages if none does.
+    /// Sets the stage whose cohort is running, or the number of stages if none is.
     pub(crate) fn set_running_stage(&self, stage: usize) {
         let arcs = &self.observe.counters.arcs[stage * self.stages.len()..];
         self.current.set_arc_row(arcs.as_ptr());
     }
 
-    /// The stage whose cohort runs, or the number of stages.
+    /// The stage whose cohort is running, or the number of stages if none is.
     pub(crate) fn running_stage(&self) -> usize {
         let arcs = self.observe.counters.local_arcs().as_ptr();
         let bytes = self.current.arc_row().addr() - arcs.addr();
@@ -105,7 +105,7 @@ impl Processor {
     pub(crate) fn on_behalf_of<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
         let (processor, stage) = (usize::from(processor), usize::from(stage));
         let row = if processor == self.index {
-            // An envelope to this processor itself, which another might have stolen.
+            // A processor that sent an envelope to itself, which another processor could have stolen.
             self.observe.counters.local_row(stage)
         } else {
             self.observe.counters.crossing_row(processor, stage)
@@ -124,7 +124,7 @@ impl Processor {
     pub(crate) unsafe fn state<S: 'static>(&self, stage: u8) -> &S {
         let local = self.stage(usize::from(stage));
         debug_assert!(local.parts.state.is::<S>());
-        // SAFETY: the type by the caller's promise; the state lives as long as the processor.
+        // SAFETY: the caller guarantees the type. The state lives as long as the processor.
         unsafe { &*local.state.cast::<S>() }
     }
 
@@ -137,23 +137,24 @@ impl Processor {
         let local = self.stage(usize::from(stage));
         debug_assert!(local.parts.state.is::<S>());
         let state = local.state.cast::<S>();
-        // SAFETY: the pointer is that of `local.state`, of the type that the caller guarantees. The new `Rc`
-        // owns the added count.
+        // SAFETY: the pointer is `local.state`, and the caller guarantees its type. The new `Rc` owns the added count.
         unsafe {
             Rc::increment_strong_count(state);
             Rc::from_raw(state)
         }
     }
 
-    /// The number of the stage at `key`. Rejects the key of another graph. Unchecked accesses elsewhere rely on it.
+    /// The number of the stage at `key`. Panics on a key of another graph. Unchecked accesses elsewhere rely on this
+    /// check.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn check(&self, key: Key) -> u8 {
-        key.among(self.first_key).expect("a handle is used with the graph that made it")
+        key.among(self.first_key)
+            .expect("a stage's handle must be used in a program of the graph that made it")
     }
 
-    /// Like [`check`](Self::check), before `invocation` is placed. In a `ManuallyDrop`, the invocation needs
-    /// no unwinding code, which would keep it in memory on its way into the slot.
+    /// Like [`check`](Self::check), but for code that is about to move `invocation` into a slot. Inside a
+    /// `ManuallyDrop`, the invocation needs no unwinding code, which would force it into memory on the way.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn check_for<F>(&self, key: Key, invocation: F) -> ManuallyDrop<F> {
@@ -166,7 +167,7 @@ impl Processor {
         }
         let invocation = ManuallyDrop::new(invocation);
         if key.among(self.first_key).is_none() {
-            // SAFETY: not used again, since this does not return.
+            // SAFETY: the invocation is not used again, because this call does not return.
             reject_foreign(self, key, unsafe { std::ptr::read(&raw const *invocation) });
             unreachable!("the key of another graph is rejected");
         }
@@ -190,7 +191,7 @@ impl Processor {
 impl<'p> From<&'p Processor> for ProcessorRef<'p> {
     #[inline(always)]
     fn from(processor: &'p Processor) -> Self {
-        // SAFETY: a processor, borrowed for `'p`.
+        // SAFETY: the pointer is to a processor that is borrowed for `'p`.
         unsafe { Self::from_raw(NonNull::from(processor).cast()) }
     }
 }
@@ -199,7 +200,7 @@ impl<'p> ProcessorRef<'p> {
     /// The processor.
     #[inline(always)]
     pub(crate) fn get(self) -> &'p Processor {
-        // SAFETY: made from a `&'p Processor` by `From`, the only use of `from_raw`.
+        // SAFETY: `From` made it from a `&'p Processor`, and nothing else uses `from_raw`.
         unsafe { self.as_raw().cast::<Processor>().as_ref() }
     }
 }

@@ -6,7 +6,8 @@ use crate::processor::remote::commands::reply;
 use crate::session::table::{SessionRecord, Settled};
 
 impl Processor {
-    /// Runs a change of a session's record that releases something, and delivers what waited for it.
+    /// Applies `change`, which releases a resource, to a session's record. If the session has thereby settled, notifies
+    /// its waiters.
     pub(crate) fn release_session(&self, session: u32, change: fn(&mut SessionRecord)) {
         self.waiting.sessions.with(session, change);
         self.deliver(self.waiting.sessions.settle(session));
@@ -21,7 +22,7 @@ impl Processor {
 
     /// Ends a session: cancels its operations here and on other processors.
     pub(crate) fn end_session(&self, session: u32) {
-        // Other processors first, so that nothing enters there any more while the operations here are
+        // Ends the other processors' parts first, so that they stop accepting operations while those here are
         // cancelled.
         if let Some(group) = self.waiting.sessions.mark_ended(session) {
             self.end_group_elsewhere(session, &group);

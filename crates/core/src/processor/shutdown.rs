@@ -1,11 +1,11 @@
-//! Shutdown: from the request to drain or end a program until the last memory is freed.
+//! Shutdown of a program, from the request to drain or end it until its last memory is freed.
 //!
 //! 1. Any thread calls [`Control::drain`](crate::Control::drain) or [`Control::end`](crate::Control::end).
 //!    The phase advances, and every mailbox is marked, which unparks sleeping processors.
 //! 2. Draining: the servers stop accepting. Each processor's own thread continues its loop (`turn.rs`) until
 //!    all processors are idle.
-//! 3. Ending: each processor's thread cancels every operation of its slab. It repeats this after every turn
-//!    that ran something, since destructors may invoke more and other processors may send more.
+//! 3. Ending: each processor's thread cancels every operation in its slab. It repeats this after every turn that ran
+//!    something, because destructors may invoke operations and other processors may send some.
 //! 4. A processor's thread leaves the loop when no processor of the program is marked busy, it has no live
 //!    operation, and its mailbox contains no command. A processor marks itself busy before it sends and until
 //!    all replies to its requests have arrived, so nothing is in transit then.
@@ -17,18 +17,16 @@
 //!    about the sessions that have not settled. Then the wakers of timers, joins, sessions and capacity waiters are
 //!    dropped, then the states of the stages. Last the mailbox is [closed](crate::program::busy):
 //!    invocations that it contains return and fail.
-//! 8. The thread that drops the last reference to the program drops the contents of the envelopes that returned to
-//!    processors after their end, and the commands for them, then the states that processors share, then the slabs'
-//!    memory. So an envelope's contents are always dropped before the memory that contains them.
+//! 8. The thread that drops the last reference to the program drops, in this order: the contents of envelopes that
+//!    returned to processors after their end, and the commands for these processors; the states that processors share;
+//!    the memory of the slabs. So an envelope's contents are always dropped before the memory that contains them.
 //!
-//! Nothing in a slot outlives the slot's memory. An operation may have registered a waker that points into
-//! its own future (tokio's `Notify` keeps such a list); if it were not dropped, a pointer into freed memory
-//! would remain. Therefore step 6 visits all slots, including operations that are in no queue and in no
-//! session.
+//! Nothing in a slot outlives the slot's memory. An operation may have registered a pointer into its own future, as
+//! tokio's `Notify` does in its list of waiters. If the future were not dropped, the pointer would dangle. Therefore
+//! step 6 visits all slots, including those of operations that are in no queue and in no session.
 //!
-//! Every destructor in steps 5 to 8 is user code, and its panic is caught and discarded. A destructor may
-//! still use the processor during step 6: its invocations are rejected, and the operations that it wakes are
-//! already cancelled.
+//! Every destructor in steps 5 to 8 is user code, and its panic is caught and discarded. A destructor may still use the
+//! processor during step 6. Its invocations are rejected, and the operations that it wakes are already cancelled.
 
 use std::rc::Rc;
 
@@ -43,9 +41,9 @@ use crate::stage::declaration::StageParts;
 
 impl Drop for Processor {
     fn drop(&mut self) {
-        // If it was dropped in its sleep: nobody visits it any more.
+        // The processor may have been dropped while it slept. From here on, no other thread visits it.
         self.link.mailbox().parking.woke(std::hint::spin_loop);
-        // The pools reject what the destructors below invoke, so each pool is emptied in one pass.
+        // The closed slab rejects invocations by the destructors below, so each pool is emptied in one pass.
         self.slab().close();
         // From here on the program owns the memory of the slots, even if this unwinds.
         self.program().retire(self.slab().retire());
@@ -73,8 +71,8 @@ impl Processor {
         }
     }
 
-    /// Drops the work, the waiter and the result of every slot. An invocation or result that is at another
-    /// processor belongs to that processor, or to the program.
+    /// Drops the work, the waiter and the result of every slot. An invocation or result that is in transit belongs to
+    /// another processor or to the program.
     fn drop_slots(&self) {
         for slot in self.slab().slots() {
             if matches!(
@@ -88,8 +86,8 @@ impl Processor {
         }
     }
 
-    /// Drops the wakers of all futures that wait on this processor. Each is dropped on its own: a foreign
-    /// waker's destructor may panic.
+    /// Drops the wakers of all futures that wait on this processor. Panics are caught for each waker separately,
+    /// because a foreign waker's destructor may panic.
     fn drop_waiters(&mut self) {
         let mut wakers = self.waiting.timers.get_mut().clear();
         wakers.extend(self.waiting.joins.clear());

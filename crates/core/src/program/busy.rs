@@ -1,8 +1,9 @@
-//! The part of one processor in its program: whether it has work, and whether it exists.
+//! One processor's share in the life of its program: whether it has work, and whether it exists.
 //!
-//! A processor is first not built, then open, then closed. A processor that is never built, or fails, is closed as well.
-//! Senders put messages into its mailbox in all three states. Those sent before it is built wait for it. None waits in a
-//! closed mailbox: envelopes return to their callers, whose calls are cancelled, and requests are replied to.
+//! A processor goes through three states: not built, open, closed. A processor that is never built or that fails is
+//! closed as well. Senders put messages into its mailbox in all three states. Messages sent before it is built wait for
+//! it. No message waits in a closed mailbox: envelopes return to their callers, whose calls are cancelled, and requests
+//! get a reply.
 //!
 //! Closing, on the thread that drops the processor or its builder:
 //!
@@ -14,30 +15,30 @@
 //! Sending, on any processor's thread (`processor/remote/outbox.rs`):
 //!
 //! 1. The sender puts messages into inboxes and marks them.
-//! 2. The sender executes a sequentially consistent fence, as a part of
+//! 2. The sender executes a sequentially consistent fence, which is part of
 //!    [`notify`](crate::mailbox::parking::Parking::notify).
 //! 3. The sender loads the parking state. If it is `CLOSED`, the sender takes all messages out of the mailbox.
 //!
-//! A thread without an outbox sends commands only, and takes these out in the same way
+//! A thread without an outbox sends only commands, and takes them out in the same way
 //! ([`push_external_command`](crate::mailbox::mailbox::Mailbox::push_external_command)).
 //!
-//! No interleaving leaves a message in a closed mailbox. One of the two fences comes first (Dekker's argument): if it is
-//! the sender's, the closing thread finds the message; if it is the other one, the sender finds `CLOSED`. Several threads
-//! may empty a mailbox at once, since a ring gives each message to one taker. A message that a taker does not find because
-//! another sender is still writing an earlier one is found by that sender. `loom.rs` checks this in
-//! `no_message_stays_in_a_closed_mailbox`.
+//! No interleaving leaves a message in a closed mailbox. One of the two fences comes first (Dekker's argument): if it
+//! is the sender's, the closing thread finds the message; if it is the closing thread's, the sender finds `CLOSED`.
+//! Several threads may empty a mailbox at the same time, because a ring gives each message to exactly one consumer. A
+//! consumer cannot find a message behind one that another sender is still writing; that sender finds it afterwards.
+//! `loom.rs` checks this in `no_message_stays_in_a_closed_mailbox`.
 //!
-//! A returned envelope reaches its caller's processor through a list, so that no full ring delays it. A processor with
-//! operations away, or with outstanding replies, counts as busy, so the program does not end before they return.
+//! A returned envelope reaches its caller's processor through a list, so that a full ring cannot delay it. A processor
+//! that waits for remote operations or replies counts as busy, so the program does not end before they return.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::program::program::Program;
 
-/// Busy guard: one processor's share of the busy count. The processor counts as busy from the beginning
-/// until it marks itself as idle. Dropping the guard closes its mailbox and stops counting it. A processor that is
-/// never built, or fails, thus does not keep the others from shutting down.
+/// Busy guard: one processor's share of the busy count. The processor counts as busy from the start until it marks
+/// itself as idle. Dropping the guard closes its mailbox and removes it from the count. A processor that is never built
+/// or that fails thus does not keep the others from shutting down.
 pub(crate) struct BusyGuard {
     pub(crate) program: Arc<Program>,
     index: usize,

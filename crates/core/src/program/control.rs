@@ -1,22 +1,22 @@
-//! The handle by which any thread controls and observes a program.
+//! The handle with which any thread controls and observes a program.
 
 use std::sync::Arc;
 
 use crate::program::program::{Phase, Program};
 
-/// A control handle on a program: its phase and its counters. Usable from any thread; within an
-/// operation, see [`drain`](crate::drain).
+/// A handle that controls and observes a program from any thread. Operations should not store one; see
+/// [`drain`](crate::drain).
 #[derive(Clone)]
 pub struct Control(pub(crate) Arc<Program>);
 
 impl Control {
-    /// Requests shutdown after the current work ([`Phase::Draining`]). Operations can read the phase by
-    /// [`Control::phase`]. Processors return from their loops when no work is left.
+    /// Requests a shutdown after the current work ([`Phase::Draining`]). Servers should watch [`Control::phase`] and
+    /// stop accepting work. Processors return from their loops when no work is left.
     pub fn drain(&self) {
         self.0.advance(Phase::Draining);
     }
 
-    /// Cancels every operation ([`Phase::Ending`]). Processors return when the last resource is
+    /// Cancels every operation ([`Phase::Ending`]). Processors return from their loops when the last resource is
     /// released.
     pub fn end(&self) {
         self.0.advance(Phase::Ending);

@@ -2,6 +2,6 @@
 
 /// The identity of a processor, unique in the process and never reused.
 ///
-/// For handles of other crates on a processor's resources, such as its sockets.
+/// Handles of other crates store it to identify the processor of a resource, such as a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessorId(pub(crate) u32);

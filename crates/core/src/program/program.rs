@@ -17,7 +17,7 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicUsize, Mutex, Ordering, lock};
 pub enum Phase {
     /// The program accepts work.
     Running,
-    /// The program accepts no new work and completes the rest.
+    /// The program accepts no new work and completes the work in progress.
     Draining,
     /// The program cancels the remaining work.
     Ending,
@@ -32,9 +32,8 @@ pub(crate) struct Program {
     /// Whether a trace is being taken.
     pub(crate) traced: AtomicBool,
     phase: AtomicU8,
-    /// The number of processors that may still have operations. A processor marks itself as busy before
-    /// it sends anything. So when the count is zero after the start, no operation is alive and none is
-    /// in transit.
+    /// The number of processors that may still have operations. A processor marks itself as busy before it sends
+    /// anything. So if the count is zero after the start, no operation is alive and none is in transit.
     busy: AtomicUsize,
     retired_chunks: Mutex<Vec<Chunks>>,
 }
@@ -93,22 +92,22 @@ impl Program {
         lock(&self.retired_chunks).push(chunks);
     }
 
-    /// Returns an envelope to its caller's processor, from any thread. If that has ended, the program's end drops the
-    /// contents.
+    /// Returns an envelope to its caller's processor, from any thread. If that processor has ended, the contents are
+    /// dropped with the program.
     pub(crate) fn return_envelope(&self, envelope: Envelope) {
         let caller = &self.mailboxes[envelope.caller()];
         // Unparking is the embedder's code.
         catch_panic(|| caller.push_returned(envelope));
     }
 
-    /// Takes the messages out of a mailbox that is closed. Call it after each sending, and after closing.
+    /// Takes all messages out of a mailbox if it is closed. Call it after each send and after closing.
     pub(crate) fn return_if_closed(&self, index: usize) {
         if self.mailboxes[index].parking.is_closed() {
             self.return_messages(&self.mailboxes[index]);
         }
     }
 
-    /// Envelopes return, and the requests among the commands are replied to.
+    /// Returns the envelopes to their callers and drops the commands, which replies to requests.
     #[cold]
     fn return_messages(&self, mailbox: &Mailbox) {
         for ring in mailbox.stages.iter().chain([&mailbox.replies]) {
@@ -127,10 +126,10 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The last processor is gone, and so are the callers of all envelopes: drop their contents while the memory, in
-        // `retired_chunks`, is still allocated.
+        // The last processor has ended, and with it the callers of all envelopes. Drop the contents while their memory,
+        // in `retired_chunks`, is still allocated.
         for mailbox in &self.mailboxes {
-            // A command may carry a partition's state, whose destructor is foreign, or envelopes.
+            // A command may contain envelopes, or a partition's state, whose destructor is foreign code.
             mailbox.drop_commands();
             mailbox.take_returned().into_iter().for_each(envelope::discard);
         }

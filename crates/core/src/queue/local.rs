@@ -1,15 +1,15 @@
 //! The local queue of one stage on one processor.
 //!
-//! One thread uses the queue, so it needs no synchronisation (tr2001 §5.1.1). By default a cohort takes
-//! the oldest operations first, in the order of their invocation. For a last-in, first-out stage it
-//! takes the newest, whose data is most likely still in the cache. A pure stack would starve the oldest
-//! operations. [`StarvationGuard`](crate::stage::starvation_guard::StarvationGuard) therefore reverses single cohorts: when the last cohort left
-//! operations behind, or the oldest has waited too long, the next cohort takes the oldest first.
+//! One thread uses the queue, so it needs no synchronisation (tr2001 §5.1.1). By default a cohort takes the oldest
+//! operations first, in the order of their invocation. For a last-in, first-out stage, it takes the newest operations
+//! first, whose data is most likely still in the cache. A pure stack would starve the oldest operations. The
+//! [`StarvationGuard`](crate::stage::starvation_guard::StarvationGuard) therefore reverses single cohorts: if the last
+//! cohort left operations behind, or the oldest has waited too long, the next cohort takes the oldest first.
 //!
 //! # Safety
-//! The ring holds plain copies at the positions from `oldest` up to `end`, modulo its length, which is
-//! a power of two; no other positions are read. One thread uses a queue, and no method runs foreign
-//! code while it borrows the ring.
+//! The positions from `oldest` up to `end`, modulo the ring's length, contain initialised copies; no other positions
+//! are read. The length is a power of two. Only one thread uses a queue, and no method runs foreign code while it
+//! borrows the ring.
 
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
@@ -21,7 +21,7 @@ pub(crate) enum PopOrder {
     NewestFirst,
 }
 
-/// The initial capacity, in operations; doubled whenever the queue is full.
+/// The initial capacity, in operations. It is doubled whenever the queue is full.
 const INITIAL_CAPACITY: usize = 64;
 
 /// One stage's runnable operations on one processor.
@@ -52,7 +52,7 @@ impl<T: Copy> StageQueue<T> {
         self.len() < self.mark.get() || self.at_mark()
     }
 
-    /// Whether there is room below the bound.
+    /// Whether the queue is below its bound.
     pub(crate) fn has_room(&self) -> bool {
         self.len() < self.bound
     }
@@ -72,7 +72,7 @@ impl<T: Copy> StageQueue<T> {
     /// The cell at `position`.
     #[inline(always)]
     fn cell(&self, position: usize) -> *mut MaybeUninit<T> {
-        // SAFETY: no other borrow is alive (top of the file); the masked position is inside.
+        // SAFETY: no other borrow is alive (top of the file), and the masked position is in bounds.
         unsafe {
             let ring = &mut *self.ring.get();
             ring.as_mut_ptr().add(position & (ring.len() - 1))
@@ -89,7 +89,7 @@ impl<T: Copy> StageQueue<T> {
     fn grow(&self) {
         let mut larger = Box::new_uninit_slice(2 * self.capacity());
         for n in 0..self.len() {
-            // SAFETY: the position is inside (as in `cell`).
+            // SAFETY: the masked position is in bounds, as in `cell`.
             larger[n] = unsafe { *self.cell(self.oldest.get().wrapping_add(n)) };
         }
         self.end.set(self.len());
@@ -99,8 +99,7 @@ impl<T: Copy> StageQueue<T> {
         unsafe { *self.ring.get() = larger };
     }
 
-    /// Appends at the newest end, regardless of the bound: operations pushed this way have been
-    /// admitted before.
+    /// Appends at the newest end regardless of the bound, for operations that have already been admitted.
     #[inline(always)]
     pub(crate) fn push(&self, item: T) {
         if self.len() == self.capacity() {
@@ -119,7 +118,7 @@ impl<T: Copy> StageQueue<T> {
         unsafe { self.append(item) }
     }
 
-    /// Appends at the newest end. Room has been made before.
+    /// Appends at the newest end, where room has been made.
     ///
     /// # Safety
     /// [`make_room`](Self::make_room) has returned true, and nothing was pushed since.
@@ -132,7 +131,7 @@ impl<T: Copy> StageQueue<T> {
         self.end.set(end.wrapping_add(1));
     }
 
-    /// Puts `item` at the oldest end, where a stack takes it last.
+    /// Inserts `item` at the oldest end, from where a last-in, first-out stage takes it last.
     pub(crate) fn push_behind(&self, item: T) {
         if self.len() == self.capacity() {
             self.grow();
@@ -175,7 +174,7 @@ impl<T: Copy> StageQueue<T> {
         (oldest != end).then(|| unsafe { (*self.cell(position)).assume_init() })
     }
 
-    /// Removes `item` if it is the newest.
+    /// Removes `item` if it is the newest operation.
     #[inline(always)]
     pub(crate) fn pop_newest(&self, item: T) -> bool
     where
@@ -191,7 +190,7 @@ impl<T: Copy> StageQueue<T> {
         found
     }
 
-    /// Removes `item` if it is the only one.
+    /// Removes `item` if it is the only operation.
     #[inline(always)]
     pub(crate) fn pop_alone(&self, item: T) -> bool
     where
@@ -211,7 +210,7 @@ impl<T: Copy> StageQueue<T> {
         self.peek(PopOrder::OldestFirst)
     }
 
-    /// The `n`th from the oldest.
+    /// The `n`th operation from the oldest.
     pub(crate) fn get(&self, n: usize) -> Option<T> {
         // SAFETY: as in `pop`.
         (n < self.len())
@@ -223,8 +222,8 @@ impl<T: Copy> StageQueue<T> {
         assert!(a < self.len() && b < self.len(), "both are queued");
         let oldest = self.oldest.get();
         let (a, b) = (oldest.wrapping_add(a), oldest.wrapping_add(b));
-        // SAFETY: two cells between `oldest` and `end`, perhaps the same. Each access borrows the ring again, which ends
-        // earlier pointers into it.
+        // SAFETY: both cells are between `oldest` and `end`, and may be the same. Each access borrows the ring again,
+        // which invalidates earlier pointers into it.
         unsafe {
             let item = *self.cell(a);
             *self.cell(a) = *self.cell(b);
@@ -238,7 +237,7 @@ impl<T: Copy> StageQueue<T> {
     }
 }
 
-/// An operation taken out of a full queue temporarily. Dropping this puts it back, also during a panic.
+/// An operation that was temporarily taken out of a full queue. Dropping this puts it back, even during a panic.
 pub(crate) struct Aside<'a, T: Copy> {
     queue: &'a StageQueue<T>,
     item: Option<T>,

@@ -1,16 +1,15 @@
 //! A bounded multi-producer, multi-consumer queue for messages between processors.
 //!
-//! One processor pops from each ring, but the ring does not depend on this: concurrent consumers are
-//! safe, only slower. The price is one compare-and-exchange for each value, which has crossed
-//! processors anyway, and consumers need no unsafe contract.
+//! Usually one processor pops from each ring, but the ring does not depend on this: concurrent consumers are safe, only
+//! slower. This costs one compare-and-exchange per value, which is little for a value that crosses processors, and
+//! `pop` can be a safe function.
 //!
 //! # Safety
-//! The ring is an array of cells with a sequence number each (Vyukov's bounded queue). A producer owns
-//! the cell at `tail` after it has moved `tail` past it, which it does only if the cell's sequence
-//! marks it as free; a release store of the sequence hands the cell over. A consumer owns the cell at
-//! `head` in the same way: it reads the sequence with acquire, takes the value and hands the cell on to
-//! the next lap. No two threads ever access one value at a time. `loom.rs` checks the scheme with a
-//! ring of two cells.
+//! The ring is an array of cells, each with a sequence number (Vyukov's bounded queue). A producer owns the cell at
+//! `tail` once it has advanced `tail` past it, which it does only if the cell's sequence marks the cell as free. It
+//! hands the cell over with a release store of the sequence. A consumer owns the cell at `head` in the same way: it
+//! loads the sequence with acquire ordering, takes the value and releases the cell to the producers of the next lap. No
+//! two threads ever access one value at a time. `loom.rs` checks the scheme with a ring of two cells.
 
 use std::mem::MaybeUninit;
 
@@ -18,13 +17,14 @@ use crate::sync::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{AtomicUsize, UnsafeCell};
 
 struct Cell<T> {
-    /// `position`: free for the producer of that position; `position + 1`: filled by it.
+    /// Equal to a position if the cell is free for the producer of that position, and to the position plus one if the
+    /// cell is filled.
     sequence: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// A bounded queue between threads. A full ring rejects the value: the sender keeps it and retries
-/// later, so nothing is lost and memory stays bounded.
+/// A bounded queue between threads. A full ring rejects a value; the sender keeps it and retries later, so nothing is
+/// lost and memory is bounded.
 pub(crate) struct Ring<T> {
     cells: Box<[Cell<T>]>,
     mask: usize,
@@ -32,14 +32,13 @@ pub(crate) struct Ring<T> {
     head: Index,
 }
 
-/// An end of the ring, in a cache line of its own: producers and the consumer would otherwise take the line
-/// from each other with every value.
+/// The position of one end of the ring, alone in its cache line to avoid false sharing between producers and consumers.
 #[repr(align(64))]
 struct Index(AtomicUsize);
 
-// SAFETY: values cross threads by ownership only (see the top of the file), so `T: Send` is enough.
+// SAFETY: only the ownership of values crosses threads (top of the file), so `T: Send` is enough.
 unsafe impl<T: Send> Send for Ring<T> {}
-// SAFETY: as above; `&Ring` allows pushing and popping from any thread.
+// SAFETY: as above. Any thread may push and pop through a `&Ring`.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
@@ -63,7 +62,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Appends `value`, or returns it when the ring is full. Callable from any thread.
+    /// Appends `value`, or returns it if the ring is full. Can be called from any thread.
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
         let mut position = self.tail.0.load(Relaxed);
         loop {
@@ -73,8 +72,8 @@ impl<T> Ring<T> {
                 let next = position.wrapping_add(1);
                 match self.tail.0.compare_exchange_weak(position, next, Relaxed, Relaxed) {
                     Ok(_) => {
-                        // SAFETY: the exchange made this position ours, and the sequence showed that
-                        // the consumer has released the cell.
+                        // SAFETY: the exchange gave this position to this thread, and the sequence showed that a
+                        // consumer has released the cell.
                         cell.value.with_mut(|target| unsafe { (*target).write(value) });
                         cell.sequence.store(next, Release);
                         return Ok(());
@@ -89,7 +88,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Takes the oldest value. None if the ring is empty or a producer is still writing that value.
+    /// Takes the oldest value. Returns `None` if the ring is empty or a producer is still writing that value.
     pub(crate) fn pop(&self) -> Option<T> {
         let mut position = self.head.0.load(Relaxed);
         loop {
@@ -104,8 +103,7 @@ impl<T> Ring<T> {
             }
             match self.head.0.compare_exchange(position, next, Relaxed, Relaxed) {
                 Ok(_) => {
-                    // SAFETY: the sequence showed that the cell is filled, and the exchange made it
-                    // ours.
+                    // SAFETY: the sequence showed that the cell is filled, and the exchange gave it to this thread.
                     let value =
                         cell.value.with_mut(|target| unsafe { (*target).assume_init_read() });
                     cell.sequence.store(position.wrapping_add(self.mask + 1), Release);

@@ -1,8 +1,8 @@
 //! A hierarchical timer wheel with ticks of one millisecond.
 //!
-//! Arming and disarming cost a few instructions each, since a server arms a timer for every request and
-//! disarms nearly all of them. Six levels of 64 slots cover two years. A timer further ahead waits in
-//! the last slot and is inserted again from there.
+//! A server arms a timer for every request and disarms nearly all of them, so arming and disarming cost only a few
+//! instructions. Six levels of 64 slots cover two years. A timer beyond that waits in the last slot and is reinserted
+//! from there.
 
 use std::task::Waker;
 
@@ -20,11 +20,11 @@ pub(crate) struct Timer {
     generation: u32,
     next: u32,
     previous: u32,
-    /// The list that contains it; `NONE` when free.
+    /// The list that contains the entry; `NONE` if the entry is free.
     list: u32,
 }
 
-/// The key of a timer; a stale key matches no timer.
+/// The key of a timer. A stale key matches no timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimerKey {
     index: u32,
@@ -71,7 +71,7 @@ impl TimerWheel {
         TimerKey { index, generation }
     }
 
-    /// Replaces the waker of a timer, and stores the previous one in `waker`. False if the timer has
+    /// Replaces the waker of a timer, and stores the previous one in `waker`. Returns `false` if the timer has
     /// fired or was disarmed.
     pub(crate) fn replace_waker(&mut self, key: TimerKey, waker: &mut Waker) -> bool {
         match self.entries.get_mut(key.index as usize) {
@@ -83,7 +83,7 @@ impl TimerWheel {
         }
     }
 
-    /// Disarms a timer. Returns its waker, or none if it has fired.
+    /// Disarms a timer. Returns its waker, or `None` if it has fired.
     pub(crate) fn disarm(&mut self, key: TimerKey) -> Option<Waker> {
         let entry = self.entries.get_mut(key.index as usize)?;
         if entry.generation != key.generation {
@@ -95,8 +95,8 @@ impl TimerWheel {
         waker
     }
 
-    /// The time in nanoseconds at which to call [`TimerWheel::expire`] next: not later than the tick of
-    /// the first deadline.
+    /// The time in nanoseconds at which to call [`TimerWheel::expire`] next. It may be earlier than the tick of the
+    /// first deadline, but not later.
     pub(crate) fn next(&self) -> Option<u64> {
         let mut soonest: Option<u64> = None;
         for level in 0..LEVELS {
@@ -112,7 +112,7 @@ impl TimerWheel {
         soonest.map(|tick| tick * TICK)
     }
 
-    /// Whether [`TimerWheel::expire`] has not been called in the tick of `now` (nanoseconds) yet.
+    /// Whether a tick has begun since the last call of [`TimerWheel::expire`]. `now` is in nanoseconds.
     pub(crate) fn has_ticked(&self, now: u64) -> bool {
         now / TICK >= self.tick
     }
@@ -121,8 +121,7 @@ impl TimerWheel {
     pub(crate) fn expire(&mut self, now: u64, mut wake: impl FnMut(Waker)) {
         let target = now / TICK;
         while self.tick <= target {
-            // Skip empty ticks: advance to the next occupied slot of any level, but not past the
-            // target.
+            // Skip empty ticks: advance to the next occupied slot of any level, but not beyond the target.
             match self.next() {
                 Some(at) if at / TICK <= target => self.tick = at / TICK,
                 _ => {
@@ -143,7 +142,7 @@ impl TimerWheel {
         }
     }
 
-    /// Moves timers of higher levels whose slot begins now to lower levels.
+    /// Moves the timers in slots of higher levels that begin now to lower levels.
     fn cascade(&mut self) {
         for level in (1..LEVELS).rev() {
             let shift = 6 * level as u32;
@@ -168,7 +167,7 @@ impl TimerWheel {
             .find(|level| (tick >> (6 * level)) - (self.tick >> (6 * level)) < 64)
             .unwrap_or(LEVELS - 1);
         let shift = 6 * level as u32;
-        // Beyond the last level: the slot furthest ahead, from which it is inserted again.
+        // A timer beyond the last level goes into the furthest slot and is reinserted from there.
         let slot = (tick >> shift).min((self.tick >> shift) + 63) % 64;
         let list = level * SLOTS + slot as usize;
         let head = self.heads[list];

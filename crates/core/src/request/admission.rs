@@ -1,4 +1,4 @@
-//! Admission control: limits the requests in flight, so that admitted requests complete in time.
+//! Admission control: limiting the requests in flight so that admitted requests complete in time.
 //!
 //! An overloaded server that accepts everything completes nothing in time. A request therefore takes a credit
 //! when it enters, before any work is done for it. Without a credit it is rejected immediately and cheaply.
@@ -21,7 +21,7 @@ use crate::processor::processor::Processor;
 #[must_use = "dropping the permit returns its credit"]
 pub struct Permit {
     admission: Rc<Admission>,
-    /// The interval in which its credit was taken.
+    /// The interval in which the credit was taken.
     interval: u64,
 }
 
@@ -29,7 +29,7 @@ pub struct Permit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Shed {
-    /// The limit of requests in flight has been reached, since the queue delay exceeds its target.
+    /// The limit on requests in flight has been reached. There is a limit because the queue delay exceeds its target.
     #[error("too many operations are in flight")]
     NoCredit,
     /// The session's deadline has passed, so the client no longer waits for the response.
@@ -38,17 +38,18 @@ pub enum Shed {
 }
 
 impl Ingress {
-    /// Asks whether a request may begin on this processor. A rejection is counted at the stage of the running
-    /// operation. It uses the running cohort's time: it reads no clock and calls no allocator.
+    /// Requests a permit to begin a request on this processor. A rejection is counted at the stage of the running
+    /// operation. The call uses the time of the running cohort; it reads no clock and allocates nothing.
     ///
-    /// With [`Ingress::Admit`], everything is admitted without congestion. When the queue delay has exceeded the
-    /// target for some tens of milliseconds, the number of requests in flight is limited, and the limit follows
-    /// the delay. The delay is added over the stages, and for each stage is the smallest of an interval, so that
-    /// bursts which are served before the next one do not count. With any other ingress, only requests past their
+    /// With [`Ingress::Admit`], every request is admitted while there is no congestion. When the queue delay has
+    /// exceeded the target for some tens of milliseconds, the number of requests in flight is limited, and the limit is
+    /// adjusted to the delay. The queue delay is the sum of the delays of all stages. The delay of a stage is the
+    /// minimum over an interval, so that short bursts do not count. With any other ingress, only requests past their
     /// deadline are rejected.
     ///
-    /// A permit counts for its first sixteen intervals, of at least 10 ms each. If it is held longer, its request waits for
-    /// the client rather than for this processor, and a limit would reject others because of clients that read slowly.
+    /// A permit counts towards the limit only for its first sixteen intervals, of at least 10 ms each. A request that
+    /// takes longer is probably waiting for its client and not for this processor, and slow clients must not cause the
+    /// rejection of other requests.
     ///
     /// ```
     /// use phalanx_core::{Graph, Ingress};
@@ -57,17 +58,17 @@ impl Ingress {
     /// graph.ingress(Ingress::Admit { max_queue_delay: Ingress::DEFAULT_MAX_QUEUE_DELAY });
     /// let processor = graph.build(1).remove(0).build(Box::new(|| ()));
     /// processor.enter(|| {
-    ///     let permit = Ingress::admit().expect("nothing waits here");
+    ///     let permit = Ingress::admit().expect("there is no congestion");
     ///     assert_eq!(Ingress::limit(), None);
     ///     drop(permit); // with the answer
     /// });
     /// ```
     ///
     /// # Errors
-    /// [`Shed`]: respond with it, and do no other work.
+    /// [`Shed`]. Respond with an error and do no other work.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     #[inline]
     pub fn admit() -> Result<Permit, Shed> {
         processor::current(|p| {
@@ -88,10 +89,10 @@ impl Ingress {
         })
     }
 
-    /// The number of requests that may be in flight on this processor; none if they are not limited now.
+    /// The number of requests that may be in flight on this processor; `None` if there is currently no limit.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     pub fn limit() -> Option<usize> {
         processor::current(|p| {
             p.load.ingress.admission.credits.borrow().limit().map(|limit| limit as usize)

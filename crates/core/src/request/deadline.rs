@@ -1,7 +1,7 @@
-//! Deadlines: the time after which operations of a session are not started any more.
+//! Deadlines: the time after which operations of a session are no longer started.
 //!
-//! A deadline is a number in the session's record, checked when one of its operations would start. Once the session
-//! spans processors, whose clocks are the same, it is a number in their [group](crate::session::group).
+//! A deadline is a number in the session's record, checked before one of its operations starts. Once the session spans
+//! processors, which share one clock, the number is in their [group](crate::session::group).
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::request::session::Session;
 use crate::session::table::NO_DEADLINE;
 
 impl Session {
-    /// Makes a new, empty session whose operations must start within `duration`, or earlier if the running
-    /// operation's session has an earlier deadline.
+    /// Creates a session whose operations must start within `duration`, or earlier if the running operation's session
+    /// has an earlier deadline.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     pub fn with_deadline(duration: Duration) -> Self {
         let session = Self::new();
         session.set_deadline(duration);
@@ -25,11 +25,11 @@ impl Session {
         session
     }
 
-    /// Sets the deadline to `duration` after the running cohort's [`now`](crate::now). Operations of the
-    /// session that have not started by then are not started any more: their callers get
-    /// [`CallError::DeadlinePassed`](crate::CallError::DeadlinePassed). Started operations continue. The
-    /// operations that they invoke belong to the session and so have the same deadline, on other processors
-    /// too. A time beyond the 584 years of the clock, such as [`Duration::MAX`], is no deadline.
+    /// Sets the deadline to `duration` after the running cohort's [`now`](crate::now). Operations of the session that
+    /// have not started by then never start: their calls fail with
+    /// [`CallError::DeadlinePassed`](crate::CallError::DeadlinePassed). Started operations continue. Operations that
+    /// they invoke, on any processor, belong to the same session and have the same deadline. A time beyond the range of
+    /// the clock (584 years), such as [`Duration::MAX`], means no deadline.
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,8 +49,8 @@ impl Session {
         });
     }
 
-    /// The time until the deadline, by the running cohort's [`now`](crate::now); none without a deadline.
-    /// Pass it on to other services, so that they do not process abandoned requests.
+    /// The time from the running cohort's [`now`](crate::now) until the deadline; `None` without a deadline. Pass it on
+    /// to other services so that they do not process abandoned requests.
     pub fn time_left(&self) -> Option<Duration> {
         let left = self.on(|p, index| match p.waiting.sessions.deadline(index) {
             NO_DEADLINE => None,

@@ -1,4 +1,4 @@
-//! The request that operations serve: its admission, session, deadline and pooled objects.
+//! The parts of a request that operations serve: its admission, session, deadline and pooled objects.
 
 pub(crate) mod admission;
 pub(crate) mod deadline;

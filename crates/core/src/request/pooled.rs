@@ -1,8 +1,8 @@
-//! Request-scoped values in their processor's pools.
+//! Request-scoped values, allocated from their processor's pools.
 //!
 //! # Safety
-//! A [`Pooled`] owns one block of the pools. `Pools::take` takes it, and the destructor returns it once. The
-//! block has the size and the alignment of the value's class. [`Pooled::pin`] promises that the value never moves;
+//! A [`Pooled`] owns one block of the pools, which it got from `Pools::take` and which its destructor returns once. The
+//! block has the size and the alignment of the value's class. [`Pooled::pin`] guarantees that the value never moves;
 //! therefore there is no `into_inner`.
 
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::memory::pool::Pools;
 use crate::operation::size_class::{MAX_PAYLOAD, class_of};
 use crate::processor;
 
-/// A request-scoped value in its processor's pools: a box that reuses the memory of the value of its size
-/// class most recently dropped here. It calls no allocator once the pools have grown. It is not `Send`: it
-/// stays on its processor.
+/// A box in its processor's pools, for values that live as long as a request. It reuses the memory of the most recently
+/// dropped value of the same size class, so it calls the allocator only when the pools grow. It is not `Send` and stays
+/// on its processor.
 ///
 /// ```
 /// use phalanx_core::{Graph, Pooled};
@@ -53,10 +53,10 @@ impl<T> Pooled<T> {
         class_of(size_of::<T>())
     };
 
-    /// Puts `value` into the pools of this processor.
+    /// Moves `value` into the pools of this processor.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     #[inline]
     #[track_caller]
     pub fn new(value: T) -> Self {
@@ -66,19 +66,19 @@ impl<T> Pooled<T> {
             let pools = &processor.memory.pools;
             let block = pools.take(class, processor.slab());
             let place = block.cast::<T>();
-            // SAFETY: a block of the class, which has the size and is aligned to 64.
+            // SAFETY: the block is of the value's class, so it is large enough, and it is aligned to 64 bytes.
             unsafe { place.write(value) };
             Self { value: place, pools: pools.clone() }
         })
     }
 
-    /// Puts `value`, such as a future, into the pools of this processor, where it stays until it is dropped.
+    /// Moves `value`, such as a future, into the pools of this processor and pins it there.
     ///
     /// ```
     /// use phalanx_core::{Pooled, SharedStage};
     ///
     /// # async fn parse(_: [u8; 4096]) {}
-    /// /// Mostly waits. Its slot has no room for the parser's state, which exists while there is input.
+    /// /// Waits most of the time. The parser's state is not part of its slot and exists only while there is input.
     /// async fn serve(input: SharedStage<()>) {
     ///     while let Ok(bytes) = input.call(|_| async { [0; 4096] }).await {
     ///         Pooled::pin(parse(bytes)).await;
@@ -88,13 +88,13 @@ impl<T> Pooled<T> {
     /// ```
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     #[inline]
     #[track_caller]
     pub fn pin(value: T) -> Pin<Self> {
         // SAFETY: no method of `Pooled`, `Deref` and `Drop` included, moves the value out of its block. The block is
-        // reused only after the value was dropped in place; a leaked `Pooled` keeps its pools, and so the block.
-        // `Pooled` is `Unpin` whatever the value is, because moving it does not move the value.
+        // reused only after the value was dropped in place; a leaked `Pooled` keeps its pools alive, and thus the
+        // block. `Pooled` is `Unpin` for any `T`, because moving it does not move the value.
         unsafe { Pin::new_unchecked(Self::new(value)) }
     }
 }
@@ -124,12 +124,12 @@ impl<T> Drop for Pooled<T> {
         struct Back<'a>(&'a Pools, usize, NonNull<u8>);
         impl Drop for Back<'_> {
             fn drop(&mut self) {
-                // SAFETY: only this object owns the block, which is of this class, and its value is gone.
+                // SAFETY: only this object owns the block, which is of this class, and the value has been dropped.
                 unsafe { self.0.give(self.1, self.2) };
             }
         }
         let _back = Back(&self.pools, Self::CLASS, self.value.cast());
-        // SAFETY: alive until here, and not used again.
+        // SAFETY: the value is alive and is not used again.
         unsafe { self.value.drop_in_place() };
     }
 }

@@ -13,21 +13,21 @@ use crate::processor::home::{at_home, run_home};
 use crate::processor::processor::Processor;
 use crate::session::table::SessionRecord;
 
-/// A group of operations, over all stages and processors. Handles are cheap, stay on the processor that made
-/// them and do not keep the group alive. An operation on another processor gets its own handle from
-/// [`Session::current`]. A handle may be dropped anywhere. Its methods panic on another processor while the
-/// handle's processor exists, and do nothing once that has ended.
+/// A handle of a session, which is a group of operations on any stages and processors that can be cancelled together.
+/// Handles are cheap, belong to the processor that created them, and do not keep the operations alive. An operation on
+/// another processor gets its own handle from [`Session::current`]. A handle may be dropped anywhere. Outside its
+/// processor, its methods panic while that processor exists, and do nothing once it has ended.
 ///
 /// ```
 /// use phalanx_core::{CallError, Session, SharedStage};
 ///
-/// /// Asks two processors, and takes what has come after a while.
+/// /// Asks two processors and cancels the calls that have not finished after 5 ms.
 /// async fn ask(stage: SharedStage<u32>) {
 ///     let session = Session::new();
 ///     let calls = session.scope(|| [stage.call_on(0, |n| async move { *n }),
 ///                                   stage.call_on(1, |_| std::future::pending())]);
 ///     phalanx_core::sleep(std::time::Duration::from_millis(5)).await;
-///     session.end().await; // nothing of it is left, neither here nor on processor 1
+///     session.end().await; // no operation of the session is left on any processor
 ///     let [here, there] = calls;
 ///     assert_eq!(here.await, Ok(7));
 ///     assert_eq!(there.await, Err(CallError::Cancelled));
@@ -42,7 +42,7 @@ use crate::session::table::SessionRecord;
 #[derive(Clone)]
 pub struct Session(Rc<Handle>);
 
-/// The part shared by the clones of a handle, which may be cloned and dropped anywhere on the thread.
+/// The data shared by the clones of a handle.
 struct Handle {
     index: u32,
     identity: u32,
@@ -51,7 +51,7 @@ struct Handle {
 }
 
 impl Handle {
-    /// None if the processor has ended. Panics on another processor.
+    /// Runs `f` on the handle's processor. Returns `None` if that has ended. Panics on another processor.
     #[track_caller]
     fn on<R>(&self, f: impl FnOnce(&Processor) -> R) -> Option<R> {
         at_home(self.identity, "a session", f)
@@ -77,17 +77,17 @@ impl Default for Session {
 }
 
 impl Session {
-    /// Makes a new, empty session on this processor.
+    /// Creates an empty session on this processor.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     pub fn new() -> Self {
         processor::current(|p| {
             Self::handle(p.waiting.sessions.records.add(SessionRecord::new(1, None)), p)
         })
     }
 
-    /// Makes a handle that the record has already counted.
+    /// Creates a handle that the record has already counted.
     fn handle(index: u32, processor: &Processor) -> Self {
         let identity = processor.identity;
         Self(Rc::new(Handle { index, identity, _thread: PhantomData }))
@@ -105,30 +105,33 @@ impl Session {
         .flatten()
     }
 
-    /// Runs `f` so that its invocations belong to this session instead of the caller's. A fibre must not wait inside `f`.
+    /// Runs `f` so that its invocations belong to this session instead of the caller's. A fibre must not suspend inside
+    /// `f`.
     ///
     /// # Panics
-    /// On a processor other than that of the handle.
+    /// If called on a processor other than the handle's.
     pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
         let _scope = OpenScope::no_suspend();
         processor::current(|p| {
             let here = self.0.identity == p.identity;
-            assert!(here, "a session is used away from the processor that made it; use it there");
+            assert!(
+                here,
+                "a session was used on another processor than the one that made it; use it there"
+            );
             p.waiting.sessions.with_current(self.0.index, f)
         })
     }
 
-    /// Ends every operation of the session, on all processors: suspended ones now, queued ones before they
-    /// would run, and the caller, if it is one of them, when it next suspends. Later invocations into the
-    /// session are rejected; on other processors, as soon as the command has arrived. Await the returned
-    /// future to wait until all resources are released. If the caller belongs to the session, it ends at that
-    /// `await`.
+    /// Cancels every operation of the session on all processors: suspended operations immediately, queued ones before
+    /// they run, and the caller, if it belongs to the session, when it next suspends. Later invocations in the session
+    /// are rejected; on other processors, once the command has arrived. Await the returned future to wait until all
+    /// resources are released. If the caller belongs to the session, it ends at that `await`.
     pub fn end(&self) -> SessionEnd {
         self.0.on(|p| p.end_session(self.0.index));
         SessionEnd(self.clone())
     }
 
-    /// Runs `f` with the session's processor and the session's number there, if that is the current one.
+    /// Runs `f` with the session's processor and the session's number there. Returns `None` if the processor has ended.
     pub(crate) fn on<R>(&self, f: impl FnOnce(&Processor, u32) -> R) -> Option<R> {
         self.0.on(|p| f(p, self.0.index))
     }
@@ -140,12 +143,12 @@ impl Session {
         self.0.on(|p| p.waiting.sessions.with(index, |record| record.operations)).unwrap_or(0)
     }
 
-    /// Delays the end of the session until the guard is dropped, on other processors too.
+    /// Creates a guard that delays the completion of the session's end, on all processors, until it is dropped.
     ///
     /// ```
     /// use phalanx_core::{Session, SessionGuard};
     ///
-    /// /// A buffer that a device still writes to when its operation has ended.
+    /// /// A buffer that a device may still write to after its operation has ended.
     /// struct InUse {
     ///     bytes: Box<[u8]>,
     ///     _guard: Option<SessionGuard>,
@@ -163,11 +166,11 @@ impl Session {
     }
 }
 
-/// A resource of a session that is still used elsewhere, such as a buffer in the kernel.
+/// Delays the completion of a session's end while a resource is still in use, such as a buffer in the kernel.
 #[must_use = "dropping the guard releases the resource"]
 pub struct SessionGuard {
     session: Session,
-    /// Does nothing if the session's processor has ended.
+    /// Whether the session counts this guard. It does not if its processor had ended.
     counted: bool,
 }
 
@@ -179,7 +182,7 @@ impl Drop for SessionGuard {
     }
 }
 
-/// Resolves when all resources of an ended session are released.
+/// The future of [`Session::end`]. Resolves when all resources of the session are released.
 #[must_use = "the session has been ended; await this to wait until its resources are released"]
 pub struct SessionEnd(Session);
 

@@ -1,17 +1,17 @@
-//! Group flag: ends a session that spans several processors. Each processor that runs operations of the
-//! session has a record of its own, and all records of a group share one flag that tells whether the
-//! session has ended.
+//! Group flag: the protocol that ends a session which spans several processors. Each processor that runs operations of
+//! the session has its own record of it, and all records of a group share one flag that tells whether the session has
+//! ended.
 //!
-//! The first invocation that leaves a session's processor creates the [`Group`]. Every invocation that
-//! crosses from within the session carries it. The processor that accepts the invocation finds its
-//! record of the group, or creates one (the *proxy*), and the operation joins that record. All records
-//! are equal: any processor may end the group.
+//! The first invocation that leaves a session's processor creates the [`Group`]. Every remote invocation from within
+//! the session carries a reference to it. The processor that accepts the invocation finds its record of the group, or
+//! creates one (the *proxy*), and the operation joins that record. All records are equivalent: any processor may end
+//! the group.
 //!
 //! Accepting an invocation, on the processor that receives it:
 //!
 //! 1. The processor sets its bit in `visited`.
 //! 2. The processor executes a sequentially consistent fence.
-//! 3. The processor loads the flag. If the session has ended, it rejects the invocation and replies so;
+//! 3. The processor loads the flag. If the session has ended, it rejects the invocation and replies with the error;
 //!    otherwise the operation joins its record.
 //!
 //! Ending the session, on the processor that ends it (*E*) and those it has visited (*V*):
@@ -20,8 +20,7 @@
 //! 2. E executes a sequentially consistent fence.
 //! 3. E loads `visited` and sends a command to each visited processor except itself. It also cancels
 //!    the operations of its own record.
-//! 4. V runs the command: it closes its record, so that nothing joins it any more, and cancels the
-//!    operations in it.
+//! 4. V runs the command: it closes its record, so that no operation can join it, and cancels the operations in it.
 //! 5. V replies when its record has settled, that is, when it has no operations and no guards
 //!    (immediately if it has no record of the group).
 //! 6. E wakes the tasks that wait for the end when its own record has settled and all replies have
@@ -39,8 +38,8 @@
 //! - *No invocation is overlooked in transit.* An envelope in transit is a slot of its caller's record
 //!   until the reply returns. The target accepts or rejects it, and replies in either case.
 //!
-//! A record waits for operations and guards only, never for the replies of other processors, so two
-//! processors that end the same group at once do not wait for each other.
+//! A record waits only for operations and guards, never for the replies of other processors, so two processors that end
+//! the same group at the same time do not wait for each other.
 
 use std::sync::Arc;
 
@@ -66,11 +65,11 @@ impl Group {
         }
     }
 
-    /// Records that the processor at index `processor` takes part. False if the group has ended.
+    /// Records that the processor at index `processor` takes part. Returns `false` if the group has ended.
     pub(crate) fn register(&self, processor: usize) -> bool {
         let (word, bit) = (&self.visited[processor / 64], 1 << (processor % 64));
-        // Only this processor sets the bit. If it is set already, an earlier visit has executed the
-        // fence: an end before that fence is visible here, and an end after it sees the bit.
+        // Only this processor sets the bit. If it is already set, an earlier call has executed the fence: an end before
+        // that fence is visible here, and an end after it sees the bit.
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
             fence(Ordering::SeqCst);
@@ -89,8 +88,8 @@ impl Group {
         words.flat_map(bits).collect()
     }
 
-    /// The identity of the group on all processors: its address, which is unique while a record keeps
-    /// it alive.
+    /// The identity of the group on all processors, which is its address. It is unique while a record keeps the group
+    /// alive.
     pub(crate) fn address(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
     }

@@ -1,5 +1,5 @@
-//! Sessions: groups of operations that are cancelled together. Each processor has a table of session
-//! records; the processors share a group flag.
+//! Sessions: groups of operations that are cancelled together. Each processor has a table of session records. Records
+//! of the same session on several processors share a group flag.
 
 pub(crate) mod group;
 pub(crate) mod table;

@@ -1,11 +1,10 @@
 //! Sessions: groups of operations that are cancelled together (SessionKey in tr2001 §5.2.1).
 //!
-//! An operation belongs to the session of the operation that invoked it, on any processor, unless it
-//! was invoked into another session. Ending a session cancels its operations; those of one processor
-//! youngest first, so children before their parents. The end is complete when every operation on every
-//! processor is gone and every [`SessionGuard`](crate::SessionGuard) (for example, for a buffer in use
-//! by the kernel) is dropped. This file is one processor's part; [`crate::session::group`]
-//! connects the processors.
+//! An operation belongs to the session of the operation that invoked it, on any processor, unless it was invoked into
+//! another session. Ending a session cancels its operations, on each processor the youngest first, so children before
+//! their parents. The end is complete when no operation is left on any processor and every
+//! [`SessionGuard`](crate::SessionGuard) has been dropped, for example that of a buffer used by the kernel. This file
+//! contains one processor's part; [`crate::session::group`] connects the processors.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,11 +30,11 @@ pub(crate) struct SessionRecord {
     pub(crate) guards: usize,
     pub(crate) handles: usize,
     ended: bool,
-    /// The deadline until there is a group, in the clock's nanoseconds.
+    /// The deadline in the clock's nanoseconds. Unused once the session has a group, which then stores the deadline.
     deadline: u64,
     /// Tasks to be woken when the session has settled everywhere.
     pub(crate) wakers: Vec<Waker>,
-    /// The group of the session, from the first invocation to another processor on.
+    /// The group of the session. It exists from the first invocation on another processor.
     pub(crate) group: Option<Arc<Group>>,
     /// Whether this processor has sent the other processors the command to end.
     end_sent: bool,
@@ -46,7 +45,7 @@ pub(crate) struct SessionRecord {
 }
 
 impl SessionRecord {
-    /// The record of a session that begins here, with one handle; or of one that began on another processor, without.
+    /// A record with this number of handles: one if the session begins here, zero if it began on another processor.
     pub(crate) fn new(handles: usize, group: Option<Arc<Group>>) -> Self {
         Self {
             youngest: NO_SESSION,
@@ -101,12 +100,12 @@ pub(crate) struct Settled {
 /// The session table of one processor.
 pub(crate) struct SessionTable {
     pub(crate) records: Numbered<SessionRecord>,
-    /// Indexed by slot; meaningless for slots without a session. Not in the headers, because most
-    /// operations do not need it.
+    /// The list links of each slot, meaningless for slots without a session. They are not in the slots' headers,
+    /// because most operations do not need them.
     links: RefCell<Vec<Links>>,
     /// The records of groups, by group identity. A tree, to avoid hashing.
     by_address: RefCell<BTreeMap<usize, u32>>,
-    /// The session of new invocations: that of the running operation.
+    /// The session of new invocations, which is that of the running operation.
     current: Cell<u32>,
 }
 
@@ -203,7 +202,7 @@ impl SessionTable {
         f(records[session as usize].as_mut().expect("a record with this number"))
     }
 
-    /// Returns all that wait for an end, at shutdown of the processor.
+    /// Returns all waiters for the end of a session, at shutdown of the processor.
     pub(crate) fn clear(&mut self) -> Settled {
         let mut waiting = Settled::default();
         for record in self.records.records.get_mut().drain(..).flatten() {
@@ -223,8 +222,8 @@ impl SessionTable {
         })
     }
 
-    /// Closes the session: no operation joins it from now on. Idempotent; also for a group that another processor has
-    /// ended. Returns the operations on this processor, youngest first.
+    /// Closes the session, so that no operation can join it. Idempotent. Also used for a group that another processor
+    /// has ended. Returns the operations on this processor, youngest first.
     pub(crate) fn close(&self, slab: &Slab, session: u32) -> Vec<(Slot, Serial)> {
         let mut next = self.with(session, |record| {
             record.ended = true;
@@ -251,7 +250,7 @@ impl SessionTable {
         f()
     }
 
-    /// Registers `waker` to be woken when the session has settled everywhere. False if it already has.
+    /// Registers `waker` to be woken when the session has settled everywhere. Returns `false` if it already has.
     pub(crate) fn wait(&self, session: u32, waker: Waker) -> bool {
         let (waits, _unused) = self.with(session, |record| {
             let waits = !record.has_settled() || record.unconfirmed_processors > 0;
@@ -271,8 +270,8 @@ impl SessionTable {
         session != NO_SESSION && self.deadline(session) <= now
     }
 
-    /// The time from which operations of the session are not started, in the clock's nanoseconds;
-    /// [`NO_DEADLINE`] for never.
+    /// The time after which operations of the session are not started, in the clock's nanoseconds; [`NO_DEADLINE`] if
+    /// there is none.
     pub(crate) fn deadline(&self, session: u32) -> u64 {
         match session {
             NO_SESSION => NO_DEADLINE,
@@ -281,7 +280,7 @@ impl SessionTable {
     }
 }
 
-/// Groups: the connection of session records on several processors.
+/// Methods for groups, which connect the records of a session on several processors.
 impl SessionTable {
     /// Returns the group of a session, creating it when the first invocation leaves processor `here` of
     /// `processors`.
@@ -299,7 +298,7 @@ impl SessionTable {
         group
     }
 
-    /// Returns this processor's record of a group, creating it if necessary. None if the group has
+    /// Returns this processor's record of a group, creating it if necessary. Returns `None` if the group has
     /// ended.
     pub(crate) fn record_of_group(&self, group: Arc<Group>, here: usize) -> Option<u32> {
         if !group.register(here) {

@@ -1,7 +1,7 @@
-//! Leak check: everything that must be gone when a program is idle.
+//! Leak check: finding resources that must have been released when a program is idle.
 //!
-//! *Stuck* means waiting forever, or a reply that nobody awaits (Fournet, Hoare, Rajamani, Rehof: Stuck-free
-//! Conformance, 2004). Every leak in an idle program is one of the two.
+//! *Stuck* means waiting forever, or a reply that nobody awaits (Fournet, Hoare, Rajamani, Rehof: Stuck-Free
+//! Conformance, 2004). Every leak in an idle program is one of these two cases.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
 use crate::session::table::{SessionRecord, SessionTable};
 
-/// A leak: something that is left in a processor.
+/// A resource that is left in a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Leak {
@@ -18,13 +18,13 @@ pub enum Leak {
     Operation {
         /// Its stage.
         stage: &'static str,
-        /// Its state: `unstarted`, `suspended`, `away` at another processor, `done`, `failed` or `fetched`.
+        /// Its state: `unstarted`, `suspended`, `away` (on another processor), `done`, `failed` or `fetched`.
         state: &'static str,
         /// Whether it is queued.
         queued: bool,
         /// Whether it has been cancelled.
         ended: bool,
-        /// The stage of the operation that waits for it: `None` if none does.
+        /// The stage of the operation that awaits it, if any.
         awaited_by: Option<&'static str>,
     },
     /// Invocations from other processors that were not accepted.
@@ -36,7 +36,7 @@ pub enum Leak {
     },
     /// Replies from other processors that were not received.
     Replies(usize),
-    /// Commands from other processors that were not run, and replies that other processors owe.
+    /// Commands from other processors that were not run, and replies that are still expected from other processors.
     Commands(usize),
     /// Invocations and replies in the outbox.
     Outbox(usize),
@@ -44,9 +44,9 @@ pub enum Leak {
     Session {
         /// Its operations.
         operations: usize,
-        /// Its resources that are still used elsewhere.
+        /// The number of its resources that are still in use.
         guards: usize,
-        /// Waiters for its end.
+        /// The number of waiters for its end.
         waiting: usize,
     },
     /// Joins that wait for children.
@@ -64,7 +64,7 @@ impl fmt::Display for Leak {
                     write!(f, ", queued")?;
                 }
                 if *ended {
-                    write!(f, ", to be ended")?;
+                    write!(f, ", cancelled")?;
                 }
                 match awaited_by {
                     Some(parent) => write!(f, ", awaited by {parent:?}"),
@@ -75,11 +75,11 @@ impl fmt::Display for Leak {
                 write!(f, "{count} invocations of {stage:?} from other processors")
             }
             Self::Replies(count) => write!(f, "{count} replies from other processors"),
-            Self::Commands(count) => write!(f, "{count} commands, or replies to requests"),
+            Self::Commands(count) => write!(f, "{count} commands or awaited replies"),
             Self::Outbox(count) => write!(f, "{count} envelopes for other processors"),
             Self::Session { operations, guards, waiting } => write!(
                 f,
-                "a session with {operations} operations and {guards} guards, {waiting} wait for its end"
+                "a session with {operations} operations, {guards} guards and {waiting} waiters for its end"
             ),
             Self::Joins(count) => write!(f, "{count} joins that wait for children"),
             Self::Timers(count) => write!(f, "{count} timers"),
@@ -88,8 +88,8 @@ impl fmt::Display for Leak {
 }
 
 impl Processor {
-    /// Everything that is left on this processor; empty when all work is done and nothing leaked. For tests
-    /// and simulations: it visits every slot.
+    /// All resources that are left on this processor; empty if all work is done and nothing leaked. Visits every slot,
+    /// so it is intended for tests and simulations.
     pub fn leaks(&self) -> Vec<Leak> {
         let mut left = Vec::new();
         for slot in self.slab().slots().filter(|slot| slot.state.get() != SlotState::Free) {
@@ -130,41 +130,41 @@ impl Processor {
         left
     }
 
-    /// Checks, between two steps, that the scheduler's redundant data agrees.
+    /// Checks that the scheduler's redundant data is consistent. Call it between two steps.
     ///
     /// # Errors
     /// A description of the violated invariant: a bug in the scheduler, such as an operation that is queued
     /// twice and would run twice.
     pub fn check_invariants(&self) -> Result<(), String> {
         let (mut live, mut marked, mut index) = (0, 0, 0);
-        // A plain loop, since simulations without optimization spent a tenth of their time in adaptors here.
+        // A plain loop, because unoptimised simulations spent a tenth of their time in iterator adaptors here.
         while let Some(slot) = self.slab().get(index) {
             live += usize::from(slot.state.get() != SlotState::Free);
             marked += usize::from(slot.has(QUEUED));
             index += 1;
         }
         if live != self.live() {
-            return Err(format!("{live} slots are in use, {} are counted", self.live()));
+            return Err(format!("{live} slots are in use, but the counter says {}", self.live()));
         }
         let queued: Result<usize, _> = (0..self.stages.len()).map(|n| self.check_queue(n)).sum();
         let queued = queued?;
         if queued == marked {
             Ok(())
         } else {
-            Err(format!("{marked} operations are marked as queued, {queued} are"))
+            Err(format!("{marked} operations are marked as queued, but {queued} are in queues"))
         }
     }
 
     /// Checks the queue of one stage. Returns its length.
     ///
     /// # Errors
-    /// As [`Processor::check_invariants`].
+    /// The errors of [`Processor::check_invariants`].
     ///
     /// # Panics
     /// If there is no such stage.
     pub fn check_queue(&self, stage: usize) -> Result<usize, String> {
         let (name, queue) = (self.stage_name(stage as u8), &self.stages[stage].queue);
-        // One flag for each slot: a hash set took most of the time of simulations.
+        // One flag per slot, because a hash set took most of the time of simulations.
         let slots = if queue.len() == 0 { 0 } else { self.slab().capacity() as usize };
         let mut seen = vec![false; slots];
         for slot in (0..queue.len()).filter_map(|n| queue.get(n)) {
@@ -174,13 +174,13 @@ impl Processor {
             let runnable = matches!(slot.state.get(), SlotState::Unstarted | SlotState::Started);
             if !runnable || !slot.has(QUEUED) || usize::from(slot.stage.get()) != stage {
                 let state = state(slot.state.get());
-                return Err(format!("what is queued at {name:?} cannot run: it is {state}"));
+                return Err(format!("an operation queued at {name:?} cannot run: it is {state}"));
             }
         }
         let handler = &self.stages[stage].parts.handler;
         let is_busy = handler.as_ref().is_some_and(|handler| handler.is_busy());
         if queue.len() > 0 && !self.stages.ready().contains(stage) && !is_busy {
-            Err(format!("{name:?} has operations and is not ready"))
+            Err(format!("stage {name:?} has queued operations but is not marked as ready"))
         } else {
             Ok(queue.len())
         }
@@ -200,7 +200,7 @@ fn state(state: SlotState) -> &'static str {
     }
 }
 
-/// The sessions that have anything left, or no handle.
+/// The sessions that still have a resource, or that have no handle.
 fn sessions(table: &SessionTable) -> Vec<Leak> {
     let left = |record: &SessionRecord| {
         let waiting = record.wakers.len() + record.unconfirmed_processors + record.replies.len();

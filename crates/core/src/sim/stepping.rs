@@ -1,11 +1,11 @@
-//! Single-stepping: a processor whose caller chooses each step.
+//! Single-stepping: running a processor whose caller chooses each step.
 //!
-//! [`Processor::run`] follows the wavefront. A simulation follows a seed instead: it may run any ready stage,
-//! take any operation of its queue, cut the cohort anywhere, and check for completions, messages and timers
-//! at any time. All documented guarantees about the order of operations hold for every such choice, so code
-//! that fails under one of them relied on luck.
+//! [`Processor::run`] follows the wavefront. A simulation follows a seed instead: it may run any ready stage, take any
+//! operation of its queue, end the cohort anywhere, and check for completions, messages and timers at any time. All
+//! documented guarantees about the order of operations hold for every such choice. Code that fails under one of them
+//! relies on an order that is not guaranteed.
 //!
-//! The steps are the parts of the production loop, so the tested code is the code that runs.
+//! The steps are the parts of the production loop, so simulations test the code that runs in production.
 
 use crate::mailbox::mailbox::Inbox;
 use crate::operation::slot::Slot;
@@ -17,7 +17,7 @@ use crate::queue::ring::Ring;
 use crate::stage_set::StageSet;
 use crate::world::World;
 
-/// The loop of a processor, in steps. Made by [`Processor::stepping`].
+/// The loop of a processor, as single steps. Created by [`Processor::stepping`].
 ///
 /// ```
 /// use phalanx_core::Graph;
@@ -33,7 +33,7 @@ use crate::world::World;
 /// });
 /// let steps = processor.stepping();
 /// assert_eq!(steps.ready().collect::<Vec<_>>(), [0]);
-/// // A cohort of two, chosen from the three, and then what is left.
+/// // A cohort of two of the three operations, and then one of the remaining operation.
 /// assert_eq!(steps.run(0, 2, |_| 0, &Still), 2);
 /// assert_eq!(steps.run(0, 2, |_| 0, &Still), 1);
 /// assert!(processor.leaks().is_empty());
@@ -41,20 +41,19 @@ use crate::world::World;
 #[derive(Clone, Copy)]
 pub struct Steps<'p>(&'p Processor);
 
-/// Reorders all operations of a queue as chosen; the newest is popped first.
+/// Reorders all operations of a queue according to `choose`. They are then popped newest first.
 fn shuffle(queue: &StageQueue<Slot>, mut choose: impl FnMut(usize) -> usize) {
     for left in (2..=queue.len()).rev() {
         queue.swap(left - 1 - choose(left), left - 1);
     }
 }
 
-/// Chooses the first `count` operations of a queue: each is the oldest unstarted operation, or any resumed
-/// one.
+/// Chooses the first `count` operations of a queue. Each is either the oldest unstarted operation or any resumed one.
 fn interleave(queue: &StageQueue<Slot>, count: usize, mut choose: impl FnMut(usize) -> usize) {
     let is_unstarted =
         |n| queue.get(n).is_some_and(|slot| slot.state.get() == SlotState::Unstarted);
     if (0..queue.len()).all(is_unstarted) {
-        // There is one choice at each position. A queue may have thousands of such operations.
+        // There is only one choice at each position. Return early, because the queue may have thousands of operations.
         return;
     }
     for first in 0..count.min(queue.len()) {
@@ -89,14 +88,14 @@ impl<'p> Steps<'p> {
             processor.current.set_now(world.now());
             let mut received = world.reap();
             received |= processor.drain_mailbox();
-            // A turn begins here for the measurements that admission uses.
+            // For the measurements of admission, a turn begins here.
             let now = processor.now();
             processor.load.delay.turn(now, Some(received), &processor.stages, world);
             received
         })
     }
 
-    /// Fires the timers that are due.
+    /// Fires all timers that are due.
     pub fn timers(self, world: &impl World) {
         let Self(processor) = self;
         processor.in_turn(|| {
@@ -115,16 +114,16 @@ impl<'p> Steps<'p> {
         });
     }
 
-    /// The ready stages, by their numbers in the order of declaration.
+    /// The numbers of the ready stages, in the order of declaration.
     pub fn ready(self) -> impl Iterator<Item = usize> + 'p {
         self.0.stages.ready()
     }
 
-    /// Runs one cohort of `stage`, of at most `at_most` operations and no more than it declares. `choose`
-    /// determines the order: it receives the number of operations that may run next, and returns an index
-    /// below that; zero is the processor's own choice. Operations of a [`lifo`](crate::StageOptions::lifo)
-    /// stage run in any order. Those of other stages start in the order of their invocation, and are resumed
-    /// at any time. Returns the number of operations run; zero if another processor is in an exclusive stage.
+    /// Runs one cohort of `stage`, with at most `at_most` operations and at most the number that the stage declares.
+    /// `choose` determines the order: it receives the number of operations that may run next and returns an index below
+    /// that; zero is the choice of the production loop. Operations of a [`lifo`](crate::StageOptions::lifo) stage may
+    /// run in any order. Operations of other stages start in the order of their invocation but may resume at any time.
+    /// Returns the number of operations run; zero if the stage is exclusive and another processor has its lock.
     ///
     /// # Panics
     /// If there is no such stage, or `choose` returns an index out of range.
@@ -157,8 +156,8 @@ impl<'p> Steps<'p> {
         ran
     }
 
-    /// Runs calls of exactly these stages, a bit each, inline from now on, within the bounds of
-    /// [`direct`](crate::StageOptions::direct), whatever they declare.
+    /// Sets the stages whose calls run inline from now on, as a bit mask, regardless of their declarations. The bounds
+    /// of [`direct`](crate::StageOptions::direct) apply.
     pub fn choose_direct(self, stages: u64) {
         self.0.stages.inline.set_inline(StageSet::from_bits(stages));
     }
@@ -170,8 +169,8 @@ impl<'p> Steps<'p> {
         processor.link.outbound() > 0
     }
 
-    /// Ends a turn: publishes whether anything is alive here, and cancels all operations of a program that is
-    /// ending. Returns whether the processor's loop would return.
+    /// Ends a turn: publishes whether any operation is alive here, and cancels all operations if the program is ending.
+    /// Returns whether the production loop would return.
     pub fn settle(self) -> bool {
         let Self(processor) = self;
         let phase = processor.program().phase();
@@ -182,14 +181,14 @@ impl<'p> Steps<'p> {
         phase > Phase::Running && processor.may_end()
     }
 
-    /// Whether the loop could park now: no operation is queued, and the outbox is empty.
+    /// Whether the loop could park now, because no operation is queued and the outbox is empty.
     pub fn is_idle(self) -> bool {
         self.0.stages.ready().is_empty() && self.0.link.outbound() == 0
     }
 
-    /// Parks, if the loop would: nothing is queued and nothing has arrived. From then on a sender calls
-    /// [`Unpark`](crate::Unpark). Returns the time to wake up, in the clock's nanoseconds (`u64::MAX`: no
-    /// timer is armed). [`Steps::wake`] ends the sleep.
+    /// Parks if the loop would, that is, if nothing is queued and nothing has arrived. Returns `None` if it does not
+    /// park; otherwise the time to wake up, in the clock's nanoseconds (`u64::MAX` if no timer is armed). From then on,
+    /// senders call [`Unpark`](crate::Unpark), and [`Steps::wake`] ends the sleep.
     pub fn sleep(self) -> Option<u64> {
         let Self(processor) = self;
         let asleep = self.is_idle()
@@ -208,35 +207,35 @@ impl<'p> Steps<'p> {
         self.0.load.take_overs.was_idle(self.0.now());
     }
 
-    /// Whether this processor's mailbox contains messages that it has not seen. If it is parked and no other
-    /// processor is about to wake it, a wake-up was lost.
+    /// Whether this processor's mailbox contains messages that it has not received. If that is so while the processor
+    /// is parked and no other processor is about to wake it, a wake-up was lost.
     pub fn has_mail(self) -> bool {
         !self.0.link.mailbox().pending.is_empty()
     }
 
-    /// The number of messages in the mailbox, including those that are not announced yet.
+    /// The number of messages in the mailbox, including those that are not marked yet.
     pub fn mail(self) -> usize {
         let mailbox = self.0.link.mailbox();
         let invocations: usize = mailbox.stages.iter().map(Ring::len).sum();
         invocations + mailbox.replies.len() + mailbox.wakes.len() + mailbox.commands_waiting()
     }
 
-    /// Whether receiving the messages in the mailbox may run code of the program, such as destructors of
-    /// results, or change what processors share. Invocations and wake-ups alone do neither.
+    /// Whether receiving the messages in the mailbox may run code of the program, such as destructors of results, or
+    /// change data that processors share. Invocations and wake-ups do neither.
     pub fn mail_has_effects(self) -> bool {
         let marks = self.0.link.mailbox().pending.peek();
         let inboxes = [Inbox::Replies, Inbox::Commands, Inbox::Returned];
         inboxes.iter().any(|inbox| marks.contains(*inbox))
     }
 
-    /// Whether processors take operations out of each other's queues: the graph has balanced stages, or
-    /// exclusive ones with cache affinity.
+    /// Whether processors take operations out of each other's queues, because the graph has balanced stages or
+    /// exclusive stages with cache affinity.
     pub fn shares_queues(self) -> bool {
         let stages = &self.0.stages;
         !stages.balanced.is_empty() || !stages.affine.is_empty()
     }
 
-    /// Whether processors take partitions of sleeping ones over: the graph has
+    /// Whether processors take partitions over from sleeping processors, because the graph has
     /// [migrating](crate::StageOptions::migrating) stages.
     pub fn takes_over(self) -> bool {
         self.0.program().stages.iter().any(|stage| stage.gather.is_some())

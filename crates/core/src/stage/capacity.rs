@@ -5,14 +5,15 @@ use std::task::Waker;
 
 /// The capacity of a stage on one processor, and the operations that wait for it.
 pub(crate) struct CapacityLimit {
-    /// The capacity, in operations; the maximum value for none.
+    /// The capacity, in operations; `usize::MAX` if there is none.
     pub(crate) bound: usize,
     /// The wakers of waiters, with their tickets.
     pub(crate) waiting: RefCell<Vec<(u64, Waker)>>,
     tickets: Cell<u64>,
-    /// Invocations of the stage in this processor's outbox, by their targets.
+    /// The number of invocations of the stage in this processor's outbox, by target.
     pub(crate) outbound: Box<[Cell<usize>]>,
-    /// Whether an invocation was rejected although this processor's queue had room, and no waiter has noticed.
+    /// Whether an invocation was rejected although this processor's queue had room, and no waiter has observed that
+    /// yet.
     full_elsewhere: Cell<bool>,
 }
 
@@ -36,7 +37,7 @@ impl CapacityLimit {
         self.full_elsewhere.set(has_room);
     }
 
-    /// Whether an invocation was rejected although this processor's queue had room, once for each.
+    /// Whether an invocation was rejected although this processor's queue had room. Each rejection is returned once.
     pub(crate) fn take_full_elsewhere(&self) -> bool {
         self.full_elsewhere.take()
     }

@@ -1,8 +1,8 @@
 //! The handler of cohort operations on one processor, and the accounting of replies while it runs.
 //!
 //! # Safety
-//! [`CohortHandler::take_item`] reads an item by its type. Its caller guarantees that the slot belongs to the
-//! handler's stage; only handles of that stage fill the slots of its queue.
+//! [`CohortHandler::take_item`] reads an item by its type. Its caller guarantees that the slot belongs to the handler's
+//! stage, whose queue contains only slots that were filled through handles of that stage.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,10 +11,9 @@ use crate::metrics::counters::StageCounters;
 use crate::operation::slot::Slot;
 use crate::operation::state::Serial;
 
-/// A stage's handler on one processor, independent of its types.
+/// A stage's handler on one processor, without its item and reply types.
 pub(crate) trait CohortHandler {
-    /// Moves the item of `slot` to the end of the cohort. `processor` is the identity of this
-    /// processor.
+    /// Moves the item out of `slot` and appends it to the cohort. `processor` is the identity of this processor.
     ///
     /// # Safety
     /// The slot came out of the queue of this handler's stage and is `Unstarted`.
@@ -23,13 +22,13 @@ pub(crate) trait CohortHandler {
     fn handle(&self);
     /// Drops the remaining items.
     fn clear(&self);
-    /// Whether a cohort is in progress, so that no other may begin.
+    /// Whether a cohort is in progress that prevents another from beginning.
     fn is_busy(&self) -> bool;
     /// The operation that handles the cohort in progress, once it has started.
     fn operation(&self) -> Option<OperationName>;
 }
 
-/// The cohort in progress of a stage that serves one at a time.
+/// The cohort in progress of a stage that serves one cohort at a time.
 #[derive(Default)]
 pub(crate) struct SerialCohort {
     pub(crate) is_busy: Cell<bool>,
@@ -50,7 +49,7 @@ pub(crate) struct ReplyAccounting {
 pub(crate) struct Lost {
     pub(crate) slot: Slot,
     pub(crate) serial: Serial,
-    /// Whether it belongs to the current cohort, not to an earlier one.
+    /// Whether the reply belongs to the current cohort, not to an earlier one.
     pub(crate) of_this_cohort: bool,
 }
 
@@ -69,7 +68,7 @@ impl ReplyAccounting {
         self.answered.set(0);
     }
 
-    /// Begins like [`begin`](Self::begin), for code that holds replies of earlier cohorts.
+    /// Like [`begin`](Self::begin), but for code that holds replies of earlier cohorts.
     pub(crate) fn begin_detached(&self) {
         self.next_cohort();
         self.begin();
@@ -84,8 +83,8 @@ impl ReplyAccounting {
         self.handling.get() && slot.cohort() == self.cohort.get()
     }
 
-    /// Records a reply to an item. A reply within the handler's own cohort is added to the handler's
-    /// count. A later one is counted here, because its item was counted as suspended.
+    /// Records a reply to an item. A reply within the handler's own cohort is added to the handler's count. A later
+    /// reply is counted in the stage's counters, because its item was counted as suspended.
     pub(crate) fn answered(&self, slot: Slot, counters: &StageCounters) {
         if self.is_handling(slot) {
             self.answered.set(self.answered.get() + 1);
@@ -95,7 +94,7 @@ impl ReplyAccounting {
         }
     }
 
-    /// Records a dropped reply. False if no handler runs.
+    /// Records a dropped reply. Returns `false` if no handler runs.
     pub(crate) fn lost(&self, slot: Slot, serial: Serial) -> bool {
         if self.handling.get() {
             let of_this_cohort = self.is_handling(slot);

@@ -1,15 +1,15 @@
-//! Inline calls: the stages whose calls a processor runs in their callers.
+//! Inline calls: the stages whose calls a processor runs inside their callers. Terms:
 //!
-//! - *direct*: the option of a stage, or the choice of the cohort tuner, that its calls run inline.
-//! - *inline*: an operation with a slot of its own, polled within its caller's poll
+//! - *direct*: a stage whose calls run inline, by its declaration or by the choice of the cohort tuner.
+//! - *inline*: an operation that has its own slot and is polled within its caller's poll
 //!   ([`crate::processor::policy::execute::inline`]).
-//! - *fused*: an operation that is a part of its caller's future ([`crate::handle::policy::run_fused`]).
+//! - *fused*: an operation that is part of its caller's future ([`crate::handle::policy::run_fused`]).
 //!
 //! # Safety
-//! The processor owns the counters that [`InlineState`] points to and keeps them as long as it lives.
-//! They have a row for each stage of its graph. Stages come from checked keys, so their rows exist. Each
-//! row of arcs has a second row of the same length, [`InlineState::arcs_per_part`] counters after it, and a third
-//! one after that ([`ProcessorCounters::arcs`]).
+//! The processor owns the counters that [`InlineState`] points to, and keeps them for its whole life. They have a row
+//! for each stage of its graph. Stages come from checked keys, so their rows exist. Each row of arcs is followed,
+//! [`InlineState::arcs_per_part`] counters later, by a second row of the same length, and at the same distance by a
+//! third ([`ProcessorCounters::arcs`]).
 
 use std::cell::Cell;
 
@@ -33,11 +33,11 @@ pub(crate) struct InlineState {
     /// The stages of `inline` whose operations are fused.
     fused: Cell<StageSet>,
     pub(crate) depth: Cell<u32>,
-    /// The number of inline calls left to the operation being polled.
+    /// The number of inline calls that the operation being polled may still make.
     budget: Cell<u32>,
     /// The row of arcs of each stage. The array has 64 rows, so that no stage number is out of bounds.
     rows: Box<[*const Counter; 64]>,
-    /// The distance from an arc to the counter of its fused operations.
+    /// The distance in counters from an arc to the counter of its fused operations.
     pub(crate) arcs_per_part: usize,
 }
 
@@ -72,7 +72,7 @@ impl InlineState {
         }
     }
 
-    /// Selects the stages whose calls run inline, as far as they may.
+    /// Selects the stages whose calls run inline. Stages that are not eligible are ignored.
     pub(crate) fn set_inline(&self, stages: StageSet) {
         self.inline.set(stages.intersection(self.eligible));
         self.fused.set(stages.intersection(self.fusible));
@@ -94,13 +94,13 @@ impl InlineState {
         self.fused.get().contains(stage.into())
     }
 
-    /// Resets the limit before an operation of a cohort is polled.
+    /// Resets the budget before an operation of a cohort is polled.
     #[inline(always)]
     pub(crate) fn begin(&self) {
         self.budget.set(MAX_PER_POLL);
     }
 
-    /// Takes one inline call from the limit of the operation being polled. False if none is left.
+    /// Takes one inline call from the budget of the operation being polled. Returns `false` if none is left.
     #[inline(always)]
     pub(crate) fn take_budget(&self) -> bool {
         match self.budget.get().checked_sub(1) {

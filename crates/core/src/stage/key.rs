@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use crate::operation::slot::Site;
 
-/// The stage and its graph, in one word, since every invocation carries it.
+/// A stage and its graph. It is one word, because every invocation passes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
@@ -14,7 +14,7 @@ impl Key {
         Self(graph << 8 | u64::from(stage))
     }
 
-    /// The stage's number, if it belongs to the graph whose stage zero is `first`.
+    /// The stage's number, if the stage belongs to the graph whose first stage has the key `first`.
     #[inline(always)]
     pub(crate) fn among(self, first: Key) -> Option<u8> {
         let stage = self.0 ^ first.0;
@@ -26,7 +26,7 @@ impl Key {
         self.0 as u8
     }
 
-    /// A call of the stage by the caller of this function.
+    /// The call site of an invocation of this stage by the caller of this function.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn call_site(self) -> CallSite {
@@ -34,7 +34,7 @@ impl Key {
     }
 }
 
-/// The invoked stage, and the source line that invokes it.
+/// The invoked stage, and the source location of the invocation.
 #[derive(Clone, Copy)]
 pub(crate) struct CallSite {
     pub(crate) key: Key,

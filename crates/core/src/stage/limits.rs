@@ -1,13 +1,13 @@
-//! Thresholds and hold policies: when a stage runs early, and when it waits.
+//! Thresholds and hold policies, which determine when a stage runs early and when it waits.
 
 use std::time::Duration;
 
 use crate::world::nanoseconds;
 
-/// The threshold beyond which a stage is overdue; the maximum value stands for "never".
+/// The limits at which a stage is overdue. The maximum value of a field means "never".
 #[derive(Clone, Copy)]
 pub(crate) struct Threshold {
-    /// Operations queued.
+    /// The number of queued operations.
     pub(crate) length: usize,
     /// The wait of the oldest operation, in nanoseconds.
     pub(crate) age: u64,
@@ -25,13 +25,12 @@ impl Threshold {
     }
 }
 
-/// A limit in the clock's nanoseconds, of which `u64::MAX` means none.
+/// Converts a limit to the clock's nanoseconds. The result is below `u64::MAX`, which means no limit.
 pub(crate) fn limit_of(duration: Duration) -> u64 {
     nanoseconds(duration).min(u64::MAX - 1)
 }
 
-/// Hold policy: the number of operations that a stage waits for, and for how long. A count of zero
-/// disables it.
+/// Hold policy: the number of operations that a stage waits for, and the maximum time. A count of zero disables it.
 #[derive(Clone, Copy)]
 pub(crate) struct HoldPolicy {
     pub(crate) count: usize,

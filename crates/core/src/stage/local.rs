@@ -13,7 +13,7 @@ use crate::stage::limits::{HoldPolicy, Threshold};
 use crate::stage::settings::Settings;
 use crate::stage::starvation_guard::StarvationGuard;
 
-/// The settings and records of a stage that are accessed once per cohort or less.
+/// The settings and records of a stage that are accessed at most once per cohort.
 pub(crate) struct ColdStage {
     pub(crate) threshold: Threshold,
     pub(crate) hold_policy: HoldPolicy,
@@ -21,16 +21,16 @@ pub(crate) struct ColdStage {
     pub(crate) end_of_cohort: Option<EndOfCohort>,
     /// The time since which envelopes have been waiting here, as last observed.
     remote_since: Cell<Option<u64>>,
-    /// Whether the last cohort that found envelopes and local operations took the envelopes first.
+    /// Whether the last cohort that found both envelopes and local operations took the envelopes first.
     remote_first: Cell<bool>,
-    /// The largest size class of its operations, as observed.
+    /// The largest observed size class of the stage's operations.
     max_class: Cell<u8>,
-    /// The type of its oldest operation, as last observed.
+    /// The type of the oldest operation at the last observation.
     last_type: Cell<&'static VTable>,
     /// The bytes of a request's objects, without the operation.
     pub(crate) object_bytes: usize,
-    /// The bytes of the largest object that an operation is known or declared to own. The maximum if objects are not
-    /// checked, because neither the stage declares any nor the program has a budget for them.
+    /// The bytes of the largest object that an operation is known or declared to own. The maximum value if objects are
+    /// not checked, because the stage declares none and the program has no budget.
     largest_object: Cell<usize>,
     /// The minimum queue delay of its cohorts in this interval.
     pub(crate) queue_delay: IntervalMin,
@@ -61,7 +61,7 @@ impl ColdStage {
         self.max_class.set(self.max_class.get().max(class));
     }
 
-    /// Whether this was the type of the oldest operation when that was last observed.
+    /// Whether this was the type of the oldest operation at the last observation.
     #[inline(always)]
     pub(crate) fn is_last_type(&self, vtable: &'static VTable) -> bool {
         std::ptr::eq(vtable, self.last_type.get())
@@ -71,7 +71,7 @@ impl ColdStage {
         self.last_type.set(vtable);
     }
 
-    /// Whether the next cohort takes envelopes first: each second one does.
+    /// Whether the next cohort takes envelopes first. Every second one does.
     pub(crate) fn alternate_remote_first(&self) -> bool {
         self.remote_first.set(!self.remote_first.get());
         self.remote_first.get()
@@ -84,7 +84,7 @@ impl ColdStage {
         since
     }
 
-    /// No envelope waits.
+    /// Records that no envelope is waiting.
     #[inline(always)]
     pub(crate) fn clear_remote_since(&self) {
         self.remote_since.set(None);
@@ -94,7 +94,7 @@ impl ColdStage {
         self.largest_object.get()
     }
 
-    /// Records a larger object. Returns the bytes of the largest one before.
+    /// Records a larger object. Returns the previous maximum in bytes.
     pub(crate) fn replace_largest_object(&self, bytes: usize) -> usize {
         self.largest_object.replace(bytes)
     }
@@ -119,7 +119,8 @@ pub(crate) struct LocalStage {
     pub(crate) cold: Box<ColdStage>,
 }
 
-// The fields that an invocation accesses are adjacent, and indexing an array of stages is a shift.
+// The size is a power of two, so that indexing an array of stages is a shift. The fields that an invocation accesses
+// are adjacent.
 const _: () = assert!(size_of::<LocalStage>() == 128);
 
 impl LocalStage {
@@ -128,7 +129,7 @@ impl LocalStage {
         self.queue.len() < self.cold.capacity.bound.div_ceil(2)
     }
 
-    /// Wakes the futures that wait for capacity, after a cohort, if there is enough again.
+    /// Wakes the futures that wait for capacity if the queue has recovered. Called after a cohort.
     #[cold]
     pub(crate) fn wake_capacity_waiters(&self) {
         if self.has_recovered() {

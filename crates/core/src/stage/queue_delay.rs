@@ -1,13 +1,13 @@
-//! Queue delay: how long work waits on a processor, the input of overload control.
+//! Queue delay: how long work waits on a processor. It is the input of overload control.
 //!
-//! The delay of a cohort is the age of the oldest operation that it found. The queue delay of a processor is the sum over
-//! its stages of the smallest delay observed in an interval (CoDel as in folly): a queue that drains once per interval is
-//! not congested. Requests pass the stages one after the other, so the delays are added; with short work and a long turn,
-//! all stages wait equally long, and a bound on the worst would bound none. Input counts as another stage: what a turn
-//! reaps arrived at most one turn ago, plus the delay that the world reports once per interval (the driver's queue of file
-//! operations, input left in the kernel).
+//! The delay of a cohort is the age of the oldest operation that it found. The queue delay of a processor is the sum
+//! over its stages of the minimum delay observed in an interval (CoDel as in folly): a queue that drains once per
+//! interval is not congested. The delays are added because requests pass the stages one after the other. With short
+//! work and a long turn, all stages wait equally long, so a bound on the maximum instead of the sum would not bound the
+//! delay of a request. Input counts as another stage. Its delay is at most one turn, plus the delay that the world
+//! reports once per interval (the driver's queue of file operations, and input left in the kernel).
 //!
-//! The cost is one comparison per cohort and per turn; it reads no clock.
+//! The cost is one comparison per cohort and per turn. No clock is read.
 
 use std::cell::Cell;
 
@@ -17,13 +17,13 @@ use crate::world::World;
 
 /// The minimum length of an interval, in nanoseconds. Detecting overload takes a few intervals.
 pub(crate) const INTERVAL: u64 = 10_000_000;
-/// The minimum number of turns in an interval, since the delay of a single turn is arbitrary.
+/// The minimum number of turns in an interval, because the delay of a single turn is arbitrary.
 const MIN_TURNS: u32 = 3;
-/// The queue delay, in nanoseconds, above which nothing is tried out: half of the delay that admission
-/// allows.
+/// The queue delay, in nanoseconds, above which the cohort tuner starts no trials: half of the default target of
+/// admission.
 const CONGESTED_WAIT: u64 = 7_500_000;
 
-/// The number of intervals for which a limit counts as recent.
+/// The number of intervals for which an admission limit counts as recent.
 const LIMIT_MEMORY: u64 = 2;
 
 /// The current interval of a processor, and the result of the last one.
@@ -42,8 +42,8 @@ pub(crate) struct QueueDelay {
 }
 
 impl QueueDelay {
-    /// Begins a turn at `now`. The input it has `received` arrived since the turn before, unless the
-    /// world reports a longer delay. None for a turn without input, which shows nothing of the external delay.
+    /// Begins a turn at `now`. The input that it has `received` arrived after the previous turn began, unless the world
+    /// reports a longer delay. `None` if the turn reaps no input, because then the external delay is unknown.
     #[inline(always)]
     pub(crate) fn turn(
         &self,
@@ -83,7 +83,7 @@ impl QueueDelay {
         self.intervals.get()
     }
 
-    /// The queue delay of that interval: the smallest delays, added over the stages, in nanoseconds.
+    /// The queue delay of that interval, in nanoseconds: the sum of the minimum delays of all stages.
     pub(crate) fn wait(&self) -> u64 {
         self.wait.get()
     }
@@ -93,7 +93,7 @@ impl QueueDelay {
         self.limited.set(self.intervals.get());
     }
 
-    /// Whether the queue delay is long, or a recent limit keeps it short.
+    /// Whether the queue delay is long, or only kept short by a recent admission limit.
     pub(crate) fn is_congested(&self) -> bool {
         let limited = self.limited.get();
         self.wait.get() >= CONGESTED_WAIT

@@ -1,17 +1,17 @@
-//! A graph's settings, and the cohort size of stages that declare none: the number of operations that fit the
-//! second-level cache.
+//! A graph's settings, and the default cohort size, which is the number of operations that fit into the second-level
+//! cache.
 
 use crate::control::ingress::Ingress;
 
 /// The assumed size of the second-level cache, in bytes, if the graph does not set it.
 const DEFAULT_CACHE_BYTES: usize = 1 << 20;
-/// The minimum and maximum of the cohort size derived from bytes.
+/// The minimum and maximum of the default cohort size.
 const COHORT_BOUNDS: (usize, usize) = (16, 256);
 
-/// The settings of a graph, the same on all processors.
+/// The settings of a graph, which are the same on all processors.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
-    /// The bound of the operations on a processor.
+    /// The maximum number of operations on a processor.
     pub(crate) max_operations: usize,
     pub(crate) ingress: Ingress,
     /// The bytes of a processor's second-level cache, if set.
@@ -32,7 +32,7 @@ impl Settings {
         self.cache.unwrap_or(DEFAULT_CACHE_BYTES)
     }
 
-    /// The number of requests of this size that fit the cache, within the bounds.
+    /// The number of requests of this size that fit into the cache, within the bounds.
     pub(crate) fn cohort_size(self, request_bytes: usize) -> usize {
         (self.cache() / request_bytes).clamp(COHORT_BOUNDS.0, COHORT_BOUNDS.1)
     }

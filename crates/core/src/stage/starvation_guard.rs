@@ -1,4 +1,4 @@
-//! The choice between the two ends of the queue of a last-in, first-out stage.
+//! The choice of the end from which a last-in, first-out stage takes operations.
 
 use std::cell::Cell;
 
@@ -11,10 +11,10 @@ pub(crate) struct StarvationGuard {
 }
 
 impl StarvationGuard {
-    /// The wait of the oldest operation, in nanoseconds, beyond which a cohort takes the oldest first.
+    /// If the oldest operation has waited for longer than this, in nanoseconds, the cohort takes the oldest first.
     pub(crate) const MAX_AGE: u64 = 1_000_000;
 
-    /// The order of the next cohort; `oldest` is when its oldest operation was queued.
+    /// The order of the next cohort. `oldest` is the time at which the oldest operation was queued.
     pub(crate) fn order(&self, now: u64, oldest: Option<u64>) -> PopOrder {
         let aged = oldest.is_some_and(|queued| now.saturating_sub(queued) > Self::MAX_AGE);
         if self.left_behind.get() || aged { PopOrder::OldestFirst } else { PopOrder::NewestFirst }

@@ -11,8 +11,8 @@ pub(crate) struct Thresholds {
     pub(crate) stages: StageSet,
     /// Whether any threshold is an age.
     pub(crate) aged: bool,
-    /// The stage after the last one that preempted: a round-robin start, so that no stage is always
-    /// served first.
+    /// The stage after the last one that preempted. The search for overdue stages starts here (round-robin), so that no
+    /// stage is always served first.
     pub(crate) next: Cell<usize>,
     /// Whether the running cohort has preempted another.
     pub(crate) interrupting: Cell<bool>,

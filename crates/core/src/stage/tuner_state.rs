@@ -8,33 +8,33 @@ use crate::stage::local::LocalStage;
 use crate::stage::settings::Settings;
 use crate::stage_set::StageSet;
 
-/// Turns between two checks while no trial is in progress.
+/// The number of turns between two checks while no trial is in progress.
 const TURNS_PER_CHECK: u32 = 256;
-/// The length of arrays indexed by stage; more than [`MAX_STAGES`](crate::MAX_STAGES).
+/// The length of arrays indexed by stage, at least [`MAX_STAGES`](crate::MAX_STAGES).
 pub(crate) const MAX_STAGE_NUMBERS: usize = 64;
 /// The share of operations at each stage.
 pub(crate) type Shares = [f64; MAX_STAGE_NUMBERS];
 
-/// The state of the cohort tuner, for the stages that leave their cohort size to it.
+/// The state of the cohort tuner, which tunes the stages that declare no cohort size.
 pub(crate) struct TunerState {
     /// The tuned stages.
     pub(crate) stages: StageSet,
     /// The stages whose calls run inline on every rung.
     pub(crate) always_direct: StageSet,
     pub(crate) ladder: RefCell<CohortLadder>,
-    /// The start of the turn, and whether anything ran in the one before it.
+    /// The start of the current turn, and whether anything ran in the previous one.
     pub(crate) turn_began: Cell<u64>,
     pub(crate) ran: Cell<bool>,
     /// Turns until the next check.
     pub(crate) turns_until_check: Cell<u32>,
-    /// The nanoseconds and the number of turns of this slice in which something ran.
+    /// The total time in nanoseconds, and the number, of the turns in this slice in which something ran.
     pub(crate) time: Cell<u64>,
     pub(crate) turns: Cell<u64>,
-    /// The thread's processor time when the slice began.
+    /// The thread's CPU time when the slice began.
     pub(crate) cpu_at_slice_start: Cell<u64>,
     /// The operations that each stage had started when the slice began.
     pub(crate) started_at_slice_start: Cell<[u64; MAX_STAGE_NUMBERS]>,
-    /// The shares of the stages and the operations per turn after the last trial.
+    /// The shares of the stages, and the operations per turn, after the last trial.
     pub(crate) last_mix: Cell<Option<(Shares, f64)>>,
 }
 
@@ -44,7 +44,7 @@ impl TunerState {
         stages: &[LocalStage],
         settings: Settings,
     ) -> Self {
-        // A stage that holds for a cohort size, or handles whole cohorts, has chosen its size.
+        // A stage that holds, or that handles whole cohorts, has a fixed size.
         let fixed =
             |stage: &LocalStage| stage.cold.hold_policy.is_some() || stage.parts.handler.is_some();
         let fixed = StageSet::select(stages, fixed);
@@ -66,7 +66,7 @@ impl TunerState {
         }
     }
 
-    /// Plans the next check: after one turn during a trial.
+    /// Schedules the next check. During a trial, every turn is checked.
     pub(crate) fn plan_check(&self, ladder: &CohortLadder) {
         self.turns_until_check.set(if ladder.is_trying() { 1 } else { TURNS_PER_CHECK });
     }

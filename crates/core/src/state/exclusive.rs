@@ -1,10 +1,10 @@
-//! Access to the state of shared and exclusive stages (2002 §3.4); for partitioned stages see
+//! Access to the state of shared and exclusive stages (2002 §3.4). For partitioned stages, see
 //! [`crate::state::partition`].
 //!
 //! # Safety
-//! The state of an exclusive stage is one cell for all processors, which is not `Sync` by itself. A
-//! processor accesses it only while it holds the stage's lock (`entered`), for the length of a cohort,
-//! on its own thread. So one thread at a time accesses it and sees all earlier writes.
+//! The state of an exclusive stage is one cell for all processors, which is not `Sync` by itself. A processor accesses
+//! it only on its own thread and while it holds the stage's lock (`entered`), that is, during a cohort. So one thread
+//! at a time accesses the state and sees all earlier writes.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -17,8 +17,7 @@ use crate::sync::{AtomicBool, Ordering};
 
 /// The state of a shared stage as its operations access it: `&S`.
 ///
-/// The program owns the inner `Arc`; the outer `Rc` belongs to the processor, so an invocation performs
-/// no atomic operation.
+/// The program owns the inner `Arc`, and the processor owns the outer `Rc`, so an invocation needs no atomic operation.
 #[allow(clippy::redundant_allocation, reason = "a plain count on top of an atomic one")]
 pub struct Shared<S>(pub(crate) Rc<Arc<S>>);
 
@@ -42,8 +41,7 @@ pub(crate) struct ExclusiveState<S> {
     state: Rebuildable<S>,
 }
 
-// SAFETY: one thread at a time accesses the state, under the lock, and it is `Send`; so is its
-// constructor.
+// SAFETY: one thread at a time accesses the state, under the lock. The state and its constructor are `Send`.
 unsafe impl<S: Send> Sync for ExclusiveState<S> {}
 
 impl<S> ExclusiveState<S> {
@@ -52,7 +50,7 @@ impl<S> ExclusiveState<S> {
     }
 }
 
-/// One processor's handle on an exclusive stage.
+/// One processor's handle of an exclusive stage's state.
 pub(crate) struct LocalExclusive<S> {
     global: Arc<ExclusiveState<S>>,
     entered: Cell<bool>,
@@ -84,19 +82,15 @@ impl<S> Gate for LocalExclusive<S> {
 pub struct Exclusive<S>(pub(crate) Rc<LocalExclusive<S>>);
 
 impl<S> Exclusive<S> {
-    /// Runs `f` with the state, under the lock that the cohort holds.
+    /// Runs `f` with the state, protected by the lock that the cohort holds.
     ///
     /// # Panics
-    /// If called from within `f`, or from outside an operation of this stage. A panic of `f`
-    /// propagates.
+    /// If called from within `f` or outside an operation of this stage. A panic in `f` propagates.
     #[inline]
     #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
         let local = &*self.0;
-        assert!(
-            local.entered.get(),
-            "an exclusive state is reached by its stage's operations only"
-        );
+        assert!(local.entered.get(), "only operations of an exclusive stage may access its state");
         local.global.state.with(f)
     }
 }

@@ -1,4 +1,4 @@
-//! Access to the state of a stage: under a lock, by partition, or rebuilt after a panic.
+//! Access to the state of a stage: under a lock, by partition, and with rebuilding after a panic.
 
 pub(crate) mod exclusive;
 pub(crate) mod owned;

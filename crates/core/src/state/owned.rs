@@ -1,13 +1,14 @@
 //! The state of a partition on its owner, and counted references to it.
 //!
-//! [`OwnedRef`] is an `Rc` whose count another thread may read, while the owner sleeps
+//! [`OwnedRef`] is like an `Rc`, but another thread may read its count while the owner sleeps
 //! ([`crate::handle::policy::moving::take_over`]). Only the owner's thread writes the count, so it needs no
 //! read-modify-write operations.
 //!
 //! # Safety
-//! Each reference counts as one, and the last one frees the allocation. A reference stays on its thread, since it
-//! is neither `Send` nor `Sync`. A thread that has read a count of one, has the only reference, and excludes the owner's
-//! thread from making another may treat it as its own: the count was released after the other references' last use.
+//! The count is the number of references, and the last one frees the allocation. A reference stays on its thread,
+//! because it is neither `Send` nor `Sync`. A thread that has access to the only reference, has read a count of one,
+//! and prevents the owner's thread from creating another reference has exclusive access: the count was stored with
+//! release ordering after the last use of each other reference.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -22,9 +23,9 @@ use crate::sync::Ordering::{Acquire, Relaxed, Release};
 pub(super) struct Owned<S> {
     references: AtomicUsize,
     pub(super) state: Rebuildable<S>,
-    /// Whether a move is pending: no operation may enter.
+    /// Whether a move is pending, so that no operation may enter.
     pub(super) closed: Cell<bool>,
-    /// Woken when the last operation inside has left.
+    /// The waker to wake when the last operation has left.
     pub(super) drained: RefCell<Option<Waker>>,
 }
 
@@ -44,13 +45,13 @@ impl<S> OwnedRef<S> {
         self.references.load(Acquire)
     }
 
-    /// The state, if this is the only reference.
+    /// Converts the reference into the state, if it is the only one.
     pub(super) fn into_state(self) -> Result<Rebuildable<S>, Self> {
         if self.count() != 1 {
             return Err(self);
         }
         let owned = std::mem::ManuallyDrop::new(self).0;
-        // SAFETY: the last reference, which is not dropped (top of the file).
+        // SAFETY: this is the last reference, and it is not dropped (top of the file).
         Ok(unsafe { Box::from_raw(owned.as_ptr()) }.state)
     }
 }
@@ -60,7 +61,7 @@ impl<S> Deref for OwnedRef<S> {
 
     #[inline(always)]
     fn deref(&self) -> &Owned<S> {
-        // SAFETY: the allocation lives as long as a reference (top of the file).
+        // SAFETY: the allocation lives as long as any reference (top of the file).
         unsafe { self.0.as_ref() }
     }
 }
@@ -77,7 +78,7 @@ impl<S> Drop for OwnedRef<S> {
     #[inline]
     fn drop(&mut self) {
         match self.references.load(Relaxed) - 1 {
-            // SAFETY: the last reference (top of the file).
+            // SAFETY: this is the last reference (top of the file).
             0 => drop(unsafe { Box::from_raw(self.0.as_ptr()) }),
             left => self.references.store(left, Release),
         }

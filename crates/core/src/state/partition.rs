@@ -1,11 +1,11 @@
 //! The state of a partitioned stage (2002 §3.4): each partition has one owner, the only processor that
 //! accesses it.
 //!
-//! A table shared by all processors stores the owners. Processors read it without ordering: a stale
-//! entry sends an invocation to a processor that forwards it. Only a processor that has just become the
-//! owner writes an entry. A processor that finds a partition among its own entries is the owner,
-//! whatever the table contains. [`crate::handle::policy::moving::move_partition`] moves partitions between owners,
-//! [`crate::handle::policy::moving::take_over`] takes them over from sleeping ones.
+//! A table shared by all processors stores the owners. Processors read it with relaxed ordering: a stale entry sends an
+//! invocation to a processor that forwards it. Only a processor that has just become the owner writes an entry. A
+//! processor that finds a partition's state in its own entries is the owner, whatever the table contains.
+//! [`crate::handle::policy::moving::move_partition`] moves partitions between owners, and
+//! [`crate::handle::policy::moving::take_over`] takes them over from sleeping owners.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,9 +22,9 @@ use crate::state::rebuildable::Rebuildable;
 /// The owner of each partition.
 pub(crate) struct Table {
     pub(super) owners: Box<[AtomicU16]>,
-    /// The number of processors that own partitions at first.
+    /// The number of processors that own partitions initially.
     pub(super) first_owners: usize,
-    /// Each processor's [`Partitions`], which other processors [visit](crate::mailbox::visit).
+    /// The [`Partitions`] of each processor, which other processors [visit](crate::mailbox::visit).
     pub(super) views: Box<[AtomicPtr<()>]>,
 }
 
@@ -49,26 +49,26 @@ impl Table {
     }
 }
 
-/// The state of one partition as its operations access it. The value stays on its processor, and the
-/// partition does not move while it exists.
+/// The access of an operation to the state of its partition. It cannot leave its processor, and the partition does not
+/// move while it exists.
 pub struct Partition<S> {
     pub(super) owned: OwnedRef<S>,
     index: usize,
 }
 
 impl<S> Partition<S> {
-    /// Runs `f` with the state. Operations of other requests may run between two calls, so do not rely
-    /// on the state staying unchanged between them.
+    /// Runs `f` with the state. Other operations may run between two calls of `with`, so the state may change in
+    /// between.
     ///
     /// # Panics
-    /// If called again from within `f`. A panic of `f` propagates.
+    /// If called from within `f`. A panic in `f` propagates.
     #[inline]
     #[track_caller]
     pub fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
         self.owned.state.with(f)
     }
 
-    /// The index of the partition, from zero.
+    /// The index of the partition, counted from zero.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -91,13 +91,13 @@ impl<S> Drop for Partition<S> {
 
 /// One processor's view of a partition.
 pub(super) struct PartitionView<S> {
-    /// The owned partition, if this processor is the owner.
+    /// The state, if this processor owns the partition.
     pub(super) owned: RefCell<Option<OwnedRef<S>>>,
-    /// Moves that the new owner has not yet confirmed.
+    /// The number of moves that the new owner has not yet confirmed.
     pub(super) leaving: Cell<u32>,
     /// Operations that wait for a move to end, in order.
     pub(super) waiting: RefCell<Vec<Waker>>,
-    /// The number of times that they were woken.
+    /// The number of times that the waiting operations were woken.
     pub(super) round: Cell<u32>,
 }
 
@@ -141,14 +141,14 @@ impl<S> Partitions<S> {
         &self.table
     }
 
-    /// The partition of a key: the high bits of a multiplicative hash, so that consecutive numbers and
-    /// hashes spread equally well.
+    /// The partition of a key, which is computed from the high bits of a multiplicative hash. This distributes
+    /// consecutive numbers as well as hashes.
     #[inline]
     pub(crate) fn of_key(&self, key: u64) -> usize {
         spread(key, self.table.count())
     }
 
-    /// Returns the partition's state, if it is here and no move is pending.
+    /// The partition's state, if it is here and no move is pending.
     #[inline]
     pub(crate) fn access(&self, index: usize) -> Option<Partition<S>> {
         match &*self.entries[index].owned.borrow() {
@@ -168,8 +168,8 @@ impl<S> Partitions<S> {
 }
 
 impl<S> Drop for Partitions<S> {
-    /// Drops the states one by one, since their destructors are foreign: two panics within one drop
-    /// would abort the process.
+    /// Drops the states one by one, because their destructors are foreign code and two panics within one drop would
+    /// abort the process.
     fn drop(&mut self) {
         for entry in &mut self.entries {
             let owned = entry.owned.get_mut().take();

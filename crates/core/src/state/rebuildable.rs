@@ -1,9 +1,9 @@
-//! Rebuildable state: replaced by a new one after a panic may have left it inconsistent.
+//! Rebuildable state, which is replaced after a panic may have left it inconsistent.
 //!
-//! A panic that unwinds out of `with` has stopped an operation in the middle of a change. Most states
-//! tolerate that, just as they tolerate an operation that is cancelled between two changes. A stage
-//! whose state does not tolerate it opts in here: the state is dropped and rebuilt by the stage's own
-//! constructor before the next operation accesses it.
+//! A panic that unwinds out of `with` has stopped an operation in the middle of a change. Most states tolerate that,
+//! just as they tolerate an operation that is cancelled between two changes. A stage whose state does not can enable
+//! rebuilding: the state is dropped, and the stage's constructor creates a new one before the next operation accesses
+//! it.
 
 use std::cell::{Cell, RefCell};
 
@@ -38,7 +38,7 @@ impl<S> Rebuildable<S> {
             self.rebuild();
         }
         let Ok(mut state) = self.state.try_borrow_mut() else { self.reached_twice() };
-        let state = state.as_mut().expect("a state that is being made is not reached");
+        let state = state.as_mut().expect("the constructor of a state must not access that state");
         let _scope = OpenScope::borrowed_state();
         if self.remake.is_none() {
             return f(state);
@@ -51,17 +51,17 @@ impl<S> Rebuildable<S> {
     fn reached_twice(&self) -> ! {
         let stage = self.stage;
         panic!(
-            "the state of stage \"{stage}\" is reached while a `with` on it runs: `with` was \
-             called inside of the closure of another `with`; let that return first"
+            "the state of stage \"{stage}\" is accessed while a `with` on it is running: `with` was called in \
+             the closure of another `with`; return from that closure first"
         );
     }
 
     #[cold]
     fn rebuild(&self) {
         let Some(remake) = &self.remake else { return };
-        // If they reach the state, they find none, and do not rebuild it once more.
+        // If the destructor or the constructor accesses the state, it finds none and does not rebuild it again.
         self.torn.set(false);
-        // Both outside the borrow: they are foreign code.
+        // Both run outside the borrow, because they are foreign code.
         let torn = self.state.borrow_mut().take();
         catch_panic(|| drop(torn));
         let state = tearing(&self.torn, remake);

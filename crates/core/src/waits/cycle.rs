@@ -3,8 +3,8 @@
 use std::fmt;
 use std::panic::Location;
 
-/// Operations that wait for each other in a cycle. None of them can continue unless it waits for something
-/// else as well that the scheduler does not know, such as I/O.
+/// Operations that wait for each other in a cycle. None of them can continue, unless it also waits for something that
+/// the scheduler does not know about, such as I/O.
 ///
 /// ```
 /// use phalanx_core::{Call, Graph, Waits, oneshot};
@@ -29,7 +29,7 @@ use std::panic::Location;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitCycle {
-    /// The operations. Each waits for the next, and the last one for the first.
+    /// The operations. Each waits for the next, and the last one waits for the first.
     pub operations: Vec<WaitingOperation>,
 }
 
@@ -49,15 +49,15 @@ pub struct WaitingOperation {
     pub reason: WaitReason,
 }
 
-/// The reason for which an operation waits for another.
+/// The reason why an operation waits for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitReason {
-    /// It awaits the result of the other.
+    /// It awaits the result of the other operation.
     Call,
-    /// It waits for the capacity of this stage, and the other holds the stage's gate or handles its cohort.
+    /// It waits for capacity of this stage, and the other operation holds the stage's gate or handles its cohort.
     Capacity(&'static str),
-    /// It is queued at this stage, and the other holds the stage's gate or handles its cohort.
+    /// It is queued at this stage, and the other operation holds the stage's gate or handles its cohort.
     Gate(&'static str),
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for WaitingOperation {
     }
 }
 
-/// A line for each operation, with the reason for its wait.
+/// One line per operation, with the reason for its wait.
 impl fmt::Display for WaitCycle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.operations.first() else { return Ok(()) };

@@ -1,15 +1,15 @@
-//! The wait-for graph of a program: a pure function of what the processors report.
+//! The wait-for graph of a program, as a pure function of the processors' reports.
 //!
-//! An operation waits for any of several groups: it continues as soon as all nodes of one group have
-//! continued. A join is one group of all its children. A `select` over calls is one group for each call.
+//! An operation may wait for several groups of nodes. It continues as soon as all nodes of any one group have
+//! continued. A join has one group with all its children; a `select` over calls has one group per call.
 //!
-//! A node is *blocked* if each of its groups contains a blocked node. The blocked nodes are what remains when
-//! all others are removed, one after the other. A node without groups is never blocked: the graph does not
-//! show what it waits for, such as I/O or a timer.
+//! A node is *blocked* if each of its groups contains a blocked node. To find the blocked nodes, nodes that are not
+//! blocked are removed one after the other until none is left. A node without groups is never blocked: it waits for
+//! something that is not in the graph, such as I/O or a timer.
 
 use std::collections::{HashMap, HashSet};
 
-/// A node of the graph: it can wait or be waited for.
+/// A node of the graph, which can wait or be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
     /// An operation: the index of its processor and of its slot, and the serial of the slot's use.
@@ -21,7 +21,7 @@ pub(crate) enum Node {
 /// The groups of nodes that each node waits for.
 pub(crate) type WaitGraph = HashMap<Node, Vec<Vec<Node>>>;
 
-/// The nodes that can never continue, as far as the graph shows.
+/// The nodes that can never continue according to the graph.
 pub(crate) fn blocked(graph: &WaitGraph) -> HashSet<Node> {
     let mut blocked: HashSet<Node> =
         graph.iter().filter(|(_, groups)| !groups.is_empty()).map(|(node, _)| *node).collect();
@@ -36,8 +36,8 @@ pub(crate) fn blocked(graph: &WaitGraph) -> HashSet<Node> {
     }
 }
 
-/// One cycle for each set of blocked nodes that leads to it. No node is in two of the cycles. The order of the
-/// result depends on the nodes only.
+/// The cycles of blocked nodes. No node is in two of the returned cycles. The order of the result depends only on the
+/// nodes.
 pub(crate) fn cycles(graph: &WaitGraph) -> Vec<Vec<Node>> {
     let blocked = blocked(graph);
     let mut starts: Vec<Node> = blocked.iter().copied().collect();
@@ -53,7 +53,7 @@ pub(crate) fn cycles(graph: &WaitGraph) -> Vec<Vec<Node>> {
             path.push(node);
             next = graph[&node].iter().flatten().copied().find(|node| blocked.contains(node));
         }
-        // The walk has met itself, or an earlier one, whose cycle is known.
+        // The walk has reached itself, or an earlier walk, whose cycle is already known.
         if let Some(first) = path.iter().position(|node| Some(*node) == next) {
             found.push(path.split_off(first));
         }

@@ -1,16 +1,16 @@
-//! Inspection of one processor: what its operations wait for, read from its slots and queues.
+//! Inspection of one processor: determines from its slots and queues what its operations wait for.
 //!
-//! - A slot stores the waker of the operation that awaits its result, or of a join.
-//! - A slot that is away stores where its operation arrived, for cancellation.
+//! - A slot stores the waker of the operation or join that awaits its result.
+//! - A slot that is away stores the location where its operation arrived, for cancellation.
 //! - A stage stores the wakers of the operations that wait for its capacity.
-//! - A gate names the operation that keeps it closed, if it can.
+//! - A gate may name the operation that keeps it closed.
 //! - A stage that serves one cohort at a time names the operation that handles it.
 //!
 //! An operation with an armed timer is left out, because it continues when the timer fires.
 //!
 //! # Safety
-//! Of a slot that is away, only the [`CancelFlag`](crate::operation::cancel_flag) in its payload is read, which is
-//! atomic and lives as long as the slot is away ([`crate::operation::envelope`]).
+//! The only part that is read of a slot that is away is the [`CancelFlag`](crate::operation::cancel_flag) in its
+//! payload, which is atomic and lives as long as the slot is away ([`crate::operation::envelope`]).
 
 use std::collections::HashMap;
 use std::task::Waker;
@@ -28,23 +28,22 @@ use crate::program::control::Control;
 use crate::waits::cycle::{WaitCycle, WaitReason, WaitingOperation};
 use crate::waits::graph::{Node, WaitGraph, cycles};
 
-/// The waits of one processor's operations, at one moment. See [`Waits::cycles`].
+/// A snapshot of the waits of one processor's operations; see [`Waits::cycles`].
 #[derive(Debug)]
 pub struct Waits {
     graph: WaitGraph,
-    /// The operations and the numbers of their stages, without those that are on their way to another
-    /// processor.
+    /// The operations and the numbers of their stages, without operations that are on their way to another processor.
     operations: HashMap<Node, (u8, WaitingOperation)>,
     /// The stages of the queues.
     queues: HashMap<Node, &'static str>,
 }
 
 impl Waits {
-    /// The cycles of waiting operations in a program, from what its processors report.
+    /// The cycles of waiting operations in a program, given the reports of its processors.
     ///
-    /// Operations of a processor that is missing here are taken to continue. The processors are not read at
-    /// the same moment, so a program that moves may show a cycle that never existed; one that is found again
-    /// later is real.
+    /// Operations of processors that are missing in `all` are assumed to continue. The processors are not inspected at
+    /// the same time, so a running program may show a cycle that never existed. A cycle that is found again later is
+    /// real.
     pub fn cycles(all: &[Self]) -> Vec<WaitCycle> {
         let graph = all.iter().flat_map(|one| one.graph.clone()).collect();
         let cycles = cycles(&graph).into_iter();
@@ -54,7 +53,7 @@ impl Waits {
             .collect()
     }
 
-    /// Records that `node` continues after `other` has continued.
+    /// Records that `node` continues once `other` has continued.
     fn add(&mut self, node: Node, other: Node) {
         self.graph.entry(node).or_default().push(vec![other]);
     }
@@ -81,7 +80,7 @@ impl Waits {
 }
 
 impl OperationName {
-    /// The operation that runs on this thread, if any.
+    /// The name of the operation that is running on this thread, if any.
     ///
     /// ```
     /// assert_eq!(phalanx_core::OperationName::current(), None);
@@ -103,10 +102,10 @@ impl Control {
         stages.map(|stage| stage.cohorts.get()).sum()
     }
 
-    /// Asks each processor what its operations wait for, and calls `deliver` there with the answer. A
-    /// processor answers before its next cohort, and never if it has ended. A sleeping processor wakes up.
+    /// Inspects the waits on each processor, and calls `deliver` there with the result. A processor does so before its
+    /// next cohort, or never if it has ended. Sleeping processors are woken.
     ///
-    /// A processor visits all its operations for the answer: ask only when something seems to be stuck.
+    /// A processor visits all its operations for this, so call it only if the program seems to be stuck.
     ///
     /// ```
     /// # use phalanx_core::{Graph, Waits};
@@ -179,7 +178,7 @@ impl Processor {
         waits
     }
 
-    /// Records which operations wait for the capacity of each stage, and which one holds its queue up.
+    /// Records the operations that wait for the capacity of each stage, and the operation that blocks its queue.
     fn inspect_queues(&self, waits: &mut Waits) {
         for stage in 0..self.stages.len() {
             let (local, queue) = (&self.stages[stage], self.queue_of(stage as u8));
@@ -233,14 +232,14 @@ impl Processor {
     }
 }
 
-/// Where the operation of a slot that is away is: its slot there, or the queue that it was sent to.
+/// The node of an operation that is on another processor: its slot there, or the queue that it was sent to.
 fn destination(slot: Slot) -> Node {
-    // SAFETY: of an envelope in transit only this part is shared, and it is atomic.
+    // SAFETY: this is the only shared part of an envelope in transit, and it is atomic.
     match unsafe { &(*slot.transit()).cancel }.location() {
         Some(RemoteSlot { processor, index, serial }) => {
             Node::Operation { processor, index, serial: serial.word() }
         }
-        // On its way, or cancelled.
+        // The operation is on its way, or was cancelled.
         None => Node::Queue { processor: slot.sent_to(), stage: slot.stage.get() },
     }
 }

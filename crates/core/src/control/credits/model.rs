@@ -1,9 +1,9 @@
 //! A model of a server, its machine and its clients for testing admission control.
 //!
-//! In each turn the processor reads arrivals, admits or rejects them, and works. A response takes
-//! several passes, and each turn gives every request in flight one pass: they share the processor. The
-//! client reads one response after the other and holds a credit until it has read it, so the operations
-//! in flight are not only the server's own work. The machine may stall either end.
+//! In each turn the processor reads arrivals, admits or rejects them, and works. A response takes several passes, and
+//! each turn gives every request in flight one pass, so they share the processor. The client reads one response after
+//! the other and holds a credit until it has read the response, so the operations in flight include more than the
+//! server's own work. The machine may stall the server or the client.
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ pub(super) struct World {
     pub(super) large: u64,
     /// Nanoseconds per rejection.
     pub(super) refusal: u64,
-    /// Nanoseconds that the client takes to read a response.
+    /// The nanoseconds that the client takes to read a response.
     pub(super) reading: u64,
     /// The maximum number of concurrent requests of the client.
     pub(super) connections: usize,
@@ -98,7 +98,7 @@ pub(super) struct Server {
     pub(super) credits: Credits,
     now: u64,
     random: u64,
-    /// The mean gap between arrivals, in nanoseconds; none in a closed loop.
+    /// The mean gap between arrivals, in nanoseconds; `None` in a closed loop.
     gap: Option<f64>,
     next: u64,
     /// Requests waiting for a connection; then those that have arrived, with the time when the server
@@ -162,7 +162,7 @@ impl Server {
         self.go_on(duration)
     }
 
-    /// Stalls the server; the requests of that time arrive at once afterwards.
+    /// Stalls the server. Requests of that time arrive together afterwards.
     pub(super) fn stand_still(&mut self, duration: u64) {
         self.now += duration;
     }

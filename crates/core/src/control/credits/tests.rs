@@ -250,7 +250,8 @@ fn operations_of_slow_clients_count_for_a_while() {
     assert_eq!((credits.in_flight, credits.take()), (40, None));
 }
 
-/// Responses that wait for slow clients, of which there are many more than the server has work, do not change the limit.
+/// Responses that wait for slow clients, of which there are many more than the server has work, do not change the
+/// limit.
 #[test]
 fn slow_clients_do_not_decide_about_others() {
     for slow in [0, 100, 1000, 10_000] {

@@ -1,17 +1,19 @@
-//! The law: chooses a setting by a profile, and corrects the profile by comparisons.
+//! The control law, which chooses a setting from a profile and corrects the profile by comparisons.
 //!
-//! 1. **Recognise.** A mix counts as recognised after [`AGREEING`] samples in a row, and the profile's choice for it
-//!    applies. Traffic that no mix resembles gets the *peak* setting, all processors. If it persists, it becomes a mix.
-//! 2. **Verify.** The choice is compared with the peak. If the peak takes less processor time, or if the choice has a
-//!    much higher p99, then the choice is undone. The p99 of a sample may contain less than that of the profile, which is
-//!    the client's, so the difference counts in relation to the larger of both.
-//! 3. **Refine.** From time to time the setting is compared with one in which one thing differs. That one is kept if
-//!    it takes less processor time than any sample of the other, and its p99 is near the peak's. Otherwise it is
-//!    undone, and the pause before the next comparison doubles, as after a comparison during which the traffic changed.
-//!    After a setting was kept, it halves.
-//! 4. **Too little traffic** to tell its cost makes a comparison invalid. After a while the number of processors that its
-//!    load needs applies, until there is traffic again.
-//! 5. **Saturation** of a processor leads to the peak at once, and to a pause before the mix's choice applies again.
+//! 1. **Recognise.** A mix counts as recognised after [`AGREEING`] consecutive samples; the profile's choice for it
+//!    then applies. If the traffic resembles no mix, the *peak* setting applies, which uses all processors. If such
+//!    traffic persists, it becomes a new mix.
+//! 2. **Verify.** The choice is compared with the peak. If the peak takes less CPU time, or if the choice has a much
+//!    higher p99, the choice is undone. The p99 in the profile is measured by the client and may include more than that
+//!    of a sample, so the difference is taken relative to the larger of the two.
+//! 3. **Refine.** From time to time, the setting is compared with one that differs in one parameter. The new setting is
+//!    kept if it takes less CPU time than every sample of the old one and its p99 is near the peak's. Otherwise it is
+//!    undone, and the pause before the next comparison doubles. The pause also doubles if the traffic changed during a
+//!    comparison. It halves after a setting was kept.
+//! 4. **Quiet.** If there is too little traffic to measure its cost, a comparison is invalid. After a while, the number
+//!    of processors is reduced to what the load needs, until there is traffic again.
+//! 5. **Saturation.** When a processor is saturated, the peak applies immediately. The mix's choice applies again after
+//!    a pause.
 
 use super::indicators::Indicators;
 use super::mixes::{MAX_P99, Measured, Mix, Point, TrafficProfile};
@@ -19,29 +21,29 @@ use super::quiet::Quiet;
 use super::setting::{DIRECTIONS, Setting};
 use super::trial::{Progress, Seen, Trial};
 
-/// Samples in a row that show another mix before the setting changes.
+/// The number of consecutive samples that must show another mix before the setting changes.
 const AGREEING: u32 = 3;
-/// Samples in a row of unknown traffic before it becomes a mix.
+/// The number of consecutive samples of unknown traffic before it becomes a mix.
 const PERSISTENT: u32 = 20;
-/// The largest number of mixes in a [`TrafficProfile`]; a [`Guide`] ignores further ones.
+/// The maximum number of mixes in a [`TrafficProfile`]. A [`Guide`] ignores further ones.
 pub const MAX_MIXES: usize = 64;
-/// The first pause between two comparisons, and the longest, in nanoseconds.
+/// The initial and the maximum pause between two comparisons, in nanoseconds.
 const PAUSES: (u64, u64) = (10_000_000_000, 1_280_000_000_000);
 
-/// Observations of an interval.
+/// The observations of one interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     /// The traffic.
     pub indicators: Indicators,
-    /// The cost of the setting in force. None if there were too few operations to tell.
+    /// The cost of the setting in force; `None` if there were too few operations to measure it.
     pub measured: Option<Measured>,
-    /// The load of all processors, in thousandths of one. It counts if there were too few operations.
+    /// The total load of all processors, in thousandths of one processor. It is used if there were too few operations.
     pub load: u32,
-    /// Whether the active processors are saturated, without those that others cannot help.
+    /// Whether the active processors are saturated, without those that additional processors cannot relieve.
     pub is_saturated: bool,
 }
 
-/// Why the guide chose a setting.
+/// The reason why the guide chose a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuideReason {
     /// Nothing changed.
@@ -60,7 +62,7 @@ pub enum GuideReason {
     Undone,
     /// The traffic changed during a comparison.
     Invalid,
-    /// Too little traffic, and fewer processors are enough for its load.
+    /// There is too little traffic, and fewer processors are enough for its load.
     Idle,
 }
 
@@ -84,17 +86,17 @@ impl GuideReason {
 /// A decision of the guide.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuideStep {
-    /// The setting from now on.
+    /// The new setting.
     pub setting: Setting,
-    /// Why.
+    /// The reason for the decision.
     pub reason: GuideReason,
     /// The index of the mix in the profile, and its distance.
     pub mix: Option<(usize, f64)>,
-    /// The cost in the profile, if the profile has it: of the setting that was compared, else of this one.
+    /// The predicted cost, if the profile contains it: of the setting that was compared, otherwise of this one.
     pub predicted: Option<Measured>,
-    /// The measured cost of the same setting: of the one that was compared, else of this one if it was in force.
+    /// The measured cost of the same setting: of the one that was compared, otherwise of this one if it was in force.
     pub measured: Option<Measured>,
-    /// The measured cost of the setting in force until now, if it is another one.
+    /// The measured cost of the previous setting, if it is a different one.
     pub measured_before: Option<Measured>,
 }
 
@@ -102,17 +104,17 @@ pub struct GuideStep {
 #[derive(Clone, Copy)]
 struct Learned {
     setting: Setting,
-    /// Whether the setting was compared with the peak, and the p99 of the peak then.
+    /// The p99 of the peak when the setting was compared with it; `None` if it was not.
     peak_p99: Option<f64>,
-    /// The next comparison is due at this time.
+    /// The time at which the next comparison is due.
     next_trial: u64,
     pause: u64,
     direction: usize,
-    /// The peak applies until this time.
+    /// The time until which the peak applies.
     peak_until: u64,
 }
 
-/// The law, with its state.
+/// The control law, with its state.
 pub struct Guide {
     profile: TrafficProfile,
     learned: Vec<Learned>,
@@ -120,7 +122,7 @@ pub struct Guide {
     peak: Setting,
     setting: Setting,
     mix: Option<usize>,
-    /// The mix that the last samples showed, and their number.
+    /// The mix that the last samples showed, and the number of these samples.
     shown: (Option<usize>, u32),
     /// Unknown traffic, and the number of samples that resembled it.
     stranger: (Indicators, u32),
@@ -131,8 +133,9 @@ pub struct Guide {
 }
 
 impl Guide {
-    /// A law with at least `min` active processors that begins with `peak`, the setting with all processors. Settings of
-    /// the profile with a number of processors outside of these are changed to the nearest.
+    /// Creates a guide that uses at least `min` active processors and begins with `peak`, the setting with all
+    /// processors. Settings of the profile whose number of processors is out of this range are changed to the nearest
+    /// number.
     pub fn new(mut profile: TrafficProfile, min: usize, peak: Setting) -> Self {
         let min = min.clamp(1, peak.active);
         profile.mixes.truncate(MAX_MIXES);
@@ -159,7 +162,7 @@ impl Guide {
         }
     }
 
-    /// Only recognises mixes: its settings are not applied, so it cannot compare them.
+    /// Makes the guide only recognise mixes. Its settings are not applied, so it cannot compare them.
     #[must_use]
     pub fn without_trials(self) -> Self {
         Self { tries: false, ..self }
@@ -170,12 +173,12 @@ impl Guide {
         self.setting
     }
 
-    /// The profile, with the learned times.
+    /// The profile, with the learned costs.
     pub fn profile(&self) -> &TrafficProfile {
         &self.profile
     }
 
-    /// Takes the sample of the interval that ended at `now`, in nanoseconds.
+    /// Processes the sample of the interval that ended at `now`, in nanoseconds.
     pub fn sampled(&mut self, now: u64, sample: &Sample) -> GuideStep {
         if sample.is_saturated && self.setting.active < self.peak.active {
             return self.saturated(now, sample);
@@ -200,7 +203,7 @@ impl Guide {
     }
 
     fn step(&mut self, setting: Setting, reason: GuideReason, sample: &Sample) -> GuideStep {
-        // Advice is not in force.
+        // Without trials, the chosen setting is only advice and not in force.
         let in_force = if self.tries { self.setting } else { self.peak };
         self.setting = setting;
         let distance = |mix: usize| self.profile.mixes[mix].distance(&sample.indicators);
@@ -212,7 +215,7 @@ impl Guide {
         GuideStep { setting, reason, mix, predicted, measured, measured_before }
     }
 
-    /// There was too little traffic to tell its cost.
+    /// Handles an interval with too little traffic to measure its cost.
     fn silence(&mut self, now: u64, sample: &Sample) -> GuideStep {
         let fewer = self.quiet.fewer(now, sample.load, self.setting.active, self.min);
         match fewer {
@@ -234,7 +237,7 @@ impl Guide {
         self.step(self.peak, GuideReason::Saturated, sample)
     }
 
-    /// The traffic has changed to another mix, or to none.
+    /// Handles a change of the traffic to another mix or to an unknown one.
     fn changed(&mut self, now: u64, sample: &Sample, seen: Option<(usize, f64)>) -> GuideStep {
         (self.mix, self.trial) = (seen.map(|(mix, _)| mix), None);
         match self.mix {
@@ -260,7 +263,7 @@ impl Guide {
         self.step(trial.first, GuideReason::Invalid, sample)
     }
 
-    /// Unknown traffic becomes a mix if it persists.
+    /// Records unknown traffic, which becomes a mix if it persists.
     fn meet(&mut self, now: u64, sample: &Sample) -> GuideStep {
         let (indicators, number) = &mut self.stranger;
         if indicators.demand_distance(&sample.indicators) > 0.3 {
@@ -283,7 +286,7 @@ impl Guide {
         self.step(self.peak, reason, sample)
     }
 
-    /// Goes on with a comparison, or begins one that is due.
+    /// Continues a comparison, or begins one that is due.
     fn compare(&mut self, now: u64, sample: &Sample, mix: usize, distance: f64) -> GuideStep {
         let learned = &mut self.learned[mix];
         let Some(trial) = &mut self.trial else {
@@ -330,13 +333,14 @@ impl Guide {
     }
 }
 
-/// The largest p99 of a good setting in samples, where that of the peak is `peak`, and `profiled` in the profile.
+/// The maximum p99 of an acceptable setting in samples. `peak` is the p99 of the peak in samples, and `profiled` that
+/// in the profile.
 fn largest_p99(peak: f64, profiled: f64) -> f64 {
     peak + (MAX_P99 - 1.0) * peak.max(profiled)
 }
 
 impl Learned {
-    /// `peak` is that of this program. The mix may have been measured with fewer processors.
+    /// `peak` is the peak setting of this program. The mix may have been measured with fewer processors.
     fn new(mix: &Mix, peak: Setting, now: u64) -> Self {
         Self {
             setting: mix.better().map_or(peak, |point| point.setting),
@@ -358,7 +362,7 @@ impl Learned {
         self.pause = if longer { (2 * self.pause).min(PAUSES.1) } else { self.pause };
     }
 
-    /// The next comparison: with the peak if there was none, else with a setting beside this one.
+    /// Begins the next comparison: with the peak if there was none, otherwise with a neighbour of this setting.
     fn trial(&mut self, peak: Setting, min: usize) -> Option<Trial> {
         if self.peak_p99.is_none() && self.setting != peak {
             return Some(Trial::new(self.setting, peak));
@@ -371,8 +375,8 @@ impl Learned {
         })
     }
 
-    /// Compares the choice with the peak, `setting`, whose p99 in the profile is `profiled_p99`. True if the peak is
-    /// better.
+    /// Processes the comparison of the choice with the peak, `setting`, whose p99 in the profile is `profiled_p99`.
+    /// Returns `true` if the peak is better.
     fn verified(
         &mut self,
         now: u64,
@@ -393,7 +397,8 @@ impl Learned {
         is_undone
     }
 
-    /// Compares the current setting with its neighbour `setting`. True if the neighbour is better.
+    /// Processes the comparison of the current setting with its neighbour `setting`. Returns `true` if the neighbour is
+    /// better.
     fn refined(
         &mut self,
         now: u64,
@@ -419,7 +424,7 @@ impl Mix {
         self.points.iter().chain([&self.peak]).find(|point| point.setting == setting)
     }
 
-    /// Adds a point, or replaces that of the same setting.
+    /// Adds a point, or replaces the one of the same setting.
     fn learn(&mut self, point: Point) {
         match self.points.iter_mut().find(|known| known.setting == point.setting) {
             Some(known) => *known = point,

@@ -1,6 +1,6 @@
 //! The indicators of traffic.
 
-/// The amounts below which a difference of each indicator means little.
+/// For each indicator, the amount below which a difference means little.
 const FLOORS: Indicators = Indicators {
     operations_per_second: 50.0,
     bytes_in_per_operation: 32.0,
@@ -19,7 +19,7 @@ pub struct Indicators {
     pub bytes_in_per_operation: f64,
     /// Bytes sent on connections, per operation.
     pub bytes_out_per_operation: f64,
-    /// Bytes in one receive. It shows whether clients send many small pieces or few large ones.
+    /// Mean number of bytes per receive operation. It shows whether clients send many small pieces or few large ones.
     pub bytes_per_receive: f64,
     /// Connections opened, per operation.
     pub opens_per_operation: f64,
@@ -28,7 +28,7 @@ pub struct Indicators {
 }
 
 impl Indicators {
-    /// All of them, by name.
+    /// All indicators, by name.
     pub fn named(&self) -> [(&'static str, f64); 6] {
         [
             ("operations_per_second", self.operations_per_second),
@@ -41,7 +41,7 @@ impl Indicators {
     }
 
     /// The distance to `other`: the logarithm of the ratio of the indicator that differs most. Amounts that are too
-    /// small to matter count as equal. Infinite if an indicator is not a number.
+    /// small to matter count as equal. The distance is infinite if an indicator is not a number.
     ///
     /// ```
     /// use phalanx_core::Indicators;
@@ -57,8 +57,8 @@ impl Indicators {
             .fold(0.0, f64::max)
     }
 
-    /// The distance of what clients ask for. The bytes of a receive and the number of connections follow the setting
-    /// as well, so comparisons of two settings leave them out.
+    /// The distance in what clients request. The bytes per receive and the number of connections depend on the setting
+    /// as well, so comparisons of two settings ignore them.
     pub(super) fn demand_distance(&self, other: &Self) -> f64 {
         let neutral = |of: &Self| Self { bytes_per_receive: 0.0, sockets: 0.0, ..*of };
         neutral(self).distance(&neutral(other))

@@ -1,23 +1,24 @@
-//! The mixes of traffic that were measured, and the choice of a setting.
+//! The measured mixes of traffic, and the choice of a setting for each.
 
 use super::indicators::Indicators;
 use super::setting::Setting;
 
-/// The largest distance at which a mix is recognised: one indicator differs by a factor of 1.6.
+/// The maximum distance at which a mix is recognised, which corresponds to a factor of 1.6 in one indicator.
 const RECOGNISED: f64 = 0.47;
 /// Another mix replaces the current one only if its distance is smaller by this factor.
 const NEARER: f64 = 0.8;
-/// The p99 of a setting over that of all processors, up to which the setting may be chosen.
+/// The maximum ratio of a setting's p99 to that of the peak for the setting to be chosen.
 pub(super) const MAX_P99: f64 = 1.15;
-/// The processor time of a setting over that of all processors, from which it is not worth choosing.
+/// The ratio of a setting's CPU time to that of the peak from which the setting is not worth choosing.
 const WORTH: f64 = 0.95;
 
 /// The cost of a setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// Processor time per operation, in nanoseconds.
+    /// CPU time per operation, in nanoseconds.
     pub cost_ns: f64,
-    /// The 99th percentile of a time, in nanoseconds: of the same time in all settings that are compared.
+    /// The 99th percentile of a latency, in nanoseconds. It must be the same kind of latency in all settings that are
+    /// compared.
     pub p99_ns: f64,
 }
 
@@ -28,29 +29,29 @@ pub struct Point {
     pub setting: Setting,
     /// The indicators with this setting.
     pub indicators: Indicators,
-    /// Its cost.
+    /// The cost of the setting.
     pub measured: Measured,
 }
 
 /// A mix of traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mix {
-    /// Its name for people.
+    /// A name for display.
     pub name: String,
-    /// All processors with the program's own limits of spinning and of coalescing.
+    /// The setting with all processors and the program's own limits of spinning and coalescing.
     pub peak: Point,
     /// The settings that are worth choosing.
     pub points: Vec<Point>,
 }
 
 impl Mix {
-    /// The setting with the least processor time among those whose p99 is near that of all processors: the peak, if no
-    /// other one takes clearly less.
+    /// The setting with the least CPU time among those whose p99 is near that of the peak. If no setting takes clearly
+    /// less than the peak, the peak.
     pub fn choice(&self) -> &Point {
         self.better().unwrap_or(&self.peak)
     }
 
-    /// The choice, if it is another one than the peak.
+    /// The choice, if it is not the peak.
     pub(super) fn better(&self) -> Option<&Point> {
         let peak = self.peak.measured;
         let is_good = |point: &&Point| {
@@ -62,7 +63,7 @@ impl Mix {
         good.min_by(|a, b| cost(a).total_cmp(&cost(b)))
     }
 
-    /// The distance of the nearest point.
+    /// The distance to the nearest point.
     pub(super) fn distance(&self, indicators: &Indicators) -> f64 {
         let points = self.points.iter().chain([&self.peak]);
         let distances = points.map(|point| point.indicators.distance(indicators));
@@ -78,8 +79,8 @@ pub struct TrafficProfile {
 }
 
 impl TrafficProfile {
-    /// The index and the distance of the mix that these indicators show, if it is known. `current` is the index of the
-    /// last one, which is kept unless another one is clearly nearer.
+    /// The index and the distance of the mix that these indicators resemble, if there is one. `current` is the index of
+    /// the current mix, which is kept unless another one is clearly nearer.
     pub fn recognise(
         &self,
         indicators: &Indicators,
@@ -96,7 +97,7 @@ impl TrafficProfile {
     }
 }
 
-/// The points for which no other point has both a lower cost and a lower p99, by rising cost.
+/// The points for which no other point has both a lower cost and a lower p99, in order of increasing cost.
 ///
 /// ```
 /// use phalanx_core::{Indicators, Measured, Point, Setting, pareto};

@@ -1,12 +1,13 @@
-//! Profiles: which setting of a program suits which traffic.
+//! Profiles, which record the settings of a program that suit each kind of traffic.
 //!
-//! A *setting* is a number of active processors, and the limits of spinning and of coalescing. *Indicators* describe the
-//! traffic. A *profile* lists, for each *mix* of traffic that was measured, the settings that are worth choosing: those
-//! for which no other setting takes less processor time with a lower 99th percentile. The [`Guide`] chooses by it while
-//! the program runs, and corrects it by comparisons.
+//! A *setting* is a number of active processors and the limits of spinning and coalescing. *Indicators* describe the
+//! traffic. For each measured *mix* of traffic, a *profile* lists the settings that are worth choosing: those for which
+//! no other setting has both less CPU time and a lower 99th percentile. The [`Guide`] uses the profile to choose a
+//! setting while the program runs, and corrects the profile by comparisons.
 //!
-//! The idea is that of NewtOS (Hruby et al., SFMA 2013): measure expected loads, and pick by indicators what was best
-//! for the nearest. The paper states no law; the one here is ours.
+//! The idea is from NewtOS (Hruby et al., SFMA 2013): measure the expected loads in advance, and at run time use the
+//! setting that was best for the load with the nearest indicators. The paper specifies no control law; this one is
+//! Phalanx's.
 //!
 //! | file | content |
 //! |---|---|

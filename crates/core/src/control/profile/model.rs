@@ -1,8 +1,8 @@
 //! A model of the cost of settings, for testing the law.
 //!
-//! A processor runs cohorts that cost a fixed time and a time per operation. A cohort contains what arrived since the
-//! last one, so fewer processors and longer waits mean larger cohorts. Large transfers have a copying cost that needs
-//! several processors' caches.
+//! A processor runs cohorts that cost a fixed time and a time per operation. A cohort contains the operations that
+//! arrived since the last one, so fewer processors and longer waits mean larger cohorts. Large transfers have a copying
+//! cost that rises if they use the caches of fewer processors.
 
 use super::{Indicators, Measured, Mix, Point, Sample, Setting, TrafficProfile, pareto};
 
@@ -20,11 +20,11 @@ pub(super) const PEAK: Setting = Setting { active: PROCESSORS, spin_ns: 20_000, 
 pub(super) struct Traffic {
     /// Operations per second.
     pub(super) rate: f64,
-    /// Bytes of a response.
+    /// Bytes per response.
     pub(super) bytes: f64,
-    /// The time of an operation in nanoseconds, without its part of the cohort's.
+    /// The time of an operation in nanoseconds, without its share of the cohort's fixed time.
     pub(super) service: f64,
-    /// The part by which the time rises for each processor that is missing: their caches hold less.
+    /// The relative increase of that time for each inactive processor, because there is less cache.
     pub(super) crowding: f64,
 }
 
@@ -56,7 +56,7 @@ impl Traffic {
         let cohort = (1.0 + each * gap / 1e9).min(MAX_COHORT);
         let cost = service + COHORT / cohort;
         let load = each * cost / 1e9;
-        // Polling costs a part of the idle time.
+        // Polling costs a fraction of the idle time.
         let polled = setting.spin_ns as f64 * 0.05 / cohort;
         let p99 =
             if load < 1.0 { 4.6 * cost / (1.0 - load) + setting.coalesce_ns as f64 } else { 1e9 };

@@ -1,13 +1,14 @@
-//! Too little traffic to tell its cost: then the load alone decides, as in [`Scaling`](crate::Scaling).
+//! Times with too little traffic to measure its cost. The load alone then decides, as in [`Scaling`](crate::Scaling).
 
-/// The mean load of a number of processors that is enough, in thousandths.
+/// The maximum mean load at which a number of processors is enough, in thousandths.
 const TARGET_LOAD: u32 = 850;
-/// The time for which fewer processors would do before they are chosen, and the longest, in nanoseconds.
+/// The initial and the maximum time for which fewer processors must have been enough before they are chosen, in
+/// nanoseconds.
 const PATIENCE: (u64, u64) = (4_000_000_000, 128_000_000_000);
 
 /// A time with too little traffic.
 pub(super) struct Quiet {
-    /// The time since which fewer processors would do.
+    /// The time since which fewer processors would be enough.
     since: Option<u64>,
     /// The highest load since then.
     peak: u32,
@@ -19,8 +20,8 @@ impl Quiet {
         Self { since: None, peak: 0, patience: PATIENCE.0 }
     }
 
-    /// Takes the load of all processors in an interval with too little traffic, in thousandths. Returns a number below
-    /// `active` that has been enough for a while.
+    /// Processes the load of all processors, in thousandths, in an interval with too little traffic. Returns a number
+    /// of processors below `active` that has been enough for a while, if there is one.
     pub(super) fn fewer(
         &mut self,
         now: u64,
@@ -46,7 +47,7 @@ impl Quiet {
         *self = Self::new();
     }
 
-    /// Ends the quiet time, because the number of processors was too small. The next one has to last longer.
+    /// Ends the quiet time, because the number of processors was too small. The next quiet time has to last longer.
     pub(super) fn interrupt(&mut self) {
         *self = Self { patience: (2 * self.patience).min(PATIENCE.1), ..Self::new() };
     }

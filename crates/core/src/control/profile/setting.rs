@@ -3,16 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The polling times and the waits of neighbouring settings, in nanoseconds.
+/// The steps of polling and coalescing times between neighbouring settings, in nanoseconds.
 const SPINS: [u64; 3] = [0, 20_000, 50_000];
 const COALESCINGS: [u64; 4] = [0, 200_000, 500_000, 1_000_000];
-/// The number of directions in which [`Setting::beside`] looks.
+/// The number of neighbours that [`Setting::beside`] distinguishes.
 pub(super) const DIRECTIONS: usize = 6;
-/// The largest times that are read from text, in nanoseconds.
+/// The maximum times accepted from text, in nanoseconds.
 const MAX_SPIN: u64 = 1_000_000_000;
 const MAX_COALESCING: u64 = 10_000_000;
 
-/// The setting of a running program: the number of active processors, and the limits of spinning and of coalescing.
+/// A setting of a running program: the number of active processors and the limits of spinning and coalescing.
 ///
 /// ```
 /// use phalanx_core::Setting;
@@ -23,17 +23,17 @@ const MAX_COALESCING: u64 = 10_000_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Setting {
-    /// Active processors, from 1.
+    /// The number of active processors, at least 1.
     pub active: usize,
-    /// The longest time for which an idle processor polls before it sleeps, in nanoseconds.
+    /// The maximum time for which an idle processor polls before it sleeps, in nanoseconds.
     pub spin_ns: u64,
-    /// The longest time for which an idle processor waits to batch completions, in nanoseconds.
+    /// The maximum time for which an idle processor waits to batch completions, in nanoseconds.
     pub coalesce_ns: u64,
 }
 
 impl Setting {
-    /// The setting with one thing changed by one step, in one of the [`DIRECTIONS`]. None if there is none, or if it
-    /// has fewer than `min` or more than `max` active processors.
+    /// The setting with one parameter changed by one step, in one of the [`DIRECTIONS`]. Returns `None` if there is no
+    /// further step, or if the result has fewer than `min` or more than `max` active processors.
     pub(super) fn beside(self, direction: usize, min: usize, max: usize) -> Option<Self> {
         let above = |steps: &[u64], value| steps.iter().copied().find(|step| *step > value);
         let below = |steps: &[u64], value| steps.iter().copied().rfind(|step| *step < value);
@@ -61,7 +61,7 @@ impl fmt::Display for Setting {
 impl FromStr for Setting {
     type Err = String;
 
-    /// Reads what [`Display`](fmt::Display) prints; times are nanoseconds.
+    /// Parses the output of [`Display`](fmt::Display). Times are in nanoseconds.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |name: &str, most: u64| {
             let mut parts = text.split_whitespace();
@@ -69,7 +69,7 @@ impl FromStr for Setting {
             let number =
                 value.and_then(|value| value.parse::<u64>().ok()).filter(|value| *value <= most);
             number.ok_or_else(|| {
-                format!("{text:?} has no {name}=NUMBER with a number of at most {most}")
+                format!("{text:?} does not contain {name}=NUMBER with a number of at most {most}")
             })
         };
         let active = number("active", 1024)?.max(1) as usize;

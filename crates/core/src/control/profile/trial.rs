@@ -1,13 +1,13 @@
-//! A comparison of two settings under the same traffic: the first, the second, and the first again.
+//! A comparison of two settings under the same traffic, in the order first, second, first.
 
 use super::guide::Sample;
 use super::indicators::Indicators;
 use super::mixes::Measured;
 use super::setting::Setting;
 
-/// Samples of each of the three parts, after one that is left out because the setting has just changed.
+/// The number of samples in each of the three parts, after one that is discarded because the setting has just changed.
 const SAMPLES: usize = 3;
-/// The largest distance from the indicators of the first sample. If it is exceeded, the comparison is invalid.
+/// The maximum distance from the indicators of the first sample. If it is exceeded, the comparison is invalid.
 const EQUAL: f64 = 0.3;
 
 /// The samples of one setting.
@@ -43,11 +43,11 @@ impl Seen {
 
 /// The state of a comparison after a sample.
 pub(super) enum Progress {
-    /// It needs more samples, with this setting.
+    /// The comparison needs more samples with this setting.
     Continues(Setting),
     /// The traffic changed.
     Invalid,
-    /// All samples of the first and of the second setting.
+    /// The comparison is complete. Contains all samples of the first and of the second setting.
     Complete(Seen, Seen),
 }
 
@@ -61,17 +61,17 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Begins with `first`, which is in force.
+    /// Creates a comparison that begins with `first`, the setting in force.
     pub(super) fn new(first: Setting, second: Setting) -> Self {
         Self { first, second, indicators: None, samples: 0, seen: Default::default() }
     }
 
-    /// Takes the next sample, of the setting that is in force.
+    /// Adds the next sample, of the setting in force.
     pub(super) fn add(&mut self, sample: &Sample) -> Progress {
         let Some(measured) = sample.measured else { return Progress::Invalid };
         let (part, within) = (self.samples / (SAMPLES + 1), self.samples % (SAMPLES + 1));
         let reference = self.indicators.get_or_insert(sample.indicators);
-        // After a change of the setting, connections move in the first sample.
+        // The first sample after a change of the setting is ignored, because connections move during it.
         if within > 0 && reference.demand_distance(&sample.indicators) > EQUAL {
             return Progress::Invalid;
         }

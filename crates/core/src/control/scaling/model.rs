@@ -1,8 +1,8 @@
-//! A model of processors and requests for testing the scaling law. Each processor has a clock of its own.
+//! A model of processors and requests for testing the scaling law. Each processor has its own clock.
 //!
-//! A processor runs a cohort of all requests that have arrived, up to a maximum, which costs a fixed time
-//! and a time per request. If it has slept, waking costs time as well. Requests are distributed among the
-//! active processors, except for those of the hot key, which belong to processor 0.
+//! A processor runs a cohort of all requests that have arrived, up to a maximum, which costs a fixed time and a time
+//! per request. If the processor was asleep, waking costs time as well. Requests are distributed among the active
+//! processors, except those for the hot key, which processor 0 serves.
 
 use std::collections::VecDeque;
 
@@ -12,13 +12,13 @@ pub(super) const MS: u64 = 1_000_000;
 pub(super) const SECOND: u64 = 1_000 * MS;
 /// The length of an interval, unless a processor is saturated.
 const INTERVAL: u64 = 100 * MS;
-/// The time without a pause after which a processor is saturated: 20 requests.
+/// The time without a pause after which a processor counts as saturated: 20 requests.
 const SATURATED: u64 = 20 * (COHORT + REQUEST);
 /// The time between two checks for saturated processors.
 const LOOK: u64 = MS;
 const MAX_COHORT: usize = 64;
-/// The fixed time of a cohort, the time per request, that of a wake-up and that of a step, for each
-/// processor that starts or stops.
+/// The fixed time of a cohort, the time per request, the time of a wake-up, and the time of a step per processor that
+/// starts or stops.
 const COHORT: u64 = 250_000;
 pub(super) const REQUEST: u64 = 500_000;
 const WAKE: u64 = 50_000;
@@ -30,7 +30,7 @@ pub(super) struct Segment {
     pub(super) seconds: f64,
     /// Requests per second, in units of what one processor can do with the largest cohorts.
     pub(super) load: f64,
-    /// The part of the requests that have the hot key.
+    /// The fraction of the requests that have the hot key.
     pub(super) hot: f64,
 }
 
@@ -41,7 +41,7 @@ struct Clock {
     /// The busy time of this interval, and the part of it that was spent on the hot key.
     busy: u64,
     hot: u64,
-    /// The time at which it was last idle.
+    /// The time at which the processor was last idle.
     idle_at: u64,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Outcome {
     /// The busy time of all processors, in nanoseconds.
     pub(super) busy: u64,
     pub(super) latency: Vec<u64>,
-    /// Times and targets of the steps.
+    /// The times, numbers and reasons of the steps.
     pub(super) steps: Vec<(u64, usize, ScalingReason)>,
 }
 
@@ -125,7 +125,7 @@ impl Model {
         }
         let is_hot = hot > 0.0 && self.uniform() < hot;
         let chosen = if is_hot { 0 } else { self.less_loaded(now) };
-        // The lowest bit tells the hot key from others.
+        // The lowest bit marks requests for the hot key.
         self.processors[chosen].queue.push_back(now & !1 | u64::from(is_hot));
     }
 
@@ -200,7 +200,7 @@ impl Clock {
         self.free_at > now && now.saturating_sub(self.idle_at) > SATURATED
     }
 
-    /// Ends an interval. The next one gets the rest of a cohort that runs beyond the end.
+    /// Ends an interval. The rest of a cohort that runs beyond the end counts for the next one.
     fn load(&mut self, now: u64, length: u64) -> ProcessorLoad {
         let left = self.free_at.saturating_sub(now).min(self.busy);
         let hot_left = self.hot * left / self.busy.max(1);

@@ -1,4 +1,4 @@
-//! A channel for one value between two parts of one processor (WaitForEvent in tr2001 §5.2.1).
+//! A channel for one value between two operations of one processor (WaitForEvent in tr2001 §5.2.1).
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -14,7 +14,7 @@ struct Inner<T> {
     closed: bool,
 }
 
-/// A channel for one value. Both ends stay on their processor.
+/// Creates a channel for one value. Both ends stay on their processor.
 ///
 /// ```
 /// use phalanx_core::{SharedStage, oneshot};

@@ -1,7 +1,7 @@
 //! Channels for one value.
 //!
-//! [`local`](local()) connects two ends on one processor and needs no atomic operation. [`shared`](shared()) connects any
-//! two threads.
+//! [`local`](local()) connects two ends on one processor and needs no atomic operation. [`shared`](shared()) connects
+//! any two threads.
 
 mod local;
 mod shared;

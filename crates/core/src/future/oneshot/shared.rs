@@ -1,4 +1,4 @@
-//! A channel for one value between any two threads (WaitForEvent in tr2001 §5.2.1, from outside).
+//! A channel for one value between any two threads (WaitForEvent in tr2001 §5.2.1, for events from outside).
 //!
 //! One lock guards the value and the receiver's waker. It is held for a few instructions, and never
 //! while a waker, a value's destructor or any other user code runs.
@@ -12,7 +12,7 @@ use crate::panic::catch_panic;
 use crate::sync::{Mutex, lock};
 
 enum State<T> {
-    /// Neither sent nor dropped; the receiver's waker, once it has been polled.
+    /// Neither sent nor dropped. Contains the receiver's waker once the receiver has been polled.
     Waiting(Option<Waker>),
     Sent(T),
     /// The sender was dropped without sending, or the value was taken.
@@ -24,10 +24,10 @@ enum State<T> {
 struct Inner<T>(Mutex<State<T>>);
 
 impl<T> Inner<T> {
-    /// Replaces the state by what `next` makes of it. The result of `next` is dropped after the lock is
-    /// released.
+    /// Replaces the state with the one that `next` returns. The other result of `next` is returned, so that it is
+    /// dropped after the lock is released.
     fn step<R>(&self, next: impl FnOnce(State<T>) -> (State<T>, R)) -> R {
-        // Nothing that may panic runs under the lock, and the state is always whole.
+        // No code that may panic runs under the lock, so the state is always consistent.
         let mut state = lock(&self.0);
         let (after, result) = next(std::mem::replace(&mut *state, State::Over));
         *state = after;
@@ -35,7 +35,7 @@ impl<T> Inner<T> {
     }
 }
 
-/// A channel for one value, for any threads.
+/// Creates a channel for one value between any two threads.
 ///
 /// ```
 /// use phalanx_core::oneshot;
@@ -108,7 +108,7 @@ impl<T: Send> Future for Receiver<T> {
 
 impl<T: Send> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // A value that nobody took, or the waker, goes after the lock is free.
+        // An unclaimed value or the waker is dropped after the lock is released.
         drop(self.0.step(|state| (State::Closed, state)));
     }
 }

@@ -1,12 +1,13 @@
-//! Policies of the program's own ("other policies are possible", 2002 §3.4).
+//! Policies defined by the program ("other policies are possible", 2002 §3.4).
 //!
-//! A policy defines four things: the part of a stage's state on each processor, the processor that runs an
-//! invocation, whether a cohort may run now, and how an operation reaches the state. All of it is safe code:
-//! a processor's part never leaves its thread, so it may consist of plain cells, and shared data is in the
-//! policy itself, which is `Sync`.
+//! A policy defines four things: the part of a stage's state on each processor, the processor that runs an invocation,
+//! whether a cohort may run now, and how an operation accesses the state. A policy needs no unsafe code. A processor's
+//! part never leaves its thread, so it may consist of plain cells; shared data is in the policy itself, which is
+//! `Sync`.
 //!
 //! # Safety
-//! A handle's policy is that of its stage ([`crate::handle::stage`]), so a processor's part of the stage has its type.
+//! A handle has the policy of its stage ([`crate::handle::stage`]), so a processor's part of the stage has the type of
+//! that policy.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -21,10 +22,10 @@ use crate::processor;
 use crate::processor::processor::Processor;
 use crate::stage::declaration::StageParts;
 
-/// How the operations of a stage reach its state. Declared by
-/// [`StageOptions::policy`](crate::StageOptions::policy), invoked through a [`Stage`].
+/// How the operations of a stage access its state. Declare such a stage with
+/// [`StageOptions::policy`](crate::StageOptions::policy) and invoke its operations through the returned [`Stage`].
 ///
-/// A state with a copy on each processor, so that reading and counting need no lock:
+/// For example, a state with a copy on each processor, so that reading and counting need no lock:
 ///
 /// ```
 /// use std::cell::RefCell;
@@ -76,32 +77,32 @@ pub trait Policy: Send + Sync + Sized + 'static {
     /// The argument of an invocation that selects a part of the state, such as a key. It travels with the
     /// invocation.
     type Key: Send + 'static;
-    /// A processor's part of the state. Created on its thread, and stays there.
+    /// A processor's part of the state. It is created on the processor's thread and stays there.
     type Local: 'static;
     /// The access of an operation to the state.
     type Access: 'static;
 
-    /// Creates the part of the processor numbered `processor` of `processors`, at its start.
+    /// Creates the part of the processor with index `processor` of `processors`, at its start.
     fn local(&self, processor: usize, processors: usize) -> Self::Local;
 
-    /// The processor that runs an invocation on `key` made on the one numbered `here`. The default
-    /// is `here`. A number that is not below `processors` makes the invocation panic.
+    /// The number of the processor that runs an invocation on `key` made on processor `here`. The default is `here`.
+    /// The invocation panics if the number is not below `processors`.
     fn place(&self, key: &Self::Key, here: usize, processors: usize) -> usize {
         let _ = (key, processors);
         here
     }
 
-    /// The gate that a processor passes to run a cohort. None by default.
+    /// The gate that a processor must pass to run a cohort. None by default.
     fn gate(local: &Rc<Self::Local>) -> Option<Rc<dyn Gate>> {
         let _ = local;
         None
     }
 
-    /// The access of an operation on `key` that starts.
+    /// The access for an operation on `key` that is about to start.
     fn access(local: &Rc<Self::Local>, key: Self::Key) -> Self::Access;
 }
 
-/// One processor's part, with its policy.
+/// One processor's part of the state, with the policy.
 pub(crate) struct Part<P: Policy> {
     policy: Arc<P>,
     local: Rc<P::Local>,
@@ -131,7 +132,7 @@ impl<P: Policy> Part<P> {
 }
 
 impl StageOptions<'_> {
-    /// A stage with a [`Policy`] of the program.
+    /// A stage with a [`Policy`] defined by the program.
     pub fn policy<P: Policy>(self, policy: P) -> Stage<P> {
         let policy = Arc::new(policy);
         let key = self.declare(Box::new(move |processor, processors| {
@@ -143,8 +144,8 @@ impl StageOptions<'_> {
 }
 
 impl<P: Policy> Stage<P> {
-    /// Invokes an operation on the processor that the policy chooses for `key`. Invocation and result may
-    /// travel, so both are `Send`; the future between them stays where it was started.
+    /// Invokes an operation on the processor that the policy chooses for `key`. The invocation and the result may cross
+    /// to another processor, so both are `Send`. The future stays on the processor where it starts.
     #[track_caller]
     pub fn call<F, Fut, T>(&self, key: P::Key, operation: F) -> Call<T>
     where
@@ -164,7 +165,7 @@ impl<P: Policy> Stage<P> {
     /// Invokes an operation whose result nobody awaits.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
+    /// The errors of [`SharedStage::dispatch`](crate::SharedStage::dispatch).
     #[track_caller]
     pub fn dispatch<F, Fut>(&self, key: P::Key, operation: F) -> Result<(), CallError>
     where
@@ -176,12 +177,12 @@ impl<P: Policy> Stage<P> {
 }
 
 impl Processor {
-    /// This processor's part of a stage with a policy of the program.
+    /// This processor's part of a stage with a policy defined by the program.
     #[inline]
     #[track_caller]
     pub(crate) fn part<P: Policy>(&self, stage: &Stage<P>) -> &Part<P> {
         let stage = self.check(stage.key());
-        // SAFETY: the key was checked and is this handle's (top of the file).
+        // SAFETY: the key was checked and belongs to this handle (top of the file).
         unsafe { self.state(stage) }
     }
 }

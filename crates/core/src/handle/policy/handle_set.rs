@@ -1,16 +1,16 @@
 //! Declared calls: the stages that the operations of a stage invoke.
 //!
-//! A stage is invoked through its handle, and a handle is a value. So the handles in a type show which stages the
-//! owner of a value can invoke. [`Handles`] lists them.
+//! A stage is invoked through its handle, which is a value. The handles that a value contains are therefore the stages
+//! that its owner can invoke. [`Handles`] lists them.
 
 use crate::handle::graph::{Graph, Position};
 use crate::handle::stage::Stage;
 use crate::stage::declaration::StageDeclaration;
 use crate::stage::key::Key;
 
-/// A handle, or a value that contains handles: what an operation needs to invoke stages.
+/// A handle, or a value that contains handles. An operation needs it to invoke stages.
 ///
-/// `#[derive(phalanx::stage::Handles)]` implements it for a struct whose fields implement it. `()` contains none.
+/// `#[derive(phalanx::stage::Handles)]` implements it for a struct whose fields implement it. `()` contains no handles.
 ///
 /// ```
 /// use phalanx_core::{Graph, HandleSet, Handles, SharedStage};
@@ -39,7 +39,7 @@ pub trait Handles {
     fn add_to(&self, set: &mut HandleSet);
 }
 
-/// The stages of some handles.
+/// A set of stages, collected from handles.
 #[derive(Clone, Debug, Default)]
 pub struct HandleSet(Vec<Key>);
 
@@ -94,13 +94,13 @@ tuples!(A B C D E);
 tuples!(A B C D E F);
 
 impl Graph {
-    /// Declares that operations of `from` invoke operations at the stages of `to`; `()` is none. Several
-    /// declarations for one stage add up. A [serial cohort](crate::StageOptions::serial_cohort)'s runner is declared by
-    /// the stage itself.
+    /// Declares that operations of `from` invoke operations on the stages in `to`; `()` means none. Several
+    /// declarations for one stage add up. The runner of a [serial cohort](crate::StageOptions::serial_cohort) need not
+    /// be declared.
     ///
-    /// Declarations change nothing while the program runs. The [call graph](Self::call_graph) consists of them, a
-    /// running program's contains the [observed](crate::Control::call_graph) calls as well, and a simulation fails if
-    /// a stage with a declaration invokes another one.
+    /// Declarations change nothing while the program runs. The [call graph](Self::call_graph) consists of them. The
+    /// call graph of a running program also contains the [observed](crate::Control::call_graph) calls. A simulation
+    /// fails if a stage with a declaration invokes a stage that it does not declare.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -128,8 +128,9 @@ impl Graph {
         let mut set = HandleSet::default();
         handles.add_to(&mut set);
         let first = Key::new(self.id, 0);
-        let number =
-            |key: Key| key.among(first).expect("a handle is used with the graph that made it");
+        let number = |key: Key| {
+            key.among(first).expect("a stage's handle must be used with the graph that made it")
+        };
         set.0.into_iter().map(|key| number(key).into()).collect()
     }
 

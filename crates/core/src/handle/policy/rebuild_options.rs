@@ -1,4 +1,4 @@
-//! Declaring stages whose state is rebuilt after a panic.
+//! Declarations of stages whose state is rebuilt after a panic.
 
 use crate::handle::local::ExclusiveStage;
 use crate::handle::partitioned::PartitionedStage;
@@ -10,13 +10,12 @@ use crate::handle::stage_options::StageOptions;
 use crate::state::rebuildable::Rebuildable;
 
 impl<'g> StageOptions<'g> {
-    /// Rebuilds the state after a panic that unwound out of the state's `with`, or out of a handler of cohort
-    /// operations: the stage's constructor replaces the state before the next operation sees it. This is the
-    /// last option before the policy, which must have a constructor.
+    /// Rebuilds the state after a panic that unwound out of the state's `with` or out of a handler of cohort
+    /// operations: the stage's constructor creates a new state before the next operation accesses it. This must be the
+    /// last option before the policy, and the policy must have a constructor.
     ///
-    /// The operation that panicked fails with [`CallError::Panicked`](crate::CallError::Panicked); other
-    /// started operations continue with the new state. Without this option the state stays as the panic left
-    /// it.
+    /// The operation that panicked fails with [`CallError::Panicked`](crate::CallError::Panicked); other started
+    /// operations continue with the new state. Without this option, the state remains as the panic left it.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -37,13 +36,13 @@ impl<'g> StageOptions<'g> {
     }
 }
 
-/// A stage being declared whose state is rebuilt after a panic ([`StageOptions::rebuild_on_panic`]). Ends
-/// with a policy.
+/// A stage being declared whose state is rebuilt after a panic ([`StageOptions::rebuild_on_panic`]). Its policy ends
+/// the declaration.
 pub struct Rebuilding<'g>(StageOptions<'g>);
 
 impl Rebuilding<'_> {
-    /// As [`StageOptions::partitioned`]. Calls `make` again for a partition whose state a panic may have
-    /// torn.
+    /// Like [`StageOptions::partitioned`]. Calls `make` again for a partition whose state a panic may have left
+    /// inconsistent.
     pub fn partitioned<S: 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -51,7 +50,7 @@ impl Rebuilding<'_> {
         self.0.partitioned(make)
     }
 
-    /// As [`StageOptions::exclusive`], with a constructor. Calls `make` now, and again after a panic, on the
+    /// Like [`StageOptions::exclusive`], but with a constructor. Calls `make` now, and again after a panic, on the
     /// processor that next runs the stage.
     pub fn exclusive<S: Send + 'static>(
         self,
@@ -61,7 +60,7 @@ impl Rebuilding<'_> {
         Stage::new(self.0.exclusive_state(state))
     }
 
-    /// As [`StageOptions::cohort`]. Calls `make` again after the handler panicked.
+    /// Like [`StageOptions::cohort`]. Calls `make` again after the handler panicked.
     pub fn cohort<S: 'static, I: 'static, O: 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -70,7 +69,7 @@ impl Rebuilding<'_> {
         self.0.cohort(make, handler)
     }
 
-    /// As [`StageOptions::partitioned_cohort`]. Calls `make` again after the handler panicked.
+    /// Like [`StageOptions::partitioned_cohort`]. Calls `make` again after the handler panicked.
     pub fn partitioned_cohort<S: 'static, I: Send + 'static, O: Send + 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -79,7 +78,7 @@ impl Rebuilding<'_> {
         self.0.partitioned_cohort(make, handler)
     }
 
-    /// As [`StageOptions::exclusive_cohort`], with a constructor. Calls `make` now, and again after the
+    /// Like [`StageOptions::exclusive_cohort`], but with a constructor. Calls `make` now, and again after the
     /// handler panicked.
     pub fn exclusive_cohort<S: Send + 'static, I: 'static, O: 'static>(
         self,
@@ -92,7 +91,7 @@ impl Rebuilding<'_> {
 }
 
 impl StageOptions<'_> {
-    /// A state from `make`, which is called now and after a panic.
+    /// A state created by `make`, which is called now and after a panic.
     fn rebuildable<S>(&self, make: impl Fn() -> S + Send + Sync + 'static) -> Rebuildable<S> {
         Rebuildable::new(self.declaration.name, make(), Some(counted(self.number(), make)))
     }

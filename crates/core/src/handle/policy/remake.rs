@@ -3,7 +3,7 @@
 use crate::processor;
 use crate::state::rebuildable::Remake;
 
-/// A stage's constructor for a state that a panic may have torn. Counts its calls.
+/// Wraps a stage's constructor for states that a panic may have left inconsistent, and counts its calls.
 pub(crate) fn counted<S>(stage: u8, make: impl Fn() -> S + Send + Sync + 'static) -> Remake<S> {
     Box::new(move || {
         let state = make();

@@ -1,4 +1,4 @@
-//! Values that one processor publishes and every processor reads without a crossing.
+//! Values that one processor publishes and every processor reads without a crossing (a call to another processor).
 //!
 //! The protocol between owner and readers is described in [`crate::processor::policy::replication::holders`].
 
@@ -23,7 +23,7 @@ pub struct Replicated<V> {
 }
 
 impl<V: Send + Sync + 'static> Policy for Replicated<V> {
-    /// Operations cannot be invoked.
+    /// No operation can be invoked on the stage.
     type Key = Infallible;
     type Local = Replicas<V>;
     type Access = Infallible;
@@ -37,29 +37,31 @@ impl<V: Send + Sync + 'static> Policy for Replicated<V> {
     }
 }
 
-/// A table of values by key, with replicas on each processor. An owner publishes a value; readers take replicas of it.
+/// A table of values by key, with replicas on each processor. An owner publishes a value, and readers take replicas of
+/// it.
 ///
 /// The owner is any state that keeps the [`Published`] value, usually a partition of another stage. It decides which
 /// values exist and for how long. A reader that finds no replica invokes an operation on the owner, which returns an
-/// [`Offer`], and [keeps](Self::keep) that. All later reads on its processor find the replica: they cross to no other
-/// processor, take no lock, and write no cache line that another processor writes.
+/// [`Offer`], and [keeps](Self::keep) the offer. All later reads on its processor find the replica. They involve no
+/// other processor, take no lock, and write no cache line that another processor writes.
 ///
-/// Dropping the `Published` value *revokes* it. There is no other way to change a value, except by atomics within it.
+/// Dropping the `Published` value *revokes* it. A value cannot be changed in any other way, except through atomics
+/// inside it.
 ///
 /// - **Consistency.** Once `drop` has returned, [`get`](Self::get) does not find the value on the owner's processor,
-///   nor on any processor that has received a message sent after the drop, such as the answer of the operation that
-///   replaced the value. Other processors stop finding it as soon as the store reaches them. So no reader sees the
-///   old value after the new one. A [`Replica`] obtained earlier stays valid and unchanged.
-/// - **Memory of values.** A processor drops its replica of a revoked value when it next receives messages, which is
-///   after the cohort that it runs; a parked processor is woken for it. The value itself is freed with the last
-///   `Replica` or `Offer` that operations still have.
+///   nor on any processor that has received a message sent after the drop, such as the result of the operation that
+///   replaced the value. Other processors stop finding it as soon as they see the store. So no reader sees the old
+///   value after the new one. A [`Replica`] obtained earlier stays valid and unchanged.
+/// - **Memory of values.** A processor drops its replica of a revoked value when it next receives messages, that is,
+///   after its current cohort; a parked processor is woken for this. The value itself is freed when operations have
+///   dropped the last `Replica` and `Offer` of it.
 /// - **Memory of replicas.** Each processor has at most as many replicas as the stage declares, rounded up to a
-///   multiple of eight. A new replica displaces one that was not read recently.
+///   multiple of eight. When the table is full, a new replica evicts one that was not read recently.
 ///   [`StageView::replica_bytes`](crate::StageView::replica_bytes) counts the bytes.
 /// - **Moving.** `Published` is `Send`: a partition that moves takes its values along, and the replicas stay valid.
 /// - **Panics and ends.** A reader's panic leaves the table unchanged. A state that is dropped or rebuilt after a panic
-///   revokes its values. A processor that ends drops its replicas. A value that is dropped outside of the program's
-///   processors is revoked, but its replicas stay in memory until they are displaced.
+///   revokes its values. A processor that ends drops its replicas. A value that is dropped outside the program's
+///   processors is revoked, but its replicas stay in memory until they are evicted.
 ///
 /// ```
 /// use phalanx_core::{Graph, Offer, PartitionedStage, Published, ReplicatedStage};
@@ -101,7 +103,7 @@ impl<V: Send + Sync + 'static> Policy for Replicated<V> {
 /// # assert!(processors.iter().all(|p| p.enter(|| names.get(7, |_| true).is_none())));
 /// ```
 ///
-/// A replica stays on its processor, because its count is not atomic; an offer travels:
+/// A replica cannot leave its processor, because its reference count is not atomic. Send an offer instead:
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(replica: phalanx_core::Replica<u32>) {
@@ -119,11 +121,11 @@ impl<V: Send + Sync + 'static> Policy for Replicated<V> {
 pub type ReplicatedStage<V> = Stage<Replicated<V>>;
 
 impl<V: Send + Sync + 'static> Stage<Replicated<V>> {
-    /// Publishes a value under a key, to be offered to readers. Values with equal keys may exist at the same time, but
-    /// a processor keeps a replica of the last one only.
+    /// Publishes a value under a key, so that it can be offered to readers. Several values with the same key may exist
+    /// at the same time, but a processor keeps a replica of only the last one it stored.
     ///
     /// # Panics
-    /// Outside of a processor of the program.
+    /// If called outside a processor of the program.
     pub fn publish(&self, key: u64, value: V) -> Published<V> {
         let holders = processor::current(|p| {
             p.check(self.key());
@@ -132,11 +134,11 @@ impl<V: Send + Sync + 'static> Stage<Replicated<V>> {
         Published { stage: *self, origin: Arc::new(Origin { holders, key, value }) }
     }
 
-    /// This processor's replica of the value with this key, if there is one, `is` accepts it, and the value was not
-    /// revoked. A replica that is found counts as an operation of the stage.
+    /// This processor's replica of the value with this key, if there is one, the value was not revoked, and `is`
+    /// returns true for it. Each replica found counts as an operation of the stage.
     ///
     /// # Panics
-    /// Outside of a processor of the program. A panic of `is` propagates.
+    /// If called outside a processor of the program. A panic of `is` propagates.
     #[inline]
     #[track_caller]
     pub fn get(&self, key: u64, is: impl FnOnce(&V) -> bool) -> Option<Replica<V>> {
@@ -147,11 +149,11 @@ impl<V: Send + Sync + 'static> Stage<Replicated<V>> {
         })
     }
 
-    /// Stores an offered value among this processor's replicas. A value that was revoked meanwhile is returned, but
-    /// not stored.
+    /// Stores an offered value among this processor's replicas. A value that has been revoked in the meantime is
+    /// returned but not stored.
     ///
     /// # Panics
-    /// Outside of a processor of the program.
+    /// If called outside a processor of the program.
     #[track_caller]
     pub fn keep(&self, offer: Offer<V>) -> Replica<V> {
         processor::current(|p| {
@@ -230,11 +232,12 @@ impl<V> Replica<V> {
     }
 }
 
-/// A reference to a published value, on its way to a reader.
+/// A reference to a published value that can be sent to a reader on any processor.
 pub struct Offer<V>(Arc<Origin<V>>);
 
 impl<V> Offer<V> {
-    /// A replica outside of this processor's table, for an owner that has a table of its own.
+    /// Converts the offer into a replica without storing it in this processor's table, for a reader that keeps replicas
+    /// itself.
     pub fn into_replica(self) -> Replica<V> {
         Replica::new(self.0)
     }
@@ -262,7 +265,7 @@ impl StageOptions<'_> {
     /// # Panics
     /// If `entries` is zero.
     pub fn replicated<V: Send + Sync + 'static>(self, entries: usize) -> ReplicatedStage<V> {
-        assert!(entries > 0, "at least one replica");
+        assert!(entries > 0, "a replicated stage needs at least one entry");
         self.policy(Replicated { entries, value: PhantomData })
     }
 }

@@ -1,13 +1,12 @@
-//! `run`: a call that is awaited immediately, so that the compiler sees both sides.
+//! `run`: a call that is awaited immediately, which allows the compiler to optimise caller and callee together.
 //!
-//! If the stage is direct, the child becomes a part of its caller's future. It needs no slot, queue or
-//! wake-up, and the compiler may inline it. It remains a part of the caller when it suspends, so observers of
-//! the processor see the caller. Otherwise it is an ordinary call.
+//! If the stage is direct, the child becomes part of its caller's future. It needs no slot, queue or wake-up, and the
+//! compiler may inline it. It remains part of the caller when it suspends, so observers of the processor see the
+//! caller. If the stage is not direct, `run` is an ordinary call.
 //!
 //! # Safety
-//! [`State`] says which member of a [`Run`]'s [`Storage`] is alive. It changes before the member is taken out
-//! or dropped, and after one is put in. A polled `Run` is pinned; the operation's future is created, polled
-//! and dropped in its place.
+//! [`State`] says which member of a [`Run`]'s [`Storage`] is alive. It changes before a member is taken out or dropped,
+//! and after one is stored. A polled `Run` is pinned; the operation's future is created, polled and dropped in place.
 
 use std::any::{Any, type_name};
 use std::future::{Future, poll_fn};
@@ -33,12 +32,12 @@ use crate::state::exclusive::Shared;
 use crate::state::partition::Partition;
 
 impl<S: Send + Sync + 'static> Stage<Shared<S>> {
-    /// As [`call`](Self::call) followed by `await`, and cheaper. Nothing happens before the future is
-    /// awaited. If the stage is [direct](crate::StageOptions::direct), the operation then runs as a part of
-    /// the caller, like an `async` function.
+    /// Like [`call`](Self::call) followed by `await`, but cheaper. Nothing happens before the future is awaited. If the
+    /// stage is [direct](crate::StageOptions::direct), the operation then runs as part of the caller, like an `async`
+    /// function.
     ///
-    /// A recursive operation uses `call` or a box, because a future that contains itself has no size. If the
-    /// future is dropped, the operation ends: a part of the caller is dropped, another one is cancelled.
+    /// A recursive operation must use `call` or a box, because a future cannot contain itself. Dropping the future ends
+    /// the operation: if it is part of the caller, it is dropped; otherwise it is cancelled.
     ///
     /// ```
     /// # use phalanx_core::{CallError, SharedStage};
@@ -48,7 +47,7 @@ impl<S: Send + Sync + 'static> Stage<Shared<S>> {
     /// ```
     ///
     /// # Errors
-    /// As [`Call`](crate::Call).
+    /// The errors of [`Call`](crate::Call).
     #[inline(always)]
     #[track_caller]
     pub fn run<F, Fut, T>(
@@ -65,12 +64,12 @@ impl<S: Send + Sync + 'static> Stage<Shared<S>> {
 }
 
 impl<S: 'static> Stage<Partition<S>> {
-    /// As [`SharedStage::run`](crate::SharedStage::run), on the partition of `key`: a part of the caller if
-    /// the stage is direct and this processor owns the partition, else an operation that ends with the
-    /// future.
+    /// Like [`SharedStage::run`](crate::SharedStage::run), but on the partition of `key`. The operation is part of the
+    /// caller if the stage is direct and this processor owns the partition. Otherwise it is an ordinary operation that
+    /// is cancelled when the future is dropped.
     ///
     /// # Errors
-    /// As [`Call`](crate::Call).
+    /// The errors of [`Call`](crate::Call).
     #[inline(always)]
     #[track_caller]
     pub fn run<F, Fut, T>(
@@ -99,13 +98,13 @@ impl<S: 'static> Stage<Partition<S>> {
         }
     }
 
-    /// Runs `operation` immediately on the partition of `key`, as a part of the calling operation, if this
-    /// processor owns the partition and it is not moving. Otherwise it runs nothing and returns `None`; use
-    /// [`call`](Self::call) then.
+    /// Runs `operation` immediately on the partition of `key`, as part of the calling operation, if this processor owns
+    /// the partition and the partition is not moving. Otherwise it runs nothing and returns `None`; use
+    /// [`call`](Self::call) instead.
     ///
-    /// Use it for very short work, such as a table lookup, where queueing costs more than the work. It runs
-    /// before the queued operations of the partition, and counts as an operation of the stage. A panic in it
-    /// is the calling operation's.
+    /// Use it for very short work, such as a table lookup, where queueing costs more than the work. It runs before the
+    /// queued operations of the partition and counts as an operation of the stage. A panic in it propagates to the
+    /// caller.
     ///
     /// ```
     /// # use phalanx_core::PartitionedStage;
@@ -120,17 +119,17 @@ impl<S: 'static> Stage<Partition<S>> {
     /// ```
     ///
     /// # Panics
-    /// If called from within itself, or from within [`Partition::with`](crate::Partition::with), on
-    /// the same partition; and outside of a processor.
+    /// If called outside a processor, or on a partition that the caller is already accessing through this method or
+    /// [`Partition::with`](crate::Partition::with).
     #[inline(always)]
     pub fn try_with_local<R>(&self, key: u64, operation: impl FnOnce(&mut S) -> R) -> Option<R> {
         processor::current(|p| self.try_at(p, self.partitions(p).of_key(key), operation))
     }
 
-    /// As [`try_with_local`](Self::try_with_local), on the partition numbered `partition`.
+    /// Like [`try_with_local`](Self::try_with_local), but on the partition numbered `partition`.
     ///
     /// # Panics
-    /// As [`try_with_local`](Self::try_with_local), and if there is no such partition.
+    /// Like [`try_with_local`](Self::try_with_local), and if there is no such partition.
     #[inline(always)]
     pub fn try_with_partition<R>(
         &self,
@@ -164,17 +163,17 @@ struct Run<F, Fut, T> {
 /// The live member of the storage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The invocation: not yet awaited.
+    /// The invocation, which has not been awaited yet.
     Begun,
-    /// The future, a part of the caller.
+    /// The future, as part of the caller.
     Fused,
     Called,
     /// Nothing.
     Over,
 }
 
-/// A union with a separate state, not an enum: reads of an enum's tag would be combined with its neighbours
-/// and would wait for the smaller writes before them.
+/// A union with a separate state instead of an enum. The compiler merges a read of an enum's tag with neighbouring
+/// bytes into one wide load, which would stall on the narrower stores before it.
 union Storage<F, Fut, T> {
     invocation: ManuallyDrop<F>,
     future: ManuallyDrop<Fut>,
@@ -191,7 +190,7 @@ impl<F, Fut, T> Run<F, Fut, T> {
     #[cold]
     #[inline(never)]
     fn give_up(&mut self) {
-        // SAFETY: the state says which member is alive, and it is dropped once.
+        // SAFETY: the state says which member is alive, and the member is dropped once.
         unsafe {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Begun => ManuallyDrop::drop(&mut self.storage.invocation),
@@ -222,13 +221,13 @@ where
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: nothing moves out of it but an invocation, which is not pinned.
+        // SAFETY: only the invocation is moved out, and it is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         let call_site = this.call_site;
         processor::current(|processor| {
             if this.state == State::Begun {
                 this.state = State::Over;
-                // SAFETY: `Begun` said that the invocation is alive, and it is read once.
+                // SAFETY: the state was `Begun`, so the invocation is alive, and it is read once.
                 let invocation = unsafe { ManuallyDrop::take(&mut this.storage.invocation) };
                 if let Some(stage) = processor.may_fuse(call_site.key) {
                     return processor.poll_fused::<Fut, _, _>(stage, call_site.site, || {
@@ -258,26 +257,26 @@ where
 impl<F, Fut: Future<Output = T>, T> Run<F, Fut, T> {
     #[inline(never)]
     fn poll_call(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
-        assert!(self.state == State::Called, "an operation is awaited once");
-        // SAFETY: `Called` says that the call is alive.
+        assert!(self.state == State::Called, "a future of `run` was polled after it had completed");
+        // SAFETY: the state is `Called`, so the call is alive.
         Pin::new(unsafe { &mut *self.storage.call }).poll(context)
     }
 
-    /// The future is dropped as soon as it is ready. The state is `Fused`.
+    /// Polls the future, and drops it as soon as it is ready. The state must be `Fused`.
     #[inline(always)]
     fn poll_fused(&mut self, context: &mut Context<'_>) -> Poll<T> {
-        // SAFETY: `Fused` says that the future is alive; it never moves from here, because `Run` is pinned.
+        // SAFETY: the state is `Fused`, so the future is alive. It never moves, because `Run` is pinned.
         let polled = unsafe { Pin::new_unchecked(&mut *self.storage.future) }.poll(context);
         if polled.is_ready() {
             self.state = State::Over;
-            // SAFETY: alive until here, and not used again.
+            // SAFETY: the future is alive and is not used again.
             unsafe { ManuallyDrop::drop(&mut self.storage.future) };
         }
         polled
     }
 }
 
-/// Runs an operation of a stage as a part of the operation that awaits this.
+/// Runs an operation of a stage as part of the operation that awaits this.
 async fn run_fused<Fut: Future>(
     call_site: CallSite,
     operation: Fut,
@@ -293,11 +292,11 @@ async fn run_fused<Fut: Future>(
 }
 
 impl Processor {
-    /// The stage's number, if its operation may become a part of the running one.
+    /// The stage's number, if its operation may become part of the running operation.
     #[inline(always)]
     fn may_fuse(&self, key: Key) -> Option<u8> {
         let stage = self.check(key);
-        // Queued operations were invoked before, and run first.
+        // Queued operations were invoked earlier and must run first.
         let may = self.stages.inline.is_fused(stage)
             && self.stage(usize::from(stage)).queue.len() == 0
             && !self.is_over_or_late(self.waiting.sessions.current())
@@ -305,7 +304,7 @@ impl Processor {
         may.then_some(stage)
     }
 
-    /// Whether the session starts no operations now.
+    /// Whether the session has ended or its deadline has passed, so that none of its operations may start.
     #[inline(always)]
     fn is_over_or_late(&self, session: u32) -> bool {
         #[cold]
@@ -316,7 +315,7 @@ impl Processor {
         session != NO_SESSION && look(self, session)
     }
 
-    /// Polls a part of the running operation on behalf of `stage`.
+    /// Polls part of the running operation on behalf of `stage`.
     #[inline(always)]
     fn poll_fused<Fut, T, P: FnOnce() -> Poll<T>>(
         &self,

@@ -8,12 +8,12 @@ use crate::handle::stage_options::StageOptions;
 use crate::stage::limits::{HoldPolicy, Threshold, limit_of};
 
 impl StageOptions<'_> {
-    /// Waits for a cohort of `count` operations, at most for `time` from the moment when the oldest was
-    /// queued, and only while the processor has other work. Off by default.
+    /// Delays the stage until `count` operations are queued, but only while the processor has other work, and for at
+    /// most `time` after the oldest was queued. Off by default.
     ///
-    /// The processor compares the time when its sweep reaches the stage, so a wait may be longer by one
-    /// cohort of each other stage. A [threshold](Self::threshold) has priority: an overdue stage runs. A
-    /// `count` above the stage's [`max_cohort`](Self::max_cohort) means that size.
+    /// The processor checks the time when its sweep reaches the stage, so the delay may be longer by one cohort of
+    /// every other stage. A [threshold](Self::threshold) has priority: an overdue stage runs. A `count` above the
+    /// stage's [`max_cohort`](Self::max_cohort) is reduced to that size.
     ///
     /// ```
     /// use std::time::Duration;
@@ -28,17 +28,17 @@ impl StageOptions<'_> {
         self
     }
 
-    /// Runs the stage before its turn once `length` operations are queued at it on a processor, or the oldest
-    /// of them has waited for `age` (BatchThreshold and BatchTimer in tr2001 §5.1); either may be `None`. The
-    /// current operation finishes its step, the stage runs one cohort, and the preempted cohort continues.
-    /// Use it for stages that feed devices, and for stages whose answers are urgent.
+    /// Runs the stage before its turn once `length` operations are queued at it on a processor, or the oldest of them
+    /// has waited for `age` (BatchThreshold and BatchTimer in tr2001 §5.1); either may be `None`. The current operation
+    /// finishes its step, the stage runs one cohort, and the preempted cohort continues. Use it for stages that feed
+    /// devices, and for stages whose results are urgent.
     ///
     /// Cost: each declared threshold is compared after *every* operation of the graph's stages. If any stage
     /// declares an age, the clock is read after every operation too, and [`now`](crate::now) advances with
     /// it.
     ///
-    /// Operations from other processors count from their arrival; their age counts from when this processor
-    /// first saw one of them.
+    /// Operations from other processors count from their arrival. Their age is measured from the moment when this
+    /// processor first noticed one of them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -58,16 +58,15 @@ impl StageOptions<'_> {
         age: impl Into<Option<Duration>>,
     ) -> Self {
         let length = length.into().unwrap_or(usize::MAX);
-        assert!(length > 0, "a threshold is of at least one operation");
+        assert!(length > 0, "a threshold's length must be at least one operation");
         self.declaration.threshold =
             Threshold { length, age: age.into().map_or(u64::MAX, limit_of) };
         self
     }
 
-    /// Runs a call of this stage inside its caller when it is first awaited, if it stays on its processor.
-    /// Use it for stages so small that a cohort gains nothing. Other operations run in cohorts: joined,
-    /// dispatched and remote ones, and those that suspend. [`run`](crate::SharedStage::run) is the cheapest
-    /// way to invoke such a stage.
+    /// Runs a call of this stage inside its caller when the call is first awaited, if it stays on the caller's
+    /// processor. Use it for stages so small that batching them gains nothing. Joined, dispatched, remote and suspended
+    /// operations still run in cohorts. [`run`](crate::SharedStage::run) is the cheapest way to invoke such a stage.
     ///
     /// The option has no effect on stages that [hold](Self::hold), that have an
     /// [`end_of_cohort`](Self::end_of_cohort) hook, or that are exclusive: these always run in cohorts.
@@ -83,13 +82,13 @@ impl StageOptions<'_> {
         self
     }
 
-    /// Marks the stage as an entry, where requests begin, for an [ingress](crate::Graph::ingress) with a
-    /// budget. An operation of an entry starts if the requests in progress that could run, with their
-    /// [objects](Self::object), leave room for it in half of the [cache](crate::Graph::cache_bytes). It also
-    /// starts if nothing else could run, or if the oldest has waited for 10 ms.
+    /// Marks the stage as an entry, where requests begin, for an [ingress](crate::Graph::ingress) with a budget. An
+    /// operation of an entry starts if it fits into half of the [cache](crate::Graph::cache_bytes) together with the
+    /// runnable requests in progress and their [objects](Self::object). It also starts if nothing else can run, or if
+    /// the entry's oldest operation has waited for 10 ms.
     ///
-    /// An operation of an entry passes its request to other stages. An operation that awaits them is subject
-    /// to the budget again whenever it resumes.
+    /// An operation of an entry should pass its request to other stages and end. If it awaits them instead, it is
+    /// subject to the budget again whenever it resumes.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -104,9 +103,9 @@ impl StageOptions<'_> {
         self
     }
 
-    /// Declares that each request in progress at this stage owns a `T` beside its operation, such as a
-    /// buffer. The [byte table](crate::Control::bytes) lists it, and it counts when the runtime computes how
-    /// many operations fit into the [cache](crate::Graph::cache_bytes).
+    /// Declares that each request in progress at this stage owns a `T` beside its operation, such as a buffer. The
+    /// [byte table](crate::Control::bytes) lists it, and the runtime takes it into account when it computes how many
+    /// operations fit into the [cache](crate::Graph::cache_bytes).
     ///
     /// ```
     /// struct Head([u8; 1024]);
@@ -123,10 +122,9 @@ impl StageOptions<'_> {
         self
     }
 
-    /// Runs `hook` on the processor at the end of each cohort of the stage (endOfCohort), for example to
-    /// submit what the cohort's operations have collected. It may dispatch operations, and counts as part of
-    /// the cohort's time. A panic in it is reported ([`PanicReport`](crate::PanicReport)) and ends only the
-    /// hook.
+    /// Runs `hook` on the processor at the end of each cohort of the stage (endOfCohort), for example to submit
+    /// requests that the cohort's operations have collected. The hook may dispatch operations, and its time counts as
+    /// part of the cohort. A panic in it is reported ([`PanicReport`](crate::PanicReport)) and ends only the hook.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();

@@ -1,7 +1,7 @@
-//! Invoking operations that do not access the state of their stage.
+//! Invocation of operations that do not access the state of their stage.
 //!
-//! The crate `phalanx-fibre` spawns fibres on the stage of the running fibre. It does not know the policy of that stage,
-//! and the new fibre captures the state if it uses it.
+//! The crate `phalanx-fibre` spawns fibres on the stage of the running fibre. It does not know the policy of that
+//! stage; a new fibre that uses the state captures it.
 
 use std::future::Future;
 
@@ -41,7 +41,7 @@ impl<P: QueuedLocally> Stage<P> {
 }
 
 impl Stage<Stateless> {
-    /// As [`SharedStage::call`](crate::SharedStage::call), without the state.
+    /// Like [`SharedStage::call`](crate::SharedStage::call), but without the state.
     #[doc(hidden)]
     #[track_caller]
     pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
@@ -61,8 +61,8 @@ impl Stage<Stateless> {
         processor::current(|p| p.stage_name(p.check(self.key())))
     }
 
-    /// Records how many bytes of its stack a fibre has used, by the type name of its body. Does nothing outside of a
-    /// processor, because destructors call it.
+    /// Records the number of bytes that a fibre has used of its stack, under the type name of its body. Does nothing
+    /// outside a processor, because destructors call it.
     #[doc(hidden)]
     pub fn note_stack(&self, body: &'static str, bytes: usize) {
         processor::try_current(|p| {

@@ -1,17 +1,17 @@
-//! The byte table: the memory of each operation type, and of the other objects of a request.
+//! The byte table: the memory used by each operation type, and by the other objects of a request.
 //!
-//! The bytes of a request determine how many requests fit a cache. The compiler computes the size of
-//! each closure, so no tool has to walk the program (memwalk in the TUX paper, §4.2): the vtable of an
-//! operation type has its sizes, and the table lists the types that have run, by stage. A processor
-//! looks at one operation per cohort, the oldest. A type that always runs behind others may therefore
-//! be missing for a while. Other objects of a stage's requests are declared.
+//! The size of a request determines how many requests fit into a cache. The TUX paper (§4.2) needs a tool, memwalk, to
+//! measure it. Here the compiler knows the size of each closure and stores it in the vtable of the operation type. The
+//! table lists the types that have run, by stage. A processor records the type of only the oldest operation of each
+//! cohort, so a type that always runs behind others may be missing for a while. Other objects of a stage's requests
+//! must be declared.
 
 use crate::metrics::operation_types::{ObjectBytes, OperationBytes};
 use crate::program::control::Control;
 
 impl Control {
     /// The memory of each operation type that has run so far, on any processor, of each declared
-    /// [object](crate::StageOptions::object), and of replicas. Operations that ran as a part of their caller
+    /// [object](crate::StageOptions::object), and of replicas. Operations that ran as part of their caller
     /// ([`run`](crate::SharedStage::run)) are included in the caller's bytes.
     ///
     /// ```
@@ -61,13 +61,13 @@ pub struct ByteTable {
     pub operations: Vec<OperationBytes>,
     /// The objects, in the order of declaration.
     pub objects: Vec<ObjectBytes>,
-    /// The largest measured use of the stack by each type of fibre, by stage.
+    /// The largest measured stack use of each type of fibre, by stage.
     pub stacks: Vec<ObjectBytes>,
-    /// The replicas of each [replicated](crate::ReplicatedStage) stage on all processors at this moment, without
-    /// the values; only stages that have some.
+    /// The current replicas of each [replicated](crate::ReplicatedStage) stage on all processors, without the values.
+    /// Stages without replicas are omitted.
     pub replicas: Vec<ObjectBytes>,
     /// The types of [`Pooled`](crate::Pooled) values that operations of a stage created and that are larger than every
-    /// [object](crate::StageOptions::object) which the stage declares, largest first. Stages without a declaration are
+    /// [object](crate::StageOptions::object) that the stage declares, largest first. Stages that declare no object are
     /// included only if the program has a [budget](crate::Ingress::Budget).
     pub undeclared: Vec<ObjectBytes>,
 }

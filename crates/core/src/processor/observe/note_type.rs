@@ -1,4 +1,4 @@
-//! Records the types of the operations that a processor runs.
+//! Recording of the types of operations that a processor runs.
 
 use crate::metrics::operation_types::{LARGE_OPERATION, OperationBytes};
 use crate::metrics::type_name::display_name;

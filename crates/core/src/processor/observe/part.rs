@@ -8,7 +8,7 @@ use crate::metrics::operation_types::MAX_TYPES;
 use crate::operation::slot::VTable;
 use crate::panic::PanicReport;
 
-/// A report to the world, until the end of the cohort.
+/// A report that is passed to the world at the end of the cohort.
 pub(crate) enum Unreported {
     Panic(PanicReport),
     Object { stage: u8, object: &'static str, bytes: usize, declared: usize },
@@ -19,7 +19,7 @@ pub(crate) struct Observe {
     pub(crate) counters: Arc<ProcessorCounters>,
     /// The recorded operation types, by stage and vtable.
     types: RefCell<Vec<(u8, &'static VTable)>>,
-    /// Findings that have not been reported to the world.
+    /// Reports that have not been passed to the world.
     reports: RefCell<Vec<Unreported>>,
 }
 
@@ -28,7 +28,7 @@ impl Observe {
         Self { counters, types: RefCell::default(), reports: RefCell::default() }
     }
 
-    /// Records a type of operations of a stage. False if it has been recorded, or there are too many.
+    /// Records an operation type of a stage. Returns `false` if it has already been recorded or the list is full.
     pub(crate) fn add_type(&self, stage: u8, vtable: &'static VTable) -> bool {
         let mut types = self.types.borrow_mut();
         let known = |(of, known): &(u8, &VTable)| *of == stage && std::ptr::eq(*known, vtable);

@@ -12,7 +12,8 @@ impl Control {
         self.0.counters[index].view()
     }
 
-    /// Nanoseconds that processor number `index` has slept until `now`, a time of the clock in nanoseconds.
+    /// The nanoseconds for which the processor with this index has slept until `now`, which is a time of the program's
+    /// clock in nanoseconds.
     ///
     /// # Panics
     /// If `index` is out of range.

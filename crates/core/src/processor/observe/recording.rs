@@ -1,4 +1,4 @@
-//! Records the cohorts of a processor while a trace is taken.
+//! Recording of a processor's cohorts for a trace.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -40,7 +40,7 @@ impl Processor {
         });
     }
 
-    /// Runs `f`, which queues an operation from a stage of another processor, and records that origin.
+    /// Runs `f`, which queues an operation that a stage of another processor has sent, and records the origin.
     pub(crate) fn arriving_from<R>(&self, processor: u16, stage: u8, f: impl FnOnce() -> R) -> R {
         if self.observe.counters.recorder.is_on() {
             self.observe.counters.recorder.lock().crossed = Some((processor, stage));

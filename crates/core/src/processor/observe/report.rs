@@ -10,8 +10,8 @@ use crate::processor::processor::Processor;
 use crate::world::World;
 
 impl Processor {
-    /// Stores a report until the end of the cohort, which passes it to the world. Returns the error for the
-    /// caller. The panic of a remote operation is reported by its own processor.
+    /// Records a panic, which is reported to the world at the end of the cohort. Returns the error for the caller. The
+    /// panic of a remote operation is reported by the processor that ran it.
     #[cold]
     pub(crate) fn record_panic(
         &self,
@@ -27,7 +27,7 @@ impl Processor {
         error
     }
 
-    /// Compares an object that the running operation creates with those that its stage declares.
+    /// Checks whether the running operation creates an object larger than those that its stage declares.
     #[inline]
     pub(crate) fn check_object<T>(&self) {
         let Some(slot) = self.current.running() else { return };
@@ -36,7 +36,7 @@ impl Processor {
         }
     }
 
-    /// Records an object that is larger than all that its stage declares. A larger one is recorded again.
+    /// Records an object that is larger than all objects that its stage declares and than all recorded before.
     #[cold]
     #[inline(never)]
     fn note_object(&self, stage: u8, object: &'static str, bytes: usize) {

@@ -8,20 +8,20 @@ use crate::processor::{self, processor::Processor};
 use crate::program::control::Control;
 use crate::program::processor_id::ProcessorId;
 
-/// The operation that one processor was running when it was read; see [`Control::running`].
+/// A snapshot of the operation that a processor is running; see [`Control::running`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Running {
     /// The stage's name.
     pub stage: &'static str,
-    /// The type name of the operation's future: the path of the function whose `async` block or body it
-    /// is. `None` between two operations. Meant for display; it depends on the compiler version.
+    /// The type name of the operation's future, which is the path of the function that contains the `async` block.
+    /// `None` between two operations. It depends on the compiler version and is meant for display only.
     pub operation: Option<&'static str>,
-    /// Where the program invoked it: the file and line of the `call` or `dispatch`. `None` between two
-    /// operations. For a cohort handler, that of one of its items.
+    /// The location of the `call` or `dispatch` that invoked the operation. `None` between two operations. For a cohort
+    /// handler, the location of one of its items.
     pub site: Option<&'static Location<'static>>,
-    /// The number of cohorts of this processor so far. The same number in two readings means that the
-    /// processor has been in this one cohort in between.
+    /// The number of cohorts that this processor has begun. If two snapshots have the same number, the processor has
+    /// not left this cohort in between.
     pub cohort: u64,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Running {
 }
 
 impl ProcessorId {
-    /// The processor that this thread runs at the moment, if any.
+    /// The processor that this thread currently runs, if any.
     ///
     /// ```
     /// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
@@ -51,10 +51,10 @@ impl ProcessorId {
 }
 
 impl Control {
-    /// The operation that each processor runs now, by processor; `None` where no cohort runs.
+    /// The operation that each processor is running, by processor index; `None` if it runs no cohort.
     ///
-    /// The values are read without synchronisation, which is good enough to find an operation that runs
-    /// too long, and no more.
+    /// The values are read without synchronisation and may be inconsistent. They are good enough to find an operation
+    /// that runs too long.
     pub fn running(&self) -> impl Iterator<Item = Option<Running>> + '_ {
         let read = |watch: &Watch| {
             let (stage, cohort, operation) = watch.read()?;

@@ -1,10 +1,9 @@
-//! Traces: a record of every cohort during some time, for a timeline. Off by default.
+//! Traces: recording every cohort for some time, to draw a timeline. Off by default.
 //!
-//! Without a trace, a processor pays one relaxed load per cohort. During a trace, it writes one record
-//! of fixed size per cohort into memory allocated in advance; records that do not fit are counted and
-//! dropped. The stages that a cohort invoked follow from the arc counters: the entries of its stage's
-//! row that have changed. The processor's lock is uncontended except while the reader takes the
-//! records.
+//! Without a trace, a processor pays one relaxed load per cohort. During a trace, it writes one fixed-size record per
+//! cohort into memory that was allocated in advance; records that do not fit are dropped and counted. The stages that a
+//! cohort invoked are those whose arc counters changed in its stage's row. The processor takes a lock, which is
+//! uncontended except while a reader takes the records.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,8 +29,8 @@ use crate::program::program::Program;
 pub struct Trace(Arc<Program>);
 
 impl Control {
-    /// Begins to record every cohort, at most `capacity` records on each processor, of 40 bytes each.
-    /// None while another trace is running.
+    /// Begins to record every cohort, in at most `capacity` records of 40 bytes on each processor. Returns `None` while
+    /// another trace is running.
     pub fn trace(&self, capacity: usize) -> Option<Trace> {
         if self.0.traced.swap(true, std::sync::atomic::Ordering::AcqRel) {
             return None;
@@ -53,7 +52,7 @@ impl Trace {
         }
     }
 
-    /// Takes the records of a processor so far, oldest first. Taking them does not free capacity.
+    /// Takes the existing records of a processor, oldest first. Taking them does not free capacity.
     ///
     /// # Panics
     /// If there is no such processor.
@@ -64,7 +63,7 @@ impl Trace {
         taken
     }
 
-    /// The number of cohorts of a processor that exceeded the capacity.
+    /// The number of cohorts of a processor that were not recorded because the capacity was exhausted.
     ///
     /// # Panics
     /// If there is no such processor.

@@ -1,4 +1,4 @@
-//! Cancelling and ending operations. Steps 5 to 7 of their [life cycle](super).
+//! Cancelling and ending operations: steps 5 to 7 of their [life cycle](super).
 
 use std::any::Any;
 
@@ -12,8 +12,8 @@ use crate::processor::operation::notify::notify;
 use crate::processor::processor::Processor;
 
 impl Processor {
-    /// Cancels operations: immediately if they are suspended, otherwise before they would run or when they
-    /// next suspend. All are marked first, so that the cancellation of one does not wake another.
+    /// Cancels operations: immediately if they are suspended, otherwise before they would run or when they next
+    /// suspend. All are marked first, so that cancelling one does not wake another.
     pub(crate) fn cancel_each(&self, members: &[(Slot, Serial)]) {
         members.iter().for_each(|(slot, _)| slot.set(CANCELLED));
         for (slot, serial) in members {
@@ -40,7 +40,7 @@ impl Processor {
         }
         slot.clear(QUEUED | WOKEN);
         slot.set(DYING);
-        // A panic in the destructor is discarded; the operation fails with the first reason.
+        // A panic in the destructor is discarded; the operation still fails with `error`.
         self.observe.counters.watch.destroy(slot, || slot.drop_work());
         slot.clear(DYING);
         if slot.has(AWAITED) {
@@ -59,7 +59,7 @@ impl Processor {
 
     /// Ends an operation: wakes its waiter, or frees the slot if no call awaits it.
     ///
-    /// Every rare case is a call at the end, so that the usual one saves no registers.
+    /// Every rare case is a tail call, so that the common case saves no registers.
     #[inline(always)]
     pub(crate) fn finish(&self, slot: Slot) {
         match slot.session.get() {
@@ -68,7 +68,7 @@ impl Processor {
         }
     }
 
-    /// Takes an operation that is over out of its session, and ends it.
+    /// Removes a completed operation from its session and ends it.
     #[inline(never)]
     fn finish_in_session(&self, slot: Slot) {
         self.deliver(self.waiting.sessions.remove(slot));
@@ -80,7 +80,7 @@ impl Processor {
         if !slot.has(AWAITED) {
             self.free(slot);
         } else if let Some(waiter) = slot.waiter.take() {
-            // Taken before the call: the woken code may look at the slot.
+            // Taken before the call, because the woken code may access the slot.
             notify(waiter, self);
         }
     }

@@ -1,10 +1,9 @@
-//! Invoking an operation: reserving its slot and queueing it. Steps 1 and 2 of its [life cycle](super).
+//! Invoking an operation, that is, reserving its slot and queueing it: steps 1 and 2 of its [life cycle](super).
 //!
 //! # Safety
-//! Stages are indexed without bounds checks. A slot's stage comes from a [`Key`](crate::stage::key::Key) that
-//! [`Processor::check`] has found to belong to this processor's graph, and the keys of a graph number its
-//! stages. The row of arcs lies in the processor's counters, which live as long as the processor, and has one
-//! counter for each stage.
+//! Stages are indexed without bounds checks. A slot's stage comes from a [`Key`](crate::stage::key::Key).
+//! [`Processor::check`] has verified that the key belongs to this processor's graph, so the stage exists. The row of
+//! arcs is part of the processor's counters, which live as long as the processor, and has one counter for each stage.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -18,7 +17,7 @@ use crate::processor::processor::Processor;
 use crate::stage::key::CallSite;
 use crate::stage::local::LocalStage;
 
-/// The slot of an invocation that a call awaits, or why the invocation was rejected.
+/// The slot of an invocation that a call awaits, or the reason for its rejection.
 #[must_use]
 pub(crate) struct Invoked<T> {
     pub(crate) slot: Result<Slot, Rejection>,
@@ -73,10 +72,10 @@ impl Processor {
         flags: u8,
         invocation: F,
     ) -> Result<Slot, Rejection> {
-        // In a `ManuallyDrop`, the invocation needs no unwinding code and moves from registers into the slot.
+        // Inside a `ManuallyDrop`, the invocation needs no unwinding code and moves from registers into the slot.
         let invocation = ManuallyDrop::new(invocation);
         let vtable = local_vtable::<F>();
-        // SAFETY: the vtable is of these types; the invocation is not used again.
+        // SAFETY: the vtable is for these types, and the invocation is not used again.
         unsafe {
             self.enqueue_as::<F, F::Future, F::Result>(site, stage, flags, vtable, &invocation)
         }
@@ -100,7 +99,7 @@ impl Processor {
         let slot =
             if local.queue.make_room() { self.reserve::<Payload<F, Fut, T>>() } else { None };
         let Some(slot) = slot else {
-            // SAFETY: moved, and not used again.
+            // SAFETY: the invocation is moved here and not used again.
             return Err(self.reject(stage, unsafe { std::ptr::read(&raw const **invocation) }));
         };
         let class = const { class_of(size_of::<Payload<F, Fut, T>>()) } as u8;
@@ -109,14 +108,14 @@ impl Processor {
             slot.fill::<F, Fut, T>(vtable, site, stage, flags | QUEUED, class, invocation);
         }
         slot.set_queued(self.now());
-        // SAFETY: room was made above; nothing foreign has run since.
+        // SAFETY: room was made above, and no foreign code has run since.
         unsafe { local.queue.append(slot) };
         self.stages.set_ready(usize::from(stage));
         self.note_arc(usize::from(stage));
         Ok(slot)
     }
 
-    /// Reserves a slot large enough for a `P`, in the running operation's session. None if that is rejected.
+    /// Reserves a slot large enough for a `P`, in the running operation's session. Returns `None` if that is rejected.
     #[inline(always)]
     pub(crate) fn reserve<P>(&self) -> Option<Slot> {
         const { assert_fits::<P>() };

@@ -15,8 +15,8 @@
 //!    discarded instead (`Processor::discard`): its work is dropped and the error takes its place (`Failed`).
 //! 6. Finish: the operation leaves its session. If a call awaits the result (`AWAITED`), its waiter is woken; otherwise
 //!    the slot is freed.
-//! 7. Free: the call takes the result and frees the slot, or is dropped, in which case the unclaimed result
-//!    is dropped first. Its id and its serial change then, so stale handles and wakers no longer match.
+//! 7. Free: the call takes the result and frees the slot, or is dropped, in which case the unclaimed result is dropped
+//!    first. Freeing changes the slot's id and serial, so that stale handles and wakers no longer match.
 
 pub(crate) mod end;
 pub(crate) mod invoke;

@@ -1,9 +1,9 @@
-//! Notification of a completed child's waiter: its parent, a join of several children, or a foreign task.
+//! Waking the waiter of a completed child: its parent, a join of several children, or a foreign task.
 //!
-//! A slot stores its waiter as a [`Waker`]: an operation's own, which is an id and costs nothing, a foreign
-//! task's, or a join's, which is an id too ([`JoinId`]).
+//! A slot stores its waiter as a [`Waker`]. The waker of an operation or of a join contains only an id ([`JoinId`]), so
+//! cloning and dropping it is free. A foreign task's waker may run any code.
 //!
-//! The counter of a join is in its processor ([`crate::operation::join_table`]).
+//! The counter of a join is stored in its processor ([`crate::operation::join_table`]).
 //!
 //! # Safety
 //! A join's waker is a word that is never used as a pointer, so its vtable is sound for any word.
@@ -21,7 +21,7 @@ use crate::processor::processor::Processor;
 pub(crate) fn notify(waiter: Waker, processor: &Processor) {
     match waker::id_of(&waiter, processor) {
         Some(id) => {
-            // An id needs no destructor, so its call is avoided.
+            // An id needs no destructor, so the indirect call of `drop` is avoided.
             std::mem::forget(waiter);
             processor.wake(id);
         }

@@ -1,12 +1,12 @@
-//! Rejection of invocations beyond the bound of the processor or of a stage, here or on the processor that sends them.
-//! Futures that wait for a stage's capacity are woken at the end of its cohorts.
+//! Rejection of invocations that exceed the bound of the processor or of a stage, by the target or by the sending
+//! processor. Futures that wait for a stage's capacity are woken at the end of its cohorts.
 
 use crate::error::Rejection;
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 
 impl Processor {
-    /// Rejects an invocation of `stage`, for which there is no slot or no place in the queue.
+    /// Rejects an invocation of `stage` because there is no slot for it or no room in the queue.
     #[cold]
     #[inline(never)]
     pub(crate) fn reject<F>(&self, stage: u8, invocation: F) -> Rejection {
@@ -21,8 +21,8 @@ impl Processor {
         self.reject_for(reason, stage, invocation)
     }
 
-    /// Counts a rejection for this reason. The invocation is dropped. A panic in its destructor is caught, since a turn
-    /// of the processor may be the caller.
+    /// Counts a rejection for this reason and drops the invocation. A panic in its destructor is caught, because the
+    /// caller may be a turn of the processor.
     #[cold]
     #[inline(never)]
     pub(crate) fn reject_for<F>(&self, reason: Rejection, stage: u8, invocation: F) -> Rejection {

@@ -1,9 +1,9 @@
-//! The generic code of an operation's type: starting it, polling it and dropping it in its slot.
+//! The generic code of an operation type: starting, polling and dropping an operation in its slot.
 //!
 //! # Safety
-//! The safety conditions of [`crate::operation::slot`]: a function here is called through the vtable that the slot was
-//! filled with, so the types are the slot's, and [`Header::state`](crate::operation::slot::Header) states
-//! which member of the payload is alive.
+//! The safety conditions of [`crate::operation::slot`] apply. The functions here are called through the vtable that the
+//! slot was filled with, so the types match. [`Header::state`](crate::operation::slot::Header) states which member of
+//! the payload is alive.
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -16,8 +16,8 @@ use crate::operation::state::SlotState;
 use crate::processor::operation::waker::waker;
 use crate::processor::processor::Processor;
 
-/// The code of an operation before it starts: a closure that is given the processor and the number of the
-/// operation's stage, and returns the operation's future.
+/// The code of an operation that has not started: a closure that takes the processor and the number of the operation's
+/// stage, and returns the operation's future.
 pub(crate) trait Invoke: 'static {
     type Future: Future<Output = Self::Result> + 'static;
     type Result: 'static;
@@ -60,9 +60,9 @@ pub(crate) fn local_vtable<F: Invoke>() -> &'static VTable {
 unsafe fn poll<F: Invoke>(slot: Slot, processor: ProcessorRef<'_>) -> Step {
     let payload: *mut OperationPayload<F> = slot.payload();
     if slot.state.get() == SlotState::Unstarted {
-        // Until the future is written nothing in the slot is alive, even if `f` unwinds.
+        // Nothing in the slot is alive until the future is written, even if the invocation unwinds.
         slot.state.set(SlotState::Empty);
-        // SAFETY: `Unstarted` said that the invocation is alive, and it is read once.
+        // SAFETY: the state was `Unstarted`, so the invocation is alive, and it is read once.
         let invocation = unsafe { ManuallyDrop::take(&mut (*payload).invocation) };
         let future = invocation.start(processor.get(), slot.stage.get());
         // SAFETY: nothing is alive in the payload.
@@ -70,17 +70,17 @@ unsafe fn poll<F: Invoke>(slot: Slot, processor: ProcessorRef<'_>) -> Step {
         slot.state.set(SlotState::Started);
     }
     debug_assert_eq!(slot.state.get(), SlotState::Started);
-    // Made here, where a future that does not use it costs nothing. Our wakers need no destructor, so its
-    // call is avoided.
+    // Created here because the compiler then removes it for futures that do not use it. The waker of an operation needs
+    // no destructor, so the call of `drop` is avoided.
     let waker = ManuallyDrop::new(waker(slot.id.get()));
     let context = &mut Context::from_waker(&waker);
-    // SAFETY: `Started` says that the future is alive; it stays where it is until it is dropped.
+    // SAFETY: the state is `Started`, so the future is alive. It is not moved until it is dropped.
     let mut future = unsafe { Pin::new_unchecked(&mut *(*payload).future) };
     match future.as_mut().poll(context) {
         Poll::Pending => Step::Suspended,
         Poll::Ready(output) => {
             slot.state.set(SlotState::Empty);
-            // SAFETY: the future is alive and dropped once; then the output takes its place.
+            // SAFETY: the future is alive and dropped once. The output then takes its place.
             unsafe {
                 ManuallyDrop::drop(&mut (*payload).future);
                 (*payload).output = ManuallyDrop::new(output);
@@ -93,7 +93,7 @@ unsafe fn poll<F: Invoke>(slot: Slot, processor: ProcessorRef<'_>) -> Step {
 
 unsafe fn drop_work<F: Invoke>(slot: Slot) {
     let payload: *mut OperationPayload<F> = slot.payload();
-    // SAFETY: the state says which member is alive, and is changed before the drop, which may unwind.
+    // SAFETY: the state says which member is alive. It changes before the drop, which may unwind.
     unsafe {
         match slot.state.replace(SlotState::Empty) {
             SlotState::Unstarted => ManuallyDrop::drop(&mut (*payload).invocation),

@@ -1,8 +1,8 @@
-//! Waking: a suspended operation returns to the queue of its stage. Step 4 of its [life cycle](super).
+//! Waking: returning a suspended operation to the queue of its stage. Step 4 of its [life cycle](super).
 //!
 //! # Safety
-//! A row of resumptions lies [`arcs_per_part`](crate::stage::inline_state::InlineState::arcs_per_part) counters, twice,
-//! after the row of arcs. Both lie in the processor's counters, which live as long as the processor, and have one
+//! A row of resumptions begins `2 *` [`arcs_per_part`](crate::stage::inline_state::InlineState::arcs_per_part) counters
+//! after the row of arcs. Both are part of the processor's counters, which live as long as the processor, and have one
 //! counter for each stage.
 
 use crate::mailbox::fault_injection::{Fault, fires};
@@ -36,7 +36,7 @@ impl Processor {
         }
     }
 
-    /// Queues the slot of an operation that continues, on behalf of the running stage.
+    /// Queues the slot of a suspended operation, and counts a resumption by the running stage.
     #[inline(always)]
     fn requeue(&self, slot: Slot, stage: usize) {
         slot.set_queued(self.now());
@@ -44,11 +44,11 @@ impl Processor {
         let resumptions = 2 * self.stages.inline.arcs_per_part + stage;
         // SAFETY: see the top of the file.
         unsafe { (*self.current.arc_row().add(resumptions)).add(1) };
-        // Last: a full queue is a call at the end.
+        // This comes last, so that the rare growth of a full queue is a tail call.
         self.stage(stage).queue.push(slot);
     }
 
-    /// Requeues an operation that woke itself (it is still marked as queued) behind all others of its stage.
+    /// Requeues an operation that woke itself, and is therefore still marked as queued, behind all others of its stage.
     pub(crate) fn requeue_behind(&self, slot: Slot) {
         let local = self.stage(usize::from(slot.stage.get()));
         slot.set_queued(self.now());

@@ -1,11 +1,11 @@
-//! Wakers: operation ids that any thread may keep for any length of time.
+//! Wakers: operation ids that any thread may store for any length of time.
 //!
-//! A waker is one word, an [`OperationId`], so making, cloning and dropping it computes nothing. An id does not prove
-//! which operation is in its slot ([`crate::operation::id`]).
+//! A waker is one word, an [`OperationId`], so creating, cloning and dropping it is free. An id does not prove which
+//! operation is in the slot ([`crate::operation::id`]).
 //!
 //! # Safety
-//! The word is never used as a pointer, so the vtable's functions are sound for any word. Waking is the only
-//! use of an id. It polls or queues a suspended operation, which is sound for any operation.
+//! The word is never used as a pointer, so the vtable's functions are sound for any word. An id is only used for
+//! waking, which queues or polls a suspended operation. This is sound for any operation.
 
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
@@ -51,14 +51,14 @@ fn wake(data: *const ()) {
         ours
     });
     if here != Some(true) {
-        // Not under the lock: waking calls the embedder's [`Unpark`](crate::Unpark).
+        // The lock has been released, because waking calls the embedder's [`Unpark`](crate::Unpark).
         if let Some(mailbox) = mailbox_numbered(id.processor()) {
             mailbox.wake(id);
         }
     }
 }
 
-/// Wakes an operation or a foreign task, for a runtime's own tables of waiters.
+/// Wakes an operation or a foreign task. For runtimes that keep their own tables of waiters.
 ///
 /// A panic of a foreign waker is caught and discarded. The waker of an operation does not panic, and costs no
 /// more than [`Waker::wake`].

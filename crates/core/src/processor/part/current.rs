@@ -8,7 +8,7 @@ use crate::operation::slot::Slot;
 pub(crate) struct Current {
     /// The time of the running cohort, in the clock's nanoseconds.
     now: Cell<u64>,
-    /// The operation that is being polled. It stays set until the next poll or the end of the cohort.
+    /// The operation that is being polled. It remains set until the next poll or the end of the cohort.
     running: Cell<Option<Slot>>,
     /// The first counter of the running stage's row of arcs.
     arc_row: Cell<*const Counter>,
@@ -76,7 +76,10 @@ impl Current {
 
     /// Begins a turn. Turns of one processor do not nest.
     pub(crate) fn begin_turn(&self) -> TurnGuard<'_> {
-        assert!(!self.turning.replace(true), "a processor's turn runs inside its own turn");
+        assert!(
+            !self.turning.replace(true),
+            "a turn of a processor was started inside its own turn"
+        );
         TurnGuard(&self.turning)
     }
 }

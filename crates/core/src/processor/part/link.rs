@@ -14,7 +14,7 @@ pub(crate) struct Link {
     program: Arc<Program>,
     mailbox: Arc<Mailbox>,
     outbox: RefCell<VecDeque<Outbound>>,
-    /// Memory of a flush, kept for the next one.
+    /// A buffer that flushes reuse.
     filled: Cell<Vec<(usize, InboxSet)>>,
     pub(crate) requests: PendingRequests,
     pub(crate) busy: BusyGuard,
@@ -47,8 +47,8 @@ impl Link {
         self.filled.take()
     }
 
-    /// Marks the inboxes that a flush has filled, and wakes their processors if they sleep: once for each
-    /// processor. Takes messages back from those that have ended. Returns the number of those it woke.
+    /// Marks the inboxes that a flush has filled, and wakes each sleeping processor once. Takes back the messages to
+    /// processors that have ended. Returns the number of processors woken.
     pub(crate) fn end_flush(&self, mut filled: Vec<(usize, InboxSet)>) -> u64 {
         let mut woke = 0;
         for (target, inboxes) in filled.drain(..) {

@@ -1,8 +1,8 @@
-//! The parts of a processor. A cell of a part is private, and only the part's methods write it. The tables, counters and
-//! mechanisms of a part have methods of their own, which any file may call. The counts in a session's record are an
-//! exception: the files that count handles, guards and replies change them (`SessionTable::with`).
+//! The parts of a processor. A part's cells are private, and only the part's methods write them. The tables, counters
+//! and mechanisms of a part are types whose methods any file may call. The counts in a session's record are an
+//! exception: the files that count handles, guards and replies change them directly (`SessionTable::with`).
 //!
-//! The part that observes is in [`observe`](crate::processor::observe::part).
+//! The `Observe` part is in [`observe`](crate::processor::observe::part).
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -22,7 +22,7 @@ pub(crate) struct Stages {
     pub(crate) balanced: StageSet,
     /// Stages whose operations may be sent to the processor that has the state in its cache.
     pub(crate) affine: StageSet,
-    /// Stages at which requests begin, if part of the cache is reserved for requests in progress.
+    /// Stages at which requests begin, if the program has a memory budget.
     pub(crate) entries: StageSet,
 }
 

@@ -1,8 +1,8 @@
 //! Acceptance of envelopes on the target's thread (steps 3 and 4 of [`crate::processor::remote::call`]).
 //!
 //! # Safety
-//! The safety conditions of [`crate::operation::envelope`]. The functions of an envelope's vtable have the
-//! types that the envelope was filled with.
+//! The safety conditions of [`crate::operation::envelope`] apply. The functions of an envelope's vtable have the types
+//! that the envelope was filled with.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -26,15 +26,15 @@ pub(crate) struct Sent<F> {
 }
 
 impl Processor {
-    /// Accepts an envelope from another processor: its invocation becomes an operation here, the newest of
-    /// its stage's queue. Returns none if it was rejected.
+    /// Accepts an envelope from another processor: its invocation becomes an operation here, the newest of its stage's
+    /// queue. Returns `None` if it was rejected.
     pub(crate) fn accept_remote(&self, Envelope(slot): Envelope) -> Option<Slot> {
         // SAFETY: the vtable is the one that the envelope was filled with.
         unsafe { (slot.vtable.get().accept)(slot, self.into()) }
     }
 }
 
-/// The vtable of envelopes with an `F`, answered by a `T`; `accept` is for the same types.
+/// The vtable of envelopes with an invocation `F` and a result `T`. `accept` must be for the same types.
 pub(crate) const fn envelope_vtable<F, T>(
     accept: unsafe fn(Slot, ProcessorRef<'_>) -> Option<Slot>,
     operation: fn() -> &'static str,
@@ -59,7 +59,7 @@ where
 
 unsafe fn drop_sent<F>(slot: Slot) {
     slot.state.set(SlotState::Empty);
-    // SAFETY: called for `Unstarted` only: the invocation was never taken.
+    // SAFETY: only called in the state `Unstarted`, so the invocation was never taken.
     unsafe { slot.payload::<Sent<F>>().drop_in_place() }
 }
 
@@ -71,7 +71,7 @@ where
     F::Result: Send,
 {
     let processor = processor.get();
-    // SAFETY: the envelope came through a ring, and has this vtable.
+    // SAFETY: the envelope came through a ring and has this vtable.
     unsafe {
         receive::<F, F::Result>(slot, processor, |site, stage, invocation, mut reply| {
             processor.enqueue(site, stage, 0, move |processor: &Processor, stage| {
@@ -88,8 +88,8 @@ where
     }
 }
 
-/// Takes the invocation or item out of an envelope that has arrived. `enqueue` makes it an operation here, in
-/// the session that the envelope names.
+/// Takes the invocation or item out of an envelope that has arrived. `enqueue` turns it into an operation of this
+/// processor, in the session that the envelope names.
 ///
 /// # Safety
 /// The envelope came through a ring, was filled with these types, and is received once.
@@ -98,16 +98,16 @@ pub(crate) unsafe fn receive<F, T>(
     processor: &Processor,
     enqueue: impl FnOnce(Site, u8, F, RemoteReply<T>) -> Result<Slot, Rejection>,
 ) -> Option<Slot> {
-    // SAFETY: the envelope came through a ring, so its payload is ours; the invocation is read once.
+    // SAFETY: the envelope came through a ring, so this processor owns the payload. The invocation is read once.
     let (transit, Sent { group, invocation }) =
         unsafe { (&*slot.transit(), slot.payload::<Sent<F>>().read()) };
     transit.contents.set(SlotState::Empty);
-    // The stage field is written before the envelope is sent, and read-only while it is away.
+    // The stage field was written before the envelope was sent and is read-only while it is away.
     let stage = slot.stage.get();
     let mut invocation = Some(invocation);
     let mut reply = RemoteReply::<T>::new(slot);
     let joined = processor.with_group(group, || {
-        // An envelope is accepted when its operation would start, so the deadline is checked now.
+        // An envelope is accepted when its operation is about to start, so the deadline is checked now.
         let sessions = &processor.waiting.sessions;
         if sessions.is_expired(sessions.current(), processor.now()) {
             processor.stage_counters(stage).shed_deadline.add(1);
@@ -130,10 +130,10 @@ pub(crate) unsafe fn receive<F, T>(
         }
         Some(operation)
     });
-    // If the invocation was not accepted, its destructor is user code; the reply is sent even if it
+    // If the invocation was not accepted, its destructor, which is user code, runs here. The reply is sent even if it
     // panics.
     catch_panic(|| drop(invocation));
-    // If there was no reply yet, tells the caller that its session has ended.
+    // If no reply has been sent yet, this tells the caller that its session has ended.
     drop(reply);
     if joined.is_none() {
         processor.stage_counters(stage).cancelled.add(1);

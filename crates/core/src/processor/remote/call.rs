@@ -1,11 +1,11 @@
-//! Remote calls: an invocation that crosses to another processor, and its result's way back.
+//! Remote calls: how an invocation crosses to another processor, and how its result returns.
 //!
-//! The caller's slot is the envelope: it lies in the caller's slab, and a pointer to it travels.
+//! The caller's slot is the envelope: it stays in the caller's slab, and only a pointer to it is sent.
 //!
 //! 1. The caller's thread reserves a slot, writes the invocation and a [`Transit`] into its payload, sets its
 //!    state to `Away`, and puts the envelope into the outbox. The caller still owns all bytes.
-//! 2. After the running cohort, the caller's thread moves the envelope from the outbox into the target's ring
-//!    for the stage. From then on the target owns the payload, and the caller only the header.
+//! 2. After the running cohort, the caller's thread moves the envelope from the outbox into the target's ring for the
+//!    stage. From then on, the target owns the payload, and the caller owns only the header.
 //! 3. The target's thread takes the envelope from the ring when the stage runs, and moves the invocation out
 //!    of the payload. If the deadline has passed, the session has ended, or the stage or the processor is
 //!    full, it replies with the error.
@@ -14,19 +14,19 @@
 //!    operation's location in the [`CancelFlag`].
 //! 5. The operation completes, panics or is cancelled on the target's thread, which writes the result or the
 //!    error into the payload and sends the envelope back through its outbox.
-//! 6. The caller's thread takes the envelope from its ring of replies. It owns the payload again, sets the
-//!    slot's state from the transit record, and wakes the call. If the call was dropped meanwhile, the slot is
-//!    freed.
+//! 6. The caller's thread takes the envelope from its ring of replies. It owns the payload again, sets the slot's state
+//!    from the transit record, and wakes the call. If the call was dropped in the meantime, the slot is freed.
 //!
 //! Steps 3 and 4 are in [`accept`](crate::processor::remote::accept), step 5 in
 //! [`reply`](crate::processor::remote::reply).
 //!
-//! A cancellation needs no envelope of its own. The caller sets the [`CancelFlag`] in the payload: before
-//! step 4 the target finds it there; afterwards the caller reads the operation's location and sends a command.
+//! A cancellation needs no separate envelope. The caller sets the [`CancelFlag`] in the payload. Before step 4, the
+//! target finds the flag there. After step 4, the caller reads the operation's location from the flag and sends a
+//! command.
 //!
 //! # Safety
-//! The safety conditions of [`crate::operation::envelope`]. Invocation and result are `Send` by the bounds of
-//! [`Processor::call_on`].
+//! The safety conditions of [`crate::operation::envelope`] apply. The bounds of [`Processor::call_on`] require that the
+//! invocation and the result are `Send`.
 
 use std::cell::Cell;
 
@@ -43,7 +43,7 @@ use crate::processor::remote::accept::{Sent, operation_vtable};
 use crate::stage::key::CallSite;
 
 impl Processor {
-    /// Invokes on the processor numbered `target`.
+    /// Invokes an operation on the processor numbered `target`.
     #[track_caller]
     pub(crate) fn call_on<F>(&self, call_site: CallSite, target: usize, f: F) -> Invoked<F::Result>
     where
@@ -57,8 +57,8 @@ impl Processor {
         }
     }
 
-    /// Invokes by an envelope on the processor numbered `target`. If that is this processor, another may take
-    /// the envelope from the ring.
+    /// Invokes an operation through an envelope on the processor numbered `target`. If that is this processor, another
+    /// one may take the envelope from the ring.
     #[track_caller]
     pub(crate) fn call_by_envelope<F>(
         &self,
@@ -86,7 +86,7 @@ impl Processor {
         target == self.index()
     }
 
-    /// Sends an invocation, or an item of a cohort operation, by an envelope. A call awaits the result.
+    /// Sends an invocation, or an item of a cohort operation, in an envelope. A call awaits the result.
     ///
     /// # Safety
     /// The vtable is for envelopes of these types.
@@ -115,7 +115,8 @@ impl Processor {
         slot.stage.set(key.stage());
         slot.state.set(SlotState::Away);
         slot.set_sent_to(target);
-        // SAFETY: the slot is fresh, its class was chosen for this payload, and no other thread has it yet.
+        // SAFETY: the slot is newly reserved, its class was chosen for this payload, and no other thread has access to
+        // it yet.
         unsafe {
             slot.payload::<Sent<F>>().write(Sent { group: self.current_group(), invocation });
             slot.transit().write(Transit {
@@ -130,8 +131,8 @@ impl Processor {
         Ok(slot)
     }
 
-    /// Takes in an envelope that has returned, and delivers its result to the waiting call. An invocation that returns
-    /// unstarted is cancelled: its target has ended.
+    /// Accepts an envelope that has returned, and delivers its result to the waiting call. If the invocation returns
+    /// unstarted, its target has ended, and it is cancelled.
     pub(crate) fn complete_remote(&self, Envelope(slot): Envelope) {
         assert_eq!(slot.state.get(), SlotState::Away, "an envelope returns once");
         // SAFETY: the envelope is here, so no other thread accesses the payload.
@@ -143,14 +144,14 @@ impl Processor {
         });
     }
 
-    /// Cancels the operation of a call of this processor, on whichever processor it is, unless it is over.
+    /// Cancels the operation of a call of this processor, on whichever processor it runs, unless it is over.
     pub(crate) fn cancel_child(&self, slot: Slot) {
         match slot.state.get() {
             SlotState::Away => {
-                // SAFETY: of an envelope in transit only this part is shared, and it is atomic.
+                // SAFETY: this is the only shared part of an envelope in transit, and it is atomic.
                 let arrived = unsafe { &(*slot.transit()).cancel }.cancel();
                 if let Some(RemoteSlot { processor, index, serial }) = arrived {
-                    // An operation that is over by the time the command arrives has another serial.
+                    // If the operation is over when the command arrives, the slot has another serial.
                     self.command(processor, move |there| there.cancel_child_at(index, serial));
                 }
             }
@@ -159,7 +160,8 @@ impl Processor {
         }
     }
 
-    /// Like [`cancel_child`](Self::cancel_child), if the slot at `index` still belongs to that operation.
+    /// Like [`cancel_child`](Self::cancel_child), but without effect if the slot at `index` no longer belongs to that
+    /// operation.
     pub(crate) fn cancel_child_at(&self, index: u32, serial: Serial) {
         let slot = self.slab().get(index).filter(|slot| slot.serial.get() == serial);
         if let Some(slot) = slot {

@@ -1,10 +1,9 @@
-//! Commands to other processors, and requests: commands that are replied to.
+//! Commands to other processors, and requests, which are commands with a reply.
 //!
-//! The receiver of a request owns a [`Responder`] and may reply at any later time. The sender stores the code
-//! that handles the reply ([`PendingRequests`](crate::mailbox::pending_requests::PendingRequests)) and counts as
-//! busy until all replies have arrived, so no program ends while one is outstanding. A dropped responder
-//! replies, also if a processor has ended before the request reached it ([`crate::program::busy`]), so no sender waits
-//! forever.
+//! The receiver of a request owns a [`Responder`] and may reply at any later time. The sender stores the code that
+//! handles the reply ([`PendingRequests`](crate::mailbox::pending_requests::PendingRequests)) and counts as busy until
+//! all replies have arrived, so no program ends while one is outstanding. Dropping a responder replies, even if the
+//! target has ended before the request reached it ([`crate::program::busy`]), so no sender waits forever.
 
 use crate::mailbox::command::ReplyTo;
 use crate::mailbox::message::Message;
@@ -13,11 +12,11 @@ use crate::processor;
 use crate::processor::home::{command, send_home};
 use crate::processor::processor::Processor;
 
-/// The right to reply to a request. Dropping it replies, on any thread.
+/// The right to reply to a request. Dropping it sends the reply, on any thread.
 pub(crate) struct Responder(Option<ReplyTo>);
 
 impl Responder {
-    /// The address of the reply, for code that replies later ([`reply`]).
+    /// Converts this into the address of the reply, for code that replies later ([`reply`]).
     pub(crate) fn into_address(mut self) -> ReplyTo {
         self.0.take().expect("taken once")
     }
@@ -29,7 +28,8 @@ impl Drop for Responder {
     }
 }
 
-/// Replies to a request. Outside the program's processors, not with the rest of an outbox.
+/// Replies to a request. Outside the program's processors, the reply is delivered directly instead of through an
+/// outbox.
 pub(crate) fn reply(to: ReplyTo) {
     let act = move |sender: &Processor| sender.link.requests.take(to.ticket)(sender.into());
     let sent = processor::try_current(|processor| {
@@ -43,13 +43,13 @@ pub(crate) fn reply(to: ReplyTo) {
 }
 
 impl Processor {
-    /// Runs `act` on the processor numbered `target`, which may be this one. The command is sent with the
-    /// rest of the outbox.
+    /// Runs `act` on the processor numbered `target`, which may be this one. The command is sent with the next flush of
+    /// the outbox.
     pub(crate) fn command(&self, target: usize, act: impl FnOnce(&Processor) + Send + 'static) {
         self.send(target, Message::Command(command(act)));
     }
 
-    /// Like [`command`](Self::command), with a reply, after which `then` runs here.
+    /// Like [`command`](Self::command), but `then` runs here when the target has replied.
     pub(crate) fn request(
         &self,
         target: usize,

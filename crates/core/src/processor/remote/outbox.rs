@@ -1,9 +1,8 @@
-//! The outbox: invocations, replies and commands that wait to be sent to other processors.
+//! The outbox: invocations, replies and commands that are waiting to be sent to other processors.
 //!
-//! Nothing is sent while a cohort runs, so that a child never runs before its parent has suspended or
-//! finished (tr2001 §5.2.1). Many messages are then sent together: a flush marks the inboxes of each
-//! processor once, after all of its messages. A processor that sleeps is thus woken once, and finds all of
-//! them.
+//! Nothing is sent while a cohort runs, so that a child never runs before its parent has suspended or finished (tr2001
+//! §5.2.1). This also batches messages: a flush marks the inboxes of each processor once, after it has sent all of its
+//! messages. A sleeping processor is thus woken once and finds all of them.
 
 use crate::mailbox::mailbox::{Inbox, InboxSet};
 use crate::mailbox::message::{Message, Outbound};
@@ -12,7 +11,7 @@ use crate::processor::processor::Processor;
 use crate::stage_set::StageSet;
 
 impl Processor {
-    /// Puts a message into the outbox; it is sent to `target` after the running cohort.
+    /// Adds a message to the outbox. It is sent to `target` after the running cohort.
     pub(crate) fn send(&self, target: usize, message: Message) {
         self.count_outbound(target, message.inbox(), 1);
         self.link.push_outbound(Outbound { target, message });
@@ -22,11 +21,13 @@ impl Processor {
     fn count_outbound(&self, target: usize, inbox: Inbox, change: isize) {
         if let Inbox::Stage(stage) = inbox {
             let outbound = &self.stages[usize::from(stage)].cold.capacity.outbound[target];
-            outbound.set(outbound.get().checked_add_signed(change).expect("sent what was counted"));
+            outbound.set(
+                outbound.get().checked_add_signed(change).expect("only counted messages are sent"),
+            );
         }
     }
 
-    /// Sends the messages in the outbox. A message that finds a full ring stays for the next flush.
+    /// Sends the messages in the outbox. If a ring is full, its messages stay for the next flush.
     #[inline]
     pub(crate) fn flush_outbox(&self) {
         if self.link.outbound() > 0 {
@@ -35,7 +36,8 @@ impl Processor {
     }
 
     fn deliver_outbox(&self) {
-        // Others may become idle as soon as they have our replies, so mark this processor busy first.
+        // Other processors may become idle as soon as they have received our replies, so mark this processor busy
+        // first.
         self.link.busy.mark_busy();
         let waiting = self.link.outbound();
         let mut filled = self.link.begin_flush();
@@ -82,7 +84,7 @@ impl Processor {
         }
     }
 
-    /// Runs the last commands and sends the last messages at the end of the processor, also to full rings. The mailbox
+    /// Runs the last commands and sends the last messages when the processor ends, even if rings are full. The mailbox
     /// is [closed](crate::program::busy) afterwards, so unaccepted invocations return.
     pub(crate) fn send_the_rest(&self) {
         self.run_commands();

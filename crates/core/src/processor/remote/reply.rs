@@ -1,9 +1,9 @@
 //! Replies to callers on other processors (step 5 of [`crate::processor::remote::call`]).
 //!
 //! # Safety
-//! The safety conditions of [`crate::operation::envelope`]. A [`RemoteReply`] owns the payload of the
-//! envelope, whose invocation was moved out and whose result type is `T`. Only
-//! [`accept`](crate::processor::remote::accept) makes one.
+//! The safety conditions of [`crate::operation::envelope`] apply. A [`RemoteReply`] owns the payload of the envelope,
+//! whose invocation was moved out and whose result type is `T`. Only [`accept`](crate::processor::remote::accept)
+//! creates one.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -18,8 +18,8 @@ use crate::operation::slot::Slot;
 use crate::operation::state::SlotState;
 use crate::processor;
 
-/// The reply to a caller on another processor. It is sent with the result or, if the operation ends without a
-/// result, when it is dropped. Empty if no reply is owed.
+/// The reply to a caller on another processor. It is sent with the result or, if the operation ends without one, when
+/// it is dropped. It is empty if the caller is on this processor.
 #[repr(transparent)]
 pub(crate) struct RemoteReply<T> {
     envelope: Option<Slot>,
@@ -29,7 +29,7 @@ pub(crate) struct RemoteReply<T> {
 impl<T> RemoteReply<T> {
     pub(crate) const EMPTY: Self = Self { envelope: None, result: PhantomData };
 
-    /// The reply of an envelope that has arrived, and whose result type is `T`.
+    /// The reply for an envelope that has arrived and has result type `T`.
     pub(super) fn new(envelope: Slot) -> Self {
         Self { envelope: Some(envelope), result: PhantomData }
     }
@@ -40,8 +40,8 @@ impl<T> RemoteReply<T> {
 
     pub(crate) fn send(&mut self, result: Result<T, CallError>) {
         let Some(slot) = self.envelope.take() else { return };
-        // SAFETY: the envelope is away from home and here; its invocation was moved out, so nothing
-        // is alive where this writes; and there is room for either (`Payload`).
+        // SAFETY: this processor owns the payload of the envelope. Its invocation was moved out, so nothing is alive
+        // where this writes, and the payload has room for a result or an error (`Payload`).
         let caller = unsafe {
             let transit = &*slot.transit();
             match result {
@@ -72,7 +72,7 @@ impl<T> Drop for RemoteReply<T> {
     }
 }
 
-/// A caller's operation on the target: replies with its result, or with its panic.
+/// The operation of a remote call on the target. It replies with its result or its panic.
 pub(super) struct RemoteFuture<Fut, T> {
     pub(super) future: Fut,
     pub(super) reply: RemoteReply<T>,
@@ -84,7 +84,7 @@ impl<Fut: Future<Output = T>, T> Future for RemoteFuture<Fut, T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         // SAFETY: `future` is pinned with `self` and never moved out; `reply` is not pinned.
         let Self { future, reply } = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as above.
+        // SAFETY: `future` is pinned with `self`.
         let future = unsafe { Pin::new_unchecked(future) };
         match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,

@@ -1,4 +1,4 @@
-//! Sessions that span processors: joining a group, and ending it on all of them.
+//! Sessions that span processors: joining a group, and ending it on all processors.
 //!
 //! [`crate::session::group`] describes the protocol.
 
@@ -10,7 +10,7 @@ use crate::processor::remote::commands::Responder;
 use crate::session::group::Group;
 
 impl Processor {
-    /// The group that a remote invocation made now belongs to.
+    /// The group for a remote invocation by the current session, if there is a session.
     #[inline]
     pub(crate) fn current_group(&self) -> Option<Arc<Group>> {
         match self.waiting.sessions.current() {
@@ -19,8 +19,7 @@ impl Processor {
         }
     }
 
-    /// Runs `f` so that its invocations belong to `group`. Returns none, without running `f`, if the group
-    /// has ended.
+    /// Runs `f` so that its invocations belong to `group`. Returns `None` without running `f` if the group has ended.
     #[inline]
     pub(crate) fn with_group<R>(
         &self,
@@ -29,14 +28,14 @@ impl Processor {
     ) -> Option<R> {
         let Some(group) = group else { return Some(f()) };
         let session = self.waiting.sessions.record_of_group(group, self.index())?;
-        // Counted as a handle, so that dropping other handles in `f` does not free the record.
+        // Counts as a handle, so that dropping other handles in `f` does not free the record.
         self.waiting.sessions.with(session, |record| record.handles += 1);
         let result = self.waiting.sessions.with_current(session, f);
         self.release_session(session, |record| record.handles -= 1);
         Some(result)
     }
 
-    /// Ends the group on all other processors that take part.
+    /// Ends the group on all other processors that have joined it.
     /// [`SessionRecord::unconfirmed_processors`](crate::session::table::SessionRecord) counts them.
     #[cold]
     pub(crate) fn end_group_elsewhere(&self, session: u32, group: &Arc<Group>) {
@@ -53,8 +52,8 @@ impl Processor {
         }
     }
 
-    /// Ends this processor's part of a group that another processor has ended, and replies when it has
-    /// settled: immediately if nothing of the group is here.
+    /// Ends this processor's part of a group that another processor has ended, and replies when the part has settled.
+    /// That is immediately if this processor has no record of the group.
     fn end_group_here(&self, group: &Arc<Group>, responder: Responder) {
         let Some(session) = self.waiting.sessions.find_group(group) else {
             return drop(responder);

@@ -1,4 +1,4 @@
-//! Running a cohort: choosing its order, running its operations or its handler, and recording it.
+//! Running a cohort: choosing its order, running its operations or its handler, and recording the results.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,8 +11,8 @@ use crate::queue::local::PopOrder;
 use crate::stage::local::LocalStage;
 use crate::world::World;
 
-/// Operations after which a cohort first reads the clock. It then reads it at growing intervals: many
-/// operations in a short time are short ones.
+/// The number of operations after which a cohort first reads the clock. If the operations are short, it then reads the
+/// clock at growing intervals.
 const FIRST_CLOCK_READ: usize = 8;
 
 /// A cohort in progress.
@@ -20,9 +20,9 @@ pub(crate) struct RunningCohort<'a, W> {
     pub(crate) stage: usize,
     pub(crate) local: &'a LocalStage,
     pub(crate) order: PopOrder,
-    /// The time of its beginning, in the clock's nanoseconds.
+    /// The start time, in the clock's nanoseconds.
     pub(crate) start: u64,
-    /// Operations that waited then, including those from other processors.
+    /// The number of operations that were waiting at the start, including those from other processors.
     pub(crate) waiting: usize,
     pub(crate) world: &'a W,
     pub(crate) stats: CohortStats,
@@ -38,9 +38,9 @@ impl Drop for GateGuard<'_> {
 }
 
 impl LocalStage {
-    /// Remote operations with which a cohort begins if local ones are waiting as well. It alternates between
-    /// none and their share of the queue, so that neither side starves, whether the count or the time ends
-    /// cohorts.
+    /// The number of remote operations with which a cohort begins if local operations are waiting as well. It
+    /// alternates between none and their share of the queue. So neither side starves, whether cohorts end by their size
+    /// or by their time.
     #[cold]
     fn remote_share(&self, remote: usize, waiting: usize) -> usize {
         let first = self.cold.alternate_remote_first();
@@ -50,8 +50,8 @@ impl LocalStage {
 }
 
 impl Processor {
-    /// Runs one cohort of a stage, bounded by the stage's count and time. Returns the number of operations
-    /// run; zero if another processor is in the exclusive stage.
+    /// Runs one cohort of a stage, bounded by the stage's maximum size and time. Returns the number of operations run;
+    /// zero if the stage is exclusive and another processor has its lock.
     pub(crate) fn run_cohort(&self, stage: usize, world: &impl World) -> usize {
         let local = &self.stages[stage];
         if local.parts.handler.as_ref().is_some_and(|handler| handler.is_busy()) {
@@ -81,7 +81,7 @@ impl Processor {
         cohort.stats.size.get()
     }
 
-    /// Measures the queue of a stage, and chooses the order in which the cohort takes from it.
+    /// Measures the queue of a stage and chooses the order in which the cohort pops its operations.
     #[inline(always)]
     fn begin_cohort<'a, W: World>(&'a self, stage: usize, world: &'a W) -> RunningCohort<'a, W> {
         let local = &self.stages[stage];
@@ -102,7 +102,7 @@ impl Processor {
         } else {
             PopOrder::OldestFirst
         };
-        // Where a stage may preempt, thresholds are checked after every operation.
+        // If any stage has a threshold, thresholds are checked after every operation.
         let next_check =
             if self.stages.thresholds.stages.is_empty() { FIRST_CLOCK_READ } else { 1 };
         let stats = CohortStats {
@@ -118,7 +118,7 @@ impl Processor {
         RunningCohort { stage, local, order, start, waiting, world, stats }
     }
 
-    /// Reports a cohort, and records it.
+    /// Records a cohort and sends its reports.
     fn end_cohort(&self, cohort: &RunningCohort<'_, impl World>) {
         let RunningCohort { stage, local, start, waiting, world, ref stats, .. } = *cohort;
         self.send_reports(world);
@@ -131,7 +131,7 @@ impl Processor {
         local.cold.clear_remote_since();
         if local.cold.capacity.is_some() {
             local.wake_capacity_waiters();
-            // The operations that waited may be of this stage.
+            // The operations whose capacity wait ended may have been queued at this stage.
             left = local.queue.len();
         }
         if left == 0 && self.link.mailbox().stages[stage].len() == 0 {

@@ -27,9 +27,9 @@ impl WaitStats {
     }
 }
 
-/// The counts that one cohort adds to its stage's counters. Most operations are started and completed, so
-/// these two counts are derived from `size` and the others. The fields are cells, since a panic may leave the
-/// loop at any operation.
+/// The counts that one cohort adds to its stage's counters. Most operations are started and completed, so these two
+/// counts are derived from `size` and the other counts. The fields are cells, because a panic may leave the loop at any
+/// operation.
 #[derive(Default)]
 pub(crate) struct CohortStats {
     pub(crate) started: WaitStats,
@@ -40,24 +40,24 @@ pub(crate) struct CohortStats {
     pub(crate) suspended: Cell<u64>,
     pub(crate) panicked: Cell<u64>,
     pub(crate) size: Cell<usize>,
-    /// The size beyond which no operation is started: the stage's bound, or zero while the interleave ring is
-    /// full.
+    /// The size at which the cohort starts no more operations: the stage's maximum, or zero while the interleave ring
+    /// is full.
     pub(crate) limit: Cell<usize>,
-    /// Resumptions after prefetches, and the number of them at which the cohort reads the clock.
+    /// The number of resumptions after prefetches, and the number at which the cohort next reads the clock.
     pub(crate) fetched: Cell<usize>,
     pub(crate) fetched_clock_read: Cell<usize>,
-    /// Remote operations that are still to run first in this cohort.
+    /// The number of remote operations that still have to run first in this cohort.
     pub(crate) remote_left: Cell<usize>,
-    /// The size at which the cohort next checks clock and thresholds.
+    /// The size at which the cohort next checks the clock and the thresholds.
     pub(crate) next_check: Cell<usize>,
-    /// The size at which the cohort reads the clock.
+    /// The size at which the cohort next reads the clock.
     pub(crate) next_clock_read: Cell<usize>,
-    /// Nanoseconds that preempting cohorts of other stages took.
+    /// The nanoseconds taken by preempting cohorts of other stages.
     pub(crate) interrupted: Cell<u64>,
 }
 
 impl CohortStats {
-    /// Adds the cohort to its stage's counters. It found `waiting` operations and took `time` nanoseconds.
+    /// Adds the cohort, which found `waiting` operations and took `time` nanoseconds, to its stage's counters.
     pub(crate) fn record(&self, counters: &StageCounters, waiting: usize, time: u64) {
         let size = self.size.get() as u64;
         counters.queue_length.set(waiting as u64);

@@ -1,10 +1,10 @@
 //! Submission of I/O, and the [throttle](crate::control::ingress) of input.
 //!
-//! Input that is reaped early only waits elsewhere: in a stage's queue, as received bytes that have left the cache again
-//! when they are read. In a last in, first out stage some of ten thousand connections would wait ten times as long as
-//! others; the kernel keeps them in order. The memory budget (TUX paper, §4.5.2) applies the same idea to graphs that
-//! declare the memory of their requests. The throttle is limited to a few turns, since the backlog may be unrelated to the
-//! input.
+//! Reaping input early does not serve it sooner: it waits in a stage's queue instead of the kernel, and the received
+//! bytes leave the cache before they are read. In a last-in, first-out stage, some of ten thousand connections would
+//! also wait ten times as long as others, whereas the kernel keeps them in order. The memory budget (TUX paper, §4.5.2)
+//! applies the same idea to graphs that declare the memory of their requests. The throttle lasts for only a few turns,
+//! because the backlog may be unrelated to the input.
 
 use crate::processor::processor::Processor;
 use crate::world::World;

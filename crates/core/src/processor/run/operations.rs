@@ -14,8 +14,8 @@ use crate::queue::local::Aside;
 use crate::world::World;
 
 impl Processor {
-    /// Runs the operations of a cohort. A panic ends the operation that was running; the cohort continues
-    /// with the next.
+    /// Runs the operations of a cohort. A panic ends only the operation that panicked; the cohort continues with the
+    /// next one.
     pub(crate) fn run_operations(&self, cohort: &RunningCohort<'_, impl World>) {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until_panic(cohort))) {
             self.operation_panicked(panic, &cohort.stats);
@@ -41,7 +41,7 @@ impl Processor {
         let (queue, order) = (&cohort.local.queue, cohort.order);
         let exceeds_cache = self.exceeds_cache();
         self.start_each(cohort, move || {
-            // The local queue first, then remote operations (tr2001 §5.1.1), or the reverse.
+            // The local queue first, then remote operations (tr2001 §5.1.1), or the other way round.
             let slot = match queue.pop(order) {
                 Some(slot) => slot,
                 None => self.next_remote(cohort.stage)?,
@@ -85,7 +85,7 @@ impl Processor {
     pub(crate) fn next_of_remote_share<W>(&self, cohort: &RunningCohort<'_, W>) -> Option<Slot> {
         let stats = &cohort.stats;
         let left = stats.remote_left.get().checked_sub(1)?;
-        // Makes room in a full queue, since the operation is in it only for a moment.
+        // Makes room even in a full queue, because the operation is popped again immediately.
         let aside = Aside::make_room(&cohort.local.queue);
         let next = self.next_remote(cohort.stage);
         drop(aside);
@@ -111,7 +111,7 @@ impl Processor {
         over
     }
 
-    /// Reads the clock, and sets the next time to read it: soon, if much of the time is used.
+    /// Reads the clock, and decides when to read it next: soon, if much of the cohort's time has been used.
     fn has_used_time(&self, cohort: &RunningCohort<'_, impl World>) -> bool {
         let RunningCohort { local, start, world, stats, .. } = cohort;
         let elapsed = world.now().saturating_sub(*start).saturating_sub(stats.interrupted.get());
@@ -126,7 +126,7 @@ impl Processor {
         self.current.set_running(None);
         loop {
             let envelope = self.link.mailbox().stages[stage].pop()?;
-            // A rejected envelope leaves the order of the queue unchanged.
+            // If the envelope was rejected, the newest operation is another one and stays in the queue.
             if let Some(slot) = self.accept_remote(envelope)
                 && self.stages[stage].queue.pop_newest(slot)
             {
@@ -138,7 +138,7 @@ impl Processor {
     #[inline(always)]
     fn run_operation(&self, slot: Slot, start: u64, stats: &CohortStats) {
         if slot.has(CANCELLED) {
-            // Operations that its destructors wake are not the running one.
+            // The destructors may wake operations, which must not be mistaken for the running one.
             self.current.set_running(None);
             bump(&stats.ended);
             return self.discard(slot, CallError::Cancelled);
@@ -160,7 +160,7 @@ impl Processor {
         self.poll_operation(slot, stats);
     }
 
-    /// Polls an operation whose session has been entered, and handles the outcome.
+    /// Polls an operation in whose session the processor already is, and handles the outcome.
     #[inline(always)]
     pub(crate) fn poll_operation(&self, slot: Slot, stats: &CohortStats) {
         self.current.set_running(Some(slot));
@@ -196,12 +196,12 @@ impl Processor {
         }
     }
 
-    /// Fails the operation whose poll panicked. It is dropped before its caller is woken: it is in no queue
-    /// meanwhile, and the code of the world may panic too.
+    /// Fails the operation whose poll panicked. The operation is dropped before its caller is woken, because it is in
+    /// no queue until then and the world's code may panic too.
     #[cold]
     fn operation_panicked(&self, panic: Box<dyn Any + Send>, stats: &CohortStats) {
         self.waiting.sessions.set_current(NO_SESSION);
-        // The operation that was polled, and not a later one in its slot.
+        // Matches only the operation that was polled, not a later one in its slot.
         let polled = |slot: &Slot| {
             slot.has(QUEUED) && matches!(slot.state.get(), SlotState::Started | SlotState::Empty)
         };
@@ -214,8 +214,8 @@ impl Processor {
         }
     }
 
-    /// Ends an operation that a call holds or that belongs to a session. Out of line, so that its code is
-    /// not merged with that of the usual case above.
+    /// Ends an operation that a call awaits or that belongs to a session. It is out of line, so that its code is not
+    /// merged with the common case above.
     #[inline(never)]
     fn finish_awaited(&self, slot: Slot) {
         self.finish(slot);

@@ -1,9 +1,9 @@
-//! The loop of a processor: reap, forward sweep, submit, backward sweep, submit; then spin briefly, then
-//! park.
+//! The loop of a processor: reap I/O, sweep forward, submit I/O, sweep backward, submit I/O. An idle processor spins
+//! briefly and then parks.
 //!
-//! Stages are visited in the order of their declaration and back again, because requests travel down the
-//! stages and their replies up (tr2001 §5.1.2). The paper's processors slept for increasing times when they
-//! found nothing; these park in their driver and are woken.
+//! Stages are visited in the order of their declaration and then in reverse, because requests travel down the stages
+//! and their results travel up (tr2001 §5.1.2). In the paper, idle processors sleep for increasing times; here they
+//! park in their driver and are woken.
 
 use crate::control::adaptive_spin::AdaptiveSpin;
 use crate::mailbox::mailbox::Inbox;
@@ -13,10 +13,10 @@ use crate::program::program::Phase;
 use crate::stage_set::{MAX_STAGES, StageSet};
 use crate::world::World;
 
-/// Turns between two publications of the gauges. They are also published before each sleep.
+/// The number of turns between two publications of the gauges, which are also published before each sleep.
 const TURNS_PER_PUBLISH: u64 = 256;
 
-/// Turns in which only another processor can continue, before this one gives up its core to it.
+/// The number of turns for which a processor waits for another processor before it yields its core.
 const WAITS_BEFORE_YIELD: u32 = 64;
 
 /// The result of one turn of the loop.
@@ -29,21 +29,21 @@ pub struct Turn {
 }
 
 impl Processor {
-    /// Runs until the program has drained or ended and nothing is left. `spin` is the longest time in
-    /// nanoseconds for which an idle processor polls before it parks. It polls for less, or not at all, if
-    /// polling costs more processor time than the sleeps it avoids.
+    /// Runs until the program has drained or ended and no work is left. `spin` is the maximum time in nanoseconds for
+    /// which an idle processor polls before it parks. It polls for less, or not at all, if polling costs more CPU time
+    /// than the sleeps that it avoids.
     pub fn run(&self, world: &impl World, spin: u64) {
         self.enter(|| {
             let mut last_work = self.current.set_now(world.now());
             let mut spinning = AdaptiveSpin::new(spin);
-            // The last time at which the processor was idle, if it was.
+            // The last time at which the processor was idle, if it has been.
             let mut idle_until: Option<u64> = None;
             let mut ended = false;
-            // Turns since the last work in which only another processor could continue.
+            // The number of turns since the last work in which only another processor could make progress.
             let mut waits = 0;
             let mut operations = 0;
             loop {
-                // Before the turn, whose invocations may take partitions over.
+                // This comes before the turn, whose invocations may take partitions over.
                 if let Some(until) = idle_until {
                     self.load.take_overs.was_idle(until);
                 }
@@ -51,7 +51,8 @@ impl Processor {
                 operations += turn.ran as u64;
                 let mut moved = turn.ran > 0 || turn.received;
                 let phase = self.program().phase();
-                // Repeated whenever something ran: a destructor may have invoked, or other processors sent.
+                // Repeated whenever something ran, because a destructor may have invoked operations and other
+                // processors may have sent some.
                 if phase == Phase::Ending && (!ended || moved) {
                     (ended, moved) = (true, true);
                     self.cancel_all();
@@ -72,7 +73,7 @@ impl Processor {
                     last_work = self.now();
                     if phase == Phase::Running && self.is_quiet() {
                         self.coalesce(world);
-                        // A turn steals first what another processor has for a balanced stage.
+                        // If there is a balanced stage, a turn first tries to steal from other processors.
                         if self.stages.balanced.is_empty()
                             && spinning.parks_at_once(world.spin(spin))
                         {
@@ -81,7 +82,7 @@ impl Processor {
                         }
                     }
                 } else if !self.stages.ready().is_empty() || self.link.outbound() > 0 {
-                    // Another processor runs an exclusive stage that is ready here, or its ring is full.
+                    // Another processor has the lock of an exclusive stage that is ready here, or its ring is full.
                     waits += 1;
                     if waits > WAITS_BEFORE_YIELD { world.yield_core() } else { world.relax() }
                 } else if self.now().saturating_sub(last_work)
@@ -94,14 +95,14 @@ impl Processor {
                     idle_until = Some(self.park(world));
                     continue;
                 }
-                // A park reads the clock itself.
+                // Parking reads the clock itself.
                 self.current.set_now(world.now());
             }
         });
     }
 
-    /// One turn: reap, sweep forward, submit, sweep backward, submit. The processor is
-    /// [entered](Processor::enter) for its duration.
+    /// Runs one turn: reap I/O, sweep forward, submit I/O, sweep backward, submit I/O. The processor is
+    /// [entered](Processor::enter) for the duration of the turn.
     ///
     /// # Panics
     /// If called within a turn of the same processor.
@@ -112,7 +113,7 @@ impl Processor {
 
     fn turn_once(&self, world: &impl World) -> Turn {
         self.tick_tuner(world);
-        // Invocations made between two turns are sent first.
+        // First sends invocations that were made between two turns.
         self.flush_outbox();
         let open = self.load.ingress.begin_turn(self.stages.ready());
         let mut received = open && world.reap();
@@ -137,7 +138,7 @@ impl Processor {
         } else {
             self.sweep_back(world, &mut held)
         };
-        // Nothing else ran, so held stages run now.
+        // Nothing else ran, so run held stages now.
         while ran == 0
             && let Some(stage) = held.next()
         {
@@ -177,7 +178,7 @@ impl Processor {
         })
     }
 
-    /// Visits the stages that `next` takes from the ready ones, except those that hold.
+    /// Visits the stages that `next` selects from the ready ones, except those that hold.
     #[inline(always)]
     fn visit_each(
         &self,
@@ -211,7 +212,7 @@ impl Processor {
     /// Like [`visit`](Self::visit), without flushing the outbox.
     #[inline]
     pub(crate) fn visit_here(&self, stage: usize, world: &impl World) -> usize {
-        // The operations that made it ready may have run inline in their callers.
+        // The operations that made the stage ready may have run inline in their callers.
         if self.queued(stage) == 0 {
             self.stages.clear_ready(stage);
             return 0;
@@ -257,7 +258,7 @@ impl Processor {
         true
     }
 
-    /// Wake-ups were dropped, so every suspended operation is woken.
+    /// Wakes every suspended operation, because the ring of wake-ups overflowed and dropped some.
     fn wake_everything(&self) {
         self.slab().slots().for_each(|slot| self.wake(slot.id.get()));
     }
@@ -266,14 +267,14 @@ impl Processor {
         if !self.waiting.timers.borrow().has_ticked(self.now()) {
             return;
         }
-        // Woken after the borrow: a waker may be foreign code, which may arm timers.
+        // Wakes after the borrow, because a waker may run foreign code that arms timers.
         let mut due = Vec::new();
         self.waiting.timers.borrow_mut().expire(self.now(), |waker| due.push(waker));
         due.into_iter().for_each(|waker| catch_panic(|| waker.wake()));
     }
 
-    /// Whether a program that is draining or ending has nothing left, on any processor. Messages that the
-    /// others sent before they became idle are visible after that check.
+    /// Whether a program that is draining or ending has no work left on any processor. The check of the other
+    /// processors comes first: it makes the messages visible that they sent before they became idle.
     pub(crate) fn may_end(&self) -> bool {
         self.program().is_idle() && self.live() == 0 && self.link.mailbox().commands_waiting() == 0
     }
@@ -290,7 +291,7 @@ impl Processor {
         self.waiting.timers.borrow().next().map(|at| at.saturating_sub(now))
     }
 
-    /// Parks, unless there is work already. Reads the clock, and returns the time afterwards.
+    /// Parks, unless work has arrived. Reads the clock afterwards and returns the time.
     fn park(&self, world: &impl World) -> u64 {
         let now = self.current.set_now(world.now());
         let timeout = self.until_timer(now);
@@ -299,7 +300,7 @@ impl Processor {
         if timeout == Some(0) || !mailbox.parking.may_sleep(|| mailbox.pending.is_empty()) {
             return now;
         }
-        // Others may take partitions over meanwhile, so nothing may be invoked here.
+        // Other processors may take partitions over while this one sleeps, so nothing may be invoked here.
         self.observe.counters.record_park(now);
         self.leave(|| world.park(timeout));
         mailbox.parking.woke(|| world.yield_core());

@@ -1,4 +1,4 @@
-//! Partitions that change their owners.
+//! Partitions that change owners.
 
 pub(crate) mod moving;
 pub(crate) mod take_over;

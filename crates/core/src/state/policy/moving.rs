@@ -1,4 +1,5 @@
-//! The steps of a partition's move on both owners ([`crate::handle::policy::moving::move_partition`]).
+//! The steps of a partition's move, on the old and on the new owner
+//! ([`crate::handle::policy::moving::move_partition`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
@@ -8,7 +9,7 @@ use crate::state::owned::OwnedRef;
 use crate::state::partition::{Partition, PartitionView, Partitions};
 use crate::state::rebuildable::Rebuildable;
 
-/// Why a partition could not be closed.
+/// The reason why a partition could not be closed.
 pub(crate) enum CloseError {
     NotHere,
     Moving,
@@ -22,10 +23,10 @@ impl<S> PartitionView<S> {
 }
 
 impl<S> Partition<S> {
-    /// Wakes the move that waits for the last operation inside, if this is that one.
+    /// Wakes the move that waits for the last operation to leave, if this is the last one.
     #[cold]
     pub(in crate::state) fn released(&self) {
-        // This reference and that of the entry.
+        // Two references are left: this one and that of the entry.
         if self.owned.count() == 2
             && let Some(waker) = self.owned.drained.take()
         {
@@ -35,14 +36,14 @@ impl<S> Partition<S> {
 }
 
 impl<S> Partitions<S> {
-    /// Whether an operation that cannot enter waits here: the state is here, or has left and its new owner has not
-    /// confirmed that.
+    /// Whether an operation that cannot enter must wait here. It must if the state is here, or if it has left and the
+    /// new owner has not confirmed that.
     pub(crate) fn must_wait(&self, index: usize) -> bool {
         let entry = &self.entries[index];
         entry.leaving.get() > 0 || entry.owned.borrow().is_some()
     }
 
-    /// Registers `waker` to be woken when the move ends, once per `round`.
+    /// Registers `waker` to be woken when the move ends, at most once per `round`.
     pub(crate) fn wait(&self, index: usize, round: &mut u32, waker: Waker) {
         let entry = &self.entries[index];
         if std::mem::replace(round, entry.round.get()) != entry.round.get() {
@@ -69,9 +70,9 @@ impl<S> Partitions<S> {
         self.entries[index].wake();
     }
 
-    /// Whether all operations inside have left. If not, the last one to leave wakes `waker`.
+    /// Whether all operations have left. If not, the last one to leave wakes `waker`.
     pub(crate) fn is_drained(&self, index: usize, waker: Waker) -> bool {
-        // Borrowed by `try_with_local` further up this stack: not drained either.
+        // A `try_with_local` further up this stack has borrowed the entry, so it is not drained either.
         let Ok(owned) = self.entries[index].owned.try_borrow_mut() else { return false };
         let Some(owned) = &*owned else { return false };
         let drained = owned.count() == 1;
@@ -86,18 +87,18 @@ impl<S> Partitions<S> {
         let entry = &self.entries[index];
         entry.leaving.set(entry.leaving.get() + 1);
         let owned = entry.owned.take().map(OwnedRef::into_state);
-        owned.and_then(Result::ok).expect("closed and drained")
+        owned.and_then(Result::ok).expect("the partition is closed and drained")
     }
 
-    /// Installs the state: this processor is now the owner.
+    /// Installs the state, which makes this processor the owner.
     pub(crate) fn install(&self, index: usize, state: Rebuildable<S>) {
         let before = self.entries[index].owned.replace(Some(OwnedRef::new(state)));
         assert!(before.is_none(), "a partition has one owner");
         self.table.owners[index].store(self.processor as u16, Relaxed);
     }
 
-    /// Records that processor `to` has installed the state. If it has ended instead, the state is lost, and the
-    /// partition belongs to it like those that it had.
+    /// Records that processor `to` has installed the state. If that processor has ended instead, the state is lost, and
+    /// the partition belongs to it like its other partitions.
     pub(crate) fn confirm_moved(&self, index: usize, to: usize) {
         let entry = &self.entries[index];
         entry.leaving.set(entry.leaving.get() - 1);

@@ -1,4 +1,5 @@
-//! Partitions that another processor takes over while their owner sleeps ([`crate::handle::policy::moving::take_over`]).
+//! Partitions that another processor takes over while their owner sleeps
+//! ([`crate::handle::policy::moving::take_over`]).
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -6,26 +7,26 @@ use crate::operation::processor_ref::ProcessorRef;
 use crate::state::partition::{Partitions, Table};
 use crate::state::rebuildable::Rebuildable;
 
-/// Takes a partition of another processor over, if that processor sleeps. Returns whether this one owns the
-/// partition now.
+/// Takes a partition over from another processor if that processor sleeps. Returns whether this processor now owns the
+/// partition.
 pub(crate) type TakeOver<S> = fn(&Partitions<S>, ProcessorRef<'_>, stage: u8, index: usize) -> bool;
 
 impl Table {
-    /// The processor that owned the partition at first.
+    /// The processor that owned the partition initially.
     pub(crate) fn first_owner(&self, partition: usize) -> usize {
         partition % self.first_owners
     }
 }
 
 impl<S> Partitions<S> {
-    /// Whether this processor owns the partition; if another one does and sleeps, after taking it over.
+    /// Takes the partition over if its owner sleeps. Returns whether this processor now owns the partition.
     #[inline]
     pub(crate) fn acquire(&self, processor: ProcessorRef<'_>, stage: u8, index: usize) -> bool {
         self.table.owner(index) == self.processor
             || self.take_over.is_some_and(|take_over| take_over(self, processor, stage, index))
     }
 
-    /// The partitions of another processor: dangling if that one was dropped.
+    /// A pointer to the partitions of another processor. It dangles if that processor was dropped.
     pub(crate) fn view(&self, processor: usize) -> *const Self {
         self.table.views[processor].load(Acquire).cast_const().cast()
     }
@@ -36,9 +37,9 @@ impl<S> Partitions<S> {
         entry.leaving.get() == 0 && entry.waiting.borrow().is_empty()
     }
 
-    /// Takes the state out of the partition, if it is here and no operation is inside.
+    /// Takes the state out of the partition, if it is here and no operation uses it.
     pub(crate) fn give_up(&self, index: usize) -> Option<Rebuildable<S>> {
-        // The count comes first: while it is above one, the rest may be in use.
+        // The count is checked first, because the rest may be in use while it is above one.
         let mut owned = self.entries[index].owned.try_borrow_mut().ok()?;
         if owned.as_ref()?.count() > 1 || owned.as_ref()?.closed.get() || !self.is_settled(index) {
             return None;

@@ -100,7 +100,7 @@ fn a_state_that_is_reached_twice(driver: DriverChoice) {
         };
         assert_eq!(stage, expected);
         let named =
-            format!("the state of stage \"{expected}\" is reached while a `with` on it runs");
+            format!("the state of stage \"{expected}\" is accessed while a `with` on it is running");
         assert!(message.starts_with(&named), "{message}");
     }
 }

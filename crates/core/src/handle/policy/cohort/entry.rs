@@ -20,25 +20,24 @@ impl<I, O> Entry<I, O> {
         self.take_reply().send(value);
     }
 
-    /// Takes the reply out, to send it later.
+    /// Takes the reply out of the entry, to send it later.
     ///
     /// # Panics
     /// If the reply was sent or taken before.
     pub fn take_reply(&mut self) -> Reply<O> {
-        self.reply.take().expect("an item is answered once")
+        self.reply.take().expect("the reply of an item was already taken or sent")
     }
 }
 
-/// The items passed to a cohort operation: a slice, in the order of the queue. Items that are left in it when
-/// the handler returns are dropped, and their unanswered callers get
-/// [`CallError::Unanswered`](crate::CallError::Unanswered).
+/// The items passed to a cohort operation, as a slice in queue order. Items that remain when the handler returns are
+/// dropped. If they were not answered, their calls fail with [`CallError::Unanswered`](crate::CallError::Unanswered).
 pub struct Cohort<I, O>(pub(crate) Vec<Entry<I, O>>);
 
 impl<I, O> Cohort<I, O> {
-    /// Takes all entries out, each an item and its reply.
+    /// Removes all entries, each as an item and its reply.
     ///
     /// # Panics
-    /// On an entry whose reply was sent or taken before.
+    /// If the iterator reaches an entry whose reply was sent or taken before.
     pub fn drain(&mut self) -> impl Iterator<Item = (I, Reply<O>)> {
         self.0.drain(..).map(|mut entry| {
             let reply = entry.take_reply();
@@ -48,7 +47,7 @@ impl<I, O> Cohort<I, O> {
 }
 
 impl<I, O> Cohort<I, O> {
-    /// All entries, for code that outlives the handler's call.
+    /// Takes all entries, for code that outlives the call of the handler.
     pub(crate) fn take_all(&mut self) -> Self {
         Self(std::mem::take(&mut self.0))
     }

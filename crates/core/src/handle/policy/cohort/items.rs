@@ -1,10 +1,10 @@
-//! Items of cohort operations in slots: placing them, and taking them out for the handler.
+//! Items of cohort operations: storing them in slots, and moving them out for the handler.
 //!
 //! # Safety
-//! The queue of a stage that has a [`CohortHandler`] contains slots of that stage's handles alone: the key and the
-//! types come from the declaration that made the handle. `enqueue_item` filled them with `Item<I, O>`, which is
-//! alive in the state `Unstarted`. Taking the item out leaves the [`RemoteReply`] at the payload's start, in
-//! the state `Taken`.
+//! The queue of a stage that has a [`CohortHandler`] contains only slots that were filled through that stage's handles,
+//! whose key and types come from the declaration. `enqueue_item` filled the slots with an `Item<I, O>`, which is alive
+//! in the state `Unstarted`. Taking the item out leaves the [`RemoteReply`] at the payload's start, in the state
+//! `Taken`.
 
 use std::any::type_name;
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ use crate::processor::remote::reply::RemoteReply;
 use crate::stage::cohort_handler::{CohortHandler, SerialCohort};
 use crate::stage::key::CallSite;
 
-/// The handler with its state, and the vector that all cohorts reuse.
+/// The handler with its state, and a vector that all cohorts reuse.
 pub(crate) struct ItemHandler<I, O> {
     cohort: RefCell<Cohort<I, O>>,
     handle: Handle<I, O>,
@@ -44,7 +44,7 @@ impl<I: 'static, O: 'static> ItemHandler<I, O> {
         Self { cohort, handle: Box::new(handle), serial: None }
     }
 
-    /// Begins no cohort while another one is in progress.
+    /// Makes the handler begin no cohort while another one is in progress.
     pub(crate) fn one_after_the_other(mut self, cohort: Rc<SerialCohort>) -> Self {
         self.serial = Some(cohort);
         self
@@ -55,7 +55,7 @@ impl<I: 'static, O: 'static> CohortHandler for ItemHandler<I, O> {
     unsafe fn take_item(&self, processor: u32, slot: Slot) {
         let payload: *mut Item<I, O> = slot.payload();
         slot.state.set(SlotState::Taken);
-        // SAFETY: an item of these types was alive (top of the file), and is read once; the reply stays.
+        // SAFETY: an item of these types was alive (top of the file) and is read once. The reply stays in the slot.
         let (item, reply) =
             unsafe { ((&raw const (*payload).item).read(), Reply::new(processor, slot)) };
         self.cohort.borrow_mut().0.push(Entry { item, reply: Some(reply) });
@@ -82,7 +82,7 @@ impl<I: 'static, O: 'static> CohortHandler for ItemHandler<I, O> {
     }
 }
 
-/// The payload of a slot until its item is taken. `repr(C)`: the reply is at the start.
+/// The payload of a slot until its item is taken. It is `repr(C)` because the reply must be at the start.
 #[repr(C)]
 struct Item<I, O> {
     reply: RemoteReply<O>,
@@ -104,7 +104,7 @@ const fn item_vtable<I: 'static, O: 'static>() -> &'static VTable {
 
 unsafe fn drop_item<I, O>(slot: Slot) {
     let item: *mut Item<I, O> = slot.payload();
-    // SAFETY: the state says which is alive, and changes before the drop, which may unwind.
+    // SAFETY: the state says which member is alive. It changes before the drop, which may unwind.
     unsafe {
         match slot.state.replace(SlotState::Empty) {
             SlotState::Unstarted => item.drop_in_place(),
@@ -119,7 +119,7 @@ unsafe fn accept_item<I: Send + 'static, O: Send + 'static>(
     processor: ProcessorRef<'_>,
 ) -> Option<Slot> {
     let processor = processor.get();
-    // SAFETY: envelopes with this vtable hold an `I` for an `O`, and their stage is that of the handle that
+    // SAFETY: envelopes with this vtable contain an `I` and expect an `O`, and their stage is that of the handle that
     // sent them.
     unsafe {
         receive::<I, O>(slot, processor, |site, stage, item, reply| {
@@ -140,7 +140,7 @@ impl Processor {
         reply: RemoteReply<O>,
     ) -> Result<Slot, Rejection> {
         let item = ManuallyDrop::new(Item { reply, item });
-        // SAFETY: the vtable is of these types; the item is not used again.
+        // SAFETY: the vtable is for these types, and the item is not used again.
         unsafe {
             self.enqueue_as::<Item<I, O>, (), O>(site, stage, flags, item_vtable::<I, O>(), &item)
         }
@@ -156,7 +156,7 @@ impl Processor {
     ) -> Invoked<O> {
         self.check(key);
         let (stage, reply) = (key.stage(), RemoteReply::EMPTY);
-        // SAFETY: by the caller's promise; the slot has result type `O`, and one call awaits it.
+        // SAFETY: the caller guarantees the types. The slot has result type `O`, and one call awaits it.
         unsafe { Invoked::new(self.enqueue_item::<I, O>(site, stage, AWAITED, item, reply)) }
     }
 

@@ -1,13 +1,12 @@
-//! Asynchronous cohort operations, one cohort at a time: group commit.
+//! Asynchronous cohort operations that run one cohort at a time, for example for group commit.
 //!
-//! If the handler awaits (a write and its sync), the next cohort would begin during the first, and their
-//! writes would overlap. So the stage is *busy* from the moment when a cohort's items are taken until its
-//! handler has ended. A busy stage is not visited. Its items stay in its queue, under its capacity, and form
-//! the next cohort.
+//! While a handler awaits a write and its sync, the next cohort could begin and their writes would overlap. The stage
+//! is therefore *busy* from the moment when a cohort's items are taken until its handler has ended. The processor does
+//! not visit a busy stage. New items stay in the queue, up to its capacity, and form the next cohort.
 //!
-//! The handler's future is an operation of another stage, because this stage's queue holds items. When it
-//! ends, by return, panic or cancellation, it drops a [`Serving`], which returns the state and marks the
-//! stage as ready.
+//! The handler's future is an operation of another stage, because this stage's queue holds items. When that operation
+//! ends, by return, panic or cancellation, it drops a [`Serving`], which returns the state and marks the stage as
+//! ready.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -61,17 +60,16 @@ impl<S> Drop for Serving<S> {
 }
 
 impl StageOptions<'_> {
-    /// A stage of cohort operations with an asynchronous handler that serves one cohort at a time. Later
-    /// items wait in the stage's queue, up to its [capacity](Self::capacity), and form the next cohort. For
-    /// group commit.
+    /// A stage of cohort operations with an asynchronous handler that serves one cohort at a time. Later items wait in
+    /// the stage's queue, up to its [capacity](Self::capacity), and form the next cohort. Use it for group commit.
     ///
-    /// Cohorts and their items keep the order of invocation, even with [`lifo`](Self::lifo). The handler runs
-    /// as an operation of `runner` and has exclusive access to the state until it returns. Items without a
-    /// reply fail with [`CallError::Unanswered`]. If the handler panics, they fail with
-    /// [`CallError::Panicked`], the state stays as the panic left it, and the next cohort begins. A program
-    /// that drains finishes the current cohort and the waiting ones. An item whose session has ended fails
-    /// with [`CallError::Cancelled`]; the handler continues. If the processor has no room for the handler's
-    /// operation ([`Graph::max_operations`](crate::Graph::max_operations)), the cohort stays unanswered.
+    /// Cohorts and their items keep the order of invocation, even with [`lifo`](Self::lifo). The handler runs as an
+    /// operation of `runner` and has exclusive access to the state until it returns. Items without a reply fail with
+    /// [`CallError::Unanswered`]. If the handler panics, they fail with [`CallError::Panicked`], the state stays as the
+    /// panic left it, and the next cohort begins. A program that drains completes the current cohort and the waiting
+    /// items. An item whose session has ended fails with [`CallError::Cancelled`]; the handler continues. If the
+    /// handler's operation is rejected because of [`Graph::max_operations`](crate::Graph::max_operations), all calls of
+    /// the cohort fail with [`CallError::Unanswered`].
     ///
     /// ```
     /// use phalanx_core::{Cohort, Graph, sleep};
@@ -127,8 +125,8 @@ impl StageOptions<'_> {
         Stage::new(key)
     }
 
-    /// As [`serial_cohort`](Self::serial_cohort), for state that is divided by key: an item has a key, and
-    /// joins the cohort of the processor that owns the key. Keys do not move.
+    /// Like [`serial_cohort`](Self::serial_cohort), but for state that is partitioned by key. An item has a key and
+    /// joins a cohort on the processor that owns the key. Keys do not move.
     #[track_caller]
     pub fn partitioned_serial_cohort<
         S: 'static,
@@ -155,7 +153,8 @@ async fn answering_for(stage: u8, served: impl Future<Output = ()>) {
 }
 
 impl Processor {
-    /// Runs user code that owns replies of `stage`. Replies that it drops by a panic fail with that panic.
+    /// Runs user code that owns replies of `stage`. If the code panics, the replies that are dropped fail with that
+    /// panic.
     fn answering_for<T>(&self, stage: u8, poll: impl FnOnce() -> T) -> T {
         self.scratch.replies.begin_detached();
         let polled = catch_unwind(AssertUnwindSafe(poll));

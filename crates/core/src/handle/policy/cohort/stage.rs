@@ -1,9 +1,9 @@
 //! Declaring and invoking cohort operations.
 //!
 //! # Safety
-//! A handle's types are those of its stage's items and replies: one declaration makes both, here or in
-//! `serial_cohort`, and a handle is invariant in them. Its key is checked against the processor's graph when
-//! it is used.
+//! A handle has the item and reply types of its stage, because one declaration creates both, here or in
+//! `serial_cohort`, and a handle is invariant in them. Its key is checked against the processor's graph when the handle
+//! is used.
 
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -26,26 +26,26 @@ use crate::state::rebuildable::Rebuildable;
 /// Makes a type invariant in both parameters.
 type Invariant<I, O> = PhantomData<fn(I, O) -> (I, O)>;
 
-/// The policy of a stage of cohort operations: an invocation is an item `I`, answered by an `O`.
+/// The policy of a stage of cohort operations: an invocation is an item of type `I`, and its reply is of type `O`.
 pub struct Items<I, O>(Invariant<I, O>);
 
 /// The policy of a stage of cohort operations whose items go to the processor that owns their key.
 pub struct KeyedItems<I, O>(Invariant<I, O>);
 
-/// A stage of cohort operations: an invocation is an item, and the stage's handler is
-/// given all items of a cohort at once ([`StageOptions::cohort`](crate::StageOptions::cohort)). Items stay on
-/// the processor that invokes them, unless they are sent by `call_on`.
+/// A stage of cohort operations: an invocation is an item, and the stage's handler receives all items of a cohort at
+/// once ([`StageOptions::cohort`](crate::StageOptions::cohort)). Items stay on the processor that invokes them, unless
+/// they are sent by `call_on`.
 pub type CohortStage<I, O> = Stage<Items<I, O>>;
 
-/// A stage of cohort operations whose state is divided among the processors by key
-/// ([`StageOptions::partitioned_cohort`](crate::StageOptions::partitioned_cohort)): an item travels to its
-/// key's processor, the reply back.
+/// A stage of cohort operations whose state is partitioned among the processors by key
+/// ([`StageOptions::partitioned_cohort`](crate::StageOptions::partitioned_cohort)). An item is sent to the processor
+/// that owns its key, and the reply is sent back.
 pub type PartitionedCohortStage<I, O> = Stage<KeyedItems<I, O>>;
 
 impl<I: 'static, O: 'static> Stage<Items<I, O>> {
     /// Passes `item` to the stage's next cohort on this processor. Await the call for the reply.
     ///
-    /// It resolves to [`CallError::Panicked`] if the handler panicked before it replied, and to
+    /// The call resolves to [`CallError::Panicked`] if the handler panicked before it replied, and to
     /// [`CallError::Unanswered`] if the reply was dropped.
     #[track_caller]
     pub fn call(&self, item: I) -> Call<O> {
@@ -65,7 +65,7 @@ impl<I: 'static, O: 'static> Stage<Items<I, O>> {
         processor::current(|p| unsafe { p.dispatch_item::<I, O>(call_site, item) })
     }
 
-    /// As [`call`](Self::call), on the processor numbered `processor`.
+    /// Like [`call`](Self::call), but on the processor with index `processor`.
     ///
     /// # Panics
     /// If there is no such processor.
@@ -91,13 +91,13 @@ impl<I: Send + 'static, O: Send + 'static> Stage<KeyedItems<I, O>> {
     /// Passes an item whose reply nobody awaits.
     ///
     /// # Errors
-    /// As [`CohortStage::dispatch`].
+    /// The errors of [`CohortStage::dispatch`].
     #[track_caller]
     pub fn dispatch(&self, key: u64, item: I) -> Result<(), CallError> {
         self.call(key, item).detach()
     }
 
-    /// Whether this processor owns `key`, so that a call stays here.
+    /// Whether this processor owns `key`, so that a call does not leave the processor.
     pub fn is_local(&self, key: u64) -> bool {
         processor::current(|p| self.owner(key) == p.index())
     }
@@ -108,13 +108,13 @@ impl<I: Send + 'static, O: Send + 'static> Stage<KeyedItems<I, O>> {
 }
 
 impl StageOptions<'_> {
-    /// A stage of cohort operations. `handler` gets the whole cohort, as a slice of items with a reply for
-    /// each, and the processor's own state, which `make` creates from the processor's number. Use it for work
-    /// that is cheaper for many items at once: merged reads, group commit, batched lookups.
+    /// A stage of cohort operations. `handler` receives the whole cohort, as a slice of items with a reply for each,
+    /// and a state that `make` creates for each processor from its number. Use it for work that is cheaper for many
+    /// items at once: merged reads, group commit, batched lookups.
     ///
-    /// The handler is synchronous. It dispatches asynchronous work (I/O, other stages) as operations, with
-    /// the replies moved into them; these operations belong to no session. All options apply. Each item
-    /// counts as an operation, and a kept reply as a suspended one.
+    /// The handler is synchronous. It can dispatch asynchronous work (I/O, calls of other stages) as operations and
+    /// move the replies into them. These operations belong to no session. All stage options apply. Each item counts as
+    /// an operation, and each reply that is kept counts as a suspended operation.
     ///
     /// ```
     /// use phalanx_core::{Cohort, Graph};
@@ -152,8 +152,8 @@ impl StageOptions<'_> {
         Stage::new(key)
     }
 
-    /// As [`cohort`](Self::cohort), for state that is divided by key: an item has a key, and joins the cohort
-    /// of the processor that owns the key. Keys do not move.
+    /// Like [`cohort`](Self::cohort), but for state that is partitioned by key. An item has a key and joins a cohort on
+    /// the processor that owns the key. Keys do not move.
     pub fn partitioned_cohort<S: 'static, I: Send + 'static, O: Send + 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -162,8 +162,8 @@ impl StageOptions<'_> {
         Stage::new(self.cohort(make, handler).key())
     }
 
-    /// As [`cohort`](Self::cohort), with one state for all processors. One processor at a time reaches it,
-    /// under a lock taken once per cohort. Use it for a log that all processors write.
+    /// Like [`cohort`](Self::cohort), but with one state for all processors. One processor at a time accesses it, under
+    /// a lock taken once per cohort. Use it, for example, for a log to which all processors write.
     pub fn exclusive_cohort<S: Send + 'static, I: 'static, O: 'static>(
         self,
         state: S,

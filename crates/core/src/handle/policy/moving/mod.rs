@@ -1,4 +1,4 @@
-//! Partitions that move to another processor, and operations that run on another one than their caller's.
+//! Partitions that move between processors, and operations that run on a processor other than their caller's.
 
 pub(crate) mod move_partition;
 pub(crate) mod roaming;

@@ -1,28 +1,28 @@
 //! Partitions that move to another processor while operations on them arrive.
 //!
-//! 1. The owner *closes* the partition. An operation that would start waits, in order, as if suspended.
-//! 2. The owner waits until the started operations are gone, that is, until no [`Partition`] of it exists.
-//! 3. It takes the state out and sends it by a request.
+//! 1. The owner *closes* the partition. Operations that would start now wait in order, like suspended ones.
+//! 2. The owner waits until all started operations have ended, that is, until no [`Partition`] handle of it exists.
+//! 3. The owner takes the state out and sends it to the new owner in a request.
 //! 4. The new owner installs the state, writes itself into the table, and replies.
-//! 5. On the reply, the waiting operations continue at the new owner, as do those that still arrive.
+//! 5. On the reply, the old owner forwards the waiting operations to the new owner, and any that arrive later.
 //!
 //! Four properties hold.
 //!
 //! - *One owner.* The state is one value: in the old owner's entry, in the request, or in the new owner's
 //!   entry. An operation starts only where it finds the state.
-//! - *Nothing is lost.* An operation that finds no state waits while a move from here is in progress;
-//!   otherwise it is invoked again at the owner in the table. The table lags behind the state only until the
-//!   reply, and operations that left wait for that; so the table never names a processor that has sent them
-//!   away.
-//! - *Nothing runs twice.* The invocation moves into the new call, and the operation here becomes its caller:
-//!   it passes on the result, the panic and the cancellation.
-//! - *Nothing waits forever.* An operation that waits for another of its own partition would keep the
-//!   partition from draining, and the other from starting. So the move is abandoned after [`DRAIN`]; nothing
-//!   has changed then, and the waiting operations run where they are.
+//! - *Nothing is lost.* An operation that finds no state waits while a move away from its processor is in progress;
+//!   otherwise it is invoked again on the owner in the table. The table lags behind the state only until the reply, and
+//!   operations leave only after that. So the table never sends an operation back to the processor that it has just
+//!   left.
+//! - *Nothing runs twice.* The invocation moves into a new call, and the original operation becomes its caller: it
+//!   passes on the result, the panic and the cancellation.
+//! - *Nothing waits forever.* A started operation may wait for another operation of the same partition. The closed
+//!   partition does not let the second one start, so the first would never end. The move is therefore abandoned after
+//!   [`DRAIN`]. Nothing has changed by then, and the waiting operations run where they are.
 //!
-//! A move does not preserve the order of one caller's operations: one that has waited at the old owner
-//! continues from there, and a later one goes straight to the new owner and may arrive first
-//! (`tests/it/every_turn.rs` shows it). Waiting operations continue in the order of their arrival.
+//! A move does not preserve the order of one caller's operations: an operation that has waited at the old owner is
+//! forwarded from there, while a later one goes directly to the new owner and may arrive first
+//! (`tests/it/every_turn.rs` demonstrates this). Waiting operations continue in the order of their arrival.
 //!
 //! # Safety
 //! [`RoutedCall`] is pinned with the future in `Running`, which never moves out. The other two states are not
@@ -49,7 +49,7 @@ use crate::stage::key::CallSite;
 use crate::state::partition::Partition;
 use crate::state::policy::moving::CloseError;
 
-/// How long a move waits for started operations.
+/// The time for which a move waits for started operations.
 const DRAIN: Duration = Duration::from_millis(100);
 
 /// An operation on a partition that may be on another processor.
@@ -62,7 +62,7 @@ pub(crate) enum RoutedCall<S, F, Fut, T> {
         operation: Option<F>,
         round: u32,
     },
-    /// Runs where the partition is.
+    /// Runs on the processor that has the partition.
     Away(CancelOnDrop<T>),
 }
 
@@ -144,9 +144,9 @@ pub(crate) enum MoveOutcome {
 }
 
 impl<S: Send + 'static> Stage<Partition<S>> {
-    /// Moves a partition, with its state, to the processor numbered `to`. Started operations finish where
-    /// they are; later ones wait, and run at the new owner. The move continues if the future is dropped after
-    /// its first poll. If the new owner ends meanwhile, the state is lost with it.
+    /// Moves a partition with its state to the processor numbered `to`. Started operations finish on the old owner;
+    /// later ones wait and run on the new owner. The move continues if the future is dropped after its first poll. If
+    /// the new owner ends during the move, the state is lost.
     ///
     /// ```
     /// # async fn example(table: phalanx_core::PartitionedStage<Vec<u32>>) {
@@ -156,12 +156,11 @@ impl<S: Send + 'static> Stage<Partition<S>> {
     /// ```
     ///
     /// # Errors
-    /// [`MoveError::Busy`] if started operations did not finish within a tenth of a second, or another move
-    /// of the partition is in progress; nothing has changed. [`MoveError::Call`] if the request to the owner
-    /// failed.
+    /// [`MoveError::Busy`] if started operations did not finish within 100 ms, or if another move of the partition is
+    /// in progress. The partition is then unchanged. [`MoveError::Call`] if the request to the owner failed.
     ///
     /// # Panics
-    /// If there is no such partition or processor, or outside of a processor.
+    /// If there is no such partition or processor, or if called outside a processor.
     pub async fn move_partition(&self, partition: usize, to: usize) -> Result<(), MoveError> {
         let stage = *self;
         loop {
@@ -171,7 +170,7 @@ impl<S: Send + 'static> Stage<Partition<S>> {
             }
             let asked = processor::current(|p| {
                 p.is_here(to);
-                // The end of a session must not stop it halfway.
+                // The end of the caller's session must not stop the move halfway.
                 p.waiting.sessions.with_current(NO_SESSION, || {
                     let call_site = stage.key().call_site();
                     let move_out = move |_: &Processor, _| stage.move_out(partition, to);
@@ -182,13 +181,13 @@ impl<S: Send + 'static> Stage<Partition<S>> {
                 MoveOutcome::Moved => return Ok(()),
                 MoveOutcome::Busy => return Err(MoveError::Busy),
                 MoveOutcome::Ended => return Err(MoveError::Call(CallError::Cancelled)),
-                // The partition has moved meanwhile; the table will name its owner.
+                // The partition has moved in the meantime; the table will name its new owner.
                 MoveOutcome::NotHere => yield_now().await,
             }
         }
     }
 
-    /// The move, as an operation of the owner.
+    /// Performs the move; runs as an operation on the owner.
     pub(crate) async fn move_out(self, partition: usize, to: usize) -> MoveOutcome {
         let closed = processor::current(|p| {
             let ended = p.program().mailboxes[to].parking.is_closed();
@@ -233,7 +232,7 @@ impl<S: Send + 'static> Stage<Partition<S>> {
     }
 }
 
-/// A closed partition. Reopens unless its state was sent.
+/// A closed partition. Dropping it reopens the partition unless the state was sent.
 struct Closing<S: 'static> {
     stage: PartitionedStage<S>,
     partition: usize,

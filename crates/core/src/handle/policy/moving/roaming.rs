@@ -1,7 +1,7 @@
-//! Stages whose operations may run on another processor than their caller's, as the runtime decides:
-//! balanced stages ([`crate::processor::policy::balance::steal`]) and exclusive ones with a large state
-//! ([`crate::processor::policy::balance::cache_affinity`]). Their invocations wait as envelopes in this processor's
-//! ring of the stage.
+//! Stages whose operations may run on any processor that the runtime chooses: balanced stages
+//! ([`crate::processor::policy::balance::steal`]) and exclusive stages with a large state
+//! ([`crate::processor::policy::balance::cache_affinity`]). Until then, an invocation waits as an envelope in the
+//! caller's processor, in the ring of the stage.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -14,11 +14,10 @@ use crate::handle::stage_options::StageOptions;
 use crate::processor;
 use crate::state::exclusive::{Exclusive, Shared};
 
-/// The policy of a stage whose operations reach its state by `A`, on the processor that the runtime
-/// chooses.
+/// The policy of a stage whose operations access its state through `A`, on a processor that the runtime chooses.
 ///
-/// Invocation and result may travel, so both are `Send`; the future between them stays where it
-/// was started.
+/// The invocation and the result may cross to another processor, so both are `Send`. The future stays on the processor
+/// where it starts.
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(stage: phalanx_core::BalancedStage<u32>, here: std::rc::Rc<u32>) {
@@ -27,7 +26,7 @@ use crate::state::exclusive::{Exclusive, Shared};
 /// ```
 pub struct Roaming<A>(PhantomData<A>);
 
-/// A shared stage whose operations are run by whichever processor has time
+/// A shared stage whose operations run on whichever processor has time
 /// ([`StageOptions::balanced`](crate::StageOptions::balanced)).
 pub type BalancedStage<S> = Stage<Roaming<Shared<S>>>;
 
@@ -48,7 +47,7 @@ pub type BalancedStage<S> = Stage<Roaming<Shared<S>>>;
 pub type AffineStage<S> = Stage<Roaming<Exclusive<S>>>;
 
 impl<A: LocalAccess> Stage<Roaming<A>> {
-    /// Invokes an operation. It waits in order on this processor until a processor has time for it.
+    /// Invokes an operation. The operation waits in order on this processor until some processor has time for it.
     #[track_caller]
     pub fn call<F, Fut, T>(&self, operation: F) -> Call<T>
     where
@@ -65,7 +64,7 @@ impl<A: LocalAccess> Stage<Roaming<A>> {
     /// Invokes an operation whose result nobody awaits.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch`](crate::SharedStage::dispatch).
+    /// The errors of [`SharedStage::dispatch`](crate::SharedStage::dispatch).
     #[track_caller]
     pub fn dispatch<F, Fut>(&self, operation: F) -> Result<(), CallError>
     where
@@ -77,10 +76,10 @@ impl<A: LocalAccess> Stage<Roaming<A>> {
 }
 
 impl<'g> StageOptions<'g> {
-    /// Declares about how many bytes of its state an operation of an exclusive stage touches. The runtime may
-    /// then send operations to the processor that has the state in its cache, instead of moving the state
-    /// (after CacheSize in tr2001 §5.1). Invocations of such a stage and their results are `Send`. Other options
-    /// come before this one.
+    /// Declares that an operation of this exclusive stage touches about `bytes` bytes of its state. The runtime may
+    /// then send operations to the processor that has the state in its cache, instead of moving the state (after
+    /// CacheSize in tr2001 §5.1). Invocations of such a stage and their results must be `Send`. This option must be the
+    /// last before the policy.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();
@@ -91,27 +90,27 @@ impl<'g> StageOptions<'g> {
     /// # Panics
     /// If `bytes` is zero.
     pub fn cache_affinity(mut self, bytes: usize) -> AffineOptions<'g> {
-        assert!(bytes > 0, "a state that is touched");
+        assert!(bytes > 0, "cache_affinity needs at least one byte");
         self.declaration.cache_affinity = bytes;
         AffineOptions(self)
     }
 }
 
-/// A stage being declared with cache affinity: it can only be exclusive.
+/// A stage being declared with cache affinity. Its policy can only be exclusive.
 #[must_use = "end it with `exclusive`"]
 pub struct AffineOptions<'g>(StageOptions<'g>);
 
 impl AffineOptions<'_> {
-    /// As [`StageOptions::exclusive`]. Cohorts run on the processor that has the state in its cache if that
-    /// moves fewer cache lines.
+    /// Like [`StageOptions::exclusive`]. A cohort runs on the processor that has the state in its cache if that moves
+    /// fewer cache lines.
     pub fn exclusive<S: Send + 'static>(self, state: S) -> AffineStage<S> {
         Stage::new(self.0.exclusive_key(state))
     }
 }
 
 impl StageOptions<'_> {
-    /// A balanced stage (BalanceLoad in tr2001 §5.1): a shared stage whose operations wait in order on the
-    /// processor that invoked them, until that processor or a less loaded one runs them.
+    /// A balanced stage (BalanceLoad in tr2001 §5.1): a shared stage whose operations wait in order on the processor
+    /// that invoked them until that processor or a less loaded one runs them.
     ///
     /// ```
     /// let mut graph = phalanx_core::Graph::new();

@@ -1,31 +1,32 @@
-//! Partitions that a caller's processor takes over from a sleeping owner.
+//! Migrating partitions: a caller's processor takes a partition over from a sleeping owner.
 //!
 //! A call to a partition of a sleeping processor costs two wake-ups: the owner's, and the caller's for the result. The
-//! caller's processor therefore takes the partition over: it [visits](crate::mailbox::visit) the owner, moves the
-//! state into its own entry and writes itself into the table of owners. Then the call is a local one.
+//! caller's processor therefore takes the partition over: it [visits](crate::mailbox::visit) the owner, moves the state
+//! into its own entry and writes itself into the table of owners. The call is then local.
 //!
-//! It does so only if all of these hold:
+//! A processor takes a partition over only if all of these conditions hold:
 //!
-//! - The owner sleeps, and cannot wake up during the visit. So nothing is queued there for the partition, and the table
-//!   names the new owner before the old one looks for the state.
+//! - The owner sleeps, and cannot wake up during the visit. Therefore nothing is queued there for the partition, and
+//!   the table names the new owner before the old owner looks for the state.
 //! - No inbox of the owner is marked: an earlier invocation may just have arrived there.
 //! - No operation is inside the partition: the owner's entry has the only reference to the state.
 //! - No move of the partition is in progress, on either side.
 //! - The caller's processor has nothing in its outbox, which might be an earlier invocation of the same caller.
-//! - The caller's processor has slept not long ago. Otherwise it has no time for the other one's work.
+//! - The caller's processor has slept recently. Otherwise it has no time for the other processor's work.
 //!
-//! A processor that has not been idle for 20 ms ([`crate::control::take_overs`]) gives each such partition back
-//! to its first owner, by a move ([`crate::handle::policy::moving::move_partition`]), and takes none over for a while. An inactive
-//! processor ([`gather_partitions`]) takes none over, and gets none back. It gives away those that reach it nevertheless,
-//! by a move that began before it became inactive.
+//! A processor that has not been idle for 20 ms ([`crate::control::take_overs`]) moves each such partition back to its
+//! first owner ([`crate::handle::policy::moving::move_partition`]) and takes none over for a while. An inactive
+//! processor ([`gather_partitions`]) takes no partitions over and receives none back. If a move that began before it
+//! became inactive brings it a partition, it moves the partition to an active processor.
 //!
 //! # Safety
-//! [`take_over`] accesses the sleeping owner's `Partitions` from another thread during a [visit](crate::mailbox::visit).
-//! The owner's thread stored their address before it first slept, and frees them after it has left its sleep for good,
-//! which the destructor of `Processor` does first. Code reaches a `Partitions` only inside its processor. A processor
-//! that sleeps is not entered; code that enters it nevertheless begins a visit, which excludes others. The other
-//! references to the state are counted ([`crate::state::owned`]), and none can be made during the visit. So the visitor
-//! has exclusive access to the entry, and takes out a value that is `Send`.
+//! [`take_over`] accesses the sleeping owner's `Partitions` from another thread during a
+//! [visit](crate::mailbox::visit). The owner's thread stored their address before it first slept. It frees them only
+//! after it has left its sleep for good, which is the first step of the destructor of `Processor`. Code accesses a
+//! `Partitions` only inside its processor. A sleeping processor has not been entered, and entering it begins a visit,
+//! which excludes other visits. The other references to the state are counted ([`crate::state::owned`]), and none can
+//! be created during the visit. The visitor therefore has exclusive access to the entry, and the value that it takes
+//! out is `Send`.
 
 use crate::future::call::Call;
 use crate::handle::partitioned::PartitionedStage;
@@ -42,8 +43,8 @@ use crate::state::partition::{Partition, Partitions};
 impl StageOptions<'_> {
     /// A [partitioned](Self::partitioned) stage whose partitions migrate: a processor that invokes an operation on a
     /// partition of a *sleeping* processor takes the partition over, and runs the operation itself. Under a light load
-    /// all partitions gather on the processors that are awake, and a call wakes no other processor. A processor that
-    /// takes partitions over and then becomes saturated gives them back.
+    /// all partitions gather on the processors that are awake, and a call wakes no other processor. If a processor that
+    /// has taken partitions over becomes saturated, it gives them back.
     ///
     /// A caller may invoke two operations on one partition without awaiting the first. They may start in the opposite
     /// order, as with [`move_partition`](PartitionedStage::move_partition), if the program has more than two processors
@@ -67,12 +68,13 @@ impl StageOptions<'_> {
 }
 
 /// Moves the partitions of migrating stages that the current processor owns to active processors: the first `active`
-/// ones, or all if it is zero. A partition whose first owner is active moves there. From then on an inactive processor
-/// takes no partitions over. Call it on every processor. Does nothing outside a processor.
+/// ones, or all if it is zero. A partition whose first owner is active moves there. From then on, inactive processors
+/// take no partitions over. Call this function on every processor. It does nothing outside a processor.
 ///
-/// Partitions move while operations on them arrive, as by [`move_partition`](PartitionedStage::move_partition). One in
-/// which an operation stays for more than a tenth of a second does not move. An inactive processor that is awake tries
-/// again after 1 s, 2 s and so on, up to 64 s. The partitions of a processor that is about to end stay.
+/// Partitions move while operations on them continue to arrive, as with
+/// [`move_partition`](PartitionedStage::move_partition). A partition with an operation that takes more than 100 ms to
+/// finish does not move. An inactive processor that is awake tries again after 1 s, 2 s and so on, up to 64 s. A
+/// processor that is about to end keeps its partitions.
 ///
 /// ```
 /// # let processor = phalanx_core::Graph::new().build(1).remove(0).build(Box::new(|| ()));
@@ -106,7 +108,7 @@ fn take_over<S: Send + 'static>(
     }
     // SAFETY: the owner sleeps until the end of the visit (top of the file).
     let Some(state) = unsafe { &*here.view(owner) }.give_up(index) else { return false };
-    // Before the end of the visit: the owner must find the new owner in the table.
+    // This must precede the end of the visit, so that the old owner finds the new one in the table.
     here.install(index, state);
     drop(visit);
     take_overs.taken(stage);
@@ -135,7 +137,8 @@ fn gather<S: Send + 'static>(processor: ProcessorRef<'_>, stage: u8) {
     }
 }
 
-/// Moves a partition to the processor that should own it. If operations stay inside, a later attempt follows.
+/// Moves a partition to the processor that should own it. If its operations do not finish in time, a later attempt
+/// follows.
 async fn move_to_target<S: Send + 'static>(
     stage: PartitionedStage<S>,
     index: usize,

@@ -1,16 +1,17 @@
-//! Cache affinity for exclusive stages with large state, after CacheSize in tr2001 §5.1: a cohort either runs
-//! here, which moves the state to this processor's cache, or is sent to the processor that has the state in
-//! its cache. The paper's alternative is to leave the cohort for the other processor, and it gives no rule for
-//! the decision; the rule here is Phalanx's.
+//! Cache affinity for exclusive stages with large state, after CacheSize in tr2001 §5.1: a cohort either runs here,
+//! which moves the state to this processor's cache, or is sent to the processor that already has the state in its
+//! cache. In the paper, the alternative is to leave the cohort to the other processor, and there is no rule for the
+//! decision. The rule here is Phalanx's.
 //!
-//! Both move cache lines between processors: the state is as many lines as its declared size, and an
-//! operation about [`LINES_PER_OPERATION`]. The smaller amount is moved. The processor
-//! that ran the stage's last cohort is taken to have the state in its cache. It is a hint in one shared word: a wrong
-//! guess costs only time, since the stage's lock protects the state.
+//! Both choices move cache lines between processors: the state's lines, according to its declared size, or about
+//! [`LINES_PER_OPERATION`] lines for each operation. The processor chooses the smaller amount. The processor that ran
+//! the stage's last cohort is assumed to have the state in its cache. A shared word stores its number as a hint. A
+//! wrong hint costs only time, because the stage's lock protects the state.
 //!
-//! Unstarted operations wait as envelopes in this processor's own ring of the stage, like those of balanced
-//! stages. They are sent in a command, and the other processor accepts them immediately, so none is sent twice, except beyond the
-//! bound of its queue. Once one has started here, its cohort runs here and includes the rest.
+//! Unstarted operations wait as envelopes in this processor's own ring of the stage, like those of balanced stages.
+//! They are sent in a command, and the other processor accepts them immediately. An operation is therefore sent twice
+//! only if the other processor's queue is full. Once an operation has started here, its cohort runs here and includes
+//! the rest.
 
 use std::sync::Weak;
 
@@ -30,7 +31,7 @@ fn should_send(cache_affinity: usize, operations: usize) -> bool {
     operations * LINES_PER_OPERATION < cache_affinity.div_ceil(CACHE_LINE_BYTES)
 }
 
-/// Envelopes in a command. Envelopes that no processor has accepted return to their callers.
+/// The envelopes in a command. When this is dropped, envelopes that were not accepted return to their callers.
 struct Envelopes {
     envelopes: std::vec::IntoIter<Envelope>,
     program: Weak<Program>,
@@ -41,7 +42,7 @@ impl Drop for Envelopes {
         for envelope in self.envelopes.by_ref() {
             match self.program.upgrade() {
                 Some(program) => program.return_envelope(envelope),
-                // The program is being dropped, and this is in one of its own inboxes.
+                // The program is being dropped, and this command was still in one of its inboxes.
                 None => crate::operation::envelope::discard(envelope),
             }
         }
@@ -49,8 +50,8 @@ impl Drop for Envelopes {
 }
 
 impl Processor {
-    /// Sends the envelopes that wait at a stage to the processor that has its state in the cache, if that is cheaper than running them
-    /// here. Returns whether they were sent.
+    /// Sends the envelopes that wait at a stage to the processor that has its state in the cache, if that is cheaper
+    /// than running them here. Returns whether they were sent.
     #[cold]
     pub(crate) fn forward_to_owner(&self, stage: usize) -> bool {
         let (ring, local) = (&self.link.mailbox().stages[stage], self.stage(stage));
@@ -62,7 +63,7 @@ impl Processor {
         let declared = &self.program().stages[stage];
         let Some(target) = declared.cached_on(self.index()).filter(|target| {
             let parking = &self.program().mailboxes[*target].parking;
-            // Waking it would take longer than moving some 500 lines.
+            // Waking a parked processor would take longer than moving some 500 lines.
             !parking.is_parked() && !parking.is_closed()
         }) else {
             return false;
@@ -84,8 +85,8 @@ impl Processor {
         true
     }
 
-    /// Accepts an envelope that another processor has forwarded. It was admitted there, so beyond the bound it is not
-    /// rejected but waits in this processor's ring. If that is full as well, it fails.
+    /// Accepts an envelope that another processor has forwarded. The envelope was admitted there, so if the queue here
+    /// is full, it is not rejected but waits in this processor's ring. If the ring is full as well, it fails.
     fn accept_forwarded(&self, stage: usize, envelope: Envelope) {
         let has_room = self.slab().has_room() && self.stage(stage).queue.has_room();
         let ring = &self.link.mailbox().stages[stage];

@@ -1,4 +1,4 @@
-//! Which processor runs an operation that may run on several.
+//! The choice of the processor for operations that may run on several.
 
 pub(crate) mod cache_affinity;
 pub(crate) mod steal;

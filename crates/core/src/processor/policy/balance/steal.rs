@@ -1,16 +1,16 @@
 //! Balanced stages: any processor with free time may run operations that have not started (BalanceLoad in
 //! tr2001 §5.1).
 //!
-//! An invocation on a balanced stage waits as an envelope in this processor's own ring of the stage, where
-//! others can steal it; its result returns as from any other processor. The ring is ordered (tr2001: "This
-//! option sets the MaintainOrder flag"). Stealing needs no further protocol, since the ring gives each
-//! envelope to one taker.
+//! An invocation of a balanced stage waits as an envelope in this processor's own ring of the stage, where other
+//! processors can steal it. Its result returns like that of any remote call. The ring is ordered (tr2001: "This option
+//! sets the MaintainOrder flag"). Stealing needs no further protocol, because the ring gives each envelope to exactly
+//! one consumer.
 //!
-//! - A processor with fewer than [`LOW_WATERMARK`] waiting operations of the stage steals at the beginning of
-//!   its turn, from the processor with the most, 1/P of those. It accepts them immediately, so they are not
-//!   stolen again and no envelope wanders forever.
-//! - A parked processor does not steal. A processor whose backlog grows beyond [`MIN_BACKLOG_TO_WAKE`] wakes
-//!   one, at most once a cohort. A missing wake-up only costs time, since the owner runs its ring itself.
+//! - A processor with fewer than [`LOW_WATERMARK`] waiting operations of the stage steals at the beginning of its turn:
+//!   it takes 1/P of the operations of the processor that has the most, where P is the number of processors. It accepts
+//!   them immediately, so no envelope is stolen twice.
+//! - A parked processor does not steal. A processor whose backlog grows beyond [`MIN_BACKLOG_TO_WAKE`] wakes one, at
+//!   most once a cohort. A missing wake-up costs only time, because the owner runs the operations in its ring itself.
 
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
@@ -19,9 +19,9 @@ use crate::stage_set::StageSet;
 /// Below this number of operations, a processor steals (tr2001 §5.1: "currently 4").
 const LOW_WATERMARK: usize = 4;
 
-/// Nanoseconds of waiting work that justify waking a parked processor. In a virtual machine, where waking is
-/// most expensive, it costs the waker 7–18 µs, and the sleeper starts 12–57 µs later; the owner completes
-/// work of less than 40 µs sooner. On bare metal both are a few times less.
+/// Nanoseconds of waiting work that justify waking a parked processor. In a virtual machine, where it is most
+/// expensive, waking costs the waker 7–18 µs, and the sleeper starts 12–57 µs later. The owner therefore completes less
+/// than 40 µs of work sooner by itself. On bare metal, both times are a few times shorter.
 const MIN_BACKLOG_TO_WAKE: u64 = 40_000;
 
 /// Assumed nanoseconds per operation of a stage that has not run any.
@@ -43,18 +43,18 @@ impl Processor {
         let mailboxes = &self.program().mailboxes;
         let others = (0..mailboxes.len()).filter(|at| *at != self.index());
         let waiting = others.map(|at| (mailboxes[at].stages[stage].len(), at));
-        // A single operation is run by its owner before it would arrive here.
+        // The owner would run a single operation before it could arrive here.
         let Some((waiting, richest)) = waiting.max().filter(|(waiting, _)| *waiting > own.max(1))
         else {
             return;
         };
         for _ in 0..waiting.div_ceil(mailboxes.len()) {
-            // Admitted where it waits, it must not be rejected here.
+            // The envelope was admitted by its owner, so it must not be rejected here.
             if !self.slab().has_room() || !self.stage(stage).queue.has_room() {
                 break;
             }
             let Some(envelope) = mailboxes[richest].stages[stage].pop() else { break };
-            // The envelope of an ended session is dropped, which runs user code.
+            // An envelope whose session has ended is dropped, which runs user code.
             catch_panic(|| _ = self.accept_remote(envelope));
         }
     }

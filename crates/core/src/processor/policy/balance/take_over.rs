@@ -1,11 +1,11 @@
-//! Giving back partitions that were taken over from sleeping processors, and gathering them on active ones.
+//! Giving back partitions that were taken over from sleeping processors, and gathering partitions on active processors.
 
 use crate::processor::processor::Processor;
 use crate::program::program::Phase;
 use crate::stage_set::StageSet;
 
 impl Processor {
-    /// Gives all partitions back that were taken over, if this processor is saturated or inactive.
+    /// Gives back all partitions that were taken over, if this processor is saturated or inactive.
     pub(crate) fn give_back(&self) {
         let (take_overs, now) = (&self.load.take_overs, self.now());
         if take_overs.must_give_back(now, self.index()) && self.may_move() {
@@ -22,13 +22,13 @@ impl Processor {
         if self.may_move() {
             self.gather_stages(migrating)
         } else {
-            // They leave when this processor is busy.
+            // The partitions leave when this processor is busy.
             migrating.for_each(|stage| take_overs.taken(stage as u8))
         }
     }
 
-    /// Records that a partition of `stage` has moved here from another processor. If it should be elsewhere, it leaves
-    /// like one that was taken over.
+    /// Records that a partition of `stage` has moved here from another processor. If it should be on another processor,
+    /// it is given away later like a partition that was taken over.
     pub(crate) fn has_received(&self, stage: u8, first_owner: usize) {
         let take_overs = &self.load.take_overs;
         let migrates = self.program().stages[usize::from(stage)].gather.is_some();
@@ -37,7 +37,7 @@ impl Processor {
         }
     }
 
-    /// Whether partitions may leave. The others may have ended already, unless the program runs and this processor
+    /// Whether partitions may leave. Their targets may have ended unless the program is running and this processor
     /// counts as busy.
     fn may_move(&self) -> bool {
         self.link.busy.is_busy() && self.program().phase() == Phase::Running

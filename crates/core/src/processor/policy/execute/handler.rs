@@ -1,15 +1,14 @@
-//! Cohort operations: stages whose handler is given the whole cohort as a slice.
+//! Cohort operations: stages whose handler receives the whole cohort as a slice.
 //!
-//! An invocation of such a stage is not code but an *item*. It is stored in a slot and waits in the stage's
-//! queue like any operation, so policy, order, bounds, sessions and counters are the same. When the stage
-//! runs, the items of the cohort are moved into one vector, and the stage's handler is called once.
+//! An invocation of such a stage is not code but an *item*. It is stored in a slot and waits in the stage's queue like
+//! any operation, so the same policies, order, bounds, sessions and counters apply. When the stage runs, the items of
+//! the cohort are moved into one vector, and the stage's handler is called once.
 //!
 //! # Safety
-//! The queue of a stage that has a [`CohortHandler`] contains only slots that handles of this stage have filled: a
-//! handle has the key and the types of its declaration ([`crate::handle::stage`]). `enqueue_item` filled them
+//! The queue of a stage that has a [`CohortHandler`] contains only slots that were filled through handles of this
+//! stage, which have the key and the types of its declaration ([`crate::handle::stage`]). `enqueue_item` filled them
 //! with `Item<I, O>`, which is alive while the slot's state is `Unstarted`. Taking the item out leaves the
-//! [`RemoteReply`](crate::processor::remote::reply::RemoteReply) at the payload's start, and the state
-//! becomes `Taken`.
+//! [`RemoteReply`](crate::processor::remote::reply::RemoteReply) at the payload's start, and the state becomes `Taken`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -54,7 +53,7 @@ impl Processor {
             self.scratch.replies.mark(slot);
             self.observe.counters.watch.operation(slot);
             last = Some((slot.vtable.get(), slot.site.get()));
-            // SAFETY: of this stage's queue, and not started before (top of the file).
+            // SAFETY: the slot is from this stage's queue and has not been started (top of the file).
             unsafe { handler.take_item(self.identity, slot) };
             taken += 1;
         }

@@ -1,21 +1,20 @@
-//! Inline execution: a call that is awaited immediately runs immediately, like a procedure call.
+//! Inline execution: a call that is awaited immediately runs inside its caller, like a function call.
 //!
-//! If a stage's code is small, a cohort of it gains nothing, so its calls need not wait in a queue. When the
-//! caller first awaits such a call, the child is taken from its queue and polled within the caller's own
-//! poll. It never runs earlier, so programs observe the same order as with suspending callers. If the child
-//! completes, its result is available without a wake-up. If it suspends, it becomes an ordinary operation,
-//! and the caller suspends too. Operations that were queued at the stage before the child run first, in the
-//! same way, so the stage keeps its order.
+//! If a stage's code is small, a cohort of it gains nothing, so its calls need not wait in a queue. When the caller
+//! first awaits such a call, the child is taken from its queue and polled within the caller's own poll. It never runs
+//! before that, so programs observe the same order as if the caller suspended. If the child completes, its result is
+//! available without a wake-up. If it suspends, it becomes an ordinary operation, and the caller suspends too.
+//! Operations that were queued at the stage before the child run first, in the same way, so the stage keeps its order.
 //!
-//! The nesting depth is bounded to protect the stack, and the number of inline runs per poll is bounded for
-//! the sake of other operations. Beyond these bounds a call waits in its queue. [`crate::handle::policy::run_fused`]
+//! The nesting depth is bounded to protect the stack, and the number of inline runs per poll is bounded so that other
+//! operations get their turn. Beyond these bounds a call waits in its queue. [`crate::handle::policy::run_fused`]
 //! contains the cheaper special cases.
 //!
 //! # Safety
-//! [`InlineState`](crate::stage::inline_state::InlineState) points to the processor's counters, which live as
-//! long as the processor and have a row for each stage of its graph. Stages come from checked keys, so their
-//! rows exist. Each row of arcs has a second row of the same length,
-//! [`InlineState::arcs_per_part`](crate::stage::inline_state::InlineState::arcs_per_part) counters after it
+//! [`InlineState`](crate::stage::inline_state::InlineState) points to the processor's counters, which live as long as
+//! the processor and have a row for each stage of its graph. Stages come from checked keys, so their rows exist.
+//! [`InlineState::arcs_per_part`](crate::stage::inline_state::InlineState::arcs_per_part) counters after each row of
+//! arcs, there is a second row of the same length
 //! ([`ProcessorCounters::arcs`](crate::metrics::counters::ProcessorCounters::arcs)).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,7 +42,7 @@ impl Processor {
     #[inline(always)]
     pub(crate) fn count_inline(&self, stage: u8) {
         let row = self.current.arc_row();
-        // SAFETY: the stage exists, so its row does too (top of the file).
+        // SAFETY: the stage exists, so its counter exists too (top of the file).
         unsafe { (*row.add(self.stages.inline.arcs_per_part + usize::from(stage))).add(1) };
     }
 
@@ -60,7 +59,7 @@ impl Processor {
         (caller.state.get() == SlotState::Started && caller.has(QUEUED)).then_some(caller)
     }
 
-    /// Enters `slot`, within the running operation.
+    /// Makes `slot` the running operation, nested in the current one.
     #[inline(always)]
     fn enter_inline(&self, slot: Slot) -> CallerContext {
         let stage = slot.stage.get();
@@ -79,8 +78,8 @@ impl Processor {
         self.stages.inline.depth.set(self.stages.inline.depth.get() - 1);
     }
 
-    /// Runs an unstarted operation of a direct stage inline, if the bounds allow. Operations that were queued
-    /// before it run first, unless the stage is last in, first out.
+    /// Runs an unstarted operation of a direct stage inline, if the bounds allow it. Operations that were queued
+    /// earlier run first, unless the stage is last-in, first-out.
     pub(crate) fn try_run_inline(&self, slot: Slot) {
         let Some(caller) = self.pollable() else { return };
         let local = self.stage(usize::from(slot.stage.get()));
@@ -122,7 +121,7 @@ impl Processor {
         self.stages.inline.depth.get() < MAX_INLINE_DEPTH && self.stages.inline.take_budget()
     }
 
-    /// Runs an unstarted operation that has been taken from its queue.
+    /// Runs an unstarted operation that has been removed from its queue.
     #[inline(always)]
     fn run_in_caller(&self, caller: Slot, slot: Slot, local: &LocalStage) {
         let stage = usize::from(slot.stage.get());
@@ -159,7 +158,7 @@ impl Processor {
         }
     }
 
-    /// An inline operation has suspended; from here on it is an ordinary operation.
+    /// Turns an inline operation that has suspended into an ordinary operation.
     #[cold]
     #[inline(never)]
     fn suspended_inline(&self, slot: Slot, stage: usize) {

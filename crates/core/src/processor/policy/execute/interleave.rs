@@ -1,9 +1,9 @@
 //! Interleaving: `prefetch(&data).await` starts the load of a cache line and lets the cohort's next operation
 //! run meanwhile. This hides memory latency across requests, not within one.
 //!
-//! An operation that waits for a prefetch uses neither a waker nor its stage's queue. It enters a small FIFO
-//! ring of its processor, and returns from there to the same cohort when the others have been started or
-//! [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) wait. The ring is empty between cohorts.
+//! An operation that waits for a prefetch uses neither a waker nor its stage's queue. It waits in a small FIFO ring of
+//! its processor. It resumes in the same cohort once all other operations have been started or
+//! [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) operations wait. The ring is empty between cohorts.
 
 use std::task::Context;
 
@@ -17,19 +17,19 @@ use crate::processor::run::cohort::RunningCohort;
 use crate::processor::run::cohort_stats::{CohortStats, bump};
 use crate::world::World;
 
-/// Maximum number of prefetches in a cohort, for each operation that the cohort may contain.
+/// Maximum number of prefetches in a cohort per operation that the cohort may contain.
 const MAX_FETCHES: usize = 64;
 
 impl Processor {
-    /// Whether the running operation, polled with `context`, must suspend for a prefetch. If so, it is
+    /// Whether the running operation, polled with `context`, must suspend for a prefetch. If so, the operation is
     /// marked.
     pub(crate) fn may_interleave(&self, context: &Context<'_>) -> bool {
         // An inline operation does not suspend for a prefetch: its caller would wait with it.
         let Some(slot) = self.current.running().filter(|_| !self.stages.inline.is_nested()) else {
             return false;
         };
-        // Under another waker, the resumption would not reach that task. A destructor that
-        // polls this future is not polled again.
+        // With another task's waker, the resumption would not reach that task. A destructor that polls this future
+        // would not be polled again.
         if waker::id_of(context.waker(), self) != Some(slot.id.get())
             || slot.state.get() != SlotState::Started
             || !slot.has(QUEUED)
@@ -54,7 +54,7 @@ impl Processor {
         slot.clear(FETCHING | WOKEN);
         self.scratch.interleaved.push(slot);
         if self.scratch.interleaved.is_full() {
-            // Starts no more operations until some have resumed.
+            // The cohort starts no more operations until some have resumed.
             stats.limit.set(0);
         }
     }
@@ -82,8 +82,8 @@ impl Processor {
         !over
     }
 
-    /// Bounds the rounds of a cohort. The clock is read once for many resumptions. A simulated clock may not
-    /// advance, so the number of resumptions is bounded too.
+    /// Whether the cohort must end because of its time or its number of resumptions. The clock is read once for many
+    /// resumptions. The number is bounded because a simulated clock may not advance.
     fn interleaving_is_over(&self, cohort: &RunningCohort<'_, impl World>) -> bool {
         let RunningCohort { local, start, world, stats, .. } = cohort;
         let fetched = stats.fetched.get();

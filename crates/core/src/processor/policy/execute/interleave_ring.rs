@@ -1,12 +1,12 @@
-//! The ring of operations of a cohort that wait for prefetched data.
+//! The ring of a cohort's operations that wait for prefetched data.
 
 use std::cell::Cell;
 
 use crate::operation::slot::Slot;
 
-/// The maximum number of operations of a cohort that wait for prefetches at a time; the oldest is
-/// resumed first. A processor core sustains only ten to twenty concurrent loads, so a larger number
-/// would gain nothing.
+/// The maximum number of operations of a cohort that wait for prefetches at the same time. A CPU core sustains only ten
+/// to twenty concurrent loads, so a larger number would gain nothing. When the ring is full, the oldest operation is
+/// resumed.
 pub const MAX_INTERLEAVED: usize = 64;
 
 /// The operations of the running cohort that wait for prefetches, oldest first.
@@ -43,10 +43,10 @@ impl InterleaveRing {
         if self.is_full() && !self.is_empty() { 0 } else { most }
     }
 
-    /// Sets the waiting operations aside while `interruption` runs a cohort of another stage, which
-    /// must not resume them. There is one interruption at a time, and it leaves none waiting.
+    /// Sets the waiting operations aside while `interruption` runs a cohort of another stage, which must not resume
+    /// them. Interruptions do not nest, and each leaves no operation waiting.
     pub(crate) fn around(&self, interruption: impl FnOnce()) {
-        /// Restores them, also when the interruption panics.
+        /// Restores the waiting operations, even if the interruption panics.
         struct Back<'a> {
             ring: &'a InterleaveRing,
             oldest: usize,
@@ -65,7 +65,7 @@ impl InterleaveRing {
         self.oldest.set((oldest + length) % MAX_INTERLEAVED);
         self.length.set(0);
         interruption();
-        assert!(self.is_empty(), "a cohort leaves nobody waiting for a prefetch");
+        assert!(self.is_empty(), "a cohort ended while operations waited for prefetches");
     }
 
     /// Appends an operation. The ring must not be full.

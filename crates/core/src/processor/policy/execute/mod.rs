@@ -1,4 +1,4 @@
-//! Other ways to run operations than one by one, and loads of their memory ahead of time.
+//! Alternatives to running operations one by one, and prefetching of their memory.
 
 pub(crate) mod handler;
 pub(crate) mod inline;

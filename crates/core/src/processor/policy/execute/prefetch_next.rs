@@ -1,12 +1,12 @@
 //! Prefetching of suspended operations, so that a resumed operation finds its future in the cache.
 //!
-//! While few operations are alive, all of them are in the cache and nothing is prefetched. With many, each
-//! resumed operation was last touched some thousand operations ago, and its first accesses wait for memory,
-//! line after line. But a cohort is a list, so the next operation is known: while one runs, the lines of the
-//! next are loaded. Code that wakes many operations first [loads their headers](prefetch_wakers) together.
+//! While few operations are alive, all of them are in the cache and nothing is prefetched. With many, a resumed
+//! operation was last accessed thousands of operations ago, and its first accesses miss the cache, line after line. But
+//! a cohort is a list, so the next operation is known: while one runs, the lines of the next are loaded. Code that
+//! wakes many operations can first [load their headers](prefetch_wakers) together.
 //!
-//! Unlike [`prefetch`](crate::processor::policy::execute::interleave), which an operation awaits for data that only it can
-//! name, this applies to all operations and suspends none.
+//! Unlike [`prefetch`](crate::processor::policy::execute::interleave), which an operation awaits for data whose address
+//! only it knows, this applies to all operations and suspends none.
 
 use std::task::Waker;
 
@@ -18,11 +18,11 @@ use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
 
 const CACHE_LINE_BYTES: usize = 64;
-/// Maximum number of lines loaded for one operation: a processor has a few dozen loads in flight at a time.
+/// Maximum number of lines loaded for one operation. A CPU core sustains only a few dozen loads at a time.
 const MAX_PREFETCHED_LINES: usize = 40;
 
-/// Starts to load the memory that is touched first when the operations of `wakers` are woken. Call it before
-/// waking many operations, so that their loads overlap. Wakers of other processors and tasks are skipped.
+/// Starts to load the memory that waking each of `wakers` accesses first. Call it before you wake many operations, so
+/// that these loads overlap. Wakers of other processors and of foreign tasks are skipped.
 ///
 /// ```
 /// # use std::task::Waker;
@@ -56,13 +56,13 @@ impl Slot {
 }
 
 impl Processor {
-    /// Whether the live operations exceed half of the cache, which is shared with other data.
+    /// Whether the live operations exceed half of the cache; the other half is for other data.
     #[inline]
     pub(crate) fn exceeds_cache(&self) -> bool {
         self.slab().bytes() > self.program().settings.cache() / 2
     }
 
-    /// Starts to load the future that is popped next from a queue.
+    /// Starts to load the future of the operation that will be popped next from a queue.
     #[inline(never)]
     pub(crate) fn load_next(&self, next: Option<Slot>) {
         // An unstarted operation was written recently.

@@ -1,19 +1,19 @@
-//! Holders: the processors that have a replica of a value, and whether the value was revoked.
+//! Holders: the set of processors that have a replica of a value, and whether the value was revoked.
 //!
 //! A processor that takes a replica is *added* before it stores the replica. The owner *revokes* the value and then
-//! asks the holders to drop their replicas. Both are one read-modify-write operation on the same word. The word has
-//! one order of modifications, so one of the two comes first:
+//! asks the holders to drop their replicas. Each is one read-modify-write operation on the same word. The modifications
+//! of a word are totally ordered, so one of the two comes first:
 //!
-//! - If the addition comes first, the owner finds the bit and sends a command. The processor runs it after it has stored
-//!   the replica, because nothing runs between the two on that processor.
-//! - If the revocation comes first, the processor finds it and stores nothing.
+//! - If the addition comes first, the owner finds the processor's bit and sends it a command. The processor runs the
+//!   command after it has stored the replica, because it runs nothing else between the addition and the store.
+//! - If the revocation comes first, the processor sees it and stores nothing.
 //!
-//! A processor that displaces a replica is *removed*. If the owner has revoked the value before, the command finds
-//! nothing. `loom.rs` contains the models.
+//! A processor that evicts a replica is *removed*. If the owner has already revoked the value, its command finds no
+//! replica. `loom.rs` contains the models.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The bit of a revoked value, in each word.
+/// The bit that marks a value as revoked, set in each word.
 const REVOKED: u64 = 1 << 63;
 /// Processors per word.
 const PER_WORD: usize = 63;
@@ -26,7 +26,7 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    /// No holders, in a program of `processors`.
+    /// An empty set, for a program with this number of processors.
     pub(crate) fn new(processors: usize) -> Self {
         let others = 1..processors.div_ceil(PER_WORD);
         Self { first: AtomicU64::new(0), others: others.map(|_| AtomicU64::new(0)).collect() }
@@ -39,13 +39,13 @@ impl Holders {
         }
     }
 
-    /// Records that `processor` takes a replica. False if the value was revoked.
+    /// Records that `processor` takes a replica. Returns `false` if the value was revoked.
     pub(crate) fn add(&self, processor: usize) -> bool {
         let bit = 1 << (processor % PER_WORD);
         self.word(processor).fetch_or(bit, Ordering::AcqRel) & REVOKED == 0
     }
 
-    /// Records that `processor` has no replica any more.
+    /// Records that `processor` no longer has a replica.
     pub(crate) fn remove(&self, processor: usize) {
         let bit = 1 << (processor % PER_WORD);
         self.word(processor).fetch_and(!bit, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! Replicas of published values, and the processors that have one.
+//! Replicas of published values, and the sets of processors that hold them.
 
 pub(crate) mod holders;
 pub(crate) mod replicas;

@@ -1,7 +1,7 @@
-//! One processor's replicas of values that are published on other processors: a set-associative table of a fixed size.
+//! One processor's replicas of values that other processors publish: a set-associative table of fixed size.
 //!
-//! A replica is a reference to the shared value, counted with plain cells on its processor. A lookup therefore writes
-//! no cache line that another processor writes.
+//! A replica is a reference to the shared value. References on one processor are counted in plain cells, so a lookup
+//! writes no cache line that another processor writes.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -21,7 +21,7 @@ pub(crate) struct Origin<V> {
     pub(crate) value: V,
 }
 
-/// A value published by a [`ReplicatedStage`](crate::ReplicatedStage), as one processor reaches it. Clones are counted
+/// One processor's reference to a value published by a [`ReplicatedStage`](crate::ReplicatedStage). Clones are counted
 /// on this processor, without atomic operations.
 #[expect(
     clippy::redundant_allocation,
@@ -59,9 +59,9 @@ impl<V> Clone for Replica<V> {
 struct Set<V> {
     keys: [u64; WAYS],
     values: [Option<Replica<V>>; WAYS],
-    /// One bit per replica that was found since the hand passed it.
+    /// One bit per replica, set if a lookup has found the replica since the hand passed it.
     used: Cell<u8>,
-    /// The next replica to consider for displacement (the clock algorithm).
+    /// The next replica to consider for eviction (the clock algorithm).
     hand: u8,
 }
 
@@ -74,7 +74,7 @@ impl<V> Set<V> {
         (0..WAYS).find(|way| self.keys[*way] == key && self.values[*way].is_some())
     }
 
-    /// The place of a new replica.
+    /// The position for a new replica.
     fn place(&mut self, key: u64) -> usize {
         let free = || self.values.iter().position(Option::is_none);
         if let Some(way) = self.find(key).or_else(free) {
@@ -110,7 +110,7 @@ impl<V> Replicas<V> {
     }
 
     fn set(&self, key: u64) -> usize {
-        // Not the bits that select a partition: the keys of one partition would share few sets.
+        // Uses other bits than those that select a partition; otherwise the keys of one partition would share few sets.
         spread(key.rotate_left(32), self.count)
     }
 
@@ -128,7 +128,7 @@ impl<V> Replicas<V> {
         Some(replica.clone())
     }
 
-    /// Stores a replica, and displaces another if its set is full. A revoked value is not stored.
+    /// Stores a replica, and evicts another one if its set is full. A revoked value is not stored.
     pub(crate) fn insert(&self, origin: Arc<Origin<V>>) -> Replica<V> {
         let key = origin.key;
         let known = self.get(key).filter(|replica| Arc::ptr_eq(&replica.0, &origin));
@@ -148,7 +148,7 @@ impl<V> Replicas<V> {
         set.keys[way] = key;
         set.used.set(set.used.get() & !(1 << way));
         let displaced = set.values[way].replace(replica.clone());
-        // The value's destructor is foreign code, so the table is no longer borrowed.
+        // The value's destructor is foreign code, so the borrow of the table ends first.
         drop(sets);
         match displaced {
             Some(displaced) => displaced.0.holders.remove(self.processor),

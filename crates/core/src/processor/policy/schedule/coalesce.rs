@@ -4,7 +4,8 @@ use crate::processor::processor::Processor;
 use crate::world::World;
 
 impl Processor {
-    /// Waits as the world plans, and counts the time as sleep: a processor that waits has time for more work.
+    /// Waits for as long as the world decides, and counts the time as sleep, because the processor could do more work
+    /// in it.
     #[inline]
     pub(crate) fn coalesce(&self, world: &impl World) {
         let waited = world.coalesce(self.until_timer(self.now()));

@@ -1,10 +1,10 @@
-//! Cohort tuner: the cohort size of stages that do not declare it. It starts from a bound in bytes, which the
-//! [ladder](crate::control::cohort_ladder) of each processor then adjusts.
+//! Cohort tuner: chooses the cohort size of stages that do not declare one. It starts from the number of operations
+//! that fit into the cache, which the [ladder](crate::control::cohort_ladder) of each processor then adjusts.
 //!
-//! The bound is the number of operations that fit into the second-level cache with the memory that each of
-//! them occupies, from 16 to 256. For each slice, the tuner passes the ladder the number of started
-//! operations and the time of the turns that ran any; the ladder returns the next rung. All stages without a
-//! declared size follow the same rung, since their requests pass through one cache.
+//! That number counts operations with the objects of their requests, relative to the second-level cache, and is between
+//! 16 and 256. For each slice, the tuner passes to the ladder the number of started operations and the time of the
+//! turns that ran any; the ladder returns the next rung. All stages without a declared size use the same rung, because
+//! their requests share one cache.
 
 use crate::control::cohort_ladder::{CohortLadder, RUNGS, Slice, is_different_load};
 use crate::processor::processor::Processor;
@@ -12,7 +12,7 @@ use crate::stage::tuner_state::{MAX_STAGE_NUMBERS, Shares};
 use crate::stage_set::StageSet;
 use crate::world::World;
 
-/// The share of the work that must move to other stages for the mix to count as changed.
+/// The share of the work that must shift to other stages before the mix counts as changed.
 const MAX_SHIFTED_SHARE: f64 = 0.25;
 
 impl Processor {
@@ -61,7 +61,7 @@ impl Processor {
             std::array::from_fn(|stage| (started[stage] - before[stage]) as f64 / work as f64);
         let per_turn = work as f64 / tuner.turns.get().max(1) as f64;
         let cpu_time = world.thread_cpu_time();
-        // Time that the machine gave to other programs does not count.
+        // Time in which the machine ran other programs does not count.
         let time = tuner
             .time
             .get()

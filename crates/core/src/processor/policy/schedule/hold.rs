@@ -1,7 +1,7 @@
-//! Hold policy: waiting for a cohort to fill, where a stage declares it.
+//! Hold policy: waiting for a cohort to fill, for stages that declare it.
 //!
-//! The sweep skips a holding stage while fewer operations than its count are queued and the oldest is younger
-//! than its time, but only while the processor has other work. A turn in which nothing else ran ends by
+//! The sweep skips a holding stage while it has fewer queued operations than its count and the oldest has waited for
+//! less than its time, but only while the processor has other work. If nothing else ran in a turn, the turn ends by
 //! running the held stages. So a processor with held work never parks or spins.
 
 use crate::processor::processor::Processor;
@@ -18,7 +18,7 @@ impl Processor {
     fn waits_to_fill(&self, stage: usize) -> bool {
         let local = &self.stages[stage];
         let HoldPolicy { count, time } = local.cold.hold_policy;
-        // No cohort takes more than its size.
+        // A cohort is never larger than its maximum, so do not wait for more.
         let count = count.min(local.max_cohort.get());
         let waits = self.queued(stage) < count && self.oldest_wait(stage) < time;
         if waits {

@@ -1,11 +1,11 @@
-//! Memory budget: the number of requests that run while others are in progress, after the TUX paper (§4.5.2),
-//! where the scheduler checks the memory of a request before it runs it at any stage. The
-//! [ingress](crate::Ingress) says whether only entries are checked or every stage is.
+//! Memory budget: limits the requests in progress by their memory, after the TUX paper (§4.5.2), whose scheduler checks
+//! the memory of a request before it runs the request at any stage. The [ingress](crate::Ingress) determines whether
+//! only entries or all stages are checked.
 //!
-//! With a budget, a turn chooses each next stage by three priorities.
-//! First comes a stage whose cohort is full, since waiting adds nothing to it; of several, the farthest
-//! along, whose operations leave soonest. Then come the other stages, the earlier first, so that cohorts
-//! downstream grow. Last come checked stages without room, since their requests would evict others.
+//! With a budget, a turn chooses each next stage by three priorities. First come stages whose cohort is full, because
+//! waiting would not enlarge it; of several, the one farthest downstream, whose operations complete soonest. Next come
+//! the other stages, upstream ones first, so that cohorts downstream grow. Last come checked stages without room,
+//! because their requests would evict others from the cache.
 //!
 //! The bound is soft. Only runnable operations count, not those that wait for I/O or a child. If nothing else
 //! can run, or the oldest has waited for [`MAX_WAIT`], a stage runs regardless of the bytes. A hard bound would
@@ -17,8 +17,8 @@ use crate::processor::processor::Processor;
 use crate::stage_set::StageSet;
 use crate::world::World;
 
-/// The divisor for the part of the cache that requests may use. The rest is for code, shared state and
-/// requests that wait to begin, so that these evict less of the requests in progress.
+/// The divisor for the part of the cache that requests may use. The rest is for code, shared state and requests that
+/// wait to begin, so that these do not evict the requests in progress.
 const CACHE_FRACTION: usize = 2;
 
 /// Nanoseconds after which a stage runs regardless of the budget.
@@ -54,7 +54,8 @@ impl Processor {
             } else if !over.contains(stage) {
                 ran += self.visit_at_most(stage, self.room(stage, taken), world);
             } else if ran + before == 0 || self.oldest_wait(stage) >= MAX_WAIT {
-                // The requests of other stages have memory already, so that a smaller cohort would free none.
+                // The requests of other stages have already allocated their memory, so a smaller cohort would not free
+                // any.
                 let room = if entries.contains(stage) { 0 } else { usize::MAX };
                 ran += self.visit_at_most(stage, room, world);
             } else if before == 0 {
@@ -63,19 +64,19 @@ impl Processor {
         }
     }
 
-    /// The stages of a set that would exceed the budget with one request.
+    /// The stages of a set whose next request would exceed the budget.
     fn without_room(&self, stages: StageSet, taken: usize) -> StageSet {
         stages.filter(|stage| self.request_bytes(*stage) > self.room(*stage, taken)).collect()
     }
 
-    /// The stages of a set whose requests use up the memory that is free for them, so that no more can be
-    /// accumulated with them (TUX paper, §4.5.2).
+    /// The stages of a set whose queued requests use all the memory available to them, so that no more can be
+    /// accumulated (TUX paper, §4.5.2).
     fn at_maximal_flow(&self, stages: StageSet, taken: usize) -> StageSet {
         let more = |stage: usize| (self.queued(stage) + 1) * self.request_bytes(stage);
         stages.filter(|stage| more(*stage) > self.room(*stage, taken)).collect()
     }
 
-    /// The stages of a set whose cohort would not grow by waiting.
+    /// The stages of a set whose cohort is full, so that waiting would not enlarge it.
     fn full_among(&self, stages: StageSet) -> StageSet {
         let is_full = |stage: &usize| self.queued(*stage) >= self.stages[*stage].max_cohort.get();
         stages.filter(is_full).collect()
@@ -86,14 +87,14 @@ impl Processor {
         self.stages[stage].cold.request_bytes()
     }
 
-    /// The bytes of the runnable requests in progress, at all stages but the entries.
+    /// The bytes of the runnable requests in progress, at all stages except the entries.
     fn bytes_in_progress(&self) -> usize {
         let begun = self.stages.ready().difference(self.stages.entries);
         begun.map(|stage| self.queued(stage) * self.request_bytes(stage)).sum()
     }
 
-    /// The bytes of the requests' part of the cache that a stage's cohort may use: all that the requests of
-    /// other stages leave, of the `taken` bytes of all requests in progress.
+    /// The bytes that a stage's cohort may use: the requests' part of the cache without the requests of other stages.
+    /// `taken` is the bytes of all requests in progress.
     fn room(&self, stage: usize, taken: usize) -> usize {
         let own = if self.stages.entries.contains(stage) {
             0

@@ -1,4 +1,4 @@
-//! Which stage runs next, and how many of its operations.
+//! The choice of the next stage and of the number of its operations to run.
 
 pub(crate) mod coalesce;
 pub(crate) mod cohort_tuner;

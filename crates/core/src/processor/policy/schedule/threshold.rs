@@ -11,7 +11,7 @@ use crate::stage::limits::Threshold;
 use crate::stage_set::StageSet;
 use crate::world::World;
 
-/// A preemption. The preempted cohort continues when this is dropped, including by a panic.
+/// A preemption. The preempted cohort continues when this is dropped, even by a panic.
 struct Interruption<'a> {
     processor: &'a Processor,
     running: usize,
@@ -34,8 +34,8 @@ impl Drop for Interruption<'_> {
 }
 
 impl Processor {
-    /// Called between two operations of `running`: runs a cohort of an overdue stage, if there is one.
-    /// Returns the nanoseconds it took.
+    /// Runs a cohort of an overdue stage, if there is one. Called between two operations of stage `running`. Returns
+    /// the nanoseconds it took.
     #[cold]
     pub(crate) fn run_overdue(&self, running: usize, world: &impl World) -> u64 {
         let thresholds = &self.stages.thresholds;
@@ -54,7 +54,7 @@ impl Processor {
         if ran > 0 {
             self.stage_counters(stage as u8).preemptions.add(1);
         }
-        // The parents of the messages in the outbox have suspended or finished.
+        // Sending is safe here, because the parents of the messages in the outbox have suspended or finished.
         self.flush_outbox();
         drop(interruption);
         self.now().saturating_sub(start)
@@ -86,7 +86,7 @@ impl Processor {
                 local.cold.clear_remote_since();
                 now
             }
-            // Queue times of other processors are not comparable, so their wait counts from the first check.
+            // An envelope has no queueing time, so its wait is measured from the first check that found it.
             _ => local.cold.remote_since(now),
         };
         let queued = local.queue.oldest().map_or(now, |slot| slot.queued_since());
