@@ -86,8 +86,8 @@ impl Pool {
         })
     }
 
-    /// Moves up to `most` buffers of the list to the driver, the last returned first: passes the number and the address of
-    /// each to `give`.
+    /// Moves up to `most` buffers of the list to the driver, the last returned first: passes the number and the address
+    /// of each to `give`.
     #[cfg(target_os = "linux")]
     pub(crate) fn provide(&self, most: usize, mut give: impl FnMut(u16, *mut u8)) {
         let mut returned = self.returned.borrow_mut();

@@ -32,7 +32,7 @@ impl Config {
         match sizes.into_iter().find(|(_, size, most)| !(1..=*most).contains(size)) {
             None => Ok(()),
             Some((name, size, most)) => {
-                let what = format!("Config::{name} is {size}, and must be in 1 to {most}");
+                let what = format!("Config::{name} is {size}, but must be in the range 1 to {most}");
                 Err(io::Error::new(io::ErrorKind::InvalidInput, what))
             }
         }

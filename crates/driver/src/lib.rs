@@ -1,8 +1,8 @@
 //! The interface between a Phalanx processor and the operating system.
 //!
 //! A processor owns one [`Driver`]. Its operations *start* requests; the processor *submits* them once per sweep,
-//! *reaps* completions, and *parks* in the driver when it is idle. Every request has exactly one [`Completion`] with its
-//! [`Token`], even if it was cancelled. Until then the driver owns the request's buffers, so the kernel never
+//! *reaps* completions, and *parks* in the driver when it is idle. Every request has exactly one [`Completion`] with
+//! its [`Token`], even if it was cancelled. Until then the driver owns the request's buffers, so the kernel never
 //! accesses memory that the caller has freed.
 //!
 //! Two drivers have the same semantics and pass the same tests: [`uring`] (Linux, completion based) and [`poll`] (epoll
@@ -91,7 +91,7 @@ pub trait Driver {
     /// Makes a UDP socket and binds it to `address`. Port 0 selects a free port.
     ///
     /// # Errors
-    /// As `socket(2)` and `bind(2)`.
+    /// The errors of `socket(2)` and `bind(2)`.
     fn bind_udp(&mut self, address: SocketAddr) -> io::Result<Socket> {
         self.adopt(UdpSocket::bind(address)?.into())
     }
@@ -99,7 +99,7 @@ pub trait Driver {
     /// Connects a UDP socket: it then receives only from `peer`, and sends there by default. Nothing is sent.
     ///
     /// # Errors
-    /// As `connect(2)`.
+    /// The errors of `connect(2)`.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
@@ -128,23 +128,24 @@ pub trait Driver {
         self.fd(socket).is_some_and(sockets::datagrams::has_segments)
     }
 
-    /// Replaces the datagrams in `batch` by those that have arrived on `socket` and that no request waits for, with a system
-    /// call of its own. There may be none.
+    /// Replaces the datagrams in `batch` by those that have arrived on `socket` and that no request waits for, with a
+    /// system call of its own. There may be none.
     ///
     /// # Errors
-    /// As `recvmmsg(2)`. `EBADF` for a socket that is not open.
+    /// The errors of `recvmmsg(2)`. `EBADF` for a socket that is not open.
     fn receive_datagrams_now(
         &mut self,
         socket: Socket,
         batch: &mut DatagramBatch,
     ) -> io::Result<()>;
 
-    /// Lets only the `first` listeners of a group (`SO_REUSEPORT`) get new connections, at random, in the order in which
-    /// they began to listen; with `None` all of them, by the kernel's hash. The others stay open. `listener` is any of
-    /// the group.
+    /// Lets only the `first` listeners of a group (`SO_REUSEPORT`) get new connections, at random, in the order in
+    /// which they began to listen; with `None` all of them, by the kernel's hash. The others stay open. `listener` is
+    /// any of the group.
     ///
     /// # Errors
-    /// As `setsockopt(2)`: `EINVAL` if the listener is in no group. `Unsupported` on systems other than Linux.
+    /// The errors of `setsockopt(2)`, such as `EINVAL` if the listener is in no group. `Unsupported` on systems other
+    /// than Linux.
     ///
     /// # Panics
     /// If `listener` is not open in this driver.
@@ -161,7 +162,7 @@ pub trait Driver {
     /// The local address of `socket`.
     ///
     /// # Errors
-    /// As `getsockname(2)`; `Unsupported` for a Unix socket.
+    /// The errors of `getsockname(2)`; `Unsupported` for a Unix socket.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
@@ -173,7 +174,7 @@ pub trait Driver {
     /// The peer's address of `socket`.
     ///
     /// # Errors
-    /// As `getpeername(2)`; `Unsupported` for a Unix socket.
+    /// The errors of `getpeername(2)`; `Unsupported` for a Unix socket.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
@@ -202,7 +203,7 @@ pub trait Driver {
     /// Enables or disables `TCP_NODELAY`: small writes are sent at once. Has no effect in a simulation.
     ///
     /// # Errors
-    /// As `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
@@ -213,11 +214,11 @@ pub trait Driver {
         }
     }
 
-    /// Enables or disables `TCP_CORK`: bytes that do not fill a segment wait for more, for the end of the stream, or for
-    /// 200 ms. Has no effect in a simulation and on systems other than Linux.
+    /// Enables or disables `TCP_CORK`: bytes that do not fill a segment wait for more, for the end of the stream, or
+    /// for 200 ms. Has no effect in a simulation and on systems other than Linux.
     ///
     /// # Errors
-    /// As `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
@@ -232,7 +233,7 @@ pub trait Driver {
     /// Enables TCP keepalive, or disables it. Has no effect in a simulation.
     ///
     /// # Errors
-    /// As `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
@@ -266,8 +267,8 @@ pub trait Driver {
         let _ = connection;
     }
 
-    /// Takes ownership of a connection that another driver has [detached](Driver::detach), as if `listener` had accepted
-    /// it: it completes an accept in flight, or the next one. The connection is closed on an error.
+    /// Takes ownership of a connection that another driver has [detached](Driver::detach), as if `listener` had
+    /// accepted it: it completes an accept in flight, or the next one. The connection is closed on an error.
     ///
     /// # Errors
     /// `EBADF` if `listener` is not open; else as [`adopt`](Driver::adopt).
@@ -276,7 +277,7 @@ pub trait Driver {
     /// Shuts down one or both directions of `socket`. Never blocks.
     ///
     /// # Errors
-    /// As `shutdown(2)`.
+    /// The errors of `shutdown(2)`.
     fn shutdown(&mut self, socket: Socket, how: std::net::Shutdown) -> io::Result<()>;
 
     /// Whether requests of a turn share a system call.
@@ -285,11 +286,11 @@ pub trait Driver {
     }
 
     /// Sends the first bytes of `parts` with a system call of its own, if `socket` has room for them and no other send
-    /// is in flight on it. Returns their number, which is zero if nothing was sent. Cheaper than a request, unless several
-    /// of them [share a system call](Self::shares_calls). In a simulation the world draws whether it sends.
+    /// is in flight on it. Returns their number, which is zero if nothing was sent. Cheaper than a request, unless
+    /// several of them [share a system call](Self::shares_calls). In a simulation the world draws whether it sends.
     ///
     /// # Errors
-    /// As `send(2)`. `EBADF` for a socket that is not open.
+    /// The errors of `send(2)`. `EBADF` for a socket that is not open.
     fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Takes a request. The system call may be deferred to the next [`submit`](Driver::submit) or
@@ -306,11 +307,11 @@ pub trait Driver {
     /// If the driver as a whole fails; errors of requests are completions.
     fn submit(&mut self) -> io::Result<()>;
 
-    /// As [`submit`](Driver::submit), but leaves completions in the kernel if the driver can. For processors with a
+    /// Like [`submit`](Driver::submit), but leaves completions in the kernel if the driver can. For processors with a
     /// backlog.
     ///
     /// # Errors
-    /// As [`submit`](Driver::submit).
+    /// The errors of [`submit`](Driver::submit).
     fn submit_backlogged(&mut self) -> io::Result<()> {
         self.submit()
     }
@@ -318,10 +319,10 @@ pub trait Driver {
     /// Appends available completions to `into` without blocking, and returns their number.
     ///
     /// # Errors
-    /// As [`submit`](Driver::submit).
+    /// The errors of [`submit`](Driver::submit).
     fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize>;
 
-    /// Whether [`reap`](Driver::reap) may return completions. True where only the kernel can tell.
+    /// Whether [`reap`](Driver::reap) may return completions. Returns `true` where only the kernel can tell.
     fn is_ready(&mut self) -> bool {
         true
     }
@@ -330,7 +331,7 @@ pub trait Driver {
     /// `None` means no timeout. Returns at once after an unpark since the last park. May wake up spuriously.
     ///
     /// # Errors
-    /// As [`submit`](Driver::submit).
+    /// The errors of [`submit`](Driver::submit).
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
     /// Submits, then sleeps until `completions` of them are available or `limit` has passed: for a larger cohort.
@@ -338,7 +339,7 @@ pub trait Driver {
     /// wake up spuriously.
     ///
     /// # Errors
-    /// As [`submit`](Driver::submit).
+    /// The errors of [`submit`](Driver::submit).
     fn coalesce(&mut self, completions: usize, limit: Duration) -> io::Result<()>;
 
     /// How long work for this thread has waited for its turn, as measured since the last call. The sum of two delays,

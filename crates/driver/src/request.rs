@@ -100,8 +100,8 @@ pub enum Access {
     CreateNew,
 }
 
-/// One request to a driver. On a socket, a request behind a cancelled one in the same direction waits until that one has
-/// completed.
+/// One request to a driver. On a socket, a request behind a cancelled one in the same direction waits until that one
+/// has completed.
 #[derive(Debug)]
 pub enum Request {
     /// Waits for a connection: [`Done::Accepted`].
@@ -178,8 +178,8 @@ pub enum Request {
         /// The destination; `None` for the address to which the socket is connected.
         to: Option<SocketAddr>,
         /// Divides `datagram` into up to 64 datagrams of this many bytes, of which the last may be shorter. Fails with
-        /// `EINVAL` or `EIO` if the kernel ([`Driver::has_segments`](crate::Driver::has_segments)) or the network device
-        /// cannot.
+        /// `EINVAL` or `EIO` if the kernel ([`Driver::has_segments`](crate::Driver::has_segments)) or the network
+        /// device cannot.
         segment: Option<u16>,
     },
     /// Waits for one datagram: [`Done::Datagram`]. At most one is in flight on a socket; a second one fails with

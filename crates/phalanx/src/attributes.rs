@@ -1,4 +1,4 @@
-//! The attributes' documentation, and the functions that their code calls.
+//! The documentation of the attributes, and the functions that their generated code calls.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -56,11 +56,11 @@ use phalanx_core::Graph;
 ///
 /// The generated code names the crate `::phalanx`, so the dependency cannot be renamed.
 ///
-/// The program drains when `main` returns. The result of `main` sets the exit code, as that of a `main` without this
-/// attribute. If the program cannot be started, or is ended before `main` returns, the reason is printed and the exit
-/// code is 1.
+/// The program drains when `main` returns. The result of `main` determines the exit code, as for a `main` without this
+/// attribute. If the program cannot be started, or if `main` is cancelled, the reason is printed and the exit code is
+/// 1.
 ///
-/// `main` runs on one processor. A server that accepts connections on each processor uses
+/// `main` runs on one processor. A server that accepts connections on each processor should use
 /// [`Runtime::run`](crate::Runtime::run).
 ///
 /// ```compile_fail
@@ -101,7 +101,7 @@ pub use phalanx_macros::test;
 
 use crate::runtime::{RunError, Runtime};
 
-/// The exit code of `#[phalanx::main]`; prints why a program did not run.
+/// Returns the exit code of `#[phalanx::main]`. If the program did not run, prints the reason.
 #[doc(hidden)]
 pub fn exit_code(result: Result<ExitCode, RunError>) -> ExitCode {
     result.unwrap_or_else(|error| {
@@ -127,10 +127,10 @@ where
     runtime.block_on(declare, main).unwrap_or_else(|error| panic!("the test did not run: {error}"))
 }
 
-/// Output of a test.
+/// The output of a test.
 #[doc(hidden)]
 pub trait Passed {
-    /// Panics for an error.
+    /// Panics if the output is an error.
     fn check(self);
 }
 

@@ -1,14 +1,14 @@
 //! The scheduler without the runtime, for programs that bring their own event loop.
 //!
-//! [`Graph::build`](crate::Graph::build) returns a [`ProcessorBuilder`] per processor. On its thread each becomes a [`Processor`],
-//! which runs against a [`World`]: a clock and the source of I/O completions. The crate `phalanx-core` is the
-//! scheduler alone, with all of these items.
+//! [`Graph::build`](crate::Graph::build) returns a [`ProcessorBuilder`] per processor. Build each one's
+//! [`Processor`] on its thread, and run it with a [`World`], which is a clock and the source of I/O completions. The
+//! crate `phalanx-core` contains only the scheduler and exports all of these items.
 //!
 //! ```
 //! use phalanx::Graph;
 //! use phalanx::embed::World;
 //!
-//! /// A world without time and I/O.
+//! /// A world without time or I/O.
 //! struct Still;
 //!
 //! impl World for Still {

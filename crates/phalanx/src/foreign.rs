@@ -1,6 +1,6 @@
-//! Operations that other threads start: those of a library, of another runtime, or of the program itself.
+//! Starting operations from other threads: threads of a library, of another runtime, or of the program itself.
 //!
-//! An operation of a processor makes the handle, [`Foreign::new`]. Other threads use it.
+//! Code on a processor creates the handle with [`Foreign::new`]. Other threads use it.
 //!
 //! ```
 //! use phalanx::foreign::Foreign;
@@ -17,7 +17,7 @@
 //!     let control = start.control();
 //!     std::thread::spawn(move || {
 //!         let counted = imports.call(move |_| async move {
-//!             // An operation as any other. It can call stages.
+//!             // An operation like any other. It can call stages.
 //!             counts.call(7, |count| async move { count.with(|count| *count += 1) }).await
 //!         });
 //!         counted.unwrap().wait().unwrap().unwrap();
@@ -42,40 +42,41 @@ use crate::shutdown::draining;
 use crate::sync::mailbox::{self, Receiver, SendError, Sender};
 use crate::task::{Either, select};
 
-/// The most operations that one run of the receiving operation starts.
+/// The maximum number of operations that the receiving operation starts before it yields.
 const MAX_BATCH: usize = 64;
 
-/// Starts an operation. If its caller awaits the result, starts the operation that passes the result on, and returns the
-/// call, which is made when the stage has capacity again.
+/// Starts an operation. If its caller awaits the result, this starts an operation that passes the result on, and
+/// returns a function that makes the call, to be run when the stage has capacity again.
 type Job<S> = Box<dyn FnOnce(SharedStage<S>) -> Option<StartCall<S>> + Send>;
 type StartCall<S> = Box<dyn FnOnce(SharedStage<S>)>;
 
-/// A handle by which any thread starts operations of one stage on one processor.
+/// A handle with which any thread can start operations of one stage on one processor.
 ///
-/// The operations that have not reached the stage wait in a bounded queue; those that a thread starts together form a
-/// cohort. If the stage has a [capacity](crate::stage::StageOptions::capacity) and is full, they stay in the queue.
-/// Operations start in the order in which one thread has started them.
+/// Operations wait in a bounded queue until they reach the stage. Operations that a thread starts in quick succession
+/// form a cohort. If the stage has a [capacity](crate::stage::StageOptions::capacity) and is full, operations stay in
+/// the queue. Operations from one thread start in the order of its calls.
 pub struct Foreign<S: Send + Sync + 'static>(Sender<Job<S>>);
 
 impl<S: Send + Sync + 'static> Foreign<S> {
-    /// Makes a handle for operations of `stage` on this processor, of which at most `capacity` wait in its queue. An
-    /// operation of the stage receives them. It ends when all clones of the handle are dropped, or when the program
-    /// drains, after it has started those that wait. It belongs to the [session](crate::task) of the operation that makes
-    /// the handle, and ends with it: make the handle where the program starts, or in an operation that lives as long.
+    /// Creates a handle for operations of `stage` on this processor, with a queue of at most `capacity` operations. A
+    /// *receiving operation* of the stage starts them. It ends when all clones of the handle are dropped, or when the
+    /// program drains, after it has started the queued operations. It belongs to the [session](crate::task) of the
+    /// operation that creates the handle and ends with it, so create the handle in the program's `start`, or in an
+    /// operation that lives as long as the handle.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch`].
+    /// The errors of [`SharedStage::dispatch`].
     ///
     /// # Panics
-    /// Outside of a processor, or if `capacity` is zero.
+    /// If called outside a processor, or if `capacity` is zero.
     pub fn new(stage: SharedStage<S>, capacity: usize) -> Result<Self, CallError> {
         let (sender, receiver) = mailbox::bounded(capacity);
         stage.dispatch(move |_| start_operations(stage, receiver))?;
         Ok(Self(sender))
     }
 
-    /// Starts an operation whose result nobody awaits. If the processor holds as many operations as it
-    /// [may](crate::Graph::max_operations), it is rejected, which the stage counts.
+    /// Starts an operation whose result nobody awaits. If the processor has its [maximum](crate::Graph::max_operations)
+    /// number of operations, the operation is rejected, and the stage counts the rejection.
     ///
     /// # Errors
     /// [`ForeignError`]; the operation does not start.
@@ -90,7 +91,8 @@ impl<S: Send + Sync + 'static> Foreign<S> {
         }))
     }
 
-    /// Starts an operation. Wait or await the result. A call that is dropped leaves its operation running.
+    /// Starts an operation. Block on the returned call or await it for the result. Dropping the call does not cancel
+    /// the operation.
     ///
     /// # Errors
     /// [`ForeignError`]; the operation does not start.
@@ -103,8 +105,8 @@ impl<S: Send + Sync + 'static> Foreign<S> {
         let (sender, receiver) = oneshot::shared();
         self.send(Box::new(move |stage: SharedStage<S>| {
             let (give, given) = oneshot::local::<Call<T>>();
-            // Only an operation that awaits the call sees a panic. It starts first: if it is rejected, the caller finds
-            // the sender dropped, and the call must not be made.
+            // Only an operation that awaits the call observes a panic in it. That operation starts first: if it is
+            // rejected, the caller finds the sender dropped, and the call must not be made.
             let passing = stage.dispatch(move |_| async move {
                 if let Some(call) = given.await {
                     sender.send(call.await);
@@ -123,7 +125,7 @@ impl<S: Send + Sync + 'static> Foreign<S> {
         })
     }
 
-    /// How many operations the full queue has refused, from all clones.
+    /// The number of operations, from all clones, that were refused because the queue was full.
     pub fn refused(&self) -> u64 {
         self.0.refused()
     }
@@ -141,24 +143,27 @@ impl<S: Send + Sync + 'static> fmt::Debug for Foreign<S> {
     }
 }
 
-/// Why an operation of another thread was refused.
+/// The reason why an operation of another thread was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForeignError {
     /// The queue is full.
     #[error(
-        "{capacity} operations of other threads wait already; retry later, or raise the capacity of the handle"
+        "the queue of the handle is full (capacity {capacity}); retry later, or raise the capacity of the handle"
     )]
     Full {
-        /// The most operations that wait.
+        /// The capacity of the queue.
         capacity: usize,
     },
-    /// No operation receives those of other threads any more.
-    #[error("the program drains, or the operation that receives those of other threads has ended")]
+    /// The receiving operation has ended.
+    #[error(
+        "the program is draining, or the operation that receives operations of other threads has ended"
+    )]
     Ended,
 }
 
-/// The operation that starts those of other threads, until the program drains or the last handle is dropped.
+/// The receiving operation: starts the operations of other threads until the program drains or the last handle is
+/// dropped.
 async fn start_operations<S: Send + Sync + 'static>(
     stage: SharedStage<S>,
     mut jobs: Receiver<Job<S>>,
@@ -185,28 +190,29 @@ async fn start_operations<S: Send + Sync + 'static>(
             stage.wait_for_capacity().await;
             start_call(stage);
         }
-        // Others of the stage first.
+        // Let other operations of the stage run first.
         yield_now().await;
     }
 }
 
-/// The result of [`Foreign::call`]: a future for code of any runtime. [`wait`](Self::wait) blocks a thread.
-#[must_use = "nobody sees the result of a call that is dropped"]
+/// The result of [`Foreign::call`], a future that can be awaited in any runtime. [`wait`](Self::wait) blocks a thread
+/// instead.
+#[must_use = "dropping the call discards the result"]
 pub struct ForeignCall<T: Send>(oneshot::Receiver<Result<T, CallError>>);
 
 impl<T: Send> ForeignCall<T> {
     /// Blocks this thread until the operation has ended.
     ///
     /// # Errors
-    /// As those of [`Call`]. [`CallError::Cancelled`] also if the processor had no room for the operation, which then does
-    /// not run.
+    /// The errors of [`Call`]. [`CallError::Cancelled`] also if the processor had no room for the operation, which then
+    /// does not run.
     ///
     /// # Panics
-    /// On a processor, which must not block. Await the call there.
+    /// If called on a processor, which must not block. Await the call there.
     pub fn wait(self) -> Result<T, CallError> {
         assert!(
             ProcessorId::current().is_none(),
-            "`ForeignCall::wait` blocks its thread, which is a processor; await the call instead"
+            "`ForeignCall::wait` would block a processor's thread; await the call instead"
         );
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let (mut call, mut context) = (pin!(self), Context::from_waker(&waker));
@@ -228,7 +234,7 @@ impl<T: Send> Future for ForeignCall<T> {
     }
 }
 
-/// Wakes a thread that is parked.
+/// Wakes a parked thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

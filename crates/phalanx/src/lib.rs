@@ -1,9 +1,9 @@
-//! A runtime for servers that runs similar operations of different requests together.
+//! A runtime for servers that batches similar operations of different requests.
 //!
 //! A server is a set of *stages*, declared on a [`Graph`]. A stage has a name, state, and a policy that determines how
 //! operations access the state. An *operation* is an asynchronous call on a stage, written as an `async` closure. Each
 //! processor (a thread on a core) runs a whole *cohort* of one stage's operations before it visits the next stage, so
-//! the cost of cache misses and system calls is paid once per cohort instead of once per request.
+//! the costs of cache misses and system calls are shared by the operations of a cohort.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -28,8 +28,8 @@
 //! }
 //! ```
 //!
-//! [`macro@main`] suits programs with one main function. A server starts operations on each processor, with
-//! [`Runtime::run`]:
+//! Use [`macro@main`] for programs with one main function. A server uses [`Runtime::run`] instead and starts operations
+//! on each processor:
 //!
 //! ```no_run
 //! use phalanx::net::{IoTimeout, Listeners};
@@ -132,7 +132,7 @@ pub use attributes::{main, test};
 pub use runtime::Runtime;
 pub use task::select;
 
-/// Called by the code of the attributes.
+/// Called by code that the attributes generate.
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub mod __private {

@@ -1,8 +1,8 @@
-//! Durations as numbers of the program's clock.
+//! Durations in nanoseconds, as used by the program's clock.
 
 use std::time::Duration;
 
-/// A duration in nanoseconds; `u64::MAX` beyond their range.
+/// A duration in nanoseconds; `u64::MAX` if it is out of range.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos().try_into().unwrap_or(u64::MAX)
 }

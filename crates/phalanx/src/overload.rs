@@ -1,8 +1,8 @@
 //! Overload control: admission, load shedding and backpressure.
 //!
-//! An [`Ingress`] limits the requests that begin on a processor. [`Ingress::Admit`] keeps their queueing delay below a
-//! target: [`Ingress::admit`] rejects the rest with [`Shed`]. [`WaitForCapacity`] waits until a stage's bounded queue
-//! has capacity. See the page `docs/mechanisms/overload.md`.
+//! An [`Ingress`] limits the requests that begin on a processor. [`Ingress::Admit`] keeps their queueing delay near a
+//! target: [`Ingress::admit`] rejects further requests with [`Shed`]. [`WaitForCapacity`] waits until a stage's bounded
+//! queue has capacity. See `docs/mechanisms/overload.md`.
 //!
 //! ```
 //! use phalanx::overload::Ingress;

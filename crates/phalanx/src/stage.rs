@@ -10,7 +10,7 @@
 //! | replicated | [`StageOptions::replicated`] | values that an owner publishes; every processor reads its own replicas |
 //! | exclusive | [`Graph::exclusive`](crate::Graph::exclusive) | one value; one processor at a time runs a cohort, under a lock |
 //!
-//! [`StageOptions`] sets a stage's bounds and batching:
+//! [`StageOptions`] sets a stage's bounds and configures its batching:
 //!
 //! ```
 //! use phalanx::Graph;
@@ -30,7 +30,7 @@ pub use phalanx_core::{
     ReplicatedStage, Roaming, Shared, SharedStage, Stage, StageCall, StageNode, StageOptions,
     StageSlot, prefetch,
 };
-/// Implements [`Handles`](trait@Handles) for a struct: the stages of all fields, except for those with the attribute
+/// Implements [`Handles`](trait@Handles) for a struct. The handles are those of all fields without the attribute
 /// `#[handles(skip)]`.
 ///
 /// ```

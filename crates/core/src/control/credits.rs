@@ -102,7 +102,7 @@ impl Credits {
         Some(self.intervals)
     }
 
-    /// Returns a credit that was taken in this interval.
+    /// Gives a credit of this interval back.
     #[inline]
     pub(crate) fn give(&mut self, interval: u64) {
         self.in_flight -= 1;

@@ -293,7 +293,7 @@ impl Slot {
         }
     }
 
-    /// Stores an error in place of the work, which [`Slot::drop_work`] must have dropped before.
+    /// Stores an error as the operation's result. Call [`Slot::drop_work`] first.
     pub(crate) fn fail(self, error: CallError) {
         assert_eq!(self.state.get(), SlotState::Empty, "an operation fails once");
         // SAFETY: every payload has room for an error (it is a member of the union), and nothing is

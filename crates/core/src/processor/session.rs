@@ -6,8 +6,8 @@ use crate::processor::remote::commands::reply;
 use crate::session::table::{SessionRecord, Settled};
 
 impl Processor {
-    /// Applies `change`, which releases a resource, to a session's record. If the session has thereby settled, notifies
-    /// its waiters.
+    /// Applies `change`, which releases a resource, to a session's record. Notifies the session's waiters if this was
+    /// the last resource.
     pub(crate) fn release_session(&self, session: u32, change: fn(&mut SessionRecord)) {
         self.waiting.sessions.with(session, change);
         self.deliver(self.waiting.sessions.settle(session));

@@ -30,8 +30,8 @@ impl BlockingJobs {
         job
     }
 
-    /// Cancels a job. Returns true if its request ends now: a job owns its data, so it may continue without the request.
-    /// The request of a `lasting` job that a thread has started ends with the job.
+    /// Cancels a job. Returns true if its request ends now: a job owns its data, so it may continue without the
+    /// request. The request of a `lasting` job that a thread has started ends with the job.
     pub(crate) fn cancel(&mut self, job: u64, lasting: bool) -> bool {
         let is_queued = pool::cancel(job, &self.inbox);
         if !is_queued && lasting {

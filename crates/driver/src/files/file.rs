@@ -49,7 +49,7 @@ impl Descriptor {
     /// The window that contains the byte at `at`, which must be within the file's `length`.
     ///
     /// # Errors
-    /// As `mmap(2)`.
+    /// The errors of `mmap(2)`.
     pub(crate) fn window(&self, at: u64, length: u64) -> io::Result<Arc<Window>> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(window) = window.as_ref().filter(|window| window.holds(at) > 0) {
@@ -130,7 +130,7 @@ impl File {
     /// Opens a directory. This call may block; use it when a program starts.
     ///
     /// # Errors
-    /// As `open(2)`.
+    /// The errors of `open(2)`.
     pub fn directory(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
@@ -174,11 +174,11 @@ impl File {
         }
     }
 
-    /// Opens `path` beneath this directory as [`Request::Open`](crate::Request::Open) does. This call may block; use it on
-    /// a thread that may.
+    /// Opens `path` beneath this directory as [`Request::Open`](crate::Request::Open) does. This call may block; use it
+    /// on a thread that may.
     ///
     /// # Errors
-    /// As [`Request::Open`](crate::Request::Open); `WouldBlock` for a simulated file that is not in memory.
+    /// The errors of [`Request::Open`](crate::Request::Open); `WouldBlock` for a simulated file that is not in memory.
     pub fn open_blocking(&self, path: &CStr, how: OpenHow) -> io::Result<Self> {
         match &self.0 {
             Inner::Real(fd) => {
@@ -193,7 +193,7 @@ impl File {
     /// Reads bytes from `offset` that are in the page cache, without waiting for a disk.
     ///
     /// # Errors
-    /// As `read(2)`.
+    /// The errors of `read(2)`.
     pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
         match &self.0 {
             Inner::Real(fd) => crate::files::page_cache::read(fd.as_fd(), buffer, offset),
@@ -205,8 +205,8 @@ impl File {
     /// it on a thread that may.
     ///
     /// # Errors
-    /// As `read(2)`. `InvalidInput` for a range that ends beyond 2⁶³ bytes, `OutOfMemory` if there is no memory for
-    /// `length` bytes.
+    /// The errors of `read(2)`. `InvalidInput` for a range that ends beyond 2⁶³ bytes, `OutOfMemory` if there is no
+    /// memory for `length` bytes.
     pub fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let mut buffer = Vec::new();
         match &self.0 {
@@ -223,7 +223,7 @@ impl File {
     /// and `..`. This call may block; use it on a thread that may.
     ///
     /// # Errors
-    /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` if this is not a directory.
+    /// The errors of `readdir(3)` and `fstatat(2)`; `ENOTDIR` if this is not a directory.
     pub fn read_dir(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<DirEntries> {
         match &self.0 {
             Inner::Real(fd) => crate::files::read_dir::read_dir(fd.as_fd(), most, keep),
@@ -235,7 +235,7 @@ impl File {
     /// block; use it on a thread that may.
     ///
     /// # Errors
-    /// As `unlink(2)`; `EINVAL` for a path with a slash.
+    /// The errors of `unlink(2)`; `EINVAL` for a path with a slash.
     pub fn remove(&self, name: &CStr) -> io::Result<()> {
         if name.to_bytes().contains(&b'/') {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -250,8 +250,8 @@ impl File {
     /// it is shorter. This call may block; use it on a thread that may.
     ///
     /// # Errors
-    /// As `fallocate(2)`: `ENOSPC` if there is too little space, part of which may be allocated; `EOPNOTSUPP`
-    /// if the file system or the operating system has no such call.
+    /// The errors of `fallocate(2)`, such as `ENOSPC` if there is too little space, part of which may be allocated;
+    /// `EOPNOTSUPP` if the file system or the operating system has no such call.
     pub fn allocate(&self, length: u64) -> io::Result<()> {
         match &self.0 {
             #[cfg(target_os = "linux")]
@@ -269,7 +269,7 @@ impl File {
     /// on a thread that may.
     ///
     /// # Errors
-    /// As `fstatvfs(3)`.
+    /// The errors of `fstatvfs(3)`.
     pub fn space(&self) -> io::Result<Space> {
         match &self.0 {
             Inner::Real(fd) => {
@@ -284,7 +284,7 @@ impl File {
     /// The metadata, which is in memory for an open file.
     ///
     /// # Errors
-    /// As `fstat(2)`.
+    /// The errors of `fstat(2)`.
     pub fn metadata(&self) -> io::Result<Metadata> {
         match &self.0 {
             Inner::Real(fd) => crate::files::page_cache::metadata(fd.as_fd()),

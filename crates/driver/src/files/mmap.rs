@@ -38,7 +38,7 @@ impl Window {
     /// Maps the window that contains the byte at `at`, which must be within the file's `length`.
     ///
     /// # Errors
-    /// As `mmap(2)`.
+    /// The errors of `mmap(2)`.
     pub(crate) fn open(file: BorrowedFd<'_>, at: u64, length: u64) -> io::Result<Self> {
         let offset = at / WINDOW_BYTES * WINDOW_BYTES;
         let length = (length - offset).min(WINDOW_BYTES);
@@ -60,7 +60,7 @@ impl Window {
     /// `sendmsg(2)`.
     ///
     /// # Errors
-    /// As `sendmsg(2)`; `EFAULT` if the file has become shorter.
+    /// The errors of `sendmsg(2)`; `EFAULT` if the file has become shorter.
     ///
     /// # Panics
     /// If the window does not contain the bytes.

@@ -72,7 +72,7 @@ const MIN_PAGE: u64 = 4096;
 /// end of the file, and on systems where the kernel does not report residency.
 ///
 /// # Errors
-/// As `read(2)`.
+/// The errors of `read(2)`.
 #[cfg(target_os = "linux")]
 pub(crate) fn resident(
     file: BorrowedFd<'_>,

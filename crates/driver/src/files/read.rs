@@ -31,7 +31,7 @@ pub(crate) fn reserve(buffer: &mut Vec<u8>, length: usize) -> io::Result<()> {
 /// Reads up to `length` bytes from `offset` into the memory of `buffer`; fewer only at the end of the file.
 ///
 /// # Errors
-/// As [`check_range`], [`reserve`] and `pread(2)`.
+/// The errors of [`check_range`], [`reserve`] and `pread(2)`.
 pub(crate) fn read(
     file: BorrowedFd<'_>,
     mut buffer: Vec<u8>,

@@ -7,10 +7,10 @@
 //! other part of a file. Where the kernel does not report what is cached (on systems other than Linux, and on
 //! some file systems), nothing of the file is sent.
 //!
-//! A copy that is complete contains only bytes of the file. A truncation clears the rest of the last page, and a copy in
-//! progress may see zeros there. But ext4, XFS, btrfs and tmpfs make the file shorter first, or exclude reads until it
-//! is. So the last byte of a request is sent by itself: it is read when all others have been copied, and sent only if
-//! the file is still long enough after that.
+//! A copy that is complete contains only bytes of the file. A truncation clears the rest of the last page, and a copy
+//! in progress may see zeros there. But ext4, XFS, btrfs and tmpfs make the file shorter first, or exclude reads until
+//! it is. So the last byte of a request is sent by itself: it is read when all others have been copied, and sent only
+//! if the file is still long enough after that.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -102,8 +102,8 @@ impl FileSend {
     /// what is left of this `turn`. Adds its system calls to `calls`.
     ///
     /// # Errors
-    /// As `send(2)`, `read(2)` and `fstat(2)`. `UnexpectedEof` if the file was truncated during a call; the last bytes
-    /// sent may then be zeros.
+    /// The errors of `send(2)`, `read(2)` and `fstat(2)`. `UnexpectedEof` if the file was truncated during a call; the
+    /// last bytes sent may then be zeros.
     pub(crate) fn advance(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -214,8 +214,8 @@ impl FileSend {
     }
 
     /// One system call: the rest of the head, and `cached` bytes of the file; if only the last one is left, that is
-    /// `last`. Without a copy, the head and the file are a call each; then the head waits in the socket for the file, as
-    /// the copied bytes wait for the last one.
+    /// `last`. Without a copy, the head and the file are a call each; then the head waits in the socket for the file,
+    /// as the copied bytes wait for the last one.
     fn send(
         &self,
         socket: BorrowedFd<'_>,

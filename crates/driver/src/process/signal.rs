@@ -1,8 +1,8 @@
 //! The action of the process for a signal, which neither the standard library nor rustix returns.
 //!
 //! # Safety
-//! `sigaction(2)` without a new action changes nothing, and writes the present action to memory of this function. An action
-//! of zeros is valid.
+//! `sigaction(2)` without a new action changes nothing, and writes the present action to memory of this function. An
+//! action of zeros is valid.
 
 /// Whether the process has the default action for `signal`. False for an invalid signal.
 #[must_use]

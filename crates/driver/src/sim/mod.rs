@@ -9,9 +9,9 @@
 //! never does: the bytes of a stream keep their order, and each request completes once.
 //!
 //! It does not do the following. No connection ends because its peer stops answering: a packet of TCP is late, but not
-//! lost. A TCP connect waits for nothing before it fails. A socket at the IPv6 address `::` receives nothing that was sent
-//! to an IPv4 address. Directories, owners and permissions do not fail, and no file has several names. A power failure
-//! keeps all files or parts of them, but damages none that was synced.
+//! lost. A TCP connect waits for nothing before it fails. A socket at the IPv6 address `::` receives nothing that was
+//! sent to an IPv4 address. Directories, owners and permissions do not fail, and no file has several names. A power
+//! failure keeps all files or parts of them, but damages none that was synced.
 //!
 //! | file | content |
 //! |---|---|
@@ -138,8 +138,8 @@ impl World {
         self.state().faults
     }
 
-    /// Runs `f`. Meanwhile nothing is sent and no file changes: such calls fail. For the destructors of a killed program,
-    /// which do not run in a process that was killed. Sockets close.
+    /// Runs `f`. Meanwhile nothing is sent and no file changes: such calls fail. For the destructors of a killed
+    /// program, which do not run in a process that was killed. Sockets close.
     pub fn without_effects<R>(&self, f: impl FnOnce() -> R) -> R {
         self.state().is_silent = true;
         let result = f();
@@ -292,7 +292,7 @@ impl World {
     /// Creates a symbolic link to `target`.
     ///
     /// # Panics
-    /// As [`World::write`].
+    /// Like [`World::write`].
     pub fn link(&self, path: &str, target: &str) {
         self.state().disk.link(path, target);
     }

@@ -124,7 +124,8 @@ fn take_refusal(state: &mut State, socket: usize) -> io::Result<()> {
     }
 }
 
-/// Sends a datagram, which may be lost. A datagram to an address without a socket is lost; a connected socket learns that.
+/// Sends a datagram, which may be lost. A datagram to an address without a socket is lost; a connected socket learns
+/// that.
 pub(super) fn send(
     state: &mut State,
     socket: usize,

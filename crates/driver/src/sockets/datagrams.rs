@@ -1,10 +1,10 @@
 //! Datagrams: several in one system call, and the kernel's count of those that it dropped. Only Linux has these calls.
 //!
 //! # Safety
-//! `getsockopt` writes to a value of the length that is passed with it. `recvmmsg` writes to headers, and to buffers and
-//! addresses that the headers point to, with their lengths. All are alive and exclusively borrowed during the calls. Any
-//! bytes are valid in integers and buffers; headers, parts and addresses of zeros are valid, as C programs use them. A
-//! control message has no padding that is not initialised: it was zeros before its fields were set.
+//! `getsockopt` writes to a value of the length that is passed with it. `recvmmsg` writes to headers, and to buffers
+//! and addresses that the headers point to, with their lengths. All are alive and exclusively borrowed during the
+//! calls. Any bytes are valid in integers and buffers; headers, parts and addresses of zeros are valid, as C programs
+//! use them. A control message has no padding that is not initialised: it was zeros before its fields were set.
 
 use std::io;
 use std::net::SocketAddr;
@@ -68,8 +68,8 @@ impl DatagramBatch {
         self.received.clear();
     }
 
-    /// Adds a datagram, which `receive` writes to the memory for it. Returns the length, the sender, and whether the end is
-    /// lost.
+    /// Adds a datagram, which `receive` writes to the memory for it. Returns the length, the sender, and whether the
+    /// end is lost.
     pub(crate) fn push(
         &mut self,
         receive: impl FnOnce(&mut [u8]) -> io::Result<(usize, SocketAddr, bool)>,
@@ -129,7 +129,7 @@ mod linux {
     /// Sends `bytes` as datagrams of `segment` bytes, of which the last may be shorter, in one system call.
     ///
     /// # Errors
-    /// As `sendmsg(2)`: `EINVAL` or `EIO` if the kernel or the network device cannot divide them.
+    /// The errors of `sendmsg(2)`, such as `EINVAL` or `EIO` if the kernel or the network device cannot divide them.
     pub(crate) fn send_segments(
         fd: BorrowedFd<'_>,
         bytes: &[u8],
@@ -148,7 +148,7 @@ mod linux {
     /// Adds the datagrams that have arrived to `batch`, which is empty, in one system call.
     ///
     /// # Errors
-    /// As `recvmmsg(2)`.
+    /// The errors of `recvmmsg(2)`.
     pub(crate) fn receive_now(fd: BorrowedFd<'_>, batch: &mut DatagramBatch) -> io::Result<()> {
         let mut addresses = [(); MAX_BATCH].map(|()| SockAddrStorage::zeroed());
         // SAFETY: parts and headers of zeros are valid.
@@ -165,7 +165,8 @@ mod linux {
             (header.msg_iov, header.msg_iovlen) = (part, 1);
         }
         let received = loop {
-            // SAFETY: the headers point to buffers, parts and addresses of these lengths, which nothing else uses meanwhile.
+            // SAFETY: the headers point to buffers, parts and addresses of these lengths, which nothing else uses
+            // meanwhile.
             let received = unsafe {
                 libc::recvmmsg(
                     fd.as_raw_fd(),
@@ -200,7 +201,7 @@ mod linux {
     /// counter has 32 bits and wraps.
     ///
     /// # Errors
-    /// As `getsockopt(2)`.
+    /// The errors of `getsockopt(2)`.
     pub(crate) fn udp_drops(fd: BorrowedFd<'_>) -> io::Result<u32> {
         /// Values of `SO_MEMINFO`, and the index of the drop counter (`SK_MEMINFO_DROPS`).
         const VALUES: usize = 9;

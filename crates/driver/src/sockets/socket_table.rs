@@ -75,7 +75,7 @@ impl<T> SocketTable<T> {
         self.get(socket).ok_or_else(not_open)
     }
 
-    /// As [`open`](Self::open).
+    /// Like [`open`](Self::open).
     pub(crate) fn open_mut(&mut self, socket: Socket) -> io::Result<&mut T> {
         self.get_mut(socket).ok_or_else(not_open)
     }

@@ -1,12 +1,12 @@
 //! Programs that select a socket of a group within the kernel.
 //!
 //! Sockets that are bound to one address (`SO_REUSEPORT`) form a group. The kernel selects one for a new connection, or
-//! for a datagram, by a hash of the addresses, unless the group has a program (classic BPF), which returns the number of
-//! a socket. If no socket has that number, the kernel uses the hash.
+//! for a datagram, by a hash of the addresses, unless the group has a program (classic BPF), which returns the number
+//! of a socket. If no socket has that number, the kernel uses the hash.
 //!
 //! # Safety
-//! Each call is a `setsockopt` with a value that is alive and has the length that is passed with it. The kernel copies a
-//! program, whose steps are alive too, before the call returns.
+//! Each call is a `setsockopt` with a value that is alive and has the length that is passed with it. The kernel copies
+//! a program, whose steps are alive too, before the call returns.
 
 use std::io;
 use std::num::NonZero;
@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 /// which they were bound. `socket` is any of them. Shorter datagrams go to the first.
 ///
 /// # Errors
-/// As `setsockopt(2)`.
+/// The errors of `setsockopt(2)`.
 #[cfg(target_os = "linux")]
 pub fn steer_by_connection_id(socket: BorrowedFd<'_>, sockets: u16) -> io::Result<()> {
     use libc::{
@@ -52,11 +52,12 @@ pub fn steer_by_connection_id(_: BorrowedFd<'_>, _: u16) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Lets only the `first` listeners of the group of `fd` get new connections, in the order in which they began to listen.
-/// None: all of them, by the kernel's hash. Other processes' listeners of the group count as well.
+/// Lets only the `first` listeners of the group of `fd` get new connections, in the order in which they began to
+/// listen. None: all of them, by the kernel's hash. Other processes' listeners of the group count as well.
 ///
 /// # Errors
-/// As `setsockopt(2)`: `EINVAL` if the listener is not in a group, `ENOENT` if there is no program to remove.
+/// The errors of `setsockopt(2)`, such as `EINVAL` if the listener is not in a group, `ENOENT` if there is no program
+/// to remove.
 #[cfg(target_os = "linux")]
 pub(crate) fn steer(fd: BorrowedFd<'_>, first: Option<NonZero<u32>>) -> io::Result<()> {
     use libc::{

@@ -1,4 +1,4 @@
-//! Admin pages of the program itself, beside those of the runtime.
+//! Admin pages that the program adds to those of the runtime.
 
 use std::fmt;
 use std::pin::Pin;
@@ -31,7 +31,7 @@ pub struct AdminResponse {
 }
 
 impl AdminResponse {
-    /// A response with a status line such as `200 OK`, and a media type.
+    /// Creates a response with a status such as `200 OK`, and a media type.
     pub fn new(status: &'static str, kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
         Self { status, kind, body: body.into() }
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::metrics::human::{count, percent, time};
 use crate::metrics::{Interval, StageInterval};
 
-/// Above this number, all processors are drawn as one.
+/// If there are more processors than this, they are all drawn as one.
 const MAX_SEPARATE_PROCESSORS: usize = 16;
 
 pub(super) fn render(interval: &Interval) -> String {

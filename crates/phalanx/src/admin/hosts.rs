@@ -1,4 +1,4 @@
-//! Protection against DNS rebinding: the host names under which the admin pages answer.
+//! Protection against DNS rebinding: the host names for which the admin pages are served.
 //!
 //! A web page can point its own host name at 127.0.0.1, so that a browser treats the admin pages as part of
 //! that site. The browser then sends that name in `Host`. Therefore only names that no such page controls are
@@ -21,9 +21,9 @@ impl Hosts {
         without_port(authority).is_some_and(|host| address(host).is_some() || self.is_named(host))
     }
 
-    /// Whether `origin`, the value of `Origin`, is a page at an accepted name, or at the address to which the request
-    /// was sent according to `authority`, the value of `Host`. Anyone may serve a page at another address. `null` is
-    /// not accepted.
+    /// Whether `origin`, the value of `Origin`, has an accepted name, or the address to which the request was sent
+    /// according to `authority`, the value of `Host`. Other addresses are not accepted, because anyone may serve a page
+    /// there, and neither is `null`.
     pub(super) fn accept_origin(&self, origin: &str, authority: Option<&str>) -> bool {
         let Some(host) = origin.split_once("://").and_then(|(_, page)| without_port(page)) else {
             return false;
@@ -37,7 +37,7 @@ impl Hosts {
     }
 }
 
-/// The host of `HOST[:PORT]`; none if what follows the colon is not a port.
+/// The host of `HOST[:PORT]`; `None` if the text after the colon is not a port.
 fn without_port(authority: &str) -> Option<&str> {
     let end = authority.rfind(']').map_or(0, |bracket| bracket + 1);
     match authority[end..].find(':') {
@@ -49,7 +49,7 @@ fn without_port(authority: &str) -> Option<&str> {
     }
 }
 
-/// The IP address that `host` is.
+/// Parses `host` as an IP address.
 fn address(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[') {
         Some(v6) => v6.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
@@ -57,7 +57,8 @@ fn address(host: &str) -> Option<IpAddr> {
     }
 }
 
-/// `localhost` and names beneath it, which browsers resolve to the loopback only (RFC 6761 §6.3).
+/// Whether `host` is `localhost` or a name beneath it, which browsers resolve only to the loopback address (RFC 6761
+/// §6.3).
 fn is_localhost(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     let above = host.len().checked_sub("localhost".len());

@@ -29,7 +29,7 @@ pub(super) struct Request {
     pub(super) query: String,
     /// The value of `Host`. An HTTP/1.0 request may have none.
     pub(super) host: Option<String>,
-    /// The value of `Origin`: the page whose script sent the request, for a cross-origin request.
+    /// The value of `Origin`, which identifies the page whose script sent a cross-origin request.
     pub(super) origin: Option<String>,
     /// The value of `Authorization`.
     pub(super) authorization: Option<String>,
@@ -88,7 +88,7 @@ fn parse(bytes: &[u8]) -> Parsed {
     let is_chunked =
         request.headers.iter().any(|field| field.name.eq_ignore_ascii_case("transfer-encoding"));
     let Ok(body_bytes) = only(&request, "content-length").and_then(|length| match length {
-        // A sign would be accepted by `parse`.
+        // `parse` would accept a sign.
         Some(length) if !length.bytes().all(|byte| byte.is_ascii_digit()) => Err(()),
         Some(length) => length.parse().map_err(|_| ()),
         None => Ok(0),
@@ -121,7 +121,8 @@ fn parse(bytes: &[u8]) -> Parsed {
         authorization,
         body: Vec::new(),
         body_bytes,
-        // A body of unknown length would be parsed as the next request.
+        // After a body of unknown length, the connection must close, because the body would be parsed as the next
+        // request.
         keep: keep && !is_chunked,
         chunks: new,
     };
@@ -179,7 +180,7 @@ impl Connection {
         Self { stream, buffer: Vec::new(), head_only: false, chunks: false, keep: true }
     }
 
-    /// Waits for the next request. None at the end of the connection.
+    /// Waits for the next request. Returns `None` at the end of the connection.
     pub(super) async fn next(&mut self) -> io::Result<Option<Request>> {
         let mut begun = (!self.buffer.is_empty()).then(now);
         while self.keep {
@@ -254,7 +255,7 @@ impl Connection {
         Ok(!self.head_only)
     }
 
-    /// Sends a piece of it.
+    /// Sends a piece of the response.
     pub(super) async fn piece(&mut self, piece: String) -> io::Result<()> {
         match (piece.is_empty(), self.chunks) {
             (true, _) => Ok(()),
@@ -267,7 +268,7 @@ impl Connection {
         }
     }
 
-    /// Ends it.
+    /// Ends the response.
     pub(super) async fn end(&mut self) -> io::Result<()> {
         if self.chunks { self.send(b"0\r\n\r\n".to_vec(), Bytes::new()).await } else { Ok(()) }
     }
@@ -277,7 +278,7 @@ impl Connection {
     }
 }
 
-/// The rest of the time for a request that began then.
+/// The time left for a request that began at this time.
 fn rest(begun: Option<Duration>) -> IoTimeout {
     let elapsed = begun.map_or(Duration::ZERO, |begun| now().saturating_sub(begun));
     IO_TIMEOUT.remaining(elapsed).until_shutdown()

@@ -95,8 +95,8 @@ const PROCESSOR: &[(&str, &str, &str, &str, PerProcessor)] = &[
     ("slab_bytes", "gauge", "bytes", "Memory of the slabs.", |p| p.memory_bytes as f64),
 ];
 
-/// Renders all metrics, the pieces of the program's recorder last. Yields between families and pieces, because there may
-/// be many series.
+/// Renders all metrics, the pieces of the program's recorder last. Yields between families and pieces, because there
+/// may be many series.
 pub(super) async fn render(snapshot: &Snapshot, recorded: impl Iterator<Item = String>) -> String {
     let mut out = String::with_capacity(16 * 1024);
     about(&mut out, snapshot);

@@ -1,7 +1,7 @@
 //! The admin pages, served by a stage of the program: a live view at `/`, the snapshot as JSON, OpenMetrics,
 //! a graph for Graphviz, and a trace for Perfetto.
 //!
-//! Only requests for a host that no web page controls are accepted: see `hosts.rs`.
+//! Requests are accepted only for hosts that no web page controls; see `hosts.rs`.
 //!
 //! The pages must not disturb the program. Their operations yield between the processors of a snapshot and
 //! between the pieces of a response, and suspend while they wait for a second sample or a trace. `take.rs`
@@ -43,7 +43,7 @@ pub(crate) use hosts::Hosts;
 /// Largest number of clients; further connections are closed.
 const MAX_CONNECTIONS: usize = 64;
 
-/// The source of the snapshot.
+/// The sources of a snapshot's data.
 pub(crate) struct Source {
     /// The number of the stage of these pages.
     pub(crate) stage: usize,
@@ -55,11 +55,11 @@ pub(crate) struct Source {
     pub(crate) system_calls: Vec<Arc<AtomicU64>>,
     pub(crate) stalls: Arc<StallCounts>,
     pub(crate) metrics: Registered,
-    /// Pages of the program.
+    /// The program's own pages.
     pub(crate) pages: CustomPages,
     pub(crate) active: ActiveProcessors,
     pub(crate) placement: Arc<Placement>,
-    /// None if automatic placement is off.
+    /// `None` if automatic placement is off.
     pub(crate) automatic: Option<Arc<Automatic>>,
     /// Accepted host names.
     pub(crate) hosts: Hosts,
@@ -100,7 +100,7 @@ impl Admin {
     }
 }
 
-/// Accepts connections until the program drains. Then it ends them.
+/// Accepts connections until the program drains, and then ends them.
 async fn accept(listener: Listener, stage: SharedStage<Arc<OnceLock<Source>>>) {
     let session = Session::new();
     loop {

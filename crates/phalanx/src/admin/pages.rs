@@ -88,14 +88,14 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
     Ok(())
 }
 
-/// Whether the host is accepted, and the request does not come from a script of another origin.
+/// Whether the host is accepted and the request was not sent by a script of another origin.
 fn is_accepted(request: &Request, hosts: &Hosts) -> bool {
     let Request { host, origin, .. } = request;
     host.as_ref().is_none_or(|host| hosts.accept(host))
         && origin.as_ref().is_none_or(|origin| hosts.accept_origin(origin, host.as_deref()))
 }
 
-/// Renders a live page from two snapshots, taken shortly one after the other.
+/// Renders a live page from two snapshots taken in quick succession.
 async fn drawn(request: &Request, source: &Source) -> Answer {
     let moment = match request.parameter("ms").map(str::parse) {
         None => 500,
@@ -104,7 +104,7 @@ async fn drawn(request: &Request, source: &Source) -> Answer {
     };
     let (before, after);
     if request.method == Method::Head {
-        // The head of a page of an empty interval, without a wait.
+        // A HEAD request needs no interval, so do not wait for one.
         before = Snapshot::take(source).await;
         after = before.clone();
     } else {

@@ -15,7 +15,7 @@ use super::Source;
 use super::http::{Answer, Connection, Method, Request};
 use super::pages::pause;
 
-/// Largest number of records of all processors together: 5 MiB, as a record has 40 bytes.
+/// Maximum number of records of all processors together. They take 5 MiB, because a record has 40 bytes.
 const MAX_RECORDS: usize = 1 << 17;
 /// Cohorts rendered between yields, about 60 KiB of text.
 const COHORTS_PER_YIELD: usize = 256;
@@ -28,7 +28,7 @@ pub(super) struct TraceRequest {
     time: Duration,
 }
 
-/// Starts the trace, or returns the reason why not.
+/// Starts the trace, or returns an error response.
 pub(super) fn start(request: &Request, source: &Source) -> Result<TraceRequest, Answer> {
     let time = match request.parameter("seconds").map(str::parse::<f64>) {
         None => 1.0,
@@ -165,8 +165,8 @@ impl Timeline {
         out
     }
 
-    /// The cohort on another processor that sent operations of `record`: the last one of that stage that
-    /// started before.
+    /// The cohort on another processor that sent operations of `record`, which is the last one of that stage that
+    /// started before `record`.
     fn crossed(&self, from: (u16, u8), record: &CohortRecord) -> Tail {
         let there = self.processors.get(usize::from(from.0))?;
         let begun = there.partition_point(|cohort| cohort.start_ns <= record.start_ns);

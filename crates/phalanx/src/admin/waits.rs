@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::pages::pause;
 
-/// The longest wait for the processors' answers. A processor that runs a long operation does not answer.
+/// The maximum wait for the processors' reports. A processor that runs a long operation does not report.
 const ANSWER: Duration = Duration::from_secs(1);
-/// The time between two looks at the answers.
+/// The time between two checks for reports.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The content of `/waits.json`. A cycle is listed if it is found twice.
@@ -39,7 +39,7 @@ fn cycle(cycle: &WaitCycle) -> serde_json::Value {
     json!({ "operations": operations.collect::<Vec<_>>() })
 }
 
-/// The cycles now, and the number of processors that have answered.
+/// Finds the current cycles. Also returns the number of processors that have reported.
 async fn ask(control: &Control) -> (Vec<WaitCycle>, usize) {
     let (sender, answers) = channel();
     control.inspect_waits(move |waits| _ = sender.send(waits));
@@ -48,7 +48,7 @@ async fn ask(control: &Control) -> (Vec<WaitCycle>, usize) {
         match answers.try_recv() {
             Ok(waits) => all.push(waits),
             Err(TryRecvError::Empty) if now() < until => pause(LOOK).await,
-            // The senders are gone when all processors have answered or ended.
+            // All senders have been dropped when all processors have reported or ended.
             Err(_) => return (Waits::cycles(&all), all.len()),
         }
     }

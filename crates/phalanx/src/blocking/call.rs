@@ -1,9 +1,9 @@
-//! A blocking call: an operation of the stage that passes the work to a thread and waits for it.
+//! Blocking calls: operations of the stage that pass work to a thread and wait for it.
 //!
-//! The operation does not belong to its caller's session, because it must outlive it: a thread cannot be
-//! stopped, and the data that it uses belongs to the session. The operation delays the end of the session
-//! until the thread has finished. The operation of a detached stage does belong to its caller's session, and it
-//! ends when the caller drops the call.
+//! The operation does not belong to its caller's session, because it must outlive the session: a thread cannot be
+//! stopped, and it uses data that belongs to the session. The operation delays the end of the session until the thread
+//! has finished. If the stage is detached, the operation does belong to its caller's session, and it ends when the
+//! caller drops the call.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -21,7 +21,7 @@ use super::{BlockingError, BlockingStage, Inner};
 use crate::io;
 use crate::task::{Either, select};
 
-/// Progress of a call, shared by its caller and its operation.
+/// The progress of a call, shared by its caller and its operation.
 enum Place {
     /// The operation has not run yet.
     Invoked,
@@ -35,19 +35,18 @@ enum Place {
 type SharedPlace = Rc<Cell<Place>>;
 
 impl<S: Send + Sync + 'static> BlockingStage<S> {
-    /// Runs `work` on a thread of the stage. Await the call for the result; it runs even if it is not
+    /// Runs `work` on a thread of the stage. Await the call for the result. The work runs even if the call is not
     /// awaited.
     ///
-    /// Dropping the call cancels it if no thread has started it; otherwise its result is dropped. The end of
-    /// the caller's session waits for a started call, unless the stage is
-    /// [detached](super::BlockingOptions::detached).
+    /// Dropping the call cancels the work if no thread has started it; otherwise the result is dropped. The end of the
+    /// caller's session waits for a started call, unless the stage is [detached](super::BlockingOptions::detached).
     ///
-    /// The call fails with [`BlockingError::Full`] if the queue is full, with [`BlockingError::Panicked`] if `work` panics,
-    /// with [`BlockingError::NoThread`] if the stage has no thread and the system cannot create one, and if the stage's
-    /// operation is rejected or ended.
+    /// The call fails with [`BlockingError::Full`] if the queue is full, with [`BlockingError::Panicked`] if `work`
+    /// panics, with [`BlockingError::NoThread`] if the stage has no thread and the system cannot create one, and if the
+    /// stage's operation is rejected or ended.
     ///
     /// # Panics
-    /// Outside a processor.
+    /// If called outside a processor.
     #[track_caller]
     pub fn call<F, T>(&self, work: F) -> BlockingCall<T>
     where
@@ -142,8 +141,8 @@ fn text(panic: &(dyn Any + Send)) -> &str {
     owned.or(panic.downcast_ref::<&str>().copied()).unwrap_or("(no message)")
 }
 
-/// Future of a blocking call's result. See [`BlockingStage::call`].
-#[must_use = "a call that is dropped is given up"]
+/// The future of a blocking call's result; see [`BlockingStage::call`].
+#[must_use = "dropping the call cancels it or discards its result"]
 pub struct BlockingCall<T> {
     receiver: oneshot::LocalReceiver<Result<T, BlockingError>>,
     place: SharedPlace,

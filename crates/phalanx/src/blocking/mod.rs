@@ -1,8 +1,9 @@
 //! Blocking stages: blocking calls on a thread pool.
 //!
-//! A processor must never block, because all operations queued there would wait. Calls that block (a DNS
-//! resolver, a database client, compressing a large file) go to a blocking stage. The metrics show its queue,
-//! waits and operations like those of any stage. Its operations pass the call to a thread and suspend.
+//! A processor must never block, because all operations queued there would wait. Use a blocking stage for calls that
+//! block or take long, such as a DNS resolver, a database client, or compression of a large file. The stage's
+//! operations pass the call to a thread and suspend. The metrics show its queue, waits and operations like those of any
+//! other stage.
 //!
 //! | file | contents |
 //! |---|---|
@@ -75,8 +76,8 @@ pub struct BlockingOptions<'g> {
 }
 
 impl BlockingOptions<'_> {
-    /// The largest number of threads, shared by all processors; [`DEFAULT_BLOCKING_THREADS`] by default. A
-    /// thread is started when a call finds no idle one.
+    /// The maximum number of threads, which all processors share; [`DEFAULT_BLOCKING_THREADS`] by default. A thread is
+    /// started when a call finds no idle thread.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -86,8 +87,8 @@ impl BlockingOptions<'_> {
         self
     }
 
-    /// The largest number of calls from all processors that may wait for a thread; [`DEFAULT_BLOCKING_QUEUE`]
-    /// by default. Further calls fail with [`BlockingError::Full`].
+    /// The maximum number of calls, from all processors, that may wait for a thread; [`DEFAULT_BLOCKING_QUEUE`] by
+    /// default. Further calls fail with [`BlockingError::Full`].
     ///
     /// # Panics
     /// If `bound` is zero.
@@ -97,15 +98,16 @@ impl BlockingOptions<'_> {
         self
     }
 
-    /// Does not wait for a started call whose caller has dropped it or has ended: the end of the caller's session, a
-    /// drain, and the end of the program leave it to its thread, which ends after it. For calls that may take long and
-    /// change nothing, such as a lookup in the system's resolver.
+    /// Abandons started calls whose caller has dropped them or has ended: neither the end of the caller's session nor a
+    /// drain nor the end of the program waits for them. Their threads exit after the call. Use it for calls that may
+    /// take long and have no side effects, such as a lookup in the system's resolver.
     pub fn detached(mut self) -> Self {
         self.detached = true;
         self
     }
 
-    /// Declares the stage. All threads access `state` as `&S`, concurrently. [`PerThread`] gives each a state of its own.
+    /// Declares the stage. All threads access `state` concurrently as `&S`. Use [`PerThread`] to give each thread its
+    /// own state.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> BlockingStage<S> {
         let detached = self.detached;
         let pool = Pool::new(self.name, self.threads, self.queue, detached);
@@ -128,7 +130,7 @@ pub(crate) struct Inner<S> {
 ///
 /// ```compile_fail
 /// fn leaves_its_thread(stage: phalanx::blocking::BlockingStage<()>, here: std::rc::Rc<u32>) {
-///     let call = stage.call(move |_| drop(here)); // what goes to a thread is `Send`
+///     let call = stage.call(move |_| drop(here)); // a capture is not `Send`
 /// }
 /// ```
 pub struct BlockingStage<S> {
@@ -150,7 +152,7 @@ impl<S> Handles for BlockingStage<S> {
     }
 }
 
-/// Why a blocking call failed.
+/// The reason why a blocking call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockingError {

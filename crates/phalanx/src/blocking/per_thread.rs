@@ -1,6 +1,6 @@
-//! States that each thread of a blocking stage has for itself.
+//! Per-thread states of blocking stages.
 //!
-//! The states of a thread are in a thread-local list, by the number of their [`PerThread`].
+//! The states of a thread are stored in a thread-local list, by the number of their [`PerThread`].
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -11,9 +11,9 @@ thread_local! {
     static STATES: RefCell<Vec<(u64, Box<dyn Any>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A state of which each thread has its own, as the state of a blocking stage: connections of a blocking client, or
-/// other things that are neither `Send` nor `Sync`. A thread makes its own when it first needs it, and drops it at its
-/// end. In a simulation all calls run on one thread, and share one.
+/// A state of a blocking stage of which each thread has its own instance. Use it for connections of a blocking client,
+/// or other values that are neither `Send` nor `Sync`. A thread creates its instance on first use and drops it when it
+/// exits. In a simulation, all calls run on one thread and share one instance.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -45,13 +45,13 @@ pub struct PerThread<S> {
 }
 
 impl<S: 'static> PerThread<S> {
-    /// States that `make` makes.
+    /// Creates a per-thread state. `make` creates the instance of a thread.
     pub fn new(make: impl Fn() -> S + Send + Sync + 'static) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self { number: NEXT.fetch_add(1, Ordering::Relaxed), make: Box::new(make) }
     }
 
-    /// Runs `use_state` with the state of this thread. If it panics, the state is dropped, and the next call makes
+    /// Runs `use_state` with the state of this thread. If it panics, the state is dropped, and the next call creates
     /// another.
     pub fn with<R>(&self, use_state: impl FnOnce(&mut S) -> R) -> R {
         let own = self.take().and_then(|state| state.downcast::<S>().ok());
@@ -70,15 +70,15 @@ impl<S> PerThread<S> {
             let place = states.iter().position(|(number, _)| *number == self.number)?;
             Some(states.swap_remove(place).1)
         });
-        // The list is gone at the end of the thread.
+        // The list no longer exists when the thread exits.
         taken.ok().flatten()
     }
 }
 
 impl<S> Drop for PerThread<S> {
-    /// Drops the state of this thread. The threads of a stage end before it.
+    /// Drops the states of this thread. The stage's threads have already exited.
     fn drop(&mut self) {
-        // A call within a call leaves several.
+        // Nested calls of `with` leave several.
         while let Some(state) = self.take() {
             drop(state);
         }

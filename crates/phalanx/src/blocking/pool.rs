@@ -1,10 +1,10 @@
 //! The threads of a blocking stage and their bounded queue.
 //!
-//! One queue under one lock serves all processors; a blocking call costs more than the lock. A thread is
-//! started, up to the bound, when a call finds none idle. The pool counts the processors that have used it.
-//! When the last of them ends, calls that no thread has started are dropped and the threads are joined, so
-//! `run` returns after all blocking calls. The threads of a detached stage are not joined: each ends after its
-//! call. In a simulation there are no threads: the scheduler takes calls out of the queue and makes them.
+//! One queue under one lock serves all processors, because a blocking call costs more than the lock. A thread is
+//! started, up to the bound, when a call finds none idle. The pool counts the processors that have used it. When the
+//! last of them ends, calls that no thread has started are dropped and the threads are joined, so `run` returns after
+//! all blocking calls. The threads of a detached stage are not joined: each ends after its call. In a simulation there
+//! are no threads: the scheduler takes calls out of the queue and runs them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use super::{BlockingError, workers};
 
 use crate::lock::lock;
 
-/// A call with its arguments. It catches panics of the call; the thread catches those of destructors.
+/// A call with its arguments. The job catches panics of the call; the thread catches panics of destructors.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Number of a job in its pool.
@@ -36,7 +36,7 @@ pub(crate) struct Pool {
     name: &'static str,
     most_threads: usize,
     bound: usize,
-    /// Threads are not joined.
+    /// Whether threads are not joined.
     detached: bool,
     state: Mutex<State>,
     work: Condvar,
@@ -48,9 +48,9 @@ struct State {
     next: JobNumber,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
-    /// Processors that may still submit jobs.
+    /// The number of processors that may still submit jobs.
     users: usize,
-    /// Changes when the last user leaves. Threads of an earlier generation end when no job waits.
+    /// Changes when the last user leaves. Threads of an earlier generation exit when no job is waiting.
     generation: u64,
 }
 
@@ -111,7 +111,7 @@ impl Pool {
         catch_panic(|| drop(job));
     }
 
-    /// Body of a thread.
+    /// The main function of a thread.
     fn serve(&self, generation: u64) {
         let mut state = self.lock();
         loop {
@@ -129,7 +129,7 @@ impl Pool {
         }
     }
 
-    /// Records that a processor submits no more jobs. After the last processor, ends the threads, and joins them
+    /// Records that a processor submits no more jobs. When the last processor leaves, stops the threads, and joins them
     /// unless they are detached.
     fn leave(&self) {
         let mut state = self.lock();
@@ -166,7 +166,7 @@ impl Pool {
 /// Methods for the simulated threads.
 #[cfg(feature = "sim")]
 impl Pool {
-    /// The call that has waited longest.
+    /// Takes the call that has waited longest.
     pub(crate) fn take(&self) -> Option<Job> {
         self.lock().jobs.pop_front().map(|(_, job)| job)
     }
@@ -176,13 +176,13 @@ impl Pool {
         !self.lock().jobs.is_empty()
     }
 
-    /// The largest number of threads.
+    /// The maximum number of threads.
     pub(crate) fn most_threads(&self) -> usize {
         self.most_threads
     }
 }
 
-/// The pools that a processor has used. Leaves them when it ends.
+/// The pools that a processor has used. Dropping this leaves them.
 #[derive(Default)]
 pub(crate) struct Pools(Vec<Arc<Pool>>);
 

@@ -1,6 +1,6 @@
-//! Simulated threads of blocking stages. The scheduler starts a call, lets the virtual time that the seed
-//! determines pass, and then makes the call. Calls thus overtake each other as on threads, and a cancelled
-//! call may or may not have started.
+//! Simulated threads of blocking stages. The scheduler starts a call, lets a virtual time pass that depends on the
+//! seed, and then runs the call. Calls thus overtake each other as they do on real threads, and a cancelled call may or
+//! may not have started.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::pool::{Job, Pool};
 /// The simulated threads of one stage.
 struct WorkerPool {
     pool: Arc<Pool>,
-    /// Calls in progress, and when they end.
+    /// The calls in progress, and the times at which they end.
     at_work: Vec<(u64, Job)>,
 }
 
@@ -27,11 +27,11 @@ thread_local! {
 pub(crate) enum WorkerStep {
     /// A thread of this pool starts the call that has waited longest.
     Begin(usize),
-    /// A call of this pool ends.
+    /// This call of this pool ends.
     Finish(usize, usize),
 }
 
-/// Whether a simulation runs on this thread. Then blocking stages start no threads.
+/// Whether a simulation runs on this thread. If so, blocking stages start no threads.
 pub(crate) fn are_simulated() -> bool {
     POOLS.with_borrow(Option::is_some)
 }
@@ -75,7 +75,7 @@ pub(crate) fn steps(now: u64, mut each: impl FnMut(WorkerStep)) {
     });
 }
 
-/// When the next call ends, if one is in progress.
+/// The time at which the next call ends, if any is in progress.
 pub(crate) fn next() -> Option<u64> {
     POOLS.with_borrow(|pools| {
         let all = pools.iter().flatten().flat_map(|workers| &workers.at_work);
@@ -83,7 +83,7 @@ pub(crate) fn next() -> Option<u64> {
     })
 }
 
-/// Takes the step. A call that starts ends after a time that `rng` determines, or at once without it.
+/// Performs the step. A call that starts ends after a time that `rng` determines, or immediately without `rng`.
 pub(crate) fn take(step: WorkerStep, now: u64, rng: Option<&mut Rng>) {
     match step {
         WorkerStep::Begin(workers) => POOLS.with_borrow_mut(|pools| {
@@ -101,7 +101,7 @@ pub(crate) fn take(step: WorkerStep, now: u64, rng: Option<&mut Rng>) {
             let job = POOLS.with_borrow_mut(|pools| {
                 pools.as_mut().expect("offered before")[workers].at_work.swap_remove(call).1
             });
-            // The job is foreign code: run it without the borrow.
+            // The job is foreign code, so it runs without the borrow.
             catch_panic(job);
         }
     }

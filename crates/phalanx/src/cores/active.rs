@@ -1,4 +1,4 @@
-//! The number of active processors, and the limits of idle time: the setting of a running program.
+//! The setting of a running program: the number of active processors, and the limits of idle time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -7,19 +7,19 @@ use phalanx_core::{ProcessorId, Setting, gather_partitions};
 
 use super::Seats;
 
-/// The number of active processors of a program: the first ones, by default all. Usable from any thread.
+/// The number of active processors of a program. By default, all processors are active; if it is set to `n`, the first
+/// `n` are. It can be read and set from any thread.
 ///
-/// If the number is set to `n`,
+/// Setting the number to `n` has these effects:
 ///
-/// 1. the threads of all processors get the first `n` cores, if the machine has more (Linux);
-/// 2. new connections of listeners go to active processors. Those of QUIC do not: the identifier that their clients choose
-///    selects one of all processors ([`bind_quic`](crate::net::bind_quic));
-/// 3. partitions of [migrating](crate::stage::StageOptions::migrating) stages move to active processors.
+/// 1. The threads of all processors run on the first `n` cores, if the machine has more (Linux).
+/// 2. New connections of listeners go to active processors. New QUIC connections do not, because the connection ID that
+///    the client chooses selects one of all processors ([`bind_quic`](crate::net::bind_quic)).
+/// 3. Partitions of [migrating](crate::stage::StageOptions::migrating) stages move to active processors.
 ///
-/// A thread that an operation starts inherits these cores, unless it calls [`use_all_cores`] first.
+/// A thread started by an operation inherits the restriction to these cores, unless it calls [`use_all_cores`] first.
 ///
-/// The other processors still answer on the connections that they have, run the partitions of other stages, and sleep
-/// when these are idle.
+/// Inactive processors still serve their existing connections and the partitions of other stages, and otherwise sleep.
 ///
 /// [`use_all_cores`]: crate::runtime::use_all_cores
 #[derive(Clone, Debug)]
@@ -29,9 +29,9 @@ pub struct ActiveProcessors(Arc<Shared>);
 struct Shared {
     count: AtomicUsize,
     members: Box<[Member]>,
-    /// None in a simulation.
+    /// `None` in a simulation.
     seats: Option<Seats>,
-    /// The longest times of spinning and of coalescing, in nanoseconds. Processors read them when they are idle.
+    /// The maximum times of spinning and coalescing, in nanoseconds. Processors read them when they are idle.
     spin: AtomicU64,
     coalesce: AtomicU64,
     /// Called on the thread of each processor after the number has changed.
@@ -46,8 +46,8 @@ struct Member {
 }
 
 impl ActiveProcessors {
-    /// All are active. `idle_limits` are the longest times of spinning and of coalescing, in nanoseconds. `changed` is called on
-    /// the thread of each processor after the number has changed.
+    /// Creates the handle with all processors active. `idle_limits` are the maximum times of spinning and coalescing,
+    /// in nanoseconds. `changed` is called on the thread of each processor after the number has changed.
     pub(crate) fn new(
         ids: impl Iterator<Item = ProcessorId>,
         seats: Option<Seats>,
@@ -74,13 +74,14 @@ impl ActiveProcessors {
         self.0.members.len()
     }
 
-    /// The setting: this number, and the limits of idle time.
+    /// The current setting, which is this number and the limits of idle time.
     pub fn setting(&self) -> Setting {
         Setting { active: self.count(), spin_ns: self.spin_ns(), coalesce_ns: self.coalesce_ns() }
     }
 
-    /// Changes the setting. Each processor follows the limits from its next idle moment on; one that sleeps is not woken.
-    /// They replace [`Runtime::spin`](crate::Runtime::spin) and [`Runtime::coalesce`](crate::Runtime::coalesce).
+    /// Changes the setting. Each processor applies the limits when it is next idle; sleeping processors are not woken
+    /// for this. The limits override [`Runtime::spin`](crate::Runtime::spin) and
+    /// [`Runtime::coalesce`](crate::Runtime::coalesce).
     pub fn apply(&self, setting: Setting) {
         self.0.spin.store(setting.spin_ns, Ordering::Relaxed);
         self.0.coalesce.store(setting.coalesce_ns, Ordering::Relaxed);
@@ -97,7 +98,8 @@ impl ActiveProcessors {
         self.0.coalesce.load(Ordering::Relaxed)
     }
 
-    /// Sets the number, limited to 1 to all. It applies to the next connection that is accepted.
+    /// Sets the number of active processors, clamped to between 1 and all. It applies from the next accepted connection
+    /// on.
     pub fn set(&self, count: usize) {
         let count = count.clamp(1, self.all());
         if self.0.count.swap(count, Ordering::SeqCst) == count {
@@ -107,7 +109,7 @@ impl ActiveProcessors {
             seats.assign(|| self.count());
         }
         for (index, member) in self.0.members.iter().enumerate() {
-            // At most one command for each processor is on its way, however often the number changes.
+            // At most one command per processor is in transit, however often the number changes.
             if !member.command_pending.swap(true, Ordering::SeqCst) {
                 let shared = self.0.clone();
                 member.id.run_later(move || {
@@ -124,7 +126,8 @@ impl ActiveProcessors {
         self.0.seats.as_ref().map_or(&[], |seats| seats.cores(self.count()))
     }
 
-    /// Gives the calling thread, that of processor number `index`, its cores until this is dropped.
+    /// Restricts the calling thread, which runs the processor numbered `index`, to its cores until the result is
+    /// dropped.
     pub(crate) fn sit(&self, index: usize) -> impl Drop + '_ {
         let seats = self.0.seats.as_ref();
         if let Some(seats) = seats {

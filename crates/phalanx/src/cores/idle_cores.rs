@@ -1,20 +1,20 @@
-//! How much time the cores of this process were idle.
+//! Measurement of the idle time of this process's cores.
 //!
-//! Linux says so in `/proc/stat`, in hundredths of a second. Reading it may take some 100 µs on a machine with many
-//! cores, so it is read rarely.
+//! Linux reports it in `/proc/stat`, in hundredths of a second. Reading the file may take some 100 µs on a machine with
+//! many cores, so it is read rarely.
 
 use std::time::Duration;
 
 /// The time between two readings.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A measurement over more time does not tell the present state.
+/// A measurement over a longer time says nothing about the current state.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
-/// The answer before the first measurement: neither no core is idle nor one.
+/// The value before the first measurement. It means neither that all cores are in use nor that one is idle.
 const UNKNOWN: u32 = 300;
 /// Length of a unit of `/proc/stat`.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The idle time of some cores.
+/// The idle time of a set of cores.
 #[derive(Default)]
 pub(crate) struct IdleCores {
     /// The time of the last reading, and the idle ticks since the start of the machine.
@@ -25,8 +25,8 @@ pub(crate) struct IdleCores {
 }
 
 impl IdleCores {
-    /// The idle time of these cores in the recent past, in thousandths of one core. At least one core is idle where
-    /// the system does not say. As many cores are always the same ones.
+    /// The total idle time of these cores in the recent past, in thousandths of one core. If the system does not report
+    /// it, returns the value for one idle core. A set with the same number of cores must always be the same set.
     pub(crate) fn at(&mut self, now: Duration, cores: &[usize]) -> u32 {
         self.at_reading(now, cores.len(), || read(cores))
     }

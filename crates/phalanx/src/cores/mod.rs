@@ -1,4 +1,4 @@
-//! The cores of the processors' threads, and how many processors are active.
+//! The cores that the processors' threads use, and the number of active processors.
 
 mod active;
 mod idle_cores;

@@ -1,11 +1,12 @@
 //! The cores that the thread of each processor may use.
 //!
-//! If all processors are active, a thread may use every core that the process may use, or, if pinned, a core of its
-//! own. If only some are active, all threads share as many cores: the first ones in the order of [`topology::order`],
-//! which sits an inactive processor beside active ones. Nothing moves, and its connections still answer. It costs one
-//! system call for each thread.
+//! If all processors are active, a thread may use every core that the process may use or, if pinned, one core. If only
+//! `n` are active, the threads of all processors share the first `n` cores in the order of [`topology::order`]. An
+//! inactive processor thus shares the cores of active ones: nothing has to move, and it still serves its connections. A
+//! change costs one system call per thread.
 //!
-//! A thread inherits the cores of the thread that starts it. So helper threads call [`use_all_cores`](phalanx_driver::use_all_cores).
+//! A thread inherits the cores of the thread that starts it. Helper threads therefore call
+//! [`use_all_cores`](phalanx_driver::use_all_cores).
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
@@ -20,10 +21,10 @@ use crate::lock::lock;
 /// The assignment of cores to threads.
 #[derive(Debug)]
 pub(crate) struct Seats {
-    /// The cores that the process may use, in the order of their use. Empty if the system does not say.
+    /// The cores that the process may use, in the order of their use. Empty if the system does not report them.
     cores: Vec<usize>,
     processors: usize,
-    /// Whether each thread has a core of its own.
+    /// Whether each thread is pinned to a separate core.
     pinned: bool,
     /// The threads that run processors. The lock keeps a thread from ending while its cores are set: its number could
     /// then belong to another thread.
@@ -31,8 +32,8 @@ pub(crate) struct Seats {
 }
 
 impl Seats {
-    /// For `processors` threads. They are not pinned if there are fewer cores: two processors pinned to one core would
-    /// starve each other.
+    /// Creates the assignment for `processors` threads. They are not pinned if there are fewer cores, because two
+    /// processors pinned to one core would starve each other.
     pub(crate) fn new(processors: usize, pin: bool) -> Self {
         let cores = cores();
         let pinned = pin && processors <= cores.len();
@@ -58,8 +59,8 @@ impl Seats {
         self.threads()[processor] = None;
     }
 
-    /// Gives all threads their cores for a number of active processors. The number is read under the lock, so the last
-    /// one applies.
+    /// Assigns cores to all threads according to the number of active processors. The number is read under the lock, so
+    /// the latest one applies.
     pub(crate) fn assign(&self, active: impl Fn() -> usize) {
         let threads = self.threads();
         let active = active();
@@ -68,7 +69,7 @@ impl Seats {
         }
     }
 
-    /// If the system refuses, the thread keeps its cores.
+    /// Sets the cores of a thread. If the system refuses, the thread keeps its current cores.
     fn bind(&self, thread: Pid, processor: usize, active: usize) {
         let mut set = CpuSet::new();
         self.cores_of(processor, active).iter().for_each(|core| set.set(*core));

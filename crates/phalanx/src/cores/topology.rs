@@ -7,17 +7,17 @@
 //! | `system/cpu/cpuN/cpu_capacity` | relative speed, 1024 for the fastest |
 //! | `cpu_atom/cpus` | the efficient cores of a hybrid processor of Intel |
 //!
-//! A missing or unreadable file counts as: no sibling, no shared cache, full speed. So a container without sysfs uses
-//! its cores in ascending order.
+//! If a file is missing or unreadable, a core has no sibling, no shared cache and full speed. So a container without
+//! sysfs uses its cores in ascending order.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// The capacity of the fastest core, and of a core without a figure.
+/// The capacity of the fastest core, and of cores whose capacity is unknown.
 const FULL_CAPACITY: u32 = 1_024;
-/// The capacity that is assumed for an efficient core of Intel without a figure.
+/// The assumed capacity of an Intel efficiency core whose capacity is unknown.
 const ATOM_CAPACITY: u32 = FULL_CAPACITY / 2;
 
 /// A core that the process may use.
@@ -25,7 +25,7 @@ const ATOM_CAPACITY: u32 = FULL_CAPACITY / 2;
 pub(super) struct Core {
     /// Its number.
     cpu: usize,
-    /// How many allowed siblings of the same physical core have smaller numbers.
+    /// The number of allowed siblings of the same physical core that have smaller numbers.
     sibling: usize,
     /// Its speed, relative to [`FULL_CAPACITY`].
     capacity: u32,
@@ -33,7 +33,7 @@ pub(super) struct Core {
     cache: usize,
 }
 
-/// The `allowed` cores, as `devices` describes them, which is `/sys/devices`.
+/// Reads the properties of the `allowed` cores from `devices`, which is normally `/sys/devices`.
 pub(super) fn read(devices: &Path, allowed: &[usize]) -> Vec<Core> {
     let atoms = list(&devices.join("cpu_atom/cpus"));
     let core = |&cpu: &usize| {
@@ -51,9 +51,10 @@ pub(super) fn read(devices: &Path, allowed: &[usize]) -> Vec<Core> {
     allowed.iter().map(core).collect()
 }
 
-/// The numbers of `cores` in the order of their use: fast cores, those of the cache with the most fast cores first;
-/// slow cores, the faster first; further threads of the same physical cores. A core is slow if it has less than 80 %
-/// of the largest capacity, the margin that the scheduler of Linux uses.
+/// The numbers of `cores` in the order of their use. Fast cores come first, beginning with those of the cache that has
+/// the most fast cores. Then come slow cores, faster ones first, and finally the other hardware threads of the same
+/// physical cores. A core is slow if it has less than 80 % of the largest capacity, which is the margin that the Linux
+/// scheduler uses.
 pub(super) fn order(mut cores: Vec<Core>) -> Vec<usize> {
     let largest = cores.iter().map(|core| core.capacity).max().unwrap_or(FULL_CAPACITY);
     let is_fast = |core: &Core| u64::from(core.capacity) * 5 >= u64::from(largest) * 4;

@@ -1,9 +1,9 @@
-//! Deadlock detection: reports operations that wait for each other in a cycle.
+//! Deadlock detection: reporting operations that wait for each other in a cycle.
 //!
-//! The processors record nothing for it. When no cohort of the program has run for a second, the supervisor inspects the
-//! waits of the operations on each processor once ([`Control::inspect_waits`]), and repeats that to confirm a cycle. The
-//! next inspection follows only after more cohorts have run, so parked processors are woken once. The end of a drain that
-//! has not completed causes an inspection as well.
+//! It needs no bookkeeping by the processors. When no cohort of the program has run for a second, the supervisor
+//! inspects the waits of the operations on each processor once ([`Control::inspect_waits`]), and a second time to
+//! confirm a cycle. The next inspection follows only after more cohorts have run, so parked processors are woken only
+//! once. The supervisor also inspects the waits when a drain reaches its time limit.
 
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use phalanx_core::{Control, WaitCycle, Waits};
 
 use super::tracing_events;
 
-/// The time without a cohort after which the processors are asked.
+/// The time without a cohort after which the processors are inspected.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest wait for the processors' answers. A processor that runs a long operation does not answer.
+/// The maximum wait for the processors' reports. A processor that runs a long operation does not report.
 const ANSWER: Duration = Duration::from_millis(500);
 
 /// The supervisor's record of the program's progress.
@@ -23,16 +23,16 @@ pub(crate) struct DeadlockDetector {
     next: Option<Instant>,
     /// The number of cohorts at the last check.
     seen: u64,
-    /// The number of cohorts when the processors were asked last.
+    /// The number of cohorts when the processors were last inspected.
     asked_at: Option<u64>,
-    /// Whether there is nothing to check before a processor wakes up.
+    /// Whether nothing needs to be checked until a processor wakes up.
     is_settled: bool,
     reported: Vec<WaitCycle>,
 }
 
 impl DeadlockDetector {
-    /// Checks for progress if it is time to, and asks the processors if there was none. Returns the time of the next
-    /// check; none if there is nothing to check before a processor wakes up.
+    /// Checks for progress if it is time, and inspects the processors if there was none. Returns the time of the next
+    /// check; `None` if nothing needs to be checked until a processor wakes up.
     pub(crate) fn check(&mut self, now: Instant, control: &Control) -> Option<Instant> {
         if now >= *self.next.get_or_insert(now + PAUSE) {
             self.next = Some(now + PAUSE);
@@ -69,12 +69,12 @@ impl DeadlockDetector {
     }
 }
 
-/// The cycles of waiting operations now.
+/// Finds the current cycles of waiting operations.
 fn ask(control: &Control) -> Vec<WaitCycle> {
     let (sender, answers) = channel();
     control.inspect_waits(move |waits| _ = sender.send(waits));
     let until = Instant::now() + ANSWER;
     let next = || answers.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
-    // The senders are gone when all processors have answered or ended.
+    // All senders have been dropped when all processors have reported or ended.
     Waits::cycles(&std::iter::from_fn(next).collect::<Vec<_>>())
 }

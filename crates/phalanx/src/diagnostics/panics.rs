@@ -1,4 +1,4 @@
-//! Reports panics that ended an operation: on stderr, to `tracing`, and to the program's hook.
+//! Reports of panics that ended an operation: on stderr, to `tracing`, and to the program's hook.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl PanicHook {
         Self(Some(Arc::new(hook)))
     }
 
-    /// Reports to all three. Subscribers and the hook are foreign code; a panic in one does not affect the
+    /// Reports a panic to all three. Subscribers and the hook are foreign code; a panic in one does not affect the
     /// other.
     pub(crate) fn report(&self, report: &PanicReport) {
         super::report(report);

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Prints a message to stderr, each line with `phalanx: ` in front, for the operator of a server. An error has no effect:
-/// `eprintln` would panic, and end the work of its caller because the reader of a pipe has ended.
+/// Prints a message for the operator of a server to stderr, with the prefix `phalanx: ` on each line. Errors are
+/// ignored, because the caller must not panic, as `eprintln` would, just because the reader of a pipe has exited.
 pub fn report(message: impl Display) {
     let _ = io::stderr().write_all(lines(&message.to_string()).as_bytes());
 }

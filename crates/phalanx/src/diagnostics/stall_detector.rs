@@ -1,10 +1,9 @@
-//! Stall detection: reports operations that run for longer than a limit without suspending.
+//! Stall detection: reporting operations that run for longer than a limit without suspending.
 //!
-//! An operation cannot be preempted, and everything queued on its processor waits for it. The supervisor
-//! reads from outside what each processor runs ([`Control::running`]), so detection costs the processors
-//! nothing. It polls twice per limit, and ten times per limit while an operation stalls, which bounds the
-//! precision of the reported times. Each stall is reported once while the operation runs and once when it has
-//! ended.
+//! An operation cannot be preempted, and everything queued on its processor waits for it. The supervisor reads from
+//! outside what each processor runs ([`Control::running`]), so detection costs the processors nothing. It polls twice
+//! per limit, and ten times per limit while an operation stalls, which bounds the precision of the reported times. Each
+//! stall is reported once while the operation is running and once when it has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,11 +44,11 @@ impl StallCounts {
     }
 }
 
-/// The operation that a processor was seen to run.
+/// The operation that a processor was observed to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     running: Running,
-    /// When it was first seen.
+    /// The time when it was first observed.
     since: Instant,
     reported: bool,
 }
@@ -122,8 +121,7 @@ impl StallDetector {
         match before {
             Some(seen) if same(seen) => {
                 if !seen.reported && now - seen.since >= self.limit {
-                    // Name the operation that runs now: an earlier one of the same cohort may have been
-                    // short.
+                    // Name the operation that runs now, because an earlier one of the same cohort may have been short.
                     seen.running = running.map_or(seen.running, |now| now.running);
                     seen.reported = true;
                     report_line(report(seen, false));

@@ -1,6 +1,6 @@
-//! Programs that do not end, because an operation never suspends, a blocking call never returns, or a
-//! destructor loops. A thread cannot be stopped from outside, so the supervisor reports what does not end,
-//! and exits the process if the runtime handles signals.
+//! Handling of programs that do not end because an operation never suspends, a blocking call never returns, or a
+//! destructor loops. A thread cannot be stopped from outside, so the supervisor reports the cause and exits the process
+//! if the runtime handles signals.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use super::tracing_events;
 
 use crate::blocking::awaited_stages;
 
-/// Exit code of a process whose program did not end: a processor made no progress for [`END_LIMIT`] after
-/// [`Control::end`], or another signal came. It is `EX_SOFTWARE` of `sysexits.h`.
+/// The exit code of a process whose program did not end: a processor made no progress for [`END_LIMIT`] after
+/// [`Control::end`], or another signal arrived. It is `EX_SOFTWARE` of `sysexits.h`.
 pub const EXIT_STUCK: i32 = 70;
 
 /// The time without progress after which an ending program is considered stuck.
@@ -53,7 +53,7 @@ impl Ending {
     }
 }
 
-/// Reports what each remaining processor waits for.
+/// Reports why each remaining processor does not end.
 pub(crate) fn report(control: &Control, alive: &[bool]) {
     let mut lines = String::new();
     for (processor, running) in control.running().enumerate() {

@@ -1,8 +1,8 @@
 //! Fibres: operations written as blocking code.
 //!
-//! A fibre has a stack of its own and suspends inside ordinary calls, such as `read` of [`std::io::Read`], not at an
-//! `await`. Libraries for blocking streams therefore work in it unchanged. The scheduler runs it like any other
-//! operation: in the cohorts of its stage, in the session of its caller, with deadlines, counters and
+//! A fibre has its own stack and suspends inside ordinary function calls, such as `read` of [`std::io::Read`], instead
+//! of at an `await`. Libraries for blocking streams therefore work in a fibre unchanged. The scheduler runs it like any
+//! other operation: in the cohorts of its stage, in the session of its caller, with deadlines, counters and
 //! [simulation](crate::sim).
 //!
 //! ```
@@ -11,7 +11,7 @@
 //! use phalanx::{Graph, Runtime};
 //! use std::io::{BufRead, BufReader, Write};
 //!
-//! /// Answers each line, as a thread would.
+//! /// Answers each line, written like code for a thread.
 //! fn serve(stream: &Stream) -> std::io::Result<()> {
 //!     for line in BufReader::new(stream).lines() {
 //!         writeln!(&mut &*stream, "{}", line?.len())?;

@@ -1,7 +1,7 @@
 //! Sockets with blocking calls, for fibres.
 //!
-//! [`Stream`] implements [`Read`] and [`Write`], so that code for [`std::net::TcpStream`] works with it. The other
-//! methods of a socket are those of [`Stream::get_ref`].
+//! [`Stream`] implements [`Read`] and [`Write`], so that code for [`std::net::TcpStream`] works with it. Other methods
+//! of the socket are available through [`Stream::get_ref`].
 
 use std::cell::Cell;
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::net::{self, IoTimeout, write_buffers};
 
 /// A TCP or Unix connection whose calls suspend the fibre that makes them.
 ///
-/// Like a [`net::Stream`], it belongs to the processor that made it. `&Stream` implements `Read` and `Write` too. In a
-/// fibre that unwinds, because it panics or its session has ended, reads and writes fail: the destructor of a
-/// [`BufWriter`](std::io::BufWriter) is not sent to a client.
+/// Like a [`net::Stream`], it belongs to the processor that created it. `&Stream` implements `Read` and `Write` too.
+/// While a fibre unwinds, because it panicked or its session has ended, reads and writes fail. So the destructor of a
+/// [`BufWriter`](std::io::BufWriter) sends nothing to a client.
 ///
 /// ```
 /// use phalanx::fibre::net::Stream;
@@ -54,7 +54,7 @@ impl Stream {
     /// Opens a TCP connection to `address`; see [`net::Stream::connect`].
     ///
     /// # Errors
-    /// As `connect(2)`, or [`IoTimeout`]'s.
+    /// The errors of `connect(2)` and of [`IoTimeout`].
     #[track_caller]
     pub fn connect(address: SocketAddr, timeout: IoTimeout) -> io::Result<Self> {
         refuse_while_unwinding()?;
@@ -64,19 +64,19 @@ impl Stream {
     /// Opens a connection to the Unix socket at `path`; see [`net::Stream::connect_unix`].
     ///
     /// # Errors
-    /// As [`net::Stream::connect_unix`].
+    /// The errors of [`net::Stream::connect_unix`].
     #[track_caller]
     pub fn connect_unix(path: impl AsRef<Path>, timeout: IoTimeout) -> io::Result<Self> {
         refuse_while_unwinding()?;
         wait(net::Stream::connect_unix(path, timeout)).map(Self::from)
     }
 
-    /// Limits each later read. The default is [`IoTimeout::NONE`].
+    /// Sets the timeout of subsequent reads. The default is [`IoTimeout::NONE`].
     pub fn set_read_timeout(&self, timeout: IoTimeout) {
         self.read_timeout.set(timeout);
     }
 
-    /// Limits each later write. The default is [`IoTimeout::NONE`].
+    /// Sets the timeout of subsequent writes. The default is [`IoTimeout::NONE`].
     pub fn set_write_timeout(&self, timeout: IoTimeout) {
         self.write_timeout.set(timeout);
     }
@@ -84,17 +84,17 @@ impl Stream {
     /// Shuts down one or both directions; see [`net::Stream::shutdown`].
     ///
     /// # Errors
-    /// As `shutdown(2)`.
+    /// The errors of `shutdown(2)`.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.stream.shutdown(how)
     }
 
-    /// The stream with asynchronous calls, which [`wait`] makes blocking.
+    /// The asynchronous stream. Use [`wait`] to wait for its futures.
     pub fn get_ref(&self) -> &net::Stream {
         &self.stream
     }
 
-    /// The stream with asynchronous calls.
+    /// Converts this into the asynchronous stream.
     pub fn into_inner(self) -> net::Stream {
         self.stream
     }
@@ -108,7 +108,7 @@ impl Stream {
         wait(self.stream.read_some(buffer, self.read_timeout.get()))
     }
 
-    /// Sends the first bytes of `parts`. The driver owns what it sends, so they are copied.
+    /// Sends the first bytes of `parts`. They are copied, because the driver must own the bytes that it sends.
     #[track_caller]
     fn write_some<'p>(&self, parts: impl Iterator<Item = &'p [u8]>) -> io::Result<usize> {
         refuse_while_unwinding()?;
@@ -122,10 +122,10 @@ impl Stream {
     }
 }
 
-/// Fails in a fibre that unwinds: its destructors must not wait.
+/// Fails if the fibre is unwinding, because its destructors must not wait.
 fn refuse_while_unwinding() -> io::Result<()> {
     if std::thread::panicking() {
-        Err(io::Error::other("a fibre that unwinds does not wait for I/O"))
+        Err(io::Error::other("a fibre that is unwinding cannot wait for I/O"))
     } else {
         Ok(())
     }
@@ -201,15 +201,15 @@ impl Listener {
         wait(self.0.accept_next()).map(Stream::from)
     }
 
-    /// The connections until the program drains.
+    /// An iterator over the connections, which ends when the program drains.
     pub fn incoming(&self) -> impl Iterator<Item = Stream> {
         std::iter::from_fn(|| self.accept())
     }
 
-    /// The address on which it listens.
+    /// The address on which this socket listens.
     ///
     /// # Errors
-    /// As [`net::Listener::local_addr`].
+    /// The errors of [`net::Listener::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }

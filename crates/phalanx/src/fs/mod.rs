@@ -1,8 +1,8 @@
-//! Files, opened beneath a directory, and read and written without blocking a processor.
+//! Files that are opened beneath a directory, and read and written without blocking a processor.
 //!
 //! Data in the page cache is read directly, by calls that never wait (`RWF_NOWAIT`, `RESOLVE_CACHED`). For cached data
-//! this is cheaper than a queue: a cached read takes 1,400 cycles, against 2,000 through io_uring. All other data goes
-//! through the driver.
+//! this is cheaper than io_uring: a cached read takes 1,400 cycles instead of 2,000. All other data goes through the
+//! driver.
 //!
 //! ```
 //! use phalanx::fs::{Dir, FileKind, Links};
@@ -11,14 +11,14 @@
 //! async fn main() -> std::io::Result<()> {
 //!     # let temporary = tempfile::tempdir()?;
 //!     # let path = temporary.path();
-//!     let dir = Dir::open(path)?; // may block: when a program starts
+//!     let dir = Dir::open(path)?; // may block, so call it at the start
 //!     let file = dir.create(b"log", Links::Refused).await?;
 //!     file.write_at(0, &b"started"[..]).await?;
 //!     file.sync_data().await?;
 //!
 //!     let metadata = file.metadata()?;
 //!     assert_eq!((metadata.kind, metadata.length), (FileKind::File, 7));
-//!     // Links of other owners could lead to files that the program should not serve.
+//!     // Links created by other users could lead to files that the program should not serve.
 //!     let served = dir.open_file(b"log", Links::SameOwner).await?;
 //!     assert_eq!(served.read_at(0, 100).await?, b"started");
 //!     Ok(())
@@ -36,7 +36,7 @@ use crate::io::{IoTimeout, request};
 
 mod write;
 
-/// The largest number of bytes that one call reads from the page cache.
+/// The maximum number of bytes that one call reads from the page cache.
 const READ_STEP: usize = 256 << 10;
 
 /// A directory. Files are opened beneath it, and never outside it.
@@ -47,20 +47,21 @@ impl Dir {
     /// Opens a directory. This call may block; use it when a program starts.
     ///
     /// # Errors
-    /// As `open(2)`.
+    /// The errors of `open(2)`.
     pub fn open(path: &Path) -> io::Result<Self> {
         phalanx_driver::File::directory(path).map(Self)
     }
 
-    /// Opens `path` for reading, beneath this directory: neither `..` nor a symbolic link leads out of it. `links` selects
-    /// the links that are followed: a [`Links`], or `true` for all and `false` for none.
+    /// Opens `path` for reading, beneath this directory: neither `..` nor a symbolic link may lead out of it. `links`
+    /// selects the links that are followed: a [`Links`], or `true` for all and `false` for none.
     ///
     /// # Errors
-    /// As `openat2(2)`: `EXDEV` for a path that leads out of the directory, `ELOOP` for a link that may not be followed.
-    /// `InvalidInput` for a path with a zero byte.
+    /// The errors of `openat2(2)`, such as `EXDEV` for a path that leads out of the directory, and `ELOOP` for a link
+    /// that may not be followed. `InvalidInput` for a path with a zero byte.
     ///
     /// # Panics
-    /// As all asynchronous functions for files: outside a processor, if the kernel cannot answer at once.
+    /// If called outside a processor and the kernel cannot answer immediately. This applies to all asynchronous file
+    /// functions.
     pub async fn open_file(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
         let path = CString::new(path).map_err(|_| io::ErrorKind::InvalidInput)?;
         let how = OpenHow { links: links.into(), access: Access::Read };
@@ -73,11 +74,11 @@ impl Dir {
         Ok(File(file))
     }
 
-    /// As [`open_file`](Self::open_file), but this call may block; use it when a program starts, or on a
+    /// Like [`open_file`](Self::open_file), but this call may block; use it when a program starts, or on a
     /// [blocking stage](crate::blocking::blocking).
     ///
     /// # Errors
-    /// As [`open_file`](Self::open_file).
+    /// The errors of [`open_file`](Self::open_file).
     pub fn open_file_blocking(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
         let path = CString::new(path).map_err(|_| io::ErrorKind::InvalidInput)?;
         let how = OpenHow { links: links.into(), access: Access::Read };
@@ -93,7 +94,7 @@ impl Dir {
     }
 }
 
-/// An open file. Clones share it.
+/// An open file. Clones share the same file description.
 #[derive(Clone, Debug)]
 pub struct File(pub(crate) phalanx_driver::File);
 
@@ -101,14 +102,14 @@ impl File {
     /// The metadata, which is in memory for an open file.
     ///
     /// # Errors
-    /// As `fstat(2)`.
+    /// The errors of `fstat(2)`.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.0.metadata()
     }
 
-    /// The entries of this directory for whose name `keep` returns true, at most `most` of them, without `.` and `..`.
-    /// Links are not followed. This call may block: use it on a [blocking stage](crate::blocking::blocking), to which a
-    /// file may be moved.
+    /// Lists at most `most` entries of this directory whose names `keep` accepts, without `.` and `..`. Links are not
+    /// followed. This call may block, so use it on a [blocking stage](crate::blocking::blocking); a file may be moved
+    /// there.
     ///
     /// ```
     /// use phalanx::fs::{Dir, DirEntryKind};
@@ -126,16 +127,16 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// As `readdir(3)` and `fstatat(2)`; `ENOTDIR` if this is not a directory.
+    /// The errors of `readdir(3)` and `fstatat(2)`; `ENOTDIR` if this is not a directory.
     pub fn read_dir(&self, most: usize, keep: impl Fn(&[u8]) -> bool) -> io::Result<DirEntries> {
         self.0.read_dir(most, &keep)
     }
 
-    /// As [`read_at`](Self::read_at), but this call may block: use it on a
-    /// [blocking stage](crate::blocking::blocking), to which a file may be moved.
+    /// Like [`read_at`](Self::read_at), but this call may block, so use it on a [blocking
+    /// stage](crate::blocking::blocking); a file may be moved there.
     ///
     /// # Errors
-    /// As [`read_at`](Self::read_at).
+    /// The errors of [`read_at`](Self::read_at).
     pub fn read_at_blocking(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         self.0.read(offset, length)
     }
@@ -143,8 +144,8 @@ impl File {
     /// Reads up to `length` bytes from `offset`; fewer only at the end of the file.
     ///
     /// # Errors
-    /// As `read(2)`. `InvalidInput` for a range that ends beyond 2⁶³ bytes, `OutOfMemory` if there is no memory for
-    /// `length` bytes.
+    /// The errors of `read(2)`. `InvalidInput` for a range that ends beyond 2⁶³ bytes, `OutOfMemory` if there is no
+    /// memory for `length` bytes.
     pub async fn read_at(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         // The kernel's offsets are signed, and -1 means the file's current position.
         if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {

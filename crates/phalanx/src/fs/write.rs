@@ -1,7 +1,7 @@
 //! Writing files: creating and opening them beneath a directory, writing, and flushing to the disk.
 //!
-//! Nothing is buffered or coalesced here: a write is one request to the kernel, at an offset that the caller chooses. A
-//! log tracks its own end, and the operations of a cohort share one [`File::sync_data`].
+//! Nothing is buffered or merged here: a write is one request to the kernel, at an offset that the caller chooses. A
+//! log must track its own end, and should call [`File::sync_data`] once for all operations of a cohort.
 
 use std::ffi::CString;
 use std::io;
@@ -13,20 +13,20 @@ use super::{Dir, File, Space};
 use crate::io::{IoTimeout, request};
 
 impl Dir {
-    /// Opens `path` for reading and writing, beneath this directory. Creates the file if it does not exist, and keeps its
-    /// content if it does. `links` as in [`open_file`](Self::open_file). The new name is on the disk after a
+    /// Opens `path` for reading and writing, beneath this directory. Creates the file if it does not exist, and keeps
+    /// its content if it does. `links` is as in [`open_file`](Self::open_file). The new name is durable after a
     /// [`sync`](Self::sync) of the directory.
     ///
     /// # Errors
-    /// As [`open_file`](Self::open_file), and `EISDIR`, `EACCES`, `ENOSPC` as `open(2)`.
+    /// The errors of [`open_file`](Self::open_file), and `EISDIR`, `EACCES` and `ENOSPC` like `open(2)`.
     pub async fn create(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
         self.open_for(path, OpenHow { links: links.into(), access: Access::Create }).await
     }
 
-    /// As [`create`](Self::create), without following links. A new file is accessible to its owner only (mode 0600).
+    /// Like [`create`](Self::create), but without following links. Only its owner can access a new file (mode 0600).
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// The errors of [`create`](Self::create).
     pub async fn create_private(&self, path: &[u8]) -> io::Result<File> {
         self.open_for(path, OpenHow { links: Links::Refused, access: Access::CreatePrivate }).await
     }
@@ -44,25 +44,25 @@ impl Dir {
     /// ```
     ///
     /// # Errors
-    /// As `fstatvfs(3)`.
+    /// The errors of `fstatvfs(3)`.
     pub fn space(&self) -> io::Result<Space> {
         self.0.space()
     }
 
-    /// As [`create`](Self::create), but the file must not exist.
+    /// Like [`create`](Self::create), but the file must not exist.
     ///
     /// # Errors
-    /// As [`create`](Self::create); [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the name exists, even as a link to
-    /// a missing file.
+    /// The errors of [`create`](Self::create); [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the name exists, even
+    /// as a link to a missing file.
     pub async fn create_new(&self, path: &[u8]) -> io::Result<File> {
         self.open_for(path, OpenHow { links: Links::Refused, access: Access::CreateNew }).await
     }
 
-    /// Opens the existing file `path` for reading and writing, beneath this directory. `links` as in
+    /// Opens the existing file `path` for reading and writing, beneath this directory. `links` is as in
     /// [`open_file`](Self::open_file).
     ///
     /// # Errors
-    /// As [`create`](Self::create); [`NotFound`](io::ErrorKind::NotFound) if it does not exist.
+    /// The errors of [`create`](Self::create); [`NotFound`](io::ErrorKind::NotFound) if it does not exist.
     pub async fn open_write(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
         self.open_for(path, OpenHow { links: links.into(), access: Access::Write }).await
     }
@@ -72,30 +72,29 @@ impl Dir {
         self.open_by_driver(path, how).await
     }
 
-    /// Removes the file `name` from this directory. An open file stays usable. This call may block: use it on a
-    /// [blocking stage](crate::blocking::blocking), to which a directory may be moved.
+    /// Removes the file `name` from this directory. If the file is open, it stays usable. This call may block, so use
+    /// it on a [blocking stage](crate::blocking::blocking); a directory may be moved there.
     ///
     /// # Errors
-    /// As `unlink(2)`: [`NotFound`](io::ErrorKind::NotFound) if it does not exist. `InvalidInput` for a name with a slash
-    /// or a zero byte.
+    /// The errors of `unlink(2)`, such as [`NotFound`](io::ErrorKind::NotFound) if it does not exist. `InvalidInput`
+    /// for a name with a slash or a zero byte.
     pub fn remove(&self, name: &[u8]) -> io::Result<()> {
         let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
         self.0.remove(&name)
     }
 
-    /// Flushes the names in this directory to the disk, including those of files created before this call.
+    /// Flushes this directory to the disk, including the names of files created before this call.
     ///
     /// # Errors
-    /// As `fsync(2)`.
+    /// The errors of `fsync(2)`.
     pub async fn sync(&self) -> io::Result<()> {
         sync(Request::Sync { file: self.0.clone(), data_only: false }).await
     }
 }
 
 impl File {
-    /// Writes all of `bytes` at `offset`, to the page cache; [`sync_data`] flushes them to the disk. Two writes in flight
-    /// at the same time are not ordered. Dropping the future cancels the write; nothing, a part or all of it is then
-    /// written.
+    /// Writes all of `bytes` at `offset` to the page cache; [`sync_data`] flushes them to the disk. Concurrent writes
+    /// are not ordered. Dropping the future cancels the write; it is then unknown how much was written.
     ///
     /// ```
     /// # use phalanx::{Graph, Runtime, fs::Dir};
@@ -124,8 +123,8 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// As `pwrite(2)`: `ENOSPC`, `EFBIG`, `EBADF` for a file opened for reading. A part may then be written.
-    /// `InvalidInput` for a range that ends beyond 2⁶³ bytes.
+    /// The errors of `pwrite(2)`, such as `ENOSPC`, `EFBIG`, or `EBADF` for a file opened for reading. A part of
+    /// `bytes` may have been written. `InvalidInput` for a range that ends beyond 2⁶³ bytes.
     ///
     /// [`sync_data`]: Self::sync_data
     pub async fn write_at(&self, offset: u64, bytes: impl Into<Bytes>) -> io::Result<()> {
@@ -140,25 +139,26 @@ impl File {
     /// shorter. This call may block: use it on a [blocking stage](crate::blocking::blocking).
     ///
     /// # Errors
-    /// As `fallocate(2)`: `ENOSPC` if there is too little space, part of which may be allocated;
-    /// [`Unsupported`](io::ErrorKind::Unsupported) if the file system or the operating system has no such call.
+    /// The errors of `fallocate(2)`, such as `ENOSPC` if there is too little space; part of it may then have been
+    /// allocated. [`Unsupported`](io::ErrorKind::Unsupported) if the file system or the operating system does not
+    /// support the call.
     pub fn allocate(&self, length: u64) -> io::Result<()> {
         self.0.allocate(length)
     }
 
-    /// Flushes completed writes to the disk, with the metadata needed to read them (`fdatasync`). The usual call for a log.
+    /// Flushes completed writes to the disk, with the metadata needed to read them (`fdatasync`). Use it for a log.
     ///
     /// # Errors
-    /// As `fsync(2)`. The kernel reports an error only once. Afterwards it is unknown which bytes are on the disk: write
-    /// them again to another file, or stop.
+    /// The errors of `fsync(2)`. The kernel reports an error only once. Afterwards it is unknown which bytes are on the
+    /// disk, so write them again to another file, or stop.
     pub async fn sync_data(&self) -> io::Result<()> {
         sync(Request::Sync { file: self.0.clone(), data_only: true }).await
     }
 
-    /// As [`sync_data`](Self::sync_data), with all metadata (`fsync`).
+    /// Like [`sync_data`](Self::sync_data), but also flushes all metadata (`fsync`).
     ///
     /// # Errors
-    /// As [`sync_data`](Self::sync_data).
+    /// The errors of [`sync_data`](Self::sync_data).
     pub async fn sync_all(&self) -> io::Result<()> {
         sync(Request::Sync { file: self.0.clone(), data_only: false }).await
     }

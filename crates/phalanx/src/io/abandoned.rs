@@ -1,4 +1,4 @@
-//! Requests whose futures were dropped: they are cancelled, or complete alone.
+//! Requests whose futures were dropped. They are cancelled, or complete on their own.
 
 use std::io;
 use std::mem::replace;
@@ -10,7 +10,7 @@ use phalanx_driver::{Done, Payload, Request, Socket, Token};
 use super::placement::Arrived;
 use super::{Entry, HomeSocket, Io, State, try_with, with};
 
-/// The longest time for which a write continues after its stream was dropped.
+/// The maximum time for which a write continues after its stream was dropped.
 pub(super) const FINISH_LIMIT: Duration = Duration::from_secs(10);
 
 /// The end of a dropped stream: a write in progress completes, the rest is sent, and then the socket is closed.
@@ -66,7 +66,8 @@ impl Io {
         }
     }
 
-    /// Lets a write complete although its future was dropped. It ends with the `last` bytes, for at most [`FINISH_LIMIT`].
+    /// Lets a write complete although its future was dropped, and then sends the `last` bytes. Takes at most
+    /// [`FINISH_LIMIT`].
     pub(super) fn finish_alone(&self, key: usize, last: LastWrite) {
         let mut requests = self.requests.borrow_mut();
         let waiting = |entry: &&mut Entry| matches!(entry.state, State::Waiting(_));
@@ -87,7 +88,7 @@ impl Io {
         }
     }
 
-    /// Sends the last bytes of a dropped stream that has no write in progress, for at most [`FINISH_LIMIT`].
+    /// Sends the last bytes of a dropped stream that has no write in progress. Takes at most [`FINISH_LIMIT`].
     pub(super) fn send_last(&self, last: LastWrite) {
         if self.closed.get() {
             return catch_panic(|| drop(last));
@@ -101,7 +102,7 @@ impl Io {
         );
     }
 
-    /// Sends the rest of a dropped stream's bytes, and closes the socket then.
+    /// Sends the rest of a dropped stream's bytes, and then closes the socket.
     pub(super) fn send_rest(&self, mut entry: Entry, LastWrite { socket, rest }: LastWrite) {
         let driver = self.driver.try_borrow_mut();
         let (Ok(mut driver), false) = (driver, rest.is_empty()) else {
@@ -116,8 +117,8 @@ impl Io {
         driver.start(Token(key as u64), request);
     }
 
-    /// Cancels an accept of `listener` whose future was dropped. If it has completed, or completes before it is cancelled,
-    /// its connection returns to the listener.
+    /// Cancels an accept of `listener` whose future was dropped. If it has completed, or completes before it is
+    /// cancelled, its connection returns to the listener.
     pub(super) fn abandon_accept(&self, key: usize, listener: Socket) {
         let mut requests = self.requests.borrow_mut();
         match requests.get_mut(key).map(|entry| &mut entry.state) {
@@ -141,7 +142,8 @@ impl Io {
         }
     }
 
-    /// Returns a connection to the listener that has accepted it, for its next accept. Closes it if the listener is closed.
+    /// Returns a connection to the listener that has accepted it, for its next accept. Closes it if the listener is
+    /// closed.
     pub(super) fn give_back(&self, listener: Socket, connection: Socket) {
         let arrived = self.placement.take_arrived(connection);
         let returned = self.try_driver(|driver| {

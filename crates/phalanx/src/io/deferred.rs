@@ -1,4 +1,4 @@
-//! Calls of destructors while the driver is borrowed.
+//! Driver calls by destructors while the driver is borrowed.
 //!
 //! The driver may drop a payload, whose destructor may drop a stream or a request. The driver cannot be called again at
 //! that moment, so the call is stored and made after the next reap.
@@ -22,7 +22,7 @@ impl Io {
         self.call(Deferred::Close(socket));
     }
 
-    /// Shuts down the write direction of a socket. Errors are ignored: the connection may have ended before.
+    /// Shuts down the write direction of a socket. Errors are ignored, because the connection may already have ended.
     pub(super) fn shutdown_write(&self, socket: Socket) {
         self.call(Deferred::ShutdownWrite(socket));
     }
@@ -32,7 +32,7 @@ impl Io {
         self.call(Deferred::Cancel(key));
     }
 
-    /// Makes the calls that were deferred.
+    /// Makes the deferred calls.
     pub(super) fn run_deferred(&self) {
         while !self.deferred.borrow().is_empty() {
             self.deferred.take().into_iter().for_each(|call| self.call(call));

@@ -1,9 +1,9 @@
-//! The error of I/O that the drain ended.
+//! The error of I/O that a drain has ended.
 
 use std::io;
 
-/// The error of I/O whose wait the drain ended: I/O with
-/// [`IoTimeout::until_shutdown`](crate::net::IoTimeout::until_shutdown), and accepting connections.
+/// The error of waiting I/O that a drain has ended: accepting connections, and I/O with
+/// [`IoTimeout::until_shutdown`](crate::net::IoTimeout::until_shutdown).
 ///
 /// Its kind is [`Other`](io::ErrorKind::Other), which the standard library never retries.
 ///
@@ -14,14 +14,14 @@ use std::io;
 /// async fn serve(stream: Stream) -> std::io::Result<()> {
 ///     let mut bytes = Vec::new();
 ///     match stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await {
-///         Err(error) if Drained::caused(&error) => Ok(()), // the program ends: say goodbye
+///         Err(error) if Drained::caused(&error) => Ok(()), // the program drains: finish
 ///         Err(error) => Err(error),
 ///         Ok(_) => Ok(()),
 ///     }
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("idle I/O was ended because the program drains")]
+#[error("the I/O was cancelled because the program is shutting down")]
 pub struct Drained;
 
 impl Drained {

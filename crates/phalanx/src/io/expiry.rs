@@ -1,4 +1,4 @@
-//! Cancels requests whose time limit has passed, and requests that shutdown ends.
+//! Cancelling requests whose time limit has passed, and requests that end at shutdown.
 
 use std::io;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use super::{Entry, Io, State};
 /// A request expires at most this long after its limit has passed.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The shortest time between two scans for expired requests, for each request that the table has space for: short limits of some requests
-/// must not cause many scans of a large table. A request is scanned in about 10 ns, so scans take one part in a hundred.
+/// The minimum time between two scans for expired requests, per request for which the table has space. It prevents
+/// short limits of some requests from causing many scans of a large table. Scanning takes about 10 ns per request, so
+/// scans take at most 1 % of the time.
 const PAUSE_PER_REQUEST: Duration = Duration::from_micros(1);
 
-/// Why this table cancelled a request.
+/// The reason why this table cancelled a request.
 #[derive(Clone, Copy)]
 pub(super) enum Cause {
     Expired,
@@ -31,14 +32,14 @@ impl From<Cause> for io::Error {
     }
 }
 
-/// The time to the next scan of a table with space for so many requests.
+/// The minimum time to the next scan of a table with space for this number of requests.
 fn pause(requests: usize) -> Duration {
     let requests = u32::try_from(requests).unwrap_or(u32::MAX);
     PAUSE_PER_REQUEST.saturating_mul(requests).min(SCAN_INTERVAL)
 }
 
 impl Io {
-    /// When to call [`Io::expire`] next, if any request has a time limit.
+    /// The time at which to call [`Io::expire`] next, if any request has a time limit.
     pub(crate) fn next_expiry(&self) -> Option<Duration> {
         let earliest = Some(self.earliest.get()).filter(|earliest| *earliest != Duration::MAX)?;
         Some(earliest.max(self.next_scan.get()))

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The largest limit in nanoseconds, 292 years: none.
+/// The largest limit in nanoseconds (292 years), which means that there is none.
 const UNLIMITED: u64 = u64::MAX >> 1;
 
-/// A time limit on one I/O request, and whether shutdown ends it.
+/// A time limit on one I/O request, and whether shutdown ends the request.
 ///
-/// One word, because each waiting operation of a connection stores one: twice the limit in nanoseconds, plus one if
-/// shutdown ends the wait.
+/// It is one word, because each waiting operation of a connection stores one: twice the limit in nanoseconds, plus one
+/// if shutdown ends the wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct IoTimeout(u64);
 
@@ -25,7 +25,7 @@ impl IoTimeout {
         Self(nanos << 1)
     }
 
-    /// The limit; [`Duration::MAX`] for none, and for one of more than 292 years.
+    /// The limit; [`Duration::MAX`] if there is none or it is more than 292 years.
     pub const fn duration(self) -> Duration {
         match self.0 >> 1 {
             UNLIMITED => Duration::MAX,
@@ -38,7 +38,7 @@ impl IoTimeout {
         self.0 & 1 == 1
     }
 
-    /// The limit less `elapsed`, for several waits under one limit. It is never negative, and
+    /// The limit minus `elapsed`, for several waits under one limit. The result is at least zero, and
     /// [`NONE`](Self::NONE) stays unlimited.
     ///
     /// ```
@@ -59,7 +59,7 @@ impl IoTimeout {
     }
 
     /// Also ends the wait when the program begins to shut down. The I/O then fails with an error that
-    /// [`Drained::caused`](crate::shutdown::Drained::caused) recognises. For idle connections.
+    /// [`Drained::caused`](crate::shutdown::Drained::caused) recognises. Use it for reads on idle connections.
     #[must_use]
     pub const fn until_shutdown(self) -> Self {
         Self(self.0 | 1)

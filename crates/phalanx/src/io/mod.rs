@@ -1,15 +1,16 @@
 //! Operations that wait for I/O: the table of requests between a processor's driver and its operations.
 //!
 //! An operation that awaits I/O passes its request, with its buffers, to the driver and stores its waker here. If the
-//! operation is dropped first (its session ended, a timeout dropped it), the request is cancelled. Its entry stays
-//! until the driver completes it; only then are its buffers freed, and only then can the session end.
+//! operation is dropped before the request completes, because its session ended or a timeout dropped it, the request is
+//! cancelled. Its entry stays until the driver completes it; only then are its buffers freed, and only then can the
+//! session end.
 //!
-//! A request's time limit is a field of its entry, not a timer, because a server limits every wait and hardly ever
+//! A request's time limit is a field of its entry and not a timer, because a server limits every wait but hardly ever
 //! reaches a limit. When the earliest limit has passed, one scan of the table cancels the requests that have expired.
 //!
 //! Requests and sockets are indices into one processor's tables, so their handles carry that processor's identity
-//! (`request`, `socket`). Wakers and payloads may run user code. The table is not borrowed while a waker is cloned, woken or
-//! dropped, and a waker's panic is caught.
+//! (`request`, `socket`). Wakers and payloads may run user code. The table is not borrowed while a waker is cloned,
+//! woken or dropped, and a waker's panic is caught.
 //!
 //! | file | content |
 //! |---|---|
@@ -77,11 +78,11 @@ pub(crate) struct Io {
     completed: RefCell<Vec<Completion>>,
     /// Calls of destructors that ran while the driver was borrowed.
     deferred: RefCell<Vec<Deferred>>,
-    /// The processor has ended, and starts no more requests.
+    /// Whether the processor has ended and starts no more requests.
     closed: Cell<bool>,
     /// Operations that wait for the program to drain.
     pub(crate) draining: RefCell<Slab<Waker>>,
-    /// Whether they were woken.
+    /// Whether these operations were woken.
     pub(crate) drain_announced: Cell<bool>,
     /// No request expires before this.
     earliest: Cell<Duration>,
@@ -98,13 +99,14 @@ pub(crate) struct Io {
     placement: LocalPlacement,
     /// Whether requests of a turn share a system call.
     shares_calls: bool,
-    /// The number of sends that may still complete at once in this sweep.
+    /// The number of sends that may still complete immediately in this sweep.
     immediate_sends_left: Cell<u32>,
     /// Whether the sends of this sweep share system calls.
     shares_sends: Cell<bool>,
 }
 
-/// Prefetching pays from this many requests in flight; fewer fit in the cache, with the operations that wait for them.
+/// The number of requests in flight from which prefetching pays off. Fewer requests fit into the cache together with
+/// the operations that wait for them.
 const MIN_PREFETCH: usize = 512;
 
 /// A request in flight.
@@ -112,7 +114,7 @@ struct Entry {
     state: State,
     expires: Duration,
     ends_with_drain: bool,
-    /// Why this table cancelled it, if it did.
+    /// The reason why this table cancelled the request, if it did.
     cancelled: Option<Cause>,
     /// Delays the session's end until the kernel has released the buffers.
     _guard: Option<SessionGuard>,
@@ -133,14 +135,14 @@ thread_local! {
     static IO: RefCell<Option<Rc<Io>>> = const { RefCell::new(None) };
 }
 
-/// The panic of I/O on a thread that runs no processor.
-const NO_RUNTIME: &str = "I/O belongs to operations of a running Runtime";
+/// The panic message for I/O on a thread that runs no processor.
+const NO_RUNTIME: &str = "I/O is only possible in operations of a running Runtime";
 
 /// The error of I/O in a destructor that runs inside the driver.
 #[cold]
 fn in_driver() -> io::Error {
     const WHY: &str =
-        "the destructor of a payload cannot do I/O, because it runs inside the driver";
+        "the destructor of a payload cannot perform I/O, because it runs inside the driver";
     io::Error::new(io::ErrorKind::ResourceBusy, WHY)
 }
 
@@ -153,17 +155,17 @@ pub(crate) fn with<R>(f: impl FnOnce(&Io) -> R) -> R {
     IO.with_borrow(|io| f(io.as_ref().expect(NO_RUNTIME)))
 }
 
-/// As [`with`], but passes `None` to `f` outside a processor.
+/// Like [`with`], but passes `None` to `f` outside a processor.
 pub(crate) fn with_any<R>(f: impl FnOnce(Option<&Io>) -> R) -> R {
     IO.with_borrow(|io| f(io.as_deref()))
 }
 
-/// As [`with`], but returns `None` outside a processor: for destructors.
+/// Like [`with`], but returns `None` outside a processor. For use in destructors.
 pub(crate) fn try_with<R>(f: impl FnOnce(&Io) -> R) -> Option<R> {
     IO.try_with(|io| io.borrow().as_deref().map(f)).ok().flatten()
 }
 
-/// Sets the thread's I/O until this is dropped.
+/// The thread's I/O is set until this is dropped.
 pub(crate) struct Entered(());
 
 impl Drop for Entered {
@@ -178,7 +180,7 @@ pub(crate) fn is_entered() -> bool {
 }
 
 impl Io {
-    /// The I/O of processor number `index` of `placement`.
+    /// Creates the I/O of the processor numbered `index` of `placement`.
     pub(crate) fn new(
         placement: Arc<Placement>,
         index: usize,
@@ -230,15 +232,15 @@ impl Io {
         self.placement.index
     }
 
-    /// The driver for the processor's loop.
+    /// Runs `f` with the driver, for the processor's loop.
     ///
     /// # Panics
-    /// While the driver is borrowed.
+    /// If the driver is borrowed.
     pub(crate) fn driver<R>(&self, f: impl FnOnce(&mut dyn Driver) -> R) -> R {
         f(&mut **self.driver.borrow_mut())
     }
 
-    /// The driver for operations and for destructors.
+    /// Runs `f` with the driver, for operations and destructors.
     ///
     /// # Errors
     /// `ResourceBusy` in a destructor that runs inside the driver.
@@ -304,7 +306,8 @@ impl Io {
                     }
                     (before, result) => {
                         self.discard(result);
-                        // A socket drops the state that was passed on with it.
+                        // The previous entry may contain a socket with passed-on state, whose destructor is foreign
+                        // code.
                         catch_panic(|| drop(before));
                     }
                 }
@@ -331,7 +334,7 @@ impl Io {
             cancelled: drained.then_some(Cause::Drained),
             _guard: Session::current().map(|session| session.guard()),
         };
-        // Not `try_driver`: a closure would copy the request once more.
+        // Does not use `try_driver`, because its closure would copy the request once more.
         let mut driver = self.driver.try_borrow_mut().map_err(|_| in_driver())?;
         self.placement.traffic.starts(&request);
         let key = self.requests.borrow_mut().insert(entry);
@@ -381,7 +384,7 @@ impl Io {
         Poll::Pending
     }
 
-    /// Requests, waiters and buffers that are left at the end.
+    /// The requests, waiters and buffers that are left at the end.
     pub(crate) fn leaks(&self) -> Leaks {
         Leaks {
             requests: self.requests.borrow().len(),

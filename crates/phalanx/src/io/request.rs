@@ -1,9 +1,10 @@
-//! The future of a request. Like the [handle of a socket](super::socket), it is an index into the tables of one processor.
+//! The future of a request. Like the [handle of a socket](super::socket), it is an index into the tables of one
+//! processor.
 //!
-//! Both are `Send`, because futures that hold them may have to be. So they may move to another processor, to another
+//! Both are `Send`, because futures that contain them may have to be. So they may move to another processor, to another
 //! program or to a thread without a processor, where the index would refer to another request or connection. Therefore
-//! each carries the identity of its processor. Using it elsewhere fails with [`Elsewhere`]; dropping it elsewhere is
-//! forwarded to its own processor.
+//! each contains the identity of its processor. Using it elsewhere fails with [`Elsewhere`], and dropping it elsewhere
+//! sends a command to its processor.
 
 use std::fmt;
 use std::future::Future;
@@ -18,12 +19,12 @@ use super::abandoned::LastWrite;
 use super::socket::HomeSocket;
 use super::{Io, IoTimeout, NO_RUNTIME, try_with, with_any};
 
-/// The error of using a stream, a listener or another socket away from the processor that made it, or of awaiting a
-/// read, a write or another request there.
+/// The error of using a socket, such as a stream or a listener, on another processor than the one that created it, or
+/// of awaiting a request of the socket there.
 ///
-/// Sockets stay on their processor, and requests stay where they were first awaited. Send the bytes to an operation on
-/// that processor, and use the stream there. Dropping a stream elsewhere closes it on its own processor. The error's
-/// kind is [`Other`](io::ErrorKind::Other).
+/// A socket belongs to its processor, and a request belongs to the processor where it was first awaited. Send the bytes
+/// to an operation on that processor, and use the socket there. A socket can be dropped anywhere. The error's kind is
+/// [`Other`](io::ErrorKind::Other).
 ///
 /// ```
 /// use phalanx::net::Elsewhere;
@@ -46,7 +47,7 @@ pub enum Elsewhere {
          send the bytes to that processor and use it there"
     )]
     AnotherProcessor,
-    /// The processor of the socket or request has ended, with its program.
+    /// The program of the socket or request has ended.
     #[error(
         "a socket or request was used after the program that made it had ended; \
          make a new one in this program"
@@ -65,8 +66,8 @@ pub(super) fn elsewhere(home: ProcessorId) -> io::Error {
     if home.is_alive() { Elsewhere::AnotherProcessor.into() } else { Elsewhere::Ended.into() }
 }
 
-/// Runs `act` with the I/O of the processor `home`: now if this is its thread, else on that processor. Does nothing
-/// if that processor has ended, because its driver has closed all sockets.
+/// Runs `act` with the I/O of the processor `home`: immediately if this is its thread, otherwise later on that thread.
+/// Does nothing if that processor has ended, because its driver has closed all sockets.
 pub(crate) fn run_on_home(home: ProcessorId, act: impl FnOnce(&Io) + Copy + Send + 'static) {
     let at_home = move || try_with(|io| (io.home == home).then(|| act(io))).flatten();
     if at_home().is_none() {
@@ -74,12 +75,12 @@ pub(crate) fn run_on_home(home: ProcessorId, act: impl FnOnce(&Io) + Copy + Send
     }
 }
 
-/// A request to the driver of the processor that awaits it first.
+/// A request to the driver of the processor that first awaits it.
 pub(crate) fn request(request: Request, timeout: IoTimeout) -> RequestFuture {
     RequestFuture::new(request, timeout, None)
 }
 
-/// A receive, without the space that the largest [`Request`] needs: servers have many that wait.
+/// A receive request. It is smaller than [`Request`], because servers have many waiting receives.
 #[derive(Debug)]
 pub(crate) struct Receive {
     pub(crate) socket: Socket,
@@ -142,7 +143,7 @@ impl<R> RequestFuture<R> {
         last.end(move |io, last| io.finish_alone(key, last));
     }
 
-    /// Abandons a request that was polled on another processor than its own.
+    /// Abandons a request that was polled on the wrong processor.
     #[cold]
     fn stray(&mut self, home: ProcessorId) -> Poll<io::Result<Done>> {
         drop(Self(self.end()));
@@ -189,7 +190,7 @@ impl<R: Into<Request> + Unpin> Future for RequestFuture<R> {
                     }
                     result
                 }
-                Progress::Over => panic!("a request is awaited once"),
+                Progress::Over => panic!("a request was polled after it had completed"),
             }
         })
     }

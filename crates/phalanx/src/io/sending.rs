@@ -1,11 +1,12 @@
-//! Sends that complete in the operation that begins them.
+//! Sends that complete immediately, within the operation that begins them.
 //!
-//! A request suspends its operation until the next turn, which pays if the sends of a cohort share a system call. With few
-//! connections, or a driver that has a system call for each send, there is nothing to share, so the operation sends and
-//! continues.
+//! A request suspends its operation until the next turn, which pays off if the sends of a cohort share a system call.
+//! With few connections, or with a driver that needs a system call for each send, there is nothing to share, so the
+//! operation sends immediately and continues.
 //!
-//! The caller keeps its bytes, because the kernel copies them before the system call ends. Bytes that are not sent are for
-//! a request. The driver sends nothing while a send of the same socket is in flight, so the order of the bytes stays.
+//! The caller keeps its bytes, because the kernel copies them during the system call. The bytes that the kernel does
+//! not accept are sent by a request. The driver sends nothing immediately while a send of the same socket is in flight,
+//! which preserves the order of the bytes.
 
 use std::io::{self, IoSlice};
 
@@ -15,14 +16,14 @@ use phalanx_driver::{Payload, Request, Socket};
 
 use super::{HomeSocket, Io, IoTimeout, RequestFuture, with_any};
 
-/// With more requests in flight, sends share system calls, if the driver's can.
+/// If more requests than this are in flight, sends share system calls, if the driver supports it.
 const MAX_UNSHARED_REQUESTS: usize = 16;
-/// The number of such sends in a sweep, so that an operation that only sends does not keep the processor. They take about
-/// the time of a cohort.
+/// The maximum number of immediate sends in a sweep, so that an operation that only sends does not monopolise the
+/// processor. They take about as long as a cohort.
 const SENDS_PER_SWEEP: u32 = 64;
-/// A send counts once more for each of these bytes, which take about as long as a small send.
+/// A send counts once more for each multiple of this number of bytes, which takes about as long as a small send.
 const BYTES_OF_A_SEND: usize = 2 << 10;
-/// Larger payloads would often be sent in part.
+/// The maximum size of a payload to send immediately. Larger ones would often be sent only in part.
 const MAX_BYTES: usize = 16 << 10;
 
 /// A send of a payload.
@@ -39,8 +40,8 @@ impl From<SendPayload> for Request {
 }
 
 impl RequestFuture<SendPayload> {
-    /// Sends the payload, if that is cheaper than a request and no other request that sends is in flight. Returns its head,
-    /// cleared, if all of it was sent. Otherwise the request is left, with the rest.
+    /// Sends the payload immediately, if that is cheaper than a request and no other send is in flight. If all of it
+    /// was sent, returns its head, cleared. Otherwise this request remains, with the unsent bytes.
     #[inline]
     pub(crate) fn send_now(&mut self, socket: &HomeSocket) -> io::Result<Option<Vec<u8>>> {
         let Some((request, timeout)) = self.unstarted() else { return Ok(None) };
@@ -57,8 +58,8 @@ impl RequestFuture<SendPayload> {
 }
 
 impl HomeSocket {
-    /// Runs `send` with the I/O of this processor, unless the connection is leaving. None elsewhere, where a request
-    /// reports the error.
+    /// Runs `send` with the I/O of this processor, unless the connection is leaving. Returns `None` on other
+    /// processors, where a request will report the error.
     #[inline]
     fn at_once<T>(&self, send: impl FnOnce(&Io) -> io::Result<T>) -> io::Result<Option<T>> {
         with_any(|io| match io {
@@ -67,14 +68,14 @@ impl HomeSocket {
         })
     }
 
-    /// Sends the first bytes of `parts`, if that is cheaper than a request and no request that sends is in flight. Returns
-    /// their number.
+    /// Sends the first bytes of `parts`, if that is cheaper than a request and no send is in flight. Returns their
+    /// number.
     pub(crate) fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.send_if(parts, |io| !io.shares_sends.get())
     }
 
-    /// Sends the first of `bytes`, which no other send would accompany, unless a request that sends is in flight. Returns
-    /// their number.
+    /// Sends the first of `bytes` without considering whether they could share a system call, unless a send is in
+    /// flight. Returns their number.
     pub(crate) fn send_alone(&self, bytes: &[u8]) -> io::Result<usize> {
         self.send_if(&[IoSlice::new(bytes)], |_| true)
     }
@@ -89,11 +90,11 @@ impl HomeSocket {
 }
 
 impl Io {
-    /// Passes the requests of a sweep to the kernel. `has_backlog` leaves completions there.
-    /// Returns the number of system calls since the start.
+    /// Passes the requests of a sweep to the kernel. If `has_backlog` is set, leaves completions there. Returns the
+    /// number of system calls since the start.
     ///
     /// # Errors
-    /// As [`Driver::submit`](phalanx_driver::Driver::submit).
+    /// The errors of [`Driver::submit`](phalanx_driver::Driver::submit).
     pub(crate) fn submit(&self, has_backlog: bool) -> io::Result<u64> {
         let mut driver = self.driver.borrow_mut();
         if has_backlog {
@@ -107,14 +108,15 @@ impl Io {
         Ok(calls)
     }
 
-    /// Determines which sends may complete at once in this sweep.
+    /// Determines which sends may complete immediately in this sweep.
     pub(super) fn begin_sends(&self) {
         let are_many = self.requests.borrow().len() > MAX_UNSHARED_REQUESTS;
         self.shares_sends.set(self.shares_calls && are_many);
         self.immediate_sends_left.set(if self.closed.get() { 0 } else { SENDS_PER_SWEEP });
     }
 
-    /// Sends the first bytes of `parts` at once, unless this sweep has sent much. Returns their number.
+    /// Sends the first bytes of `parts` immediately, unless this sweep has reached its limit of sends. Returns their
+    /// number.
     pub(super) fn send_now(
         &self,
         socket: Socket,
@@ -133,8 +135,8 @@ impl Io {
         Ok(sent)
     }
 
-    /// Sends `payload` at once, if that is cheaper than a request. Returns its head, cleared, if all of it was sent.
-    /// Otherwise the rest is left.
+    /// Sends `payload` immediately, if that is cheaper than a request. If all of it was sent, returns its head,
+    /// cleared. Otherwise the unsent bytes remain.
     pub(super) fn send_payload_now(
         &self,
         socket: Socket,

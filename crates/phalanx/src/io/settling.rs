@@ -1,4 +1,4 @@
-//! The end of all requests, after the processor's operations.
+//! Ending all requests, after the end of the processor's operations.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::abandoned::FINISH_LIMIT;
 use super::{Entry, Io, State};
 
-/// The time between two looks at whether a program that drains is ended.
+/// The time between two checks whether a draining program is ending.
 const REAP_INTERVAL: Duration = Duration::from_millis(100);
 
 fn finishes(state: &State) -> bool {
@@ -21,7 +21,7 @@ impl Io {
         self.closed.set(true);
         self.immediate_sends_left.set(0);
         self.abandon_each(|state| !finishes(state));
-        // A write's limit counts from when its stream was dropped.
+        // A write's limit counts from the time when its stream was dropped.
         let (now, start) = (self.turn_began.get(), Instant::now());
         let in_time = |entry: &Entry| now + start.elapsed() < entry.expires;
         self.reap_while(FINISH_LIMIT, |entry| {
@@ -43,7 +43,7 @@ impl Io {
         self.reap_while(timeout, |entry| is_awaited(&entry.state))
     }
 
-    /// Takes completions while any request `is_awaited`, for at most `timeout`.
+    /// Processes completions while any request `is_awaited`, for at most `timeout`.
     fn reap_while(&self, timeout: Duration, is_awaited: impl Fn(&Entry) -> bool) -> io::Result<()> {
         let deadline = Instant::now() + timeout;
         while self.requests.borrow().iter().any(|(_, entry)| is_awaited(entry)) {

@@ -13,22 +13,23 @@ use super::placement::{PassedState, Target};
 use super::request::{RequestFuture, elsewhere, run_on_home};
 use super::{Io, IoTimeout, try_with, with, with_any};
 
-/// No processor.
+/// The value of `move_target` that means no processor.
 const STAYS: u16 = u16::MAX;
 
 /// A socket of one processor. Dropping it, on any thread, closes the socket.
 pub(crate) struct HomeSocket {
     socket: Socket,
     pub(super) home: ProcessorId,
-    /// The listener that has accepted it.
+    /// The listener that accepted it.
     listener: Option<Socket>,
     /// Whether another processor has served it before.
     has_moved: bool,
     /// Whether it receives datagrams.
     has_datagrams: bool,
-    /// The state that it has passed on. Boxed, since few sockets have it; the mutex is never locked.
+    /// The state that the other processor passed on. It is boxed because few sockets have one. The mutex is never
+    /// locked; it only makes the socket `Sync`.
     state: Option<Box<Mutex<PassedState>>>,
-    /// Where the connection moves when it is offered next ([`Target::pack`]), or [`STAYS`].
+    /// The target of the connection when it is next offered ([`Target::pack`]), or [`STAYS`].
     move_target: AtomicU16,
 }
 
@@ -80,10 +81,11 @@ impl HomeSocket {
         accepted
     }
 
-    /// Hands the connection to another processor with `state`, if one should serve it. False if it stays.
+    /// Hands the connection to another processor with `state`, if one should serve it. Returns `false` if it stays.
     ///
-    /// The driver may be receiving ahead, so that the connection cannot be detached now. Then the next
-    /// [send](Self::send) stops that, and the offer after it succeeds, unless the client sends before it has the answer.
+    /// The connection cannot be detached while the driver is receiving in advance. In that case, the next
+    /// [send](Self::send) stops the receive, and the following offer succeeds unless the client has sent more in the
+    /// meantime.
     pub(crate) fn relocate(&self, state: impl FnOnce() -> Option<PassedState>) -> bool {
         let Some(listener) = self.listener else { return false };
         let moved = try_with(|io| {
@@ -108,8 +110,8 @@ impl HomeSocket {
         moved == Some(true)
     }
 
-    /// Whether another processor should serve the connection, in a program whose number of active processors has changed.
-    /// Then it moves when it is offered next, unless something arrives before.
+    /// Whether another processor should serve the connection, in a program whose number of active processors has
+    /// changed. If so, it moves when it is next offered, unless bytes arrive first.
     #[inline]
     pub(crate) fn should_move(&self) -> bool {
         let Some(listener) = self.listener else { return false };
@@ -118,7 +120,7 @@ impl HomeSocket {
                 return None;
             }
             let Some(target) = io.next_target(listener) else { return Some(STAYS) };
-            // It may have nothing to send for long.
+            // The connection may have nothing to send for a long time.
             io.stop_ahead(self.socket);
             Some(target.pack())
         });
@@ -127,7 +129,7 @@ impl HomeSocket {
         target != STAYS
     }
 
-    /// Lets the connection move when it is offered next, if another processor should serve it.
+    /// Prepares the connection to move when it is next offered, if another processor should serve it.
     pub(crate) fn prepare_move(&self) {
         let Some(listener) = self.listener.filter(|_| !self.is_leaving()) else { return };
         let target = try_with(|io| (io.home == self.home).then(|| io.next_target(listener)));
@@ -136,7 +138,7 @@ impl HomeSocket {
         }
     }
 
-    /// Whether the connection moves when it is offered next, if nothing is in flight then.
+    /// Whether the connection will move when it is next offered while nothing is in flight.
     #[inline]
     pub(crate) fn is_leaving(&self) -> bool {
         self.move_target.load(Ordering::Relaxed) != STAYS
@@ -147,7 +149,7 @@ impl HomeSocket {
         self.has_moved
     }
 
-    /// As [`request`](Self::request), for requests that send.
+    /// Like [`request`](Self::request), but for requests that send.
     pub(crate) fn send<R>(
         &self,
         request: impl FnOnce(Socket) -> R,
@@ -191,7 +193,7 @@ impl HomeSocket {
     /// Calls the driver with this socket.
     ///
     /// # Errors
-    /// [`Elsewhere`], also outside a processor; or `f`'s.
+    /// [`Elsewhere`] on another processor and outside a processor, and the errors of `f`.
     pub(crate) fn driver<R>(
         &self,
         f: impl FnOnce(&mut dyn Driver, Socket) -> io::Result<R>,
@@ -208,7 +210,7 @@ impl HomeSocket {
         try_with(|io| io.home == self.home) == Some(true)
     }
 
-    /// Sends the last bytes of a dropped stream, on any thread, and drops the socket then.
+    /// Sends the last bytes of a dropped stream, from any thread, and then drops the socket.
     pub(crate) fn send_last(self, bytes: Vec<u8>) {
         LastWrite { socket: self, rest: bytes }.end(Io::send_last);
     }
@@ -221,7 +223,7 @@ impl HomeSocket {
 }
 
 impl Io {
-    /// Stops receiving on a connection before it is requested, so that the connection can be detached.
+    /// Stops the driver's receive in advance, so that the connection can be detached.
     fn stop_ahead(&self, connection: Socket) {
         let _ = self.try_driver(|driver| {
             driver.stop_ahead(connection);

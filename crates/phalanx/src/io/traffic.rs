@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use phalanx_driver::{Done, Request};
 
-/// Totals since the start. Written by the processor's thread only, for each request, so they have a cache line of their
-/// own.
+/// Totals since the start. Only the processor's thread writes them, for each request, so they have their own cache
+/// line.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct TrafficCounters {
@@ -23,7 +23,7 @@ pub(crate) struct Traffic {
     pub(crate) bytes_out: u64,
     pub(crate) receives: u64,
     pub(crate) opens: u64,
-    /// Open now.
+    /// The number of sockets that are currently open.
     pub(crate) sockets: u64,
 }
 

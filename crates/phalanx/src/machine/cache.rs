@@ -1,7 +1,7 @@
-//! Size of the second-level cache. The runtime derives the largest cohort size from it
+//! The size of the second-level cache, from which the runtime derives the maximum cohort size
 //! ([`Graph::cache_bytes`](crate::Graph::cache_bytes)).
 //!
-//! The third level is not used: a virtual machine sees one that it shares with other machines.
+//! The third-level cache is not used, because a virtual machine shares it with other machines.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) fn cache_bytes(level: u8) -> usize {
     level_in(Path::new(CACHES), &level.to_string(), false).unwrap_or(0)
 }
 
-/// Bytes of a level; of the share of one core if `divide`.
+/// The bytes of a cache level, divided by the number of cores that share it if `divide` is set.
 fn level_in(caches: &Path, level: &str, divide: bool) -> Option<usize> {
     let entries = fs::read_dir(caches).ok()?.flatten();
     let read = |cache: &Path, name: &str| {

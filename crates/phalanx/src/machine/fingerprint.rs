@@ -5,7 +5,8 @@ use std::num::NonZero;
 
 use super::cache::{cache_bytes, second_level_cache};
 
-/// The properties of a machine that determine how a program runs. Figures that were measured on another machine may not apply.
+/// The properties of a machine that determine how a program performs. Measurements from a machine with other properties
+/// may not apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Fingerprint {
@@ -22,7 +23,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of this machine. A value is empty or zero if the system does not provide it.
+    /// The fingerprint of this machine. A value is empty or zero if the system does not provide it.
     pub fn of_this_machine() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let information = read("/proc/cpuinfo");

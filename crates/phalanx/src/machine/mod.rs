@@ -16,8 +16,8 @@ pub use self::fingerprint::Fingerprint;
 pub(crate) use self::region::with_region;
 pub use self::rlimit::raise_open_files;
 
-/// Tells the graph what the machine has. `cache_bytes` replaces the size of the second-level cache, unless it is zero.
-/// Returns the number of cores.
+/// Passes the machine's properties to the graph. `cache_bytes` overrides the size of the second-level cache, unless it
+/// is zero. Returns the number of cores.
 pub(crate) fn declare_machine(graph: &mut Graph, cache_bytes: usize) -> usize {
     graph.measured_cache_bytes(match cache_bytes {
         0 => second_level_cache(),

@@ -1,4 +1,4 @@
-//! A processor's memory region: one mapping, in huge pages where the kernel provides them.
+//! A processor's memory region, which is one mapping, in huge pages if the kernel provides them.
 //!
 //! Each page of 4 KiB needs an entry in the TLB; a huge page needs one for 2 MiB. This matters when
 //! operations exceed the second-level cache.
@@ -6,7 +6,7 @@
 use memmap2::MmapMut;
 use phalanx_core::{ProcessorBuilder, Region};
 
-/// Adds a region of this size to the processor, or none if the kernel refuses.
+/// Adds a region of this size to the processor, unless the kernel refuses the mapping.
 pub(crate) fn with_region(bytes: usize, builder: ProcessorBuilder) -> ProcessorBuilder {
     let memory = if bytes > 0 { MmapMut::map_anon(bytes).ok() } else { None };
     let Some(memory) = memory else { return builder };

@@ -13,13 +13,13 @@ pub struct BytesSnapshot {
     pub operations: Vec<OperationBytesSnapshot>,
     /// Declared objects that requests own in addition to their operations.
     pub objects: Vec<ObjectBytesSnapshot>,
-    /// The most bytes that fibres were measured to use of their stacks, by the type of their body.
+    /// The maximum measured stack use of fibres, by the type of their body.
     #[cfg_attr(feature = "serde", serde(default))]
     pub stacks: Vec<ObjectBytesSnapshot>,
     /// Replicas of each [replicated](crate::stage::ReplicatedStage) stage on all processors, without the values.
     #[cfg_attr(feature = "serde", serde(default))]
     pub replicas: Vec<ObjectBytesSnapshot>,
-    /// Types of pooled values that are larger than every object which their stage declares.
+    /// The types of pooled values that are larger than every object that their stage declares.
     #[cfg_attr(feature = "serde", serde(default))]
     pub undeclared: Vec<ObjectBytesSnapshot>,
 }
@@ -32,11 +32,11 @@ pub struct OperationBytesSnapshot {
     pub stage: Name,
     /// Path of the function that contains the operation's `async` block.
     pub operation: Name,
-    /// The largest of the next three, which bounds the slot.
+    /// The size of the closure, which is the largest of `invocation`, `future` and `result`.
     pub closure: usize,
     /// The captures of the invocation.
     pub invocation: usize,
-    /// The state across an `await`.
+    /// The values alive across an `await`.
     pub future: usize,
     /// The result.
     pub result: usize,
@@ -44,7 +44,7 @@ pub struct OperationBytesSnapshot {
     pub slot: usize,
 }
 
-/// An object that each request of a stage owns, the stacks of a type of fibre, or all replicas of a stage.
+/// An object that each request of a stage owns, the stack of a type of fibre, or all replicas of a stage.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ObjectBytesSnapshot {

@@ -12,7 +12,7 @@ use super::rows::Rows;
 /// use phalanx::metrics::Counter;
 /// use phalanx::Runtime;
 ///
-/// let lost = Counter::new("kv_writes_lost", "Writes that no disk has taken.");
+/// let lost = Counter::new("kv_writes_lost", "Writes that failed on every disk.");
 /// let runtime = Runtime::new().register_counter(&lost);
 /// lost.add(2);
 /// assert_eq!(lost.clone().count(), 2);
@@ -23,7 +23,7 @@ pub struct Counter {
     help: &'static str,
     label: Option<(&'static str, Arc<str>)>,
     rows: Rows,
-    /// Where each row has this count.
+    /// The index of this count in each row.
     at: usize,
 }
 
@@ -45,23 +45,24 @@ impl Counter {
         Self { name, help, label: None, rows: Rows::new(1, 1), at: 0 }
     }
 
-    /// Creates one of several counters of the same name, distinguished by a label, such as `("reason",
+    /// Creates one of several counters with the same name that are distinguished by a label, such as `("reason",
     /// "full")`. All must have the same label name and the same help.
     ///
     /// # Panics
-    /// As [`new`](Self::new), and if the label's name contains other characters than lowercase letters and
+    /// Like [`new`](Self::new), and if the label's name contains other characters than lowercase letters and
     /// underscores.
     pub fn with_label(name: &'static str, help: &'static str, label: (&'static str, &str)) -> Self {
         check_label(label.0);
         Self::new(name, help).labelled(label.0, label.1.into())
     }
 
-    /// The same metric, counted elsewhere.
+    /// The same metric, but counted in `rows` at index `at`.
     pub(super) fn counted_in(self, rows: &Rows, at: usize) -> Self {
         Self { rows: rows.clone(), at, ..self }
     }
 
-    /// Adds `more`, with one atomic operation. If many threads count often, use a [`CounterBlock`](super::CounterBlock).
+    /// Adds `more`, with one atomic operation. If many threads count often, use a
+    /// [`CounterBlock`](super::CounterBlock).
     pub fn add(&self, more: u64) {
         self.rows.add(self.at, more);
     }

@@ -1,12 +1,12 @@
-//! Counters of hot paths, side by side.
+//! Adjacent counters for hot paths.
 
 use std::sync::Arc;
 
 use super::Counter;
 use super::rows::{ROWS, Rows};
 
-/// Counters for hot paths. Each of 16 threads counts in cache lines of its own; further ones share them. Eight counters
-/// share a line, so those that are counted together should be neighbours. A line takes 1 KiB for all threads.
+/// Counters for hot paths. Each of 16 threads has its own cache lines; further threads share them. Eight counters share
+/// a cache line, so counters that are updated together should be adjacent. Eight counters take 1 KiB for all threads.
 ///
 /// ```
 /// use phalanx::Runtime;
@@ -28,7 +28,7 @@ pub struct CounterBlock {
 }
 
 impl CounterBlock {
-    /// The block of these counters, all at zero.
+    /// Creates a block of these counters, starting at zero.
     pub fn new(counters: impl IntoIterator<Item = Counter>) -> Self {
         let counters: Vec<_> = counters.into_iter().collect();
         let rows = Rows::new(ROWS, counters.len());
@@ -36,7 +36,7 @@ impl CounterBlock {
         Self { counters: counters.into_iter().enumerate().map(of).collect(), rows }
     }
 
-    /// Adds `more` to the counter number `at`.
+    /// Adds `more` to the counter with index `at`.
     ///
     /// # Panics
     /// If the block has no such counter.

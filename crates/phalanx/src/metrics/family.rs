@@ -9,8 +9,8 @@ use crate::lock::lock;
 /// Maximum number of members of a family. Further values of the label share a member named `other`.
 const MAX_MEMBERS: usize = 1024;
 
-/// Counters or gauges of one name, distinguished by the value of a label, such as an address. Unlike metrics that are
-/// registered one by one, members may be added while the program runs. Clones share the members.
+/// Counters or gauges with the same name that are distinguished by the value of a label, such as an address. Unlike
+/// metrics that are registered one by one, members may be added while the program runs. Clones share the members.
 ///
 /// ```
 /// use phalanx::metrics::Family;
@@ -42,7 +42,7 @@ impl Family<Counter> {
     /// A family of counters without members.
     ///
     /// # Panics
-    /// As [`Counter::new`], and if the label contains other characters than lowercase letters and underscores.
+    /// Like [`Counter::new`], and if the label contains other characters than lowercase letters and underscores.
     pub fn counters(name: &'static str, help: &'static str, label: &'static str) -> Self {
         Self::new(Counter::new(name, help), label)
     }
@@ -52,7 +52,7 @@ impl Family<Gauge> {
     /// A family of gauges without members.
     ///
     /// # Panics
-    /// As [`counters`](Family::counters).
+    /// Like [`counters`](Family::counters).
     pub fn gauges(name: &'static str, help: &'static str, label: &'static str) -> Self {
         Self::new(Gauge::new(name, help), label)
     }
@@ -69,7 +69,8 @@ impl<M: Member> Family<M> {
         &self.template
     }
 
-    /// The member with this value of the label; created if missing. Takes a lock, so keep the member.
+    /// The member with this value of the label, which is created if necessary. This takes a lock, so store the member
+    /// instead of calling this repeatedly.
     pub fn member(&self, value: &str) -> M {
         let mut members = self.lock();
         let find = |value: &str| members.iter().find(|(own, _)| **own == *value);
@@ -84,7 +85,7 @@ impl<M: Member> Family<M> {
         member
     }
 
-    /// Removes the member with this value of the label, if there is one. Values for `other` share one that stays.
+    /// Removes the member with this value of the label, if there is one. The shared member `other` is not removed.
     pub fn remove(&self, value: &str) {
         self.lock().retain(|(own, _)| **own != *value);
     }

@@ -22,7 +22,7 @@ use super::family::Member;
 #[derive(Clone, Debug)]
 pub struct Gauge(Arc<Shared>);
 
-/// Behind one pointer: operations keep clones.
+/// The shared data. It is behind one pointer, because operations store clones.
 #[derive(Debug)]
 struct Shared {
     name: &'static str,
@@ -35,14 +35,14 @@ impl Gauge {
     /// Creates a gauge at zero. `help` is one sentence.
     ///
     /// # Panics
-    /// As [`Counter::new`].
+    /// Like [`Counter::new`].
     pub fn new(name: &'static str, help: &'static str) -> Self {
         // The same rules apply to the name and the help of a counter.
         let _ = Counter::new(name, help);
         Self(Arc::new(Shared { name, help, label: None, value: AtomicI64::new(0) }))
     }
 
-    /// Adds `more`, which may be negative: one atomic operation, so do not call it for each operation of a hot
+    /// Adds `more`, which may be negative. This is one atomic operation, so do not call it for each operation of a hot
     /// path.
     pub fn add(&self, more: i64) {
         self.0.value.fetch_add(more, Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Gauge {
         self.0.value.store(value, Ordering::Relaxed);
     }
 
-    /// The current value; concurrent updates may be missing.
+    /// The current value. Concurrent updates may not be included.
     pub fn get(&self) -> i64 {
         self.0.value.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Figures for people: three digits and a unit.
+//! Formatting of numbers for display, with three digits and a unit.
 
 /// A time in nanoseconds: `870 ns`, `1.25 µs`, `13.0 ms`, `2.00 s`. Zero is `0`.
 pub fn time(ns: f64) -> String {
@@ -31,8 +31,8 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// The automatic cohort sizes: `cohorts 64` or `cohorts 8–64`; `calls inside` if a size of one is best, so
-/// that calls run inside their callers.
+/// Formats the automatic cohort sizes: `cohorts 64`, `cohorts 8–64`, or `calls inside` if the size is one, so that
+/// calls run inside their callers.
 ///
 /// ```
 /// assert_eq!(phalanx::metrics::human::cohorts((8, 64)), "cohorts 8–64");

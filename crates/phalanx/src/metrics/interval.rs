@@ -1,6 +1,6 @@
 //! Rates between two snapshots, for the live page and `phalanx top`.
 //!
-//! A pure function of two snapshots, so both views show the same figures.
+//! The rates are a pure function of two snapshots, so both views show the same numbers.
 
 use phalanx_core::Histogram;
 
@@ -8,13 +8,13 @@ use super::snapshot::{
     CounterSnapshot, HistogramSnapshot, Name, ProcessorSnapshot, Snapshot, StageSnapshot,
 };
 
-/// Increases of the program's counters. A counter that is new was zero.
+/// The increases of the program's counters. A new counter was zero before.
 fn counters_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<u64> {
     let increase = |(at, counter): (usize, &CounterSnapshot)| {
         let same =
             |other: &&CounterSnapshot| other.name == counter.name && other.label == counter.label;
         let old = before.and_then(|before| {
-            // Counters keep their places unless members of a family are added.
+            // Counters keep their positions unless members of a family are added.
             before.counters.get(at).filter(same).or_else(|| before.counters.iter().find(same))
         });
         counter.count.saturating_sub(old.map_or(0, |old| old.count))
@@ -22,7 +22,7 @@ fn counters_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<u64> {
     after.counters.iter().enumerate().map(increase).collect()
 }
 
-/// Increases of the program's histograms. A new one was empty.
+/// The increases of the program's histograms. A new histogram was empty before.
 fn times_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<Histogram> {
     let increase = |own: &HistogramSnapshot| {
         let old = before.and_then(|old| old.times.iter().find(|old| old.name == own.name));
@@ -49,20 +49,20 @@ pub struct Interval {
     pub stages: Vec<Name>,
     /// By processor.
     pub processors: Vec<ProcessorInterval>,
-    /// Operations that stages started or resumed at each other; only arcs with a count.
+    /// The numbers of operations that stages started or resumed on each other. Zero counts are omitted.
     pub arcs: Vec<ArcInterval>,
     /// Increases of the program's own counters, in the order of [`Snapshot::counters`].
     pub counters: Vec<u64>,
-    /// Times that the program has counted, in the order of [`Snapshot::times`].
+    /// The times that the program recorded, in the order of [`Snapshot::times`].
     pub times: Vec<Histogram>,
 }
 
-/// One processor, or the sum of all.
+/// The values of one processor, or the sum over all processors.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessorInterval {
-    /// Share of the time in cohorts, from 0 to 1.
+    /// Fraction of the time in cohorts, from 0 to 1.
     pub utilisation: f64,
-    /// Share of the time asleep, from 0 to 1.
+    /// Fraction of the time asleep, from 0 to 1.
     pub asleep: f64,
     /// System calls of the driver.
     pub system_calls: u64,
@@ -72,8 +72,8 @@ pub struct ProcessorInterval {
     pub stages: Vec<StageInterval>,
 }
 
-/// One stage on one processor, or the sum over all. Fields named `max` cover the time since the program's
-/// start, because maxima cannot be subtracted. All others cover the interval, or its end.
+/// The values of one stage on one processor, or the sum over all processors. Fields named `max` cover the time since
+/// the program's start, because maxima cannot be subtracted. All other fields refer to the interval or its end.
 #[derive(Clone, Debug, Default)]
 pub struct StageInterval {
     /// Length of the interval.
@@ -116,7 +116,7 @@ pub struct StageInterval {
     pub resumed_wait_max_ns: u64,
     /// Nanoseconds in cohorts.
     pub run_ns: u64,
-    /// The longest run time, as a mean of a cohort.
+    /// The longest run time, where each operation counts with the mean of its cohort.
     pub run_max_ns: u64,
     /// Waits by bucket.
     pub waits: Histogram,
@@ -124,10 +124,10 @@ pub struct StageInterval {
     pub runs: Histogram,
 }
 
-/// Operations from one stage to another, each on a processor.
+/// The operations that one stage of a processor started or resumed on another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArcInterval {
-    /// Processor and stage; none for I/O, timers and other threads.
+    /// Processor and stage; `None` for I/O, timers and other threads.
     pub from: Option<(usize, usize)>,
     /// Processor and stage.
     pub to: (usize, usize),
@@ -226,7 +226,7 @@ impl StageInterval {
         mean(self.started_wait_ns, self.started)
     }
 
-    /// Mean nanoseconds from re-enabling to resumption.
+    /// Mean nanoseconds from wake-up to resumption.
     pub fn resumed_wait_mean_ns(&self) -> f64 {
         mean(self.resumed_wait_ns, self.resumed)
     }
@@ -246,7 +246,7 @@ impl StageInterval {
         mean(self.run_ns, self.ran)
     }
 
-    /// Share of the processors' time that the stage ran, from 0 to 1.
+    /// Fraction of the processors' time for which the stage ran, from 0 to 1.
     pub fn utilisation(&self) -> f64 {
         let time = self.seconds * 1e9 * self.processors.max(1) as f64;
         if time > 0.0 { (self.run_ns as f64 / time).min(1.0) } else { 0.0 }
@@ -254,7 +254,7 @@ impl StageInterval {
 }
 
 impl Interval {
-    /// The interval from `before` to `after`; none if they are not from the same run of a program.
+    /// The interval from `before` to `after`. Returns `None` if they are not from the same run of a program.
     pub fn between(before: &Snapshot, after: &Snapshot) -> Option<Self> {
         let same = before.stages == after.stages
             && before.processors.len() == after.processors.len()

@@ -1,8 +1,8 @@
 //! Metrics: counters of the program, profiles, and snapshots of a running program.
 //!
-//! [`Profile`] is read in the process, from [`Control::profile`](crate::runtime::Control::profile). [`Snapshot`] is
-//! the document of the admin pages (`/snapshot.json`), and [`Interval`] the difference of two. [`Counter`]s,
-//! [`Gauge`]s and [`Times`] belong to the program:
+//! A program reads its own [`Profile`] with [`Control::profile`](crate::runtime::Control::profile). A [`Snapshot`] is
+//! the document that the admin page `/snapshot.json` serves, and an [`Interval`] is the difference of two snapshots. A
+//! program can register its own [`Counter`]s, [`Gauge`]s and [`Times`]:
 //!
 //! ```
 //! use phalanx::Runtime;
@@ -19,7 +19,7 @@ mod counter;
 mod counter_block;
 mod family;
 mod gauge;
-/// Formats figures as the admin pages do; for `phalanx top`.
+/// Formats numbers like the admin pages. Used by `phalanx top`.
 #[doc(hidden)]
 pub mod human;
 mod interval;

@@ -14,13 +14,13 @@ use super::snapshot::Name;
 pub struct PlacementSnapshot {
     /// `"on"` or `"advise"`.
     pub mode: Name,
-    /// The reason of the last look at the loads, or of the last sample of the traffic.
+    /// The result of the last check of the loads, or of the last sample of the traffic.
     pub reason: Name,
     /// The mix of the profile that the traffic resembles.
     pub mix: Option<String>,
     /// The indicators of the last sample, by name. Empty without a profile.
     pub indicators: BTreeMap<Name, f64>,
-    /// The last change that was made or advised, or the last comparison that ended.
+    /// The last change that was made or advised, or the last completed comparison.
     pub decision: Option<DecisionSnapshot>,
 }
 
@@ -32,13 +32,13 @@ pub struct DecisionSnapshot {
     pub uptime_ns: u64,
     /// The number of active processors, or the setting of a profile.
     pub to: String,
-    /// Why.
+    /// The reason for the decision.
     pub reason: Name,
     /// The cost in the profile.
     pub predicted: Option<CostSnapshot>,
     /// The measured cost of the same setting.
     pub measured: Option<CostSnapshot>,
-    /// The measured cost of the setting in force until then, if it is another one.
+    /// The measured cost of the previous setting, if it is a different one.
     pub measured_before: Option<CostSnapshot>,
 }
 
@@ -46,15 +46,15 @@ pub struct DecisionSnapshot {
 #[derive(Clone, Copy, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct CostSnapshot {
-    /// Microseconds of processor time per operation.
+    /// Microseconds of CPU time per operation.
     pub cpu_us_per_operation: f64,
     /// Microseconds, the 99th percentile.
     pub p99_us: f64,
 }
 
 impl PlacementSnapshot {
-    /// Lines for people, of 80 columns if names are short: the mix and the indicators, the last decision, and its costs.
-    /// `uptime_ns` is that of the snapshot.
+    /// Formats this for display, in lines of at most 80 columns if names are short: the mix and the indicators, the
+    /// last decision, and its costs. `uptime_ns` is the uptime of the snapshot.
     pub fn lines(&self, uptime_ns: u64) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.indicators.is_empty() {

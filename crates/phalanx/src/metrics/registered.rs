@@ -17,7 +17,7 @@ pub(crate) struct Registered {
     kinds: BTreeMap<&'static str, Kind>,
 }
 
-/// The type of a metric, which all metrics of one name share.
+/// The type of a metric, which must be the same for all metrics with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -27,7 +27,8 @@ enum Kind {
 
 impl Registered {
     /// # Panics
-    /// If a metric of this name has another kind, or times have the name already. Prometheus would reject the whole page.
+    /// If a metric with this name has another kind, or if `Times` with this name exist. Prometheus would reject the
+    /// whole page.
     fn check(&mut self, name: &'static str, kind: Kind) {
         let before = self.kinds.insert(name, kind);
         let fits = before.is_none_or(|before| before == kind && kind != Kind::Times);
@@ -75,7 +76,7 @@ impl Registered {
 
 #[cfg(feature = "admin")]
 impl Registered {
-    /// All counters, including the present members of families.
+    /// All counters, including the current members of families.
     pub(crate) fn counters(&self) -> Vec<Counter> {
         let members = self.counter_families.iter().flat_map(Family::members);
         adjacent(self.counters.iter().cloned().chain(members), Counter::name)
@@ -85,14 +86,14 @@ impl Registered {
         &self.times
     }
 
-    /// All gauges, including the present members of families.
+    /// All gauges, including the current members of families.
     pub(crate) fn gauges(&self) -> Vec<Gauge> {
         let members = self.gauge_families.iter().flat_map(Family::members);
         adjacent(self.gauges.iter().cloned().chain(members), Gauge::name)
     }
 
-    /// The series of the recorder, as pieces of text, without families of other metrics of the page: Prometheus would reject
-    /// a page with a family twice.
+    /// The series of the recorder as pieces of text, without families that other metrics of the page already have,
+    /// because Prometheus rejects a page with a duplicate family.
     pub(crate) fn recorded(&self) -> impl Iterator<Item = String> + '_ {
         #[cfg(feature = "metrics")]
         let pieces = self.recorder.iter().flat_map(|recorder| {
@@ -104,7 +105,8 @@ impl Registered {
     }
 }
 
-/// The metrics in their order, those of one name behind the first of them: they form one family of the page.
+/// The metrics in their order, but with metrics of the same name moved behind the first of them, because they form one
+/// family on the page.
 #[cfg(feature = "admin")]
 fn adjacent<M>(all: impl Iterator<Item = M>, name: fn(&M) -> &'static str) -> Vec<M> {
     let mut first = BTreeMap::new();

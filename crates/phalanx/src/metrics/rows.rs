@@ -1,4 +1,4 @@
-//! Counts in rows of cache lines, of which each thread has one.
+//! Counts in rows of cache lines, with one row per thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[repr(align(64))]
 struct Line([AtomicU64; COUNTS]);
 
-/// Counts in a line.
+/// The number of counts in a line.
 const COUNTS: usize = 8;
-/// Rows of counts of hot paths.
+/// The number of rows for counts of hot paths.
 pub(super) const ROWS: usize = 16;
 
 /// Rows of counts. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     lines: Arc<[Line]>,
-    /// Lines in a row.
+    /// The number of lines in a row.
     width: usize,
 }
 
@@ -41,7 +41,7 @@ impl Rows {
     }
 }
 
-/// The row of this thread. Rows are assigned in turn, so threads share them if more than [`ROWS`] have counted.
+/// The row of this thread. Rows are assigned round-robin, so threads share them if there are more than [`ROWS`].
 pub(super) fn own_row() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

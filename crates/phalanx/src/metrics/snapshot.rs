@@ -1,4 +1,4 @@
-//! A snapshot: all metrics of a program at one moment.
+//! Snapshots, which contain all metrics of a program at one moment.
 //!
 //! Counters only grow, so the difference of two snapshots is an [`Interval`](super::interval::Interval).
 
@@ -18,16 +18,16 @@ use super::times::Times;
 /// Version of the format. It changes when a field is removed or changes its meaning.
 pub const VERSION: u32 = 1;
 
-/// A name: static in the own program, owned if deserialized.
+/// A name, which is static within the program and owned after deserialization.
 pub(crate) type Name = Cow<'static, str>;
 
-/// The metrics of a program at one moment: `/snapshot.json`. Deserialize it with `serde_json`.
+/// The metrics of a program at one moment, as served at `/snapshot.json`. Deserialize it with `serde_json`.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct Snapshot {
     /// [`VERSION`].
     pub version: u32,
-    /// A random number of this run of the program. Zero in snapshots of older programs.
+    /// A random number that identifies this run of the program. Zero in snapshots of older programs.
     #[cfg_attr(feature = "serde", serde(default))]
     pub run: u64,
     /// Nanoseconds since the start.
@@ -56,7 +56,7 @@ pub struct Snapshot {
     /// Memory sizes of operations.
     #[cfg_attr(feature = "serde", serde(default))]
     pub bytes: BytesSnapshot,
-    /// Automatic placement. None if it is off, and in snapshots of older programs.
+    /// Automatic placement. `None` if it is off, and in snapshots of older programs.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub placement: Option<PlacementSnapshot>,
     /// By processor. Must be the last field, because it is written in pieces.
@@ -112,7 +112,7 @@ impl From<&Gauge> for GaugeSnapshot {
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ProcessorSnapshot {
-    /// Its number, from zero.
+    /// The processor's number, from zero.
     pub processor: usize,
     /// Turns of the loop.
     pub turns: u64,
@@ -126,7 +126,7 @@ pub struct ProcessorSnapshot {
     pub wakes_sent: u64,
     /// System calls of the driver.
     pub system_calls: u64,
-    /// Live operations, as of its last park or the last request for them.
+    /// Live operations at the processor's last park or at the last request for a snapshot.
     pub operations: u64,
     /// Bytes of slabs.
     pub memory_bytes: u64,
@@ -139,7 +139,7 @@ pub struct ProcessorSnapshot {
     /// Bytes of slabs and pools outside the region of huge pages.
     #[cfg_attr(feature = "serde", serde(default))]
     pub overflow_bytes: u64,
-    /// Partitions of migrating stages that it has taken over from sleeping processors.
+    /// Partitions of migrating stages that the processor has taken over from sleeping processors.
     #[cfg_attr(feature = "serde", serde(default))]
     pub take_overs: u64,
     /// Automatic cohort sizes of stages that declare no size.
@@ -147,7 +147,7 @@ pub struct ProcessorSnapshot {
     pub cohort_tuner: CohortTunerSnapshot,
     /// By stage.
     pub stages: Vec<StageSnapshot>,
-    /// Sources of operations that were started or resumed here; only arcs with a count.
+    /// The sources of operations that were started or resumed here. Zero counts are omitted.
     pub arcs: Vec<ArcSnapshot>,
 }
 
@@ -179,7 +179,7 @@ impl From<CohortTunerView> for CohortTunerSnapshot {
     }
 }
 
-/// One stage on one processor: the columns of the 2002 paper's Figure 4.
+/// One stage on one processor, with the columns of Figure 4 of the 2002 paper.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct StageSnapshot {
@@ -206,11 +206,11 @@ pub struct StageSnapshot {
     pub direct: u64,
     /// Number of suspensions.
     pub suspended: u64,
-    /// Operations suspended now, including those queued to resume.
+    /// Operations that are currently suspended, including those queued to resume.
     pub suspended_now: u64,
     /// Operations that panicked.
     pub panicked: u64,
-    /// Operations cancelled by their caller, with their session or at shutdown.
+    /// Operations cancelled by their caller, by the end of their session, or at shutdown.
     pub cancelled: u64,
     /// Invocations rejected because the queue was full or the session had ended.
     pub rejected: u64,
@@ -226,11 +226,11 @@ pub struct StageSnapshot {
     /// Turns that started nothing because operations in flight already filled the cache.
     #[cfg_attr(feature = "serde", serde(default))]
     pub throttled_turns: u64,
-    /// Times that its state was rebuilt after a panic.
+    /// The number of times that the state was rebuilt after a panic.
     #[cfg_attr(feature = "serde", serde(default))]
     pub state_rebuilds: u64,
-    /// Operations that were not started, by reason: `deadline`, the session's deadline had passed;
-    /// `admission`, the calling stage had no credit; `full`, a bound was reached (in `rejected` too).
+    /// Operations that were not started, by reason: `deadline` (the session's deadline had passed), `admission` (the
+    /// calling stage had no credit), `full` (a bound was reached; also counted in `rejected`).
     pub shed: BTreeMap<Name, u64>,
     /// Cohorts run.
     pub cohorts: u64,
@@ -297,13 +297,13 @@ impl From<&Times> for HistogramSnapshot {
     }
 }
 
-/// Operations that one stage started or resumed at another.
+/// The operations that one stage started or resumed on another.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct ArcSnapshot {
-    /// A stage; none for I/O, timers, other threads, and results from other processors.
+    /// The source stage; `None` for I/O, timers, other threads, and results from other processors.
     pub from: Option<Name>,
-    /// The source processor, if it is another one.
+    /// The source processor, if it is not this one.
     pub from_processor: Option<usize>,
     /// A stage.
     pub to: Name,
@@ -312,8 +312,7 @@ pub struct ArcSnapshot {
 }
 
 impl Snapshot {
-    /// The smallest and largest cohort size that processors have chosen automatically; none before the first
-    /// result.
+    /// The smallest and largest cohort size that processors have chosen automatically; `None` before the first result.
     pub fn cohorts_found(&self) -> Option<(u64, u64)> {
         let found = self.processors.iter().map(|processor| &processor.cohort_tuner);
         let sizes = found.filter(|tuner| tuner.kept > 0).map(|tuner| tuner.kept);

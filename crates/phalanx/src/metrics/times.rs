@@ -11,7 +11,8 @@ use super::rows::{ROWS, own_row};
 
 /// A histogram of times of the program, published in `/snapshot.json` and `/metrics` after
 /// [`Runtime::register_times`](crate::Runtime::register_times). The buckets are those of [`Histogram`]. Each of 16
-/// threads counts in cache lines of its own, where its buckets lie side by side; further ones share them. Clones share the counts.
+/// threads counts in its own cache lines, where its buckets are adjacent; further threads share them. Clones share the
+/// counts.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,7 +51,7 @@ impl Times {
         Self { name: counter.name(), help: counter.help(), rows }
     }
 
-    /// Counts `count` times with this mean, with two atomic operations on memory of this thread.
+    /// Records `count` times with this mean. This takes two atomic operations on memory of this thread.
     #[inline]
     pub fn add(&self, count: u64, mean: Duration) {
         let (row, ns) = (&self.rows[own_row()], mean.as_nanos() as u64);

@@ -9,38 +9,39 @@ use std::time::{Duration, Instant};
 use phalanx_driver::steer_by_connection_id;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// The largest number of connections that the kernel keeps until they are accepted.
+/// The maximum number of connections that the kernel queues until they are accepted.
 pub(super) const BACKLOG: i32 = 4096;
 
-/// How long [`bind`] waits for the kernel to release a killed process's sockets. It took 5 to 23 ms with up to 2,000
-/// connections on Linux 6.18.
+/// The time for which [`bind`] waits for the kernel to release a killed process's sockets. Releasing took 5 to 23 ms
+/// with up to 2,000 connections on Linux 6.18.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long [`bind`] sleeps between two attempts.
+/// The time between two attempts of [`bind`].
 const RELEASE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// TCP listening sockets on `address`, one for each of `processors`, for [`Listener::new`](super::Listener::new) on that
-/// processor. The kernel distributes connections among them (`SO_REUSEPORT`), so that no connection changes processors.
-/// Port 0 selects one free port for all.
+/// Binds TCP listening sockets to `address`, one for each of `processors`. Pass each to
+/// [`Listener::new`](super::Listener::new) on one of the processors. The kernel distributes connections among them
+/// (`SO_REUSEPORT`), so that no connection changes processors. Port 0 selects one free port for all sockets.
 ///
-/// If the address is in use, the call is repeated for up to two seconds, and blocks for that long: the kernel cancels
-/// the requests of a killed process's io_uring after the process has ended, and its listening sockets live until then.
+/// If the address is in use, the function retries for up to two seconds, during which it blocks. The reason is that the
+/// kernel cancels the requests of a killed process's io_uring only after the process has ended, and the process's
+/// listening sockets stay open until then.
 ///
 /// # Errors
-/// As `bind(2)` and `listen(2)`; also if another process listens there with `SO_REUSEPORT`. `InvalidInput` if
-/// `processors` is zero.
+/// The errors of `bind(2)` and `listen(2)`. `AddrInUse` even if the other process listens with `SO_REUSEPORT`.
+/// `InvalidInput` if `processors` is zero.
 pub fn bind(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListener>> {
     retried(|| bind_once(address, processors))
 }
 
-/// Calls `bind` again for [`RELEASE_TIMEOUT`] while the address is in use.
+/// Calls `bind` repeatedly for up to [`RELEASE_TIMEOUT`] while the address is in use.
 pub(super) fn retried<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let start = Instant::now();
     loop {
         match bind() {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 if start.elapsed() >= RELEASE_TIMEOUT {
-                    // Otherwise it has a text of its own.
+                    // Otherwise the error already has a specific text.
                     let is_plain = error.get_ref().is_none();
                     return Err(if is_plain { still_in_use(&error) } else { error });
                 }
@@ -53,7 +54,7 @@ pub(super) fn retried<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
 
 fn still_in_use(error: &io::Error) -> io::Error {
     let what = format!(
-        "{error}; another process has listened there for {RELEASE_TIMEOUT:?}; stop it, or choose another address"
+        "{error}; another process has been listening there for {RELEASE_TIMEOUT:?}; stop it, or choose another address"
     );
     io::Error::new(io::ErrorKind::AddrInUse, what)
 }
@@ -65,13 +66,13 @@ fn bind_once(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListen
     listening.collect()
 }
 
-/// UDP sockets on `address`, one for each of `processors`, for [`UdpSocket::new`](super::UdpSocket::new) on that
-/// processor. The kernel distributes datagrams among them by the sender's address (`SO_REUSEPORT`), so that all
-/// datagrams of one sender arrive on one processor. Port 0 selects one free port for all.
+/// Binds UDP sockets to `address`, one for each of `processors`. Pass each to [`UdpSocket::new`](super::UdpSocket::new)
+/// on one of the processors. The kernel distributes datagrams among them by the sender's address (`SO_REUSEPORT`), so
+/// that all datagrams of one sender arrive on one processor. Port 0 selects one free port for all sockets.
 ///
 /// # Errors
-/// As `bind(2)`; also if another process has bound the address with `SO_REUSEPORT`. `InvalidInput` if `processors` is
-/// zero.
+/// The errors of `bind(2)`. `AddrInUse` even if the other process has bound the address with `SO_REUSEPORT`.
+/// `InvalidInput` if `processors` is zero.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, UdpSocket, bind_udp};
@@ -102,19 +103,19 @@ pub fn bind_udp(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSoc
     Ok(bind_group(address, processors, udp)?.into_iter().map(UdpSocket::from).collect())
 }
 
-/// UDP sockets for QUIC on `address`, one for each of `processors`. The kernel passes a datagram to the socket whose number
-/// is the first two bytes of the destination connection identifier (RFC 8999), modulo `processors`. A server that makes
-/// identifiers accordingly keeps a connection on one processor, also when its client changes addresses. Inactive
-/// processors ([`ActiveProcessors`](crate::runtime::ActiveProcessors)) get new connections as well.
+/// Binds UDP sockets for QUIC to `address`, one for each of `processors`. The kernel passes a datagram to the socket
+/// whose number is the first two bytes of the destination connection ID (RFC 8999), modulo `processors`. A server that
+/// generates connection IDs accordingly keeps a connection on one processor even if its client changes addresses.
+/// Inactive processors ([`ActiveProcessors`](crate::runtime::ActiveProcessors)) receive new connections as well.
 ///
-/// Returns one socket only, for the first processor, on systems that cannot do this: all but Linux, and Linux if a sandbox
-/// forbids `SO_ATTACH_REUSEPORT_CBPF`. Port 0 selects one free port for all.
+/// On systems that do not support this, it returns only one socket, for the first processor: on all systems except
+/// Linux, and on Linux if a sandbox forbids `SO_ATTACH_REUSEPORT_CBPF`. Port 0 selects one free port for all sockets.
 ///
 /// # Errors
-/// As [`bind_udp`].
+/// The errors of [`bind_udp`].
 ///
 /// # Panics
-/// If `processors` does not fit 16 bits.
+/// If `processors` does not fit into 16 bits.
 pub fn bind_quic(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSocket>> {
     let count = u16::try_from(processors).expect("the number of processors has 16 bits");
     let mut sockets = bind_udp(address, processors)?;
@@ -141,7 +142,8 @@ fn bind_group(
     make: fn(SocketAddr) -> io::Result<Socket>,
 ) -> io::Result<Vec<Socket>> {
     check_processors(processors)?;
-    // Without SO_REUSEPORT first: with it, the call would succeed beside another server's sockets.
+    // Bind once without SO_REUSEPORT first, because with it the call would succeed although another server uses the
+    // address.
     let probe = make(address)?;
     probe.bind(&address.into())?;
     if processors == 1 {
@@ -162,7 +164,7 @@ fn bind_group(
 fn tcp(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    // Accepted connections inherit it. Servers send whole answers, so delaying small segments gains nothing.
+    // Accepted connections inherit this option. Servers send whole responses, so delaying small segments gains nothing.
     socket.set_tcp_nodelay(true)?;
     Ok(socket)
 }

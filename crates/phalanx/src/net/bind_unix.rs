@@ -13,22 +13,23 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::bind::{BACKLOG, check_processors, retried};
 
-/// Listening Unix sockets at `path`, one for each of `processors`, for [`Listener::new`](super::Listener::new) on that
-/// processor. They are descriptors of one socket, so a connection goes to the first processor that accepts it.
+/// Binds listening Unix sockets to `path`, one for each of `processors`. Pass each to
+/// [`Listener::new`](super::Listener::new) on one of the processors. They are descriptors of the same socket, so a
+/// connection goes to the first processor that accepts it.
 ///
-/// The socket's file is not removed at the end. A file that another process left behind, to which connections are
-/// refused, is replaced. Processes with write permission for the file can connect; its mode is 0777 less the umask, or the
-/// one given to [`bind_unix_with_mode`].
+/// The socket's file is not removed when the program ends. If a socket file exists but no process has the socket open,
+/// it is replaced. Processes with write permission for the file can connect. Its mode is 0777 minus the umask, or the
+/// one passed to [`bind_unix_with_mode`].
 ///
-/// If a process listens at `path`, the call is repeated for up to two seconds, as by [`bind`](super::bind()).
+/// If a process listens at `path`, the function retries for up to two seconds, like [`bind`](super::bind()).
 ///
 /// # Errors
-/// As `bind(2)`: `AddrInUse` if a process listens at `path`. `AlreadyExists` if the file is not a socket, and
-/// `PermissionDenied` if this process must not connect to it, at once and with the path. `InvalidInput` for a path that is
-/// empty, has a zero byte or has more than 107 bytes, and if `processors` is zero. Linux's abstract names, which start with
-/// a zero byte, are not supported.
+/// The errors of `bind(2)`, such as `AddrInUse` if a process listens at `path`. `AlreadyExists` if the file is not a
+/// socket, and `PermissionDenied` if this process must not connect to it; both are returned immediately and contain the
+/// path. `InvalidInput` if the path is empty, contains a zero byte or has more than 107 bytes, or if `processors` is
+/// zero. Linux's abstract names, which start with a zero byte, are not supported.
 ///
-/// Also `AddrInUse` if another process keeps the directory of `path` locked (`flock(2)`) for two seconds.
+/// `AddrInUse` also if another process keeps the directory of `path` locked (`flock(2)`) for two seconds.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, Listener, Stream, bind_unix};
@@ -63,10 +64,11 @@ pub fn bind_unix(path: impl AsRef<Path>, processors: usize) -> io::Result<Vec<Un
     bind_at(path.as_ref(), None, processors)
 }
 
-/// As [`bind_unix`], with a mode of the socket's file such as `0o660`. No process can connect before the file has it.
+/// Like [`bind_unix`], but with a mode for the socket's file, such as `0o660`. No process can connect before the mode
+/// is set.
 ///
 /// # Errors
-/// As [`bind_unix`], and `chmod(2)`.
+/// The errors of [`bind_unix`], and `chmod(2)`.
 pub fn bind_unix_with_mode(
     path: impl AsRef<Path>,
     mode: u32,
@@ -87,8 +89,8 @@ fn bind_at(path: &Path, mode: Option<u32>, processors: usize) -> io::Result<Vec<
 fn bind_once(path: &Path, mode: Option<u32>) -> io::Result<UnixListener> {
     check_path(path)?;
     let address = SockAddr::unix(path)?;
-    // Between the check of an old socket and `listen(2)`, no other process may take the new one for an old one. If the
-    // directory cannot be locked, only that is not guaranteed.
+    // The lock prevents another process from mistaking the new socket for a stale one before `listen(2)`. If the
+    // directory cannot be locked, only this race is not prevented.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let folder = File::open(parent).ok();
@@ -114,8 +116,8 @@ fn bind_once(path: &Path, mode: Option<u32>) -> io::Result<UnixListener> {
 }
 
 /// # Errors
-/// `InvalidInput` for an empty path, from which the kernel would make a name, and for one with a zero byte, where the
-/// kernel would end it.
+/// `InvalidInput` for an empty path, for which the kernel would choose a name, and for a path with a zero byte, at
+/// which the kernel would end it.
 fn check_path(path: &Path) -> io::Result<()> {
     let what = match path.as_os_str().as_bytes() {
         [] => "the path of a Unix socket is empty",
@@ -135,11 +137,11 @@ fn is_locked(directory: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::AddrInUse, what)
 }
 
-/// Checks that `path` is a socket that no process has open any more.
+/// Checks that `path` is a socket that no process has open.
 ///
 /// # Errors
-/// `AddrInUse` if a process has it open, or if it was removed meanwhile. `AlreadyExists` if it is another file,
-/// `PermissionDenied` if this process must not connect to it.
+/// `AddrInUse` if a process has it open, or if it was removed in the meantime. `AlreadyExists` if it is not a socket,
+/// and `PermissionDenied` if this process must not connect to it.
 fn check_is_stale(path: &Path) -> io::Result<()> {
     let in_use = || io::Error::from(io::ErrorKind::AddrInUse);
     let because = |kind, what| io::Error::new(kind, format!("{} {what}", path.display()));
@@ -151,8 +153,8 @@ fn check_is_stale(path: &Path) -> io::Result<()> {
         let what = "exists and is not a socket; remove it, or choose another path";
         return Err(because(io::ErrorKind::AlreadyExists, what));
     }
-    // A datagram socket cannot connect to a stream socket (`EPROTOTYPE`), so the process that has it open gets no
-    // connection to accept, and a full backlog does not block.
+    // A datagram socket cannot connect to a stream socket (`EPROTOTYPE`). So the process that has the socket open gets
+    // no connection to accept, and a full backlog does not block this call.
     let probe = Socket::new(Domain::UNIX, Type::DGRAM, None)?;
     match probe.connect(&SockAddr::unix(path)?).map_err(|error| error.kind()) {
         Err(io::ErrorKind::ConnectionRefused) => Ok(()),

@@ -8,15 +8,15 @@ use phalanx_driver::Endpoint;
 use super::Stream;
 use crate::io::{Accepted, HomeSocket, place, with};
 
-/// A TCP or Unix listening socket of this processor. Using it on another one fails with
-/// [`Elsewhere`](super::Elsewhere). Dropping it closes it.
+/// A TCP or Unix listening socket of this processor. Using it on another processor fails with
+/// [`Elsewhere`](super::Elsewhere). Dropping it closes the socket.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, Listener, Stream, bind};
 ///
 /// #[phalanx::main(processors = 1)]
 /// async fn main() -> std::io::Result<()> {
-///     // One socket for each processor; here there is one.
+///     // `bind` returns one socket per processor, here only one.
 ///     let socket = bind("127.0.0.1:0".parse().unwrap(), 1)?.remove(0);
 ///     let listener = Listener::new(socket)?;
 ///     let client = Stream::connect(listener.local_addr()?, IoTimeout::NONE).await?;
@@ -36,23 +36,23 @@ impl Listener {
     /// The driver's error if it cannot register the socket.
     ///
     /// # Panics
-    /// Outside a processor.
+    /// If called outside a processor.
     pub fn new(listener: impl Into<Endpoint>) -> io::Result<Self> {
         let listener = listener.into();
         let socket = with(|io| io.try_driver(|driver| driver.adopt(listener)))?;
         Ok(Self(HomeSocket::listening(socket)))
     }
 
-    /// Waits for the next connection, until the program drains. If several processors listen on its IP
-    /// address, the connection may be one that another of them has accepted: few connections share a processor, and many
-    /// are balanced. [`accept_each`](Self::accept_each) is the loop around it.
+    /// Waits for the next connection, until the program drains. If several processors listen on the same IP address,
+    /// the connection may have been accepted by another of them: the runtime serves a few connections on one processor
+    /// and balances many. [`accept_each`](Self::accept_each) calls this in a loop.
     ///
-    /// It may be cancelled: if the future is dropped, for example by [`select`](crate::task::select), a connection that it
-    /// has accepted is returned by the next accept.
+    /// This method is cancel safe: if the future is dropped, for example by [`select`](crate::task::select), the next
+    /// accept returns a connection that was already accepted.
     ///
     /// # Errors
-    /// [`Drained`](crate::shutdown::Drained) once the program drains; else as `accept(2)`. After `EMFILE` or `ENFILE`
-    /// (out of descriptors), wait for a moment and try again.
+    /// [`Drained`](crate::shutdown::Drained) once the program drains; otherwise the errors of `accept(2)`. After
+    /// `EMFILE` or `ENFILE` (out of descriptors), wait for a moment and retry.
     pub async fn accept(&self) -> io::Result<Stream> {
         loop {
             let socket = self.0.accept().await?;
@@ -62,10 +62,10 @@ impl Listener {
         }
     }
 
-    /// The address on which it listens.
+    /// The address on which this socket listens.
     ///
     /// # Errors
-    /// As `getsockname(2)`; `Unsupported` for a Unix socket.
+    /// The errors of `getsockname(2)`; `Unsupported` for a Unix socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.driver(|driver, socket| driver.local_addr(socket))
     }

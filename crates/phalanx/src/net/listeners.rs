@@ -1,4 +1,4 @@
-//! A server's listening sockets, one for each processor, and the accept loop.
+//! A server's listening sockets, one per processor, and the accept loop.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -14,13 +14,13 @@ use crate::net::{Listener, Stream, bind};
 use crate::program::StartContext;
 use crate::shutdown::is_draining;
 
-/// How long the accept loop waits when the process is out of descriptors or memory.
+/// The time for which the accept loop waits when the process is out of descriptors or memory.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// A program's TCP listening sockets. They are bound before the program runs, so that `main` handles the errors.
+/// A program's TCP listening sockets. They are bound before the program runs, so that `main` can handle the errors.
 ///
-/// Each processor has to take its own in the program's `start`: the kernel also distributes connections to sockets that no
-/// processor accepts from.
+/// Each processor must take its listener in the program's `start`, because the kernel also distributes connections to
+/// sockets from which no processor accepts.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, Listeners};
@@ -47,15 +47,15 @@ const RETRY_DELAY: Duration = Duration::from_millis(50);
 pub struct Listeners {
     address: SocketAddr,
     sockets: Mutex<Vec<Option<TcpListener>>>,
-    /// Whether all are descriptors of one socket.
+    /// Whether all sockets are descriptors of the same socket.
     is_shared: bool,
 }
 
 impl Listeners {
-    /// Binds `address` with a socket for each of `processors`, as [`bind`] does.
+    /// Binds one socket for each of `processors` to `address`, like [`bind`].
     ///
     /// # Errors
-    /// As [`bind`].
+    /// The errors of [`bind`].
     pub fn bind(address: SocketAddr, processors: usize) -> io::Result<Self> {
         let sockets = bind(address, processors)?;
         let address = sockets[0].local_addr()?;
@@ -63,11 +63,12 @@ impl Listeners {
         Ok(Self { address, sockets, is_shared: false })
     }
 
-    /// Shares one listening socket among `processors`: each accepts some of its connections. For a socket that was
-    /// bound before, for example by a supervisor. [`bind`](Self::bind) makes a socket for each processor.
+    /// Shares one listening socket among `processors`, each of which accepts some of its connections. Use it for a
+    /// socket that already exists, for example one passed by a supervisor. Otherwise use [`bind`](Self::bind), which
+    /// creates a socket for each processor.
     ///
     /// # Errors
-    /// As `dup(2)` and `getsockname(2)`.
+    /// The errors of `dup(2)` and `getsockname(2)`.
     pub fn share(listener: &TcpListener, processors: usize) -> io::Result<Self> {
         let shared: io::Result<Vec<_>> = (0..processors).map(|_| listener.try_clone()).collect();
         let sockets = shared?.into_iter().map(Some).collect();
@@ -75,7 +76,7 @@ impl Listeners {
         Ok(Self { address, sockets, is_shared: true })
     }
 
-    /// The address on which they listen, with the selected port if port 0 was requested.
+    /// The address on which the sockets listen, with the selected port if port 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
@@ -83,15 +84,15 @@ impl Listeners {
     /// The listener of the starting processor.
     ///
     /// # Errors
-    /// `NotFound` if the program has more processors than sockets were bound, or the processor's socket was already
-    /// taken. `InvalidInput` if several sockets were [bound](Self::bind) and the program has fewer processors, because
-    /// connections to the other sockets would never be accepted. Else as [`Listener::new`].
+    /// `NotFound` if the program has more processors than sockets were bound, or if the processor's socket was already
+    /// taken. `InvalidInput` if several sockets were [bound](Self::bind) but the program has fewer processors, because
+    /// connections to the other sockets would never be accepted. Otherwise the errors of [`Listener::new`].
     pub fn listener(&self, start: &StartContext) -> io::Result<Listener> {
         let mut sockets = self.sockets.lock().unwrap_or_else(|poison| poison.into_inner());
         let (bound, processors) = (sockets.len(), start.active().all());
         if !self.is_shared && bound > processors {
             let what = format!(
-                "{bound} sockets listen on {}, and the program has {processors} processors; bind one for each processor",
+                "{bound} sockets listen on {}, but the program has {processors} processors; bind one socket for each processor",
                 self.address
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -100,7 +101,7 @@ impl Listeners {
     }
 }
 
-/// The listener of the starting processor, of one socket for each; `NotFound` if it has none any more.
+/// Takes the listener of the starting processor. `NotFound` if there is none or it was already taken.
 pub(crate) fn take<S: Into<Endpoint>>(
     sockets: &mut [Option<S>],
     start: &StartContext,
@@ -108,7 +109,7 @@ pub(crate) fn take<S: Into<Endpoint>>(
     let socket = sockets.get_mut(start.processor()).and_then(Option::take);
     let Some(socket) = socket else {
         let what = format!(
-            "no listening socket for processor {}; bind one for each processor, and take each once",
+            "no listening socket for processor {}; bind one for each processor, and take each only once",
             start.processor()
         );
         return Err(io::Error::new(io::ErrorKind::NotFound, what));
@@ -118,18 +119,19 @@ pub(crate) fn take<S: Into<Endpoint>>(
 
 impl Listener {
     /// Accepts connections until the program [drains](crate::shutdown::draining), and calls `take` with each, which
-    /// usually dispatches the operation that serves it. Errors are handled as by [`accept_next`](Self::accept_next).
+    /// usually dispatches the operation that serves it. Errors are handled as described for
+    /// [`accept_next`](Self::accept_next).
     pub async fn accept_each(self, mut take: impl FnMut(Stream)) {
         while let Some(stream) = self.accept_next().await {
             take(stream);
         }
     }
 
-    /// The next connection, or `None` once the program [drains](crate::shutdown::draining). For a program that waits
-    /// between two connections, for example for [capacity](crate::SharedStage::wait_for_capacity) in a stage. Skips
-    /// clients that left before they were accepted. After an error that passes, such as too many open files, it tries
-    /// again after 50 ms. After one that stays, such as [`Elsewhere`](super::Elsewhere), it prints the error to stderr and
-    /// returns `None`. If the future is dropped, no connection is lost, as of [`accept`](Self::accept).
+    /// The next connection, or `None` once the program [drains](crate::shutdown::draining). Use it in a program that
+    /// waits between two connections, for example for [capacity](crate::SharedStage::wait_for_capacity) of a stage. It
+    /// skips connections that the client closed before they were accepted. After a temporary error, such as too many
+    /// open files, it retries after 50 ms. After a permanent error, such as [`Elsewhere`](super::Elsewhere), it prints
+    /// the error to stderr and returns `None`. Like [`accept`](Self::accept), it is cancel safe.
     pub async fn accept_next(&self) -> Option<Stream> {
         loop {
             match self.accept().await {
@@ -137,7 +139,7 @@ impl Listener {
                 Err(_) if is_draining() => return None,
                 Err(error) if was_aborted(&error) => (),
                 Err(error) if stays(&error) => {
-                    report(format_args!("a listener accepts no more connections: {error}"));
+                    report(format_args!("a listener stopped accepting connections: {error}"));
                     return None;
                 }
                 Err(_) => sleep(RETRY_DELAY).await,
@@ -146,12 +148,12 @@ impl Listener {
     }
 }
 
-/// Whether the client left before it was accepted.
+/// Whether the client closed the connection before it was accepted.
 fn was_aborted(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
 
-/// Whether each further attempt fails as well: the socket does not listen, or the error is not one of the kernel.
+/// Whether the error is permanent: the socket does not listen, or the error is not from the kernel.
 fn stays(error: &io::Error) -> bool {
     let stay = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK].map(Errno::raw_os_error);
     error.raw_os_error().is_none_or(|code| stay.contains(&code))

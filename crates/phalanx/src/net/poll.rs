@@ -1,10 +1,10 @@
-//! Streams for poll functions: the base of adaptors to the I/O traits of other crates.
+//! Streams with poll functions, which are the basis of adaptors to the I/O traits of other crates.
 //!
-//! Those traits borrow the caller's buffers, whereas a driver owns the buffers of its requests. So a read copies from
-//! the driver's buffer into the caller's, and a write copies into a buffer that it passes to the driver, unless the kernel
-//! takes its first bytes at once. A write is reported as complete when its bytes are with the driver, as `write(2)` reports
-//! it when they are with the kernel; the next write waits for its end. A stream that is dropped meanwhile is closed after
-//! the write, for which a drain waits.
+//! Those traits borrow the caller's buffers, whereas a driver owns the buffers of its requests. Therefore a read copies
+//! from the driver's buffer into the caller's, and a write copies into a buffer that is passed to the driver, unless
+//! the kernel accepts the first bytes immediately. A write is reported as complete when the driver has its bytes, just
+//! as `write(2)` returns when the kernel has them. The next write waits until the previous one has ended. If the stream
+//! is dropped before that, it is closed after the write, and a drain waits for it.
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
@@ -17,19 +17,20 @@ use phalanx_driver::{Done, Payload};
 use super::{IoTimeout, Stream, write_buffers};
 use crate::io::{HomeSocket, Receive, RequestFuture, SendPayload};
 
-/// A byte stream that is read and written by poll functions. [`Polled`] is the plain one; `phalanx_tls::PolledTls` is
-/// encrypted. `phalanx-compat` adapts any of them to the traits of tokio, futures and hyper.
+/// A byte stream with poll functions. [`Polled`] implements it without encryption, and `phalanx_tls::PolledTls` with
+/// TLS. `phalanx-compat` adapts any implementation to the traits of tokio, futures and hyper.
 ///
-/// At most one task reads and one writes. A function that returns [`Poll::Pending`] has stored the waker.
+/// At most one task may read and one may write at a time. A function that returns [`Poll::Pending`] has stored the
+/// waker.
 pub trait PollStream {
-    /// Whether this thread runs the processor of the stream. All other functions fail elsewhere.
+    /// Whether this thread runs the processor of the stream. All other functions fail on other threads.
     fn is_home(&self) -> bool;
 
-    /// Passes at most `room` received bytes to `put`, in one call, and returns their number. Zero is the end of the
-    /// stream, if `room` is not zero. Calls `put` only when it returns a number above zero.
+    /// Passes at most `room` received bytes to `put` in one call, and returns their number. Zero means the end of the
+    /// stream, unless `room` is zero. `put` is called only if the result is above zero.
     ///
     /// # Errors
-    /// As [`Stream::read`].
+    /// The errors of [`Stream::read`].
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -41,34 +42,34 @@ pub trait PollStream {
     /// bytes.
     ///
     /// # Errors
-    /// As [`Stream::write`], of this write or of an earlier one.
+    /// The errors of [`Stream::write`], from this write or from an earlier one.
     fn poll_write(
         &mut self,
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>>;
 
-    /// Waits until all bytes that were taken are on their way, so that nothing needs to be polled to send them.
+    /// Waits until all accepted bytes will be sent without further polling.
     ///
     /// # Errors
-    /// As [`Stream::write`], of an earlier write.
+    /// The errors of [`Stream::write`], of an earlier write.
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Waits until all bytes that were taken are with the kernel, and ends the sending direction.
+    /// Waits until the kernel has all accepted bytes, and shuts down the write direction.
     ///
     /// # Errors
-    /// As [`Stream::write`], of an earlier write, and [`Stream::shutdown`].
+    /// The errors of [`Stream::write`], from an earlier write, and of [`Stream::shutdown`].
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-/// A [`Stream`] for poll functions.
+/// A [`Stream`] with poll functions.
 ///
 /// ```
 /// use std::future::poll_fn;
 /// use std::io::IoSlice;
 /// use phalanx::net::{PollStream, Polled, Stream};
 ///
-/// /// Sends everything back until the client ends.
+/// /// Sends all bytes back until the client ends the stream.
 /// async fn echo(stream: Stream) -> std::io::Result<()> {
 ///     let mut stream = Polled::new(stream);
 ///     loop {
@@ -89,18 +90,19 @@ pub trait PollStream {
 /// ```
 #[derive(Debug)]
 pub struct Polled {
-    /// Taken when this is dropped.
+    /// `None` only while this is being dropped.
     stream: Option<Stream>,
     reading: Option<RequestFuture<Receive>>,
     writing: Option<RequestFuture<SendPayload>>,
-    /// A task waits for the end of the write.
+    /// Whether a task waits for the end of the write.
     awaited: bool,
-    /// Received bytes for which a later read had less room than the one that started the receive.
+    /// Received bytes that did not fit, because the read that takes them has less room than the one that started the
+    /// receive.
     rest: Bytes,
 }
 
 impl Polled {
-    /// The stream, which has no read or write in progress.
+    /// Wraps a stream that has no read or write in progress.
     pub fn new(stream: Stream) -> Self {
         Self {
             stream: Some(stream),
@@ -116,15 +118,16 @@ impl Polled {
         self.stream.as_ref().expect("the stream is taken only by the destructor")
     }
 
-    /// [Offers](Stream::offer) the stream, unless a read has left bytes. If another processor should serve it, waits for
-    /// the end of the last write first. Ready with true if it has moved: then drop it. A read in progress prevents a
-    /// move, so if this [is leaving](Self::is_leaving), do not read before the next offer.
+    /// [Offers](Stream::offer) the stream to other processors, unless a read has left bytes. If another processor
+    /// should serve it, first waits for the end of the last write. Resolves to true if the stream has moved; then drop
+    /// it. A read in progress prevents a move, so if the stream [is leaving](Self::is_leaving), do not read before the
+    /// next offer.
     ///
     /// # Errors
-    /// As [`Stream::write`], of the last write.
+    /// The errors of [`Stream::write`], from the last write.
     pub fn poll_offer(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         if self.reading.is_some() {
-            // It may have completed.
+            // The read may have completed.
             self.socket().prepare_move();
             return Poll::Ready(Ok(false));
         }
@@ -139,20 +142,20 @@ impl Polled {
         Poll::Ready(Ok(self.stream().offer()))
     }
 
-    /// Whether another processor should serve the stream, which could not move when it was offered last. It moves when it
-    /// is offered again and no read is in progress.
+    /// Whether another processor should serve the stream, but the stream could not move when it was last offered. It
+    /// moves when it is offered again while no read is in progress.
     pub fn is_leaving(&self) -> bool {
         self.socket().is_leaving()
     }
 
-    /// Closes the stream as its destructor does, and sends more bytes before: those of a write in progress, then `rest`,
-    /// then the end. For streams that hold bytes which they have taken.
+    /// Closes the stream like its destructor, but first sends the bytes of a write in progress, then `rest`. Used by
+    /// wrappers that buffer accepted bytes.
     pub fn finish(mut self, rest: Vec<u8>) {
         self.end(rest);
     }
 
     fn end(&mut self, rest: Vec<u8>) {
-        // A read that is in progress ends with the stream.
+        // A read in progress ends with the stream.
         self.reading = None;
         match (self.writing.take(), self.stream.take()) {
             (Some(writing), Some(stream)) => writing.finish_alone(stream.0, rest),
@@ -161,7 +164,8 @@ impl Polled {
         }
     }
 
-    /// Whether the last write had not ended at the last poll: the kernel has not taken all of its bytes.
+    /// Whether the last write was still in progress at the last poll, because the kernel had not accepted all of its
+    /// bytes.
     pub fn is_sending(&self) -> bool {
         self.writing.is_some()
     }
@@ -185,7 +189,7 @@ impl Polled {
 }
 
 impl Polled {
-    /// Takes the result of a write that has ended. Does not replace the waker of a task that waits for it.
+    /// Takes the result of a write that has ended. Does not replace the waker of a task that waits for the write.
     fn take_written(&mut self) -> io::Result<()> {
         if self.awaited || self.writing.is_none() {
             return Ok(());
@@ -263,7 +267,7 @@ impl PollStream for Polled {
         let payload = Payload::from(head);
         let send = |socket| SendPayload { socket, payload };
         let mut writing = self.socket().send(send, IoTimeout::NONE);
-        // Started without a waker: its end is of interest only to the next write.
+        // The write is started without a waker, because only the next write needs to know that it has ended.
         let started = Pin::new(&mut writing).poll(&mut Context::from_waker(Waker::noop()));
         if let Poll::Ready(Err(error)) = started {
             return Poll::Ready(Err(error));

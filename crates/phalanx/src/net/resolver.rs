@@ -1,4 +1,4 @@
-//! Addresses of host names: the system's resolver, which blocks, on a blocking stage.
+//! Resolution of host names by the system's resolver, which blocks and therefore runs on a blocking stage.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -11,19 +11,21 @@ use crate::io::Drained;
 use crate::shutdown::draining;
 use crate::task::{Either, select};
 
-/// Threads of the stage. More than one, so that an unreachable name server does not delay all lookups.
+/// The number of threads of the stage. There are several, so that an unreachable name server does not delay all
+/// lookups.
 const THREADS: usize = 4;
 
-/// Usual name of the stage.
+/// The default name of the stage.
 const NAME: &str = "resolver";
 
 type Lookup = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
-/// Finds the addresses of hosts, on a blocking stage named `resolver`. Nothing is cached: the system's resolver does so
-/// where it is configured to.
+/// Resolves host names to addresses, on a blocking stage named `resolver`. It caches nothing; the system's resolver may
+/// be configured to do so.
 ///
-/// A lookup cannot be stopped. After its time limit it may occupy one of the stage's four threads until the resolver
-/// gives up. Neither a drain nor the end of the program [waits](crate::blocking::BlockingOptions::detached) for it.
+/// A lookup cannot be cancelled. After its time limit, it may occupy one of the stage's four threads until the system's
+/// resolver gives up. Neither a drain nor the end of the program [waits](crate::blocking::BlockingOptions::detached)
+/// for it.
 ///
 /// ```no_run
 /// use phalanx::net::{IoTimeout, Resolver};
@@ -42,13 +44,13 @@ type Lookup = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 pub struct Resolver(BlockingStage<Lookup>);
 
 impl Resolver {
-    /// Declares the stage as the next of `graph`, with the system's resolver (`getaddrinfo(3)`).
+    /// Declares the stage as the next stage of `graph`, with the system's resolver (`getaddrinfo(3)`).
     pub fn declare(graph: &mut Graph) -> Self {
         Self::named(graph, NAME)
     }
 
-    /// As [`declare`](Self::declare), with another name of the stage. For programs with several, so that the lookups of
-    /// one kind do not wait for those of another.
+    /// Like [`declare`](Self::declare), but with another name for the stage. A program may have several resolvers, so
+    /// that one kind of lookup does not wait for another.
     pub fn named(graph: &mut Graph, name: &'static str) -> Self {
         let lookup = |host: &str| {
             let found = (host, 0).to_socket_addrs()?;
@@ -57,8 +59,8 @@ impl Resolver {
         Self::new(graph, name, lookup)
     }
 
-    /// Declares the stage with another resolver, which may block: a table in tests, and in simulations, which must not
-    /// depend on the network.
+    /// Declares the stage with another lookup function, which may block. Use a table in tests and in simulations, which
+    /// must not depend on the network.
     ///
     /// ```
     /// use phalanx::net::{IoTimeout, Resolver};
@@ -90,11 +92,12 @@ impl Resolver {
         Self(blocking(graph, name).threads(THREADS).detached().state(Box::new(lookup)))
     }
 
-    /// The addresses of `host`, in the order of the resolver, with `port`; at least one. An IP address is returned
-    /// without a lookup.
+    /// Returns at least one address of `host`, with `port`, in the order that the resolver returned. An IP address is
+    /// returned without a lookup.
     ///
     /// # Errors
-    /// That of the resolver, with the name; of `limit`, which also ends a wait for a thread; or if too many lookups wait.
+    /// The resolver's error, with the host name; an error if `limit` has passed, which includes the wait for a thread;
+    /// or an error if too many lookups are waiting.
     pub async fn resolve(
         &self,
         host: &str,
@@ -127,17 +130,17 @@ impl Resolver {
         Ok(found.into_iter().map(|address| (address, port).into()).collect())
     }
 
-    /// Asks the resolver, on a thread.
+    /// Calls the resolver on a thread of the stage.
     async fn lookup(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let name = host.to_owned();
         self.0.call(move |lookup| lookup(&name)).await.map_err(io::Error::other).flatten()
     }
 
-    /// Connects to the first address of `host` that accepts, trying one after the other. `limit` is that of all
-    /// attempts together, with the lookup.
+    /// Connects to `host`: tries its addresses one after the other until one accepts. `limit` applies to the lookup and
+    /// all attempts together.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve), or that of the last attempt.
+    /// The errors of [`resolve`](Self::resolve), or the error of the last attempt.
     pub async fn connect(&self, host: &str, port: u16, limit: IoTimeout) -> io::Result<Stream> {
         let begun = now();
         let found = self.resolve(host, port, limit).await?;

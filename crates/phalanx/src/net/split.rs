@@ -1,4 +1,4 @@
-//! The two halves of a stream, for two operations.
+//! The two halves of a stream, for use by two operations.
 
 use std::error::Error;
 use std::fmt;
@@ -13,14 +13,14 @@ use super::stream::{SentFile, Stream};
 use crate::fs::File;
 use crate::io::IoTimeout;
 
-/// The half of a [`Stream`] that reads. The connection is closed when both halves are dropped.
+/// The read half of a [`Stream`]. The connection is closed when both halves are dropped.
 ///
 /// Made by [`Stream::into_split`]. As the stream, it stays on its processor.
 #[derive(Debug)]
 pub struct OwnedReadHalf(Arc<Stream>);
 
-/// The half of a [`Stream`] that writes. Dropping it shuts down the write direction, so that the peer reads the end of
-/// the stream; the connection is closed when both halves are dropped.
+/// The write half of a [`Stream`]. Dropping it shuts down the write direction, so that the peer reads the end of the
+/// stream. The connection is closed when both halves are dropped.
 ///
 /// Made by [`Stream::into_split`]. As the stream, it stays on its processor.
 #[derive(Debug)]
@@ -30,26 +30,28 @@ pub struct OwnedWriteHalf {
     shuts_down: bool,
 }
 
-/// The error of [`OwnedReadHalf::reunite`] for halves of two streams: contains them.
+/// The error of [`OwnedReadHalf::reunite`] for halves of different streams. It contains both halves.
 #[derive(Debug)]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
 impl fmt::Display for ReuniteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the halves belong to two streams; reunite those of one into_split()")
+        f.write_str(
+            "the halves belong to different streams; reunite the halves of one into_split()",
+        )
     }
 }
 
 impl Error for ReuniteError {}
 
 impl Stream {
-    /// Splits the stream into two owned halves, for an operation that reads and another one that writes.
+    /// Splits the stream into two owned halves, so that one operation can read and another can write.
     ///
     /// ```
     /// use phalanx::net::{IoTimeout, Stream};
     /// use phalanx::SharedStage;
     ///
-    /// /// Copies what it reads from `from` to `to`, in an operation for each direction.
+    /// /// Copies bytes between the two streams, with one operation for each direction.
     /// async fn relay(stage: SharedStage<()>, from: Stream, to: Stream) {
     ///     let ((from_read, from_write), (to_read, to_write)) = (from.into_split(), to.into_split());
     ///     for (read, write) in [(from_read, to_write), (to_read, from_write)] {
@@ -88,26 +90,26 @@ impl AsRef<Stream> for OwnedWriteHalf {
 }
 
 impl OwnedReadHalf {
-    /// As [`Stream::read`].
+    /// Like [`Stream::read`].
     ///
     /// # Errors
-    /// As [`Stream::read`].
+    /// The errors of [`Stream::read`].
     pub async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         self.0.read(buffer, timeout).await
     }
 
-    /// As [`Stream::read_exact`].
+    /// Like [`Stream::read_exact`].
     ///
     /// # Errors
-    /// As [`Stream::read_exact`].
+    /// The errors of [`Stream::read_exact`].
     pub async fn read_exact(&self, buffer: &mut [u8], timeout: IoTimeout) -> io::Result<()> {
         self.0.read_exact(buffer, timeout).await
     }
 
-    /// As [`Stream::skip`].
+    /// Like [`Stream::skip`].
     ///
     /// # Errors
-    /// As [`Stream::skip`].
+    /// The errors of [`Stream::skip`].
     pub async fn skip(
         &self,
         skip: u64,
@@ -117,23 +119,23 @@ impl OwnedReadHalf {
         self.0.skip(skip, buffer, timeout).await
     }
 
-    /// As [`Stream::local_addr`].
+    /// Like [`Stream::local_addr`].
     ///
     /// # Errors
-    /// As [`Stream::local_addr`].
+    /// The errors of [`Stream::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// As [`Stream::peer_addr`].
+    /// Like [`Stream::peer_addr`].
     ///
     /// # Errors
-    /// As [`Stream::peer_addr`].
+    /// The errors of [`Stream::peer_addr`].
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
 
-    /// Makes the stream whole again.
+    /// Recombines the two halves into a stream.
     ///
     /// ```
     /// use phalanx::net::{IoTimeout, ReuniteError, Stream};
@@ -142,7 +144,7 @@ impl OwnedReadHalf {
     /// async fn greet(stream: Stream) -> Result<Stream, ReuniteError> {
     ///     let (read, write) = stream.into_split();
     ///     let _ = write.write(b"hello".to_vec(), IoTimeout::NONE).await;
-    ///     read.reunite(write) // fails only for halves of two streams
+    ///     read.reunite(write) // fails only for halves of different streams
     /// }
     /// # let _ = greet;
     /// ```
@@ -160,10 +162,10 @@ impl OwnedReadHalf {
 }
 
 impl OwnedWriteHalf {
-    /// As [`Stream::write`].
+    /// Like [`Stream::write`].
     ///
     /// # Errors
-    /// As [`Stream::write`].
+    /// The errors of [`Stream::write`].
     pub async fn write(
         &self,
         payload: impl Into<Payload>,
@@ -172,10 +174,10 @@ impl OwnedWriteHalf {
         self.stream.write(payload, timeout).await
     }
 
-    /// As [`Stream::write_vectored`].
+    /// Like [`Stream::write_vectored`].
     ///
     /// # Errors
-    /// As [`Stream::write_vectored`].
+    /// The errors of [`Stream::write_vectored`].
     pub async fn write_vectored(
         &self,
         parts: impl IntoIterator<Item = Bytes>,
@@ -184,10 +186,10 @@ impl OwnedWriteHalf {
         self.stream.write_vectored(parts, timeout).await
     }
 
-    /// As [`Stream::send_file`].
+    /// Like [`Stream::send_file`].
     ///
     /// # Errors
-    /// As [`Stream::send_file`].
+    /// The errors of [`Stream::send_file`].
     pub async fn send_file(
         &self,
         head: Vec<u8>,
@@ -200,26 +202,26 @@ impl OwnedWriteHalf {
         self.stream.send_file(head, file, offset, length, transfer, timeout).await
     }
 
-    /// Shuts down the write direction: the peer reads the end of the stream. Dropping the half does the same.
+    /// Shuts down the write direction, so that the peer reads the end of the stream. Dropping the half does the same.
     ///
     /// # Errors
-    /// As [`Stream::shutdown`].
+    /// The errors of [`Stream::shutdown`].
     pub fn shutdown(&self) -> io::Result<()> {
         self.stream.shutdown(std::net::Shutdown::Write)
     }
 
-    /// As [`Stream::local_addr`].
+    /// Like [`Stream::local_addr`].
     ///
     /// # Errors
-    /// As [`Stream::local_addr`].
+    /// The errors of [`Stream::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.stream.local_addr()
     }
 
-    /// As [`Stream::peer_addr`].
+    /// Like [`Stream::peer_addr`].
     ///
     /// # Errors
-    /// As [`Stream::peer_addr`].
+    /// The errors of [`Stream::peer_addr`].
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.stream.peer_addr()
     }

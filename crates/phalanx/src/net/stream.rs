@@ -13,7 +13,7 @@ use super::transfer::{Reading, Writing};
 use crate::fs::File;
 use crate::io::{HomeSocket, IoTimeout, Receive, SendPayload, request};
 
-/// Time between two attempts to connect to a Unix listener whose backlog is full: the kernel reports to no
+/// The time between two attempts to connect to a Unix listener whose backlog is full. The kernel does not notify a
 /// non-blocking socket when the backlog has room.
 const BACKLOG_RETRY: Duration = Duration::from_millis(5);
 
@@ -28,15 +28,15 @@ pub struct SentFile {
 
 /// A TCP or Unix stream connection of this processor. Dropping it closes the connection.
 ///
-/// A stream, and a read or write that has begun, stay on the processor that accepted or opened the connection. Using it
-/// on another processor, or after its program has ended, fails with [`Elsewhere`](super::Elsewhere); dropping it there
-/// closes it on its own processor. It is `Send`, so that futures that hold it can be.
+/// A stream belongs to the processor that accepted or opened the connection, and so do reads and writes that have
+/// begun. Using it on another processor, or after its program has ended, fails with [`Elsewhere`](super::Elsewhere). It
+/// can be dropped anywhere. It is `Send`, so that futures that contain it can be `Send`.
 ///
 /// ```
 /// use phalanx::net::{Bytes, IoTimeout, Stream};
 /// use std::net::SocketAddr;
 ///
-/// /// Requests the value of `key` from a server whose answers have a length of four bytes in front.
+/// /// Requests the value of `key` from a server that sends a length of four bytes before each answer.
 /// async fn get(server: SocketAddr, key: Bytes, timeout: IoTimeout) -> std::io::Result<Vec<u8>> {
 ///     let stream = Stream::connect(server, timeout).await?;
 ///     stream.write_vectored([Bytes::from("get "), key, Bytes::from("\n")], timeout).await?;
@@ -76,10 +76,10 @@ impl Stream {
     /// Opens a TCP connection to `address`, with `TCP_NODELAY` set.
     ///
     /// # Errors
-    /// As `connect(2)`, or [`IoTimeout`]'s.
+    /// The errors of `connect(2)` and of [`IoTimeout`].
     ///
     /// # Panics
-    /// Outside a processor.
+    /// If called outside a processor.
     pub async fn connect(address: SocketAddr, timeout: IoTimeout) -> io::Result<Self> {
         let stream = Self::open(address.into(), timeout).await?;
         stream.set_nodelay(true)?;
@@ -89,11 +89,11 @@ impl Stream {
     /// Opens a connection to the Unix socket at `path`.
     ///
     /// # Errors
-    /// As `connect(2)`, or [`IoTimeout`]'s. `InvalidInput` for a path that is empty or has more than 107 bytes or a zero
-    /// byte, other than that of one of Linux's abstract names at its beginning.
+    /// The errors of `connect(2)` and of [`IoTimeout`]. `InvalidInput` for a path that is empty, has more than 107
+    /// bytes, or contains a zero byte, except at the beginning of one of Linux's abstract names.
     ///
     /// # Panics
-    /// Outside a processor.
+    /// If called outside a processor.
     pub async fn connect_unix(path: impl AsRef<Path>, timeout: IoTimeout) -> io::Result<Self> {
         let (address, began) = (Address::Unix(path.as_ref().to_owned()), now());
         loop {
@@ -118,15 +118,14 @@ impl Stream {
         }
     }
 
-    /// Waits for bytes and appends them to `buffer`. Returns their number; zero is the end of the stream.
+    /// Waits for bytes and appends them to `buffer`. Returns their number; zero means the end of the stream.
     ///
     /// One read appends at most one receive buffer, 8 KiB by default
-    /// ([`Runtime::receive_buffers`](crate::Runtime::receive_buffers)). A waiting read holds no buffer: the driver lends it
-    /// one when bytes arrive.
-    /// Dropping the future may lose bytes that are just arriving; a `timeout` loses none.
+    /// ([`Runtime::receive_buffers`](crate::Runtime::receive_buffers)). A waiting read holds no buffer: the driver
+    /// lends it one when bytes arrive. Dropping the future may lose bytes that are just arriving; a `timeout` does not.
     ///
     /// # Errors
-    /// As `recv(2)`, or [`IoTimeout`]'s.
+    /// The errors of `recv(2)` and of [`IoTimeout`].
     pub fn read<'a>(
         &'a self,
         buffer: &'a mut Vec<u8>,
@@ -136,13 +135,13 @@ impl Stream {
         Reading { received: self.0.request(receive, timeout), buffer }
     }
 
-    /// Fills `buffer`. Leaves the bytes that follow for the next read.
+    /// Reads exactly as many bytes as fill `buffer`. Further bytes are left for the next read.
     ///
-    /// The `timeout` applies to the whole call. After an error, and when the future is dropped, bytes that were read are
-    /// lost.
+    /// The `timeout` applies to the whole call. If the call fails or the future is dropped, bytes that were already
+    /// read are lost.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the stream ends before `buffer` is full; else as [`read`](Self::read).
+    /// `UnexpectedEof` if the stream ends before `buffer` is full; otherwise the errors of [`read`](Self::read).
     pub async fn read_exact(&self, buffer: &mut [u8], timeout: IoTimeout) -> io::Result<()> {
         let (mut filled, start) = (0, now());
         while filled < buffer.len() {
@@ -158,8 +157,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits for bytes and copies them to the start of `buffer`, which is not empty. Returns their number; zero is the
-    /// end of the stream.
+    /// Waits for bytes and copies them to the start of `buffer`, which must not be empty. Returns their number; zero
+    /// means the end of the stream.
     pub(crate) async fn read_some(
         &self,
         buffer: &mut [u8],
@@ -175,17 +174,17 @@ impl Stream {
         }
     }
 
-    /// Waits for bytes as [`read`](Stream::read) does, but discards the first `skip` of them, and returns how many it
-    /// discarded. Bytes that arrived after them may be appended to `buffer`. Returns zero at the end of the stream.
+    /// Waits for bytes like [`read`](Stream::read), but discards up to `skip` of them and returns the number discarded.
+    /// Bytes that arrived after those may be appended to `buffer`. Returns zero at the end of the stream.
     ///
-    /// With the poll driver on Linux the kernel drops the bytes of a TCP stream without a copy, which is cheaper than a
-    /// read; elsewhere the cost is that of a read.
+    /// With the poll driver on Linux, the kernel discards the bytes of a TCP stream without copying them, which is
+    /// cheaper than a read. Elsewhere the cost is that of a read.
     ///
     /// # Errors
-    /// As [`read`](Stream::read).
+    /// The errors of [`read`](Stream::read).
     ///
     /// # Panics
-    /// If `skip` is zero, since the result would be that of the end of the stream.
+    /// If `skip` is zero, because the result could not be distinguished from the end of the stream.
     pub async fn skip(
         &self,
         skip: u64,
@@ -205,10 +204,11 @@ impl Stream {
         }
     }
 
-    /// Sends all of `payload`: bytes, or a head and then a body. Returns the head's memory, cleared for reuse.
+    /// Sends all of `payload`, which is a sequence of bytes or a head followed by a body. Returns the head's memory,
+    /// cleared for reuse.
     ///
     /// # Errors
-    /// As `send(2)`, or [`IoTimeout`]'s. After an error it is unknown how much was sent.
+    /// The errors of `send(2)` and of [`IoTimeout`]. After an error it is unknown how much was sent.
     pub fn write<'a, P: Into<Payload>>(
         &'a self,
         payload: P,
@@ -219,10 +219,10 @@ impl Stream {
         Writing { stream: &self.0, sending: self.0.send(send, timeout) }
     }
 
-    /// Sends all of `parts` in order, without copying them together: up to 16 of them in one system call.
+    /// Sends all of `parts` in order, without copying them into one buffer. One system call sends up to 16 parts.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub async fn write_vectored(
         &self,
         parts: impl IntoIterator<Item = Bytes>,
@@ -235,10 +235,11 @@ impl Stream {
         }
     }
 
-    /// Sends all of `head`, then up to `length` bytes of `file` from `offset`. The kernel copies them from its page
-    /// cache, or with [`FileTransfer::ZeroCopy`] sends its own pages; they do not pass through the program. Ends early at the end of the file, and where it would have to wait
-    /// for a disk, possibly at once. The caller then reads and [writes](Self::write) the missing bytes. How much is sent
-    /// depends on the system.
+    /// Sends all of `head`, then up to `length` bytes of `file` from `offset`. The kernel copies the bytes from its
+    /// page cache, or sends the cached pages themselves with [`FileTransfer::ZeroCopy`]; they do not pass through the
+    /// program. The method stops early at the end of the file and where it would have to wait for a disk, possibly
+    /// before the first byte. The caller must then read the missing bytes and [write](Self::write) them. How much is
+    /// sent depends on the system.
     ///
     /// ```no_run
     /// use phalanx::fs::File;
@@ -250,7 +251,7 @@ impl Stream {
     ///     while sent < length {
     ///         let more = file.read_at(sent, (length - sent).min(65536) as usize).await?;
     ///         if more.is_empty() {
-    ///             return Err(std::io::ErrorKind::UnexpectedEof.into()); // truncated meanwhile
+    ///             return Err(std::io::ErrorKind::UnexpectedEof.into()); // the file was truncated
     ///         }
     ///         sent += more.len() as u64;
     ///         stream.write(Bytes::from(more), IoTimeout::NONE).await?;
@@ -260,8 +261,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As `send(2)`, or [`IoTimeout`]'s. `UnexpectedEof` if the file is truncated during a copy, of which the last bytes
-    /// may then be zeros; `EINVAL` for a range that ends beyond 2⁶³ bytes. After an error it is unknown how much was sent.
+    /// The errors of `send(2)` and of [`IoTimeout`]. `UnexpectedEof` if the file is truncated during the transfer,
+    /// whose last bytes may then be zeros; `EINVAL` for a range that ends beyond 2⁶³ bytes. After an error, it is
+    /// unknown how much was sent.
     pub async fn send_file(
         &self,
         head: Vec<u8>,
@@ -279,15 +281,15 @@ impl Stream {
         }
     }
 
-    /// Offers the connection to the other processors. True if it has moved: then drop the stream, on which every request
-    /// now fails with `EBADF`. A move closes nothing: the listener of the other processor on the same address accepts the
-    /// connection, as if the client had just connected, and the operation that serves it there starts from the beginning.
-    /// So call this between two requests, when nothing of the connection has to be remembered, and all bytes that were
-    /// read are answered.
+    /// Offers the connection to the other processors. Returns `true` if the connection has moved; then drop the stream,
+    /// on which every request now fails with `EBADF`. A move does not close the connection. The listener of the other
+    /// processor on the same address accepts it as if the client had just connected, and the operation that serves it
+    /// there starts from the beginning. So call this only between two requests, when the connection has no state and
+    /// all bytes that were read have been answered.
     ///
-    /// Connections gather on one processor while one core can do the work, and spread when it cannot and another core is
-    /// idle. Only connections that a [`Listener`](super::Listener) of an IP address has accepted move. An offer costs a
-    /// few instructions while none should.
+    /// The runtime gathers connections on one processor while one core can do the work, and spreads them when it cannot
+    /// and another core is idle. Only connections that a [`Listener`](super::Listener) of an IP address has accepted
+    /// can move. If no connection should move, an offer costs only a few instructions.
     ///
     /// ```
     /// use phalanx::net::{IoTimeout, Stream};
@@ -304,15 +306,17 @@ impl Stream {
     /// }
     /// ```
     ///
-    /// The connection is accepted again before or after it is dropped here. A server that limits its connections passes the
-    /// permit of the connection by [`offer_with`](Self::offer_with), so that it is neither counted twice nor missing.
+    /// The other processor may accept the connection before or after it is dropped here. A server that limits its
+    /// connections should therefore pass the connection's permit with [`offer_with`](Self::offer_with), so that the
+    /// connection is always counted exactly once.
     #[must_use = "the operation of a connection that has moved must end"]
     pub fn offer(&self) -> bool {
         self.0.relocate(|| None)
     }
 
-    /// [Offers](Self::offer) a connection with state, which the other processor [takes](Self::take_state). `state` is
-    /// called if the connection moves. It must contain all that has to be remembered, received bytes included.
+    /// [Offers](Self::offer) a connection together with its state, which the other processor [takes](Self::take_state).
+    /// `state` is called if the connection moves. It must return everything that the other processor needs, including
+    /// received bytes.
     ///
     /// ```
     /// use phalanx::net::{IoTimeout, Stream};
@@ -337,27 +341,28 @@ impl Stream {
         self.0.relocate(|| Some(Box::new(state())))
     }
 
-    /// Whether another processor should serve the connection: this one is inactive, or has too many. [Offer](Self::offer_with)
-    /// it then once nothing of it is in progress. Always false in a program that never had an inactive processor.
+    /// Whether another processor should serve the connection, because this one is inactive or has too many. If so,
+    /// [offer](Self::offer_with) the connection once no request on it is in progress. Always false in a program that
+    /// never had an inactive processor.
     ///
-    /// For connections that have to be brought to a stop before they can move. Others are just offered.
+    /// Use it for connections that must be paused before they can move. Others can simply be offered.
     pub fn should_move(&self) -> bool {
         self.0.should_move()
     }
 
-    /// The state with which another processor has [offered](Self::offer_with) the connection, once. None if it has not
-    /// moved, or if the state is of another type.
+    /// Takes the state with which another processor has [offered](Self::offer_with) the connection. Returns `None` if
+    /// the connection has not moved, if the state was already taken, or if it is of another type.
     pub fn take_state<S: 'static>(&mut self) -> Option<S> {
         self.0.take_state()
     }
 
-    /// Whether another processor has served the connection, and has [offered](Self::offer) it.
+    /// Whether another processor has served the connection before and has [offered](Self::offer) it.
     pub fn has_moved(&self) -> bool {
         self.0.has_moved()
     }
 
-    /// Whether nothing has arrived that was not read: no bytes, no end and no error. A client may use such
-    /// a connection again. On another one, it would take the bytes that have arrived for the answer to its next request.
+    /// Whether nothing unread has arrived: no bytes, no end of the stream and no error. A client may only reuse a
+    /// connection in this state. Otherwise it would mistake unread bytes for the response to its next request.
     ///
     /// ```
     /// use phalanx::net::Stream;
@@ -371,41 +376,41 @@ impl Stream {
         self.0.driver(|driver, socket| Ok(driver.is_quiet(socket))).unwrap_or(false)
     }
 
-    /// Whether the peer has closed its sending direction, or the connection is broken. Bytes that were not read may
-    /// precede the end. A server that works on a request may look from time to time, and stop if nobody waits for the
-    /// response.
+    /// Whether the peer has shut down its write direction or the connection is broken. There may still be unread bytes
+    /// before the end. A server can check this from time to time while it works on a long request, and stop if nobody
+    /// is waiting for the response.
     pub fn is_closed_by_peer(&self) -> bool {
         self.0.driver(|driver, socket| Ok(driver.is_closed_by_peer(socket))).unwrap_or(true)
     }
 
-    /// Shuts down one or both directions. After the write direction, the peer reads the end of the stream.
+    /// Shuts down one or both directions. Shutting down the write direction lets the peer read the end of the stream.
     ///
     /// # Errors
-    /// As `shutdown(2)`.
+    /// The errors of `shutdown(2)`.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.0.driver(|driver, socket| driver.shutdown(socket, how))
     }
 
-    /// Enables or disables `TCP_NODELAY`. Connections that a [`Listener`](super::Listener) of [`bind`](super::bind())
-    /// accepts, and those of [`connect`](Self::connect), have it enabled: each write is sent at once.
+    /// Enables or disables `TCP_NODELAY`, with which each write is sent immediately. It is enabled by default for
+    /// connections of [`connect`](Self::connect) and for those accepted from sockets of [`bind`](super::bind()).
     ///
     /// # Errors
-    /// As `setsockopt(2)`; a Unix stream does not have the option.
+    /// The errors of `setsockopt(2)`; a Unix stream does not have the option.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.0.driver(|driver, socket| driver.set_nodelay(socket, nodelay))
     }
 
-    /// Enables or disables `TCP_CORK`: bytes that do not fill a segment wait for more, for the end of the stream, or for
-    /// 200 ms. Enabled before the last write, it lets the end of the stream leave in the segment of the last bytes. Only
-    /// Linux has it; elsewhere nothing changes.
+    /// Enables or disables `TCP_CORK`: bytes that do not fill a segment wait for more, for the end of the stream, or
+    /// for 200 ms. If it is enabled before the last write, the end of the stream is sent in the same segment as the
+    /// last bytes. Only Linux supports it; elsewhere this has no effect.
     ///
     /// # Errors
-    /// As `setsockopt(2)`; a Unix stream does not have the option.
+    /// The errors of `setsockopt(2)`; a Unix stream does not have the option.
     pub fn set_cork(&self, cork: bool) -> io::Result<()> {
         self.0.driver(|driver, socket| driver.set_cork(socket, cork))
     }
 
-    /// Enables TCP keepalive, or disables it, which is the default.
+    /// Enables or disables TCP keepalive, which is disabled by default.
     ///
     /// ```
     /// use phalanx::net::{IoTimeout, Keepalive, Listener, Stream, bind};
@@ -416,7 +421,7 @@ impl Stream {
     ///     # let listener = Listener::new(bind("127.0.0.1:0".parse().unwrap(), 1)?.remove(0))?;
     ///     # let address = listener.local_addr()?;
     ///     let stream = Stream::connect(address, IoTimeout::after(Duration::from_secs(5))).await?;
-    ///     // Notices within 90 s that the peer is gone, even if nothing is sent.
+    ///     // Detects within 90 s that the peer is gone, even if nothing is sent.
     ///     let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(10));
     ///     stream.set_keepalive(Some(Keepalive { idle, interval, count: 3 }))?;
     ///     stream.set_nodelay(false)?; // small writes may wait for the acknowledgement of earlier ones
@@ -425,7 +430,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As `setsockopt(2)`; a Unix stream does not have the option.
+    /// The errors of `setsockopt(2)`; a Unix stream does not have the option.
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
         self.0.driver(|driver, socket| driver.set_keepalive(socket, keepalive))
     }
@@ -433,7 +438,7 @@ impl Stream {
     /// The local address.
     ///
     /// # Errors
-    /// As `getsockname(2)`; `Unsupported` for a Unix stream.
+    /// The errors of `getsockname(2)`; `Unsupported` for a Unix stream.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.driver(|driver, socket| driver.local_addr(socket))
     }
@@ -441,7 +446,7 @@ impl Stream {
     /// The peer's address.
     ///
     /// # Errors
-    /// As `getpeername(2)`; `Unsupported` for a Unix stream.
+    /// The errors of `getpeername(2)`; `Unsupported` for a Unix stream.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.driver(|driver, socket| driver.peer_addr(socket))
     }

@@ -1,5 +1,5 @@
-//! The futures of reads and writes of a stream, and a write without a future. An `async fn` would be larger, because it
-//! contains its arguments twice.
+//! The futures of reads and writes of a stream, and a write without a future. They are written by hand because an
+//! `async fn` would be larger: it stores its arguments twice.
 
 use std::io;
 use std::pin::Pin;
@@ -11,11 +11,12 @@ use super::Stream;
 use crate::io::{HomeSocket, Receive, RequestFuture, SendPayload};
 
 impl Stream {
-    /// Sends the first of `bytes` without waiting, unless a [`write`](Self::write) is in progress. Returns their number, which
-    /// may be zero. The caller writes the others. A write is cheaper with many connections, if others write at the same time.
+    /// Sends as many of `bytes` as possible without waiting, and none if a [`write`](Self::write) is in progress.
+    /// Returns the number of bytes sent, which may be zero. The caller must write the others. A server with many
+    /// connections should use `write` instead, because the driver batches concurrent writes.
     ///
     /// # Errors
-    /// As `send(2)`.
+    /// The errors of `send(2)`.
     pub fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         self.0.send_alone(bytes)
     }

@@ -12,19 +12,19 @@ use rustix::io::Errno;
 use crate::io::{HomeSocket, IoTimeout, with};
 use crate::lock::lock;
 
-/// No datagram is longer, so a receive needs no larger buffer.
+/// The maximum size of a datagram, which bounds the buffer of a receive.
 const MAX_DATAGRAM_BYTES: usize = 65_535;
 
-/// A UDP socket of this processor. Dropping it closes it.
+/// A UDP socket of this processor. Dropping it closes the socket.
 ///
-/// Datagrams may be lost, duplicated and reordered on their way. One receive may wait at a time; a second one fails with
-/// `ResourceBusy`. Any number of operations may send at the same time, in any order.
+/// Datagrams may be lost, duplicated or reordered by the network. Only one receive may wait at a time; a second one
+/// fails with `ResourceBusy`. Any number of operations may send at the same time; the order is unspecified.
 ///
-/// The kernel's receive buffer is bounded (`net.core.rmem_default`, about 208 KiB on Linux): when it is full, the kernel
-/// drops datagrams and [counts](Self::drops) them. A waiting receive holds a buffer of the length that it was given, up to
-/// 64 KiB.
+/// The kernel's receive buffer is bounded (`net.core.rmem_default`, about 208 KiB on Linux). When it is full, the
+/// kernel drops datagrams and [counts](Self::drops) them. A waiting receive holds a buffer as long as the one that it
+/// was given, up to 64 KiB.
 ///
-/// As a [`Stream`](super::Stream), the socket stays on its processor. For a server on several processors see
+/// Like a [`Stream`](super::Stream), the socket belongs to its processor. For a server on several processors, see
 /// [`bind_udp`](super::bind_udp).
 ///
 /// ```
@@ -58,31 +58,31 @@ const MAX_DATAGRAM_BYTES: usize = 65_535;
 #[derive(Debug)]
 pub struct UdpSocket {
     socket: HomeSocket,
-    /// The buffer of the last receive, for the next one. One is enough, because one receive waits at a time.
+    /// The buffer of the last receive, for reuse. One is enough, because only one receive may wait at a time.
     spare: Mutex<Vec<u8>>,
-    /// Whether the kernel can divide the bytes of a send.
+    /// Whether the kernel can divide the bytes of a send into datagrams.
     has_segments: AtomicBool,
 }
 
 /// A datagram that [`UdpSocket::recv_from`] received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The number of bytes in the buffer. Zero is an empty datagram, not an end.
+    /// The number of bytes in the buffer. Zero means an empty datagram.
     pub length: usize,
     /// The sender.
     pub from: SocketAddr,
-    /// Whether the datagram was longer than the buffer. Its end is lost.
+    /// Whether the datagram was longer than the buffer, so that its end was lost.
     pub truncated: bool,
 }
 
 impl UdpSocket {
-    /// Makes a socket on this processor and binds it to `address`. Port 0 selects a free port.
+    /// Creates a socket on this processor and binds it to `address`. Port 0 selects a free port.
     ///
     /// # Errors
-    /// As `socket(2)` and `bind(2)`.
+    /// The errors of `socket(2)` and `bind(2)`.
     ///
     /// # Panics
-    /// Outside a processor.
+    /// If called outside a processor.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         Self::open(|driver| driver.bind_udp(address))
     }
@@ -93,7 +93,7 @@ impl UdpSocket {
     /// The driver's error if it cannot register the socket.
     ///
     /// # Panics
-    /// Outside a processor.
+    /// If called outside a processor.
     pub fn new(socket: impl Into<Endpoint>) -> io::Result<Self> {
         let socket = socket.into();
         Self::open(|driver| driver.adopt(socket))
@@ -109,10 +109,11 @@ impl UdpSocket {
         Ok(Self { socket: HomeSocket::datagrams(socket), spare, has_segments })
     }
 
-    /// Connects the socket: it then receives only from `peer`, and [`send`](Self::send) sends there. Nothing is sent.
+    /// Connects the socket to `peer`: it then receives datagrams only from `peer`, and [`send`](Self::send) sends
+    /// there. This sends nothing.
     ///
     /// # Errors
-    /// As `connect(2)`.
+    /// The errors of `connect(2)`.
     pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         self.socket.driver(|driver, socket| driver.connect_udp(socket, peer))
     }
@@ -120,8 +121,9 @@ impl UdpSocket {
     /// Sends a datagram to the address to which the socket is [connected](Self::connect).
     ///
     /// # Errors
-    /// As `send(2)`, or [`IoTimeout`]'s: `EDESTADDRREQ` if the socket is not connected, `EMSGSIZE` for a datagram above
-    /// 65,507 bytes, `ConnectionRefused` if the peer's host rejected an earlier one.
+    /// The errors of `send(2)` and of [`IoTimeout`], such as `EDESTADDRREQ` if the socket is not connected, `EMSGSIZE`
+    /// for a datagram of more than 65,507 bytes, and `ConnectionRefused` if the peer's host rejected an earlier
+    /// datagram.
     pub async fn send(&self, datagram: impl Into<Bytes>, timeout: IoTimeout) -> io::Result<()> {
         self.send_datagram(datagram.into(), (None, None), timeout).await
     }
@@ -129,7 +131,7 @@ impl UdpSocket {
     /// Sends a datagram to `to`.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub async fn send_to(
         &self,
         datagram: impl Into<Bytes>,
@@ -139,11 +141,11 @@ impl UdpSocket {
         self.send_datagram(datagram.into(), (Some(to), None), timeout).await
     }
 
-    /// Sends up to 64 datagrams of `segment` bytes to `to`, of which the last may be shorter: `bytes`, divided. It takes one
-    /// system call, if the kernel and the network device can divide them, and otherwise one for each datagram.
+    /// Divides `bytes` into up to 64 datagrams of `segment` bytes, of which the last may be shorter, and sends them to
+    /// `to`. This takes one system call if the kernel and the network device support it, otherwise one per datagram.
     ///
     /// # Errors
-    /// As [`send`](Self::send). The first datagrams may have been sent.
+    /// The errors of [`send`](Self::send). The first datagrams may have been sent.
     ///
     /// # Panics
     /// If `segment` is zero.
@@ -155,7 +157,7 @@ impl UdpSocket {
         timeout: IoTimeout,
     ) -> io::Result<()> {
         let (mut bytes, segment_bytes) = (bytes.into(), usize::from(segment));
-        assert!(segment > 0, "datagrams of no bytes");
+        assert!(segment > 0, "the size of a segment must be above zero");
         let mut is_refused = false;
         if bytes.len() > segment_bytes && self.has_segments.load(Ordering::Relaxed) {
             let to = (Some(to), Some(segment));
@@ -170,7 +172,7 @@ impl UdpSocket {
         while !bytes.is_empty() {
             let datagram = bytes.split_to(segment_bytes.min(bytes.len()));
             self.send_datagram(datagram, (Some(to), None), timeout).await?;
-            // The network device cannot divide them. Others are not tried.
+            // The network device does not support it, so it is not tried again.
             if std::mem::take(&mut is_refused) {
                 self.has_segments.store(false, Ordering::Relaxed);
             }
@@ -197,8 +199,8 @@ impl UdpSocket {
     /// Dropping the future may lose a datagram that is just arriving.
     ///
     /// # Errors
-    /// As `recvmsg(2)`, or [`IoTimeout`]'s: `ConnectionRefused` if the socket is connected and the peer's host rejected
-    /// an earlier datagram.
+    /// The errors of `recvmsg(2)` and of [`IoTimeout`], such as `ConnectionRefused` if the socket is connected and the
+    /// peer's host rejected an earlier datagram.
     pub async fn recv_from(&self, buffer: &mut [u8], timeout: IoTimeout) -> io::Result<Received> {
         let spare = std::mem::take(&mut *lock(&self.spare));
         let max = buffer.len().min(MAX_DATAGRAM_BYTES);
@@ -215,8 +217,9 @@ impl UdpSocket {
         }
     }
 
-    /// Replaces the datagrams in `batch` by those that have arrived, in one system call and without waiting. There may be
-    /// none. Wait with [`recv_from`](Self::recv_from) for the first one, then take those behind it.
+    /// Replaces the contents of `batch` with the datagrams that have arrived, in one system call and without waiting.
+    /// There may be none. Typically, wait for the first datagram with [`recv_from`](Self::recv_from), and then take
+    /// those behind it with this method.
     ///
     /// ```
     /// use phalanx::net::{DatagramBatch, IoTimeout, UdpSocket};
@@ -225,7 +228,7 @@ impl UdpSocket {
     /// async fn main() -> std::io::Result<()> {
     ///     let here = "127.0.0.1:0".parse().unwrap();
     ///     let (socket, peer) = (UdpSocket::bind(here)?, UdpSocket::bind(here)?);
-    ///     // Four datagrams of 100 bytes, in one system call where the kernel can divide them.
+    ///     // Four datagrams of 100 bytes, in one system call if the kernel supports it.
     ///     peer.send_segments(vec![7; 400], 100, socket.local_addr()?, IoTimeout::NONE).await?;
     ///
     ///     let (mut first, mut batch) = ([0; 1500], DatagramBatch::new(1500));
@@ -233,7 +236,7 @@ impl UdpSocket {
     ///     # #[cfg(target_os = "linux")]
     ///     socket.try_recv_batch(&mut batch)?;
     ///     for (bytes, from) in batch.iter() {
-    ///         // Without bytes if the datagram was longer than 1,500.
+    ///         // `bytes` is `None` if the datagram was longer than 1,500 bytes.
     ///         assert_eq!((bytes.map(<[u8]>::len), from), (Some(100), peer.local_addr()?));
     ///     }
     ///     Ok(())
@@ -241,36 +244,36 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// As `recvmmsg(2)`; `Unsupported` on systems other than Linux.
+    /// The errors of `recvmmsg(2)`; `Unsupported` on systems other than Linux.
     pub fn try_recv_batch(&self, batch: &mut DatagramBatch) -> io::Result<()> {
         self.socket.driver(|driver, socket| driver.receive_datagrams_now(socket, batch))
     }
 
-    /// As [`recv_from`](Self::recv_from), for a socket that is [connected](Self::connect).
+    /// Like [`recv_from`](Self::recv_from), but for a socket that is [connected](Self::connect).
     ///
     /// # Errors
-    /// As [`recv_from`](Self::recv_from).
+    /// The errors of [`recv_from`](Self::recv_from).
     pub async fn recv(&self, buffer: &mut [u8], timeout: IoTimeout) -> io::Result<Received> {
         self.recv_from(buffer, timeout).await
     }
 
-    /// The address to which it is bound.
+    /// The address to which the socket is bound.
     ///
     /// # Errors
-    /// As `getsockname(2)`.
+    /// The errors of `getsockname(2)`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.driver(|driver, socket| driver.local_addr(socket))
     }
 
-    /// The address to which it is [connected](Self::connect).
+    /// The address to which the socket is [connected](Self::connect).
     ///
     /// # Errors
-    /// As `getpeername(2)`: `NotConnected` if it is not.
+    /// The errors of `getpeername(2)`, such as `NotConnected`.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket.driver(|driver, socket| driver.peer_addr(socket))
     }
 
-    /// The number of datagrams that the kernel dropped because the receive buffer was full. Wraps after 2³².
+    /// The number of datagrams that the kernel dropped because the receive buffer was full. Wraps at 2³².
     ///
     /// # Errors
     /// `Unsupported` on systems other than Linux.
@@ -279,8 +282,8 @@ impl UdpSocket {
     }
 }
 
-/// Whether datagrams for this destination cannot be divided: its path takes only smaller ones, or it is invalid. A peer
-/// chooses both, so this says nothing about others.
+/// Whether the error is due to the destination: it is invalid, or its path accepts only smaller datagrams. The peer
+/// determines both, so the error says nothing about other destinations.
 fn is_of_destination(error: &io::Error) -> bool {
     let errors = [Errno::INVAL, Errno::MSGSIZE].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| errors.contains(&code))

@@ -1,10 +1,10 @@
-//! Memory for writes whose caller keeps its bytes: they are copied for the driver, which owns the buffers that it sends.
+//! Memory for writes of borrowed bytes, which are copied because the driver must own the buffers that it sends.
 
 use std::cell::RefCell;
 
-/// The most bytes that one write takes.
+/// The maximum number of bytes that one write takes.
 const MAX_WRITE: usize = 64 << 10;
-/// Idle buffers that a thread keeps, none larger than a write. An idle stream has none.
+/// The maximum number of idle buffers that a thread keeps. Idle streams have no buffers.
 const MAX_SPARE: usize = 32;
 
 thread_local! {
@@ -21,7 +21,7 @@ pub(crate) fn copy<'p>(parts: impl Iterator<Item = &'p [u8]>) -> Vec<u8> {
     buffer
 }
 
-/// Keeps the memory of a write, which is empty, for the next one of this thread.
+/// Keeps the empty memory of a write for reuse by this thread.
 pub(crate) fn recycle(memory: Vec<u8>) {
     SPARE.with_borrow_mut(|spare| {
         if spare.len() < MAX_SPARE && memory.capacity() <= MAX_WRITE {

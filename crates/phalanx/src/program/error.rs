@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use phalanx_core::CallError;
 
-/// Why a program did not run, or did not end normally.
+/// The reason why a program did not run or did not end normally.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -13,7 +13,7 @@ pub enum RunError {
     #[error("no I/O driver is available: {0}")]
     Driver(#[source] io::Error),
     /// An option of [`Runtime`](crate::Runtime) is out of its range.
-    #[error("Runtime::{option} is {value}, and must be in 1 to {most}")]
+    #[error("Runtime::{option} is {value}, but must be in the range 1 to {most}")]
     OutOfRange {
         /// The option.
         option: &'static str,
@@ -73,8 +73,8 @@ pub enum RunError {
     /// `start` failed on a processor.
     #[error("{0}")]
     Start(#[from] StartError),
-    /// The program was ended before the operation of [`Runtime::block_on`](crate::Runtime::block_on) returned.
-    #[error("the program was ended before main returned")]
+    /// The main operation of [`Runtime::block_on`](crate::Runtime::block_on) was cancelled before it returned.
+    #[error("the program ended before main returned")]
     Cancelled,
     /// `start` panicked on a processor.
     #[error("start panicked on processor {0}; see its panic above")]
@@ -82,18 +82,18 @@ pub enum RunError {
     /// A scope of [`Runtime::thread_scope`](crate::Runtime::thread_scope) panicked.
     #[error("a scope of Runtime::thread_scope panicked on processor {0}; see its panic above")]
     ScopePanicked(usize),
-    /// A scope of [`Runtime::thread_scope`](crate::Runtime::thread_scope) did not call its argument, so that the processor
-    /// did not run.
+    /// A scope of [`Runtime::thread_scope`](crate::Runtime::thread_scope) did not call its argument, so that the
+    /// processor did not run.
     #[error(
         "a scope of Runtime::thread_scope did not call its argument on processor {0}; call it once"
     )]
     ScopeNotCalled(usize),
-    /// A processor's thread panicked outside of the program's code, which is a fault of the runtime.
+    /// A processor's thread panicked outside the program's code, which is a fault of the runtime.
     #[error("processor {0} failed; see its panic above")]
     Processor(usize),
 }
 
-/// Why a program's `start` failed.
+/// The reason why a program's `start` failed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct StartError(Box<dyn std::error::Error + Send + Sync>);

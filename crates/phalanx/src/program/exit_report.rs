@@ -1,8 +1,8 @@
-//! Leaks of a program that has ended.
+//! The leaks of a program that has ended.
 
 use std::time::Duration;
 
-/// Result of [`Runtime::run`](crate::Runtime::run).
+/// The result of [`Runtime::run`](crate::Runtime::run).
 ///
 /// ```
 /// use phalanx::{Graph, Runtime};
@@ -25,8 +25,8 @@ pub struct ExitReport {
     pub processors: Vec<Leaks>,
 }
 
-/// Resources that a processor had not released when it ended. All counts are zero, except after a fault, or if a device
-/// does not answer: the runtime waits two seconds for cancelled requests.
+/// The resources that a processor had not released when it ended. All counts are zero unless the runtime has a bug or a
+/// device did not complete cancelled requests within two seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leaks {
@@ -43,12 +43,12 @@ pub struct Leaks {
 }
 
 impl ExitReport {
-    /// Whether no processor has leaked anything.
+    /// Whether there are no leaks on any processor.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.processors.iter().all(|left| *left == Leaks::default())
     }
 }
 
-/// How long to wait for the kernel to complete cancelled requests.
+/// The time for which the runtime waits for the kernel to complete cancelled requests.
 pub(crate) const SETTLING: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Information for a program: at its start, if it fails, and at its end.
+//! The types passed to a program when it starts, fails or ends.
 
 mod error;
 mod exit_report;

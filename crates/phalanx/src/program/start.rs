@@ -5,7 +5,7 @@ use phalanx_driver::DriverKind;
 
 use crate::cores::ActiveProcessors;
 
-/// Argument of a program's `start`: the processor, and a handle to the program.
+/// The argument of a program's `start`, which identifies the processor and gives access to the program.
 pub struct StartContext {
     index: usize,
     control: Control,
@@ -41,9 +41,9 @@ pub struct Started {
     pub active: ActiveProcessors,
     /// The driver of all processors.
     pub driver: DriverKind,
-    /// Why the preferred driver is not used, as one line for the log.
+    /// The reason why the preferred driver is not used, as one line for the log.
     pub fallback: Option<String>,
-    /// Address of the admin pages.
+    /// The address of the admin pages.
     #[cfg(feature = "admin")]
     pub admin: Option<std::net::SocketAddr>,
 }

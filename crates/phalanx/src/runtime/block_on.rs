@@ -1,7 +1,7 @@
-//! Running one `async` function as a program: the basis of `#[phalanx::main]` and `#[phalanx::test]`.
+//! Running one `async` function as a program, which is the basis of `#[phalanx::main]` and `#[phalanx::test]`.
 //!
-//! The function runs as an operation of a stage named `main`, on the first processor. Its output crosses to the
-//! caller's thread in an [`Outcome`]. When it ends, however it ends, the program begins to drain.
+//! The function runs as an operation of a stage named `main`, on the first processor. An [`Outcome`] takes its output
+//! to the caller's thread. When the function ends, even by a panic or cancellation, the program begins to drain.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,16 +17,16 @@ use super::{RunError, Runtime, StartContext};
 use crate::lock::lock;
 
 impl Runtime {
-    /// Runs `main` as an operation of a stage named `main` on the first processor, and returns its output. The
-    /// program drains when `main` returns: operations that it started may finish, up to
-    /// [the limit](Self::shutdown_timeout).
+    /// Runs `main` as an operation of a stage named `main` on the first processor, and returns its output. The program
+    /// drains when `main` returns: operations that it started may finish within [the time
+    /// limit](Self::shutdown_timeout).
     ///
-    /// `declare` declares the other stages. Its result, usually their handles, is passed to `main`. The first
-    /// SIGINT or SIGTERM starts the drain, to which `main` should react ([`draining`](crate::shutdown::draining)); the second, or the limit,
-    /// ends it.
+    /// `declare` declares the other stages. Its result, usually their handles, is passed to `main`. The first SIGINT or
+    /// SIGTERM starts a drain, to which `main` should react ([`draining`](crate::shutdown::draining)). The second
+    /// signal, or the time limit, cancels `main`.
     ///
-    /// A server that accepts connections on each processor uses [`run`](Self::run), which starts operations on all
-    /// of them.
+    /// A server that accepts connections on each processor should use [`run`](Self::run), which starts operations on
+    /// all of them.
     ///
     /// ```
     /// use phalanx::Runtime;
@@ -47,7 +47,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run), and [`RunError::Cancelled`] if the program was ended before `main` returned.
+    /// The errors of [`run`](Self::run), and [`RunError::Cancelled`] if `main` was cancelled before it returned.
     ///
     /// # Panics
     /// If `main` or `declare` panics.
@@ -96,7 +96,7 @@ impl<T> Outcome<T> {
         Self(Arc::default())
     }
 
-    /// Runs a future to its end and stores its output, or its panic. Drains the program then.
+    /// Runs a future to its end, stores its output or its panic, and drains the program.
     pub(crate) async fn record<F: Future<Output = T>>(self, make: impl FnOnce() -> F) {
         let _drain = DrainOnDrop;
         let made = catch_unwind(AssertUnwindSafe(make));
@@ -118,10 +118,10 @@ impl<T> Outcome<T> {
         *lock(&self.0) = Some(result);
     }
 
-    /// The output; none if the operation was ended before it returned.
+    /// Takes the output. Returns `None` if the operation was cancelled before it returned.
     ///
     /// # Panics
-    /// If the operation did.
+    /// If the operation panicked.
     pub(crate) fn take(&self) -> Option<T> {
         let result = lock(&self.0).take();
         result.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))

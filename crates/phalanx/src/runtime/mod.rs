@@ -4,8 +4,8 @@
 //!
 //! 1. It starts a thread for each processor and waits until all have started.
 //! 2. The first signal, or [`Control::drain`], starts the drain: listeners stop and operations finish.
-//! 3. At the deadline, or at a second signal, the remaining operations are ended.
-//! 4. If a processor still makes no progress, the supervisor reports its operation. It then exits the process if the
+//! 3. At the deadline, or at a second signal, the remaining operations are cancelled.
+//! 4. If a processor still makes no progress, the supervisor reports its operation. It then exits the process, if the
 //!    runtime handles signals (see [`EXIT_STUCK`]).
 
 pub(crate) mod block_on;
@@ -53,15 +53,16 @@ pub use crate::scaling::{ProfileError, ProfileFile};
 use crate::supervisor::{Signals, SupervisorIdle, Watched, supervise};
 use crate::worker::{ThreadScope, WorkerOptions, WorkerThread};
 
-/// Default of [`Runtime::spin`], the longest time for which an idle processor polls before it parks: 20 µs.
+/// The default of [`Runtime::spin`], the maximum time for which an idle processor polls before it parks: 20 µs.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
-/// Default of [`Runtime::shutdown_timeout`], the time for a graceful shutdown: 10 s.
+/// The default of [`Runtime::shutdown_timeout`], the time limit of a graceful shutdown: 10 s.
 pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Default of [`Runtime::region`], the bytes of each processor's memory region: 2 MiB, one huge page.
+/// The default of [`Runtime::region`], the size in bytes of each processor's memory region: 2 MiB, which is one huge
+/// page.
 pub const DEFAULT_REGION: usize = 2 << 20;
 
-/// Options for running a program: its processors, their drivers, and its shutdown.
+/// Options for running a program: its processors, their drivers and its shutdown.
 ///
 /// ```
 /// use phalanx::{Graph, Runtime};
@@ -109,7 +110,7 @@ impl Default for Runtime {
 }
 
 impl Runtime {
-    /// The defaults: one processor for each core available to this process, its threads not pinned; io_uring if
+    /// The default options: one processor for each core available to this process, without pinning; io_uring if
     /// available; SIGINT and SIGTERM shut the program down.
     pub fn new() -> Self {
         Self {
@@ -143,7 +144,7 @@ impl Runtime {
         }
     }
 
-    /// Number of processors: 1 to 1024.
+    /// Sets the number of processors, from 1 to 1024.
     ///
     /// # Errors
     /// Running fails with [`RunError::OutOfRange`] for another number.
@@ -153,26 +154,26 @@ impl Runtime {
         self
     }
 
-    /// Driver of all processors.
+    /// Sets the driver of all processors.
     #[must_use]
     pub fn driver(mut self, choice: DriverChoice) -> Self {
         self.driver = choice;
         self
     }
 
-    /// Whether each processor's thread is pinned to a core of its own, if there are enough cores: false by
-    /// default. Fast cores that share a cache are used first, then those of other caches, slow cores, and
-    /// further threads of the same physical cores (SMT). Pinning saves time on a machine that runs nothing else. Otherwise
-    /// a pinned thread waits for its core while other cores are idle. A thread that an operation starts has this core,
-    /// too, unless it calls [`use_all_cores`] first.
+    /// Sets whether each processor's thread is pinned to a separate core, if there are enough cores. False by default.
+    /// Fast cores that share a cache are used first, then cores with other caches, slow cores, and finally the other
+    /// hardware threads (SMT) of the same cores. Pinning saves time on a machine that runs nothing else. On a shared
+    /// machine, a pinned thread may wait for its core while other cores are idle. A thread started by an operation
+    /// inherits the pinning unless it calls [`use_all_cores`] first.
     #[must_use]
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
         self
     }
 
-    /// Number of receive buffers per processor, and their size in bytes, which bounds the data of one
-    /// receive. The default, 512 of 8 KiB, suits requests; use larger buffers for bulk data. When all are in
+    /// Sets the number of receive buffers per processor, and their size in bytes, which bounds the data of one receive.
+    /// The default, 512 buffers of 8 KiB, suits requests; use larger buffers for bulk data. When all buffers are in
     /// use, receives wait.
     ///
     /// # Errors
@@ -183,27 +184,27 @@ impl Runtime {
         self
     }
 
-    /// The longest time for which an idle processor polls before it parks; [`DEFAULT_SPIN`] by default. Zero
-    /// disables spinning. A processor spins for less time, or not at all, while spinning costs more processor
-    /// time than the parks that it avoids.
+    /// Sets the maximum time for which an idle processor polls before it parks; [`DEFAULT_SPIN`] by default. Zero
+    /// disables spinning. A processor spins for less time, or not at all, while spinning costs more CPU time than the
+    /// parks that it avoids.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
         self.worker.spin = spin;
         self
     }
 
-    /// The coalescing limit: the longest time for which an idle processor waits for more I/O completions, so that cohorts grow
-    /// below saturation. 1 ms makes the requests of a busy server about a third cheaper and delays responses
-    /// by up to 1 ms (`phalanx-bench batch-delay`). The processor waits only if the recent completion rate would
-    /// fill a cohort within this time. Timers and messages from other processors may be delayed by the same
-    /// time. Zero, the default, disables it.
+    /// Sets the coalescing limit: the maximum time for which an idle processor waits for more I/O completions.
+    /// Coalescing increases cohort sizes when the server is not saturated. A limit of 1 ms makes the requests of a busy
+    /// server about a third cheaper and delays responses by up to 1 ms (`phalanx-bench batch-delay`). The processor
+    /// waits only if the recent completion rate would fill a cohort within this time. Timers and messages from other
+    /// processors may be delayed by the same time. Zero, the default, disables coalescing.
     #[must_use]
     pub fn coalesce(mut self, limit: Duration) -> Self {
         self.worker.coalesce = limit;
         self
     }
 
-    /// The time limit of a graceful shutdown. Then the remaining operations are ended; see
+    /// Sets the time limit of a graceful shutdown, after which the remaining operations are cancelled. See
     /// [`signals`](Self::signals) for operations that do not suspend.
     #[must_use]
     pub fn shutdown_timeout(mut self, limit: Duration) -> Self {
@@ -211,36 +212,35 @@ impl Runtime {
         self
     }
 
-    /// Whether SIGINT and SIGTERM shut the program down, which is the default. The first signal starts the
-    /// drain. The second, or the limit of [`shutdown_timeout`](Self::shutdown_timeout), ends the remaining operations.
+    /// Sets whether SIGINT and SIGTERM shut the program down. True by default. The first signal starts a drain. The
+    /// second, or the limit of [`shutdown_timeout`](Self::shutdown_timeout), cancels the remaining operations.
     ///
-    /// An operation that does not suspend cannot be ended. If signals are handled, the process exits with the
-    /// code [`EXIT_STUCK`] after another signal, or after
-    /// [`END_LIMIT`] without progress. Otherwise [`run`](Self::run) waits until
-    /// the operation suspends. In both cases a line on stderr names each such operation: its stage, its type,
-    /// and the file and line of its invocation.
+    /// An operation that does not suspend cannot be cancelled. If signals are handled, the process exits with the code
+    /// [`EXIT_STUCK`] after another signal, or after [`END_LIMIT`] without progress. Otherwise [`run`](Self::run) waits
+    /// until the operation suspends. In both cases, a line on stderr identifies each such operation by its stage, its
+    /// type, and the file and line of its invocation.
     ///
-    /// When no runtime of the process handles signals any more, they have the action that they had before the first one: the
-    /// default one ends the process, even if a handler was installed through `signal-hook` (as tokio does) meanwhile. A
-    /// process that installs its own handlers later passes false here.
+    /// When the last runtime that handles signals returns, the previous signal actions are restored. This discards
+    /// handlers that were installed in the meantime, for example through `signal-hook` (as tokio does), and the default
+    /// action ends the process. A process that installs its own handlers later should pass false.
     #[must_use]
     pub fn signals(mut self, handle: bool) -> Self {
         self.signals = handle;
         self
     }
 
-    /// Bytes of a core's second-level cache, used unless [`Graph::cache_bytes`] is set. Zero, the default,
-    /// asks the operating system.
+    /// Sets the size in bytes of a core's second-level cache, which is used if [`Graph::cache_bytes`] is not set. Zero,
+    /// the default, means the size that the operating system reports.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
         self
     }
 
-    /// Bytes of each processor's memory region, which holds operations and [pooled
-    /// objects](crate::stage::Pooled) in huge pages where the kernel provides them. The kernel commits pages
-    /// when they are first used. Memory beyond the region comes from the allocator and is counted as
-    /// `overflow_bytes`. The default is [`DEFAULT_REGION`]; zero disables it.
+    /// Sets the size in bytes of each processor's memory region, which contains operations and [pooled
+    /// objects](crate::stage::Pooled), in huge pages if the kernel provides them. The kernel commits pages when they
+    /// are first used. When the region is full, further memory comes from the allocator and is counted as
+    /// `overflow_bytes`. The default is [`DEFAULT_REGION`]; zero disables the region.
     ///
     /// ```
     /// let _runtime = phalanx::Runtime::new().region(16 << 20); // 16 MiB for each processor
@@ -251,10 +251,11 @@ impl Runtime {
         self
     }
 
-    /// Runs each processor inside of `scope`, on the processor's thread. `scope` must call its argument once, and may hold
-    /// something meanwhile. A second call has no effect; without a call, or if `scope` panics, running fails. Code that
-    /// needs tokio's reactor, such as reqwest or sqlx, finds the runtime that is entered here; that runtime's own threads
-    /// do the I/O and wake operations of any processor. A second scope runs inside of the first.
+    /// Runs each processor inside `scope`, on the processor's thread. `scope` must call its argument exactly once and
+    /// may hold a guard during that call. Further calls have no effect; if there is no call, or if `scope` panics,
+    /// running fails. For example, `scope` may enter a tokio runtime for code that needs tokio's reactor, such as
+    /// reqwest or sqlx. The threads of that runtime then perform the I/O and wake operations of any processor. If this
+    /// method is called again, the second scope runs inside the first.
     ///
     /// ```
     /// use std::time::Duration;
@@ -280,17 +281,17 @@ impl Runtime {
         self
     }
 
-    /// Runs `graph`. Calls `start` on each processor to start its first operations. Returns when every
-    /// operation has ended, the kernel has returned all buffers, and the threads of blocking stages have
-    /// exited. The [`ExitReport`] lists leaks; it is normally clean.
+    /// Runs `graph`. Calls `start` on each processor, which should start the first operations. Returns when every
+    /// operation has ended, the kernel has returned all buffers, and the threads of blocking stages have exited. The
+    /// [`ExitReport`] lists leaks; normally there are none.
     ///
     /// # Errors
-    /// [`RunError`] lists them: among others, no driver is available or can be opened, an option is out of its range, the
-    /// admin address is taken, or `start` fails or panics on a processor, which ends the others.
-    /// [`RunError::Nested`] on a thread that runs a processor, which the call would block.
+    /// [`RunError`] lists the errors. Among others, running fails if no driver is available or can be opened, an option
+    /// is out of range, the admin address is in use, or `start` fails or panics on a processor, which also ends the
+    /// other processors. [`RunError::Nested`] if called on a processor's thread, which the call would block.
     ///
     /// # Panics
-    /// If the declaration of `graph` is incomplete: [`Graph::build`] lists the cases.
+    /// If the declaration of `graph` is incomplete; [`Graph::build`] lists the cases.
     pub fn run<F>(self, graph: Graph, start: F) -> Result<ExitReport, RunError>
     where
         F: Fn(&StartContext) -> Result<(), StartError> + Send + Sync,
@@ -298,13 +299,13 @@ impl Runtime {
         self.run_and(graph, start, |_| ())
     }
 
-    /// Like [`run`](Self::run), and calls `ready` once every processor has started.
+    /// Like [`run`](Self::run), but calls `ready` when every processor has started.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     ///
     /// # Panics
-    /// As [`run`](Self::run), and if `ready` panics, after the program has ended.
+    /// Like [`run`](Self::run). If `ready` panics, the panic propagates after the program has ended.
     pub fn run_and<F>(
         self,
         mut graph: Graph,
@@ -329,7 +330,8 @@ impl Runtime {
         let cores = declare_machine(&mut graph, self.cache_bytes);
         let builders = graph.build(self.processors);
         let control = builders[0].control();
-        // Declared last. A stage of the program may have the same name.
+        // The admin stage is identified by its position, which is the last, because a stage of the program may have the
+        // same name.
         let admin_stage = admin.as_ref().map(|_| control.stages().count() - 1);
         let calls: Vec<_> = builders.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
         let ids = || builders.iter().map(ProcessorBuilder::id);

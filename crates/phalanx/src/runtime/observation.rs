@@ -1,4 +1,4 @@
-//! Options of a runtime that make it observable: reports of stalls and panics, the admin pages, and the program's own
+//! Options of a runtime for observing a program: reports of stalls and panics, the admin pages, and the program's own
 //! metrics.
 
 #[cfg(feature = "admin")]
@@ -14,20 +14,21 @@ use crate::diagnostics::PanicHook;
 use crate::metrics::{Counter, Family, Gauge, Times};
 
 impl Runtime {
-    /// Reports operations that run for longer than `limit` without suspending. A line on stderr names the
-    /// processor, the stage and the operation, once while the operation runs and once when it has ended; the
-    /// snapshot counts them (`stalled`). The default is [`DEFAULT_STALL_THRESHOLD`](super::DEFAULT_STALL_THRESHOLD). Detection takes at most
-    /// one and a half times the limit, and up to a second longer for the first operation after a pause in which all
-    /// processors slept.
+    /// Enables reports of operations that run for longer than `limit` without suspending. A line on stderr names the
+    /// processor, the stage and the operation, once while the operation is running and once when it has ended.
+    /// Snapshots count such operations as `stalled`. The default is
+    /// [`DEFAULT_STALL_THRESHOLD`](super::DEFAULT_STALL_THRESHOLD). Detection takes at most 1.5 times the limit, and up
+    /// to a second longer for the first operation after all processors were asleep.
     ///
-    /// Also reports operations that [wait for each other](crate::metrics::WaitCycle) in a cycle: when no cohort has
-    /// run for a second, and when a drain has reached its limit. [`Duration::ZERO`] disables both.
+    /// This also enables reports of operations that [wait for each other](crate::metrics::WaitCycle) in a cycle. The
+    /// runtime looks for such cycles when no cohort has run for a second, and when a drain has reached its time limit.
+    /// [`Duration::ZERO`] disables both.
     ///
     /// ```
     /// use std::time::Duration;
     /// use phalanx::Runtime;
     ///
-    /// // A server that must answer within 10 ms wants to know of longer operations.
+    /// // A server that must answer within 10 ms reports longer operations.
     /// let runtime = Runtime::new().processors(1).stall_threshold(Duration::from_millis(10));
     /// # runtime.block_on(|_| (), async |()| ()).unwrap();
     /// ```
@@ -37,9 +38,9 @@ impl Runtime {
         self
     }
 
-    /// Calls `hook` for each panic that ended an operation, a cohort's handler or a stage's hook, on the
-    /// processor's thread after the cohort. A line on stderr and a `tracing` event report the same panic. The
-    /// hook must not block; a panic in the hook is caught.
+    /// Calls `hook` for each panic that ended an operation, a cohort handler or a stage's hook. The call is made on the
+    /// processor's thread after the cohort. A line on stderr and a `tracing` event report the same panic. The hook must
+    /// not block; a panic in it is caught.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,9 +70,8 @@ impl Runtime {
         self
     }
 
-    /// Serves the admin pages at this address: a live view at `/`, `/snapshot.json`, `/metrics`, `/graph.dot`
-    /// and `/trace.json`. They show the program's load to every client that can connect, so use a loopback
-    /// address.
+    /// Serves the admin pages at this address: a live view at `/`, `/snapshot.json`, `/metrics`, `/graph.dot` and
+    /// `/trace.json`. Every client that can connect can see the program's load, so use a loopback address.
     #[cfg(feature = "admin")]
     #[must_use]
     pub fn admin(mut self, address: Option<SocketAddr>) -> Self {
@@ -79,10 +79,9 @@ impl Runtime {
         self
     }
 
-    /// Host names that the admin pages accept in addition to IP addresses and `localhost`: names without
-    /// ports, such as the one that a Prometheus server uses. Requests for another host get 403: otherwise a
-    /// web page could read the admin pages by resolving its own name to them (DNS rebinding). The default is
-    /// none.
+    /// Sets the host names that the admin pages accept in addition to IP addresses and `localhost`, without ports, such
+    /// as the name that a Prometheus server uses. Requests for other hosts get the status 403; otherwise a web page
+    /// could read the admin pages by resolving its own name to their address (DNS rebinding). The default is none.
     #[cfg(feature = "admin")]
     #[must_use]
     pub fn admin_hosts<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
@@ -90,9 +89,9 @@ impl Runtime {
         self
     }
 
-    /// Adds pages of the program to the admin pages: requests for `prefix`, such as `/kv`, and for paths below it are
-    /// answered by `handler`. It runs as an operation on one processor, and the same hosts and origins are accepted as
-    /// for the other pages. It has to authenticate clients itself.
+    /// Adds the program's own pages to the admin pages: `handler` answers requests for `prefix`, such as `/kv`, and for
+    /// paths below it. The handler runs as an operation on one processor. The same hosts and origins are accepted as
+    /// for the other pages. The handler must authenticate clients itself.
     #[cfg(feature = "admin")]
     #[must_use]
     pub fn admin_pages<F: Future<Output = AdminResponse> + 'static>(
@@ -127,14 +126,14 @@ impl Runtime {
     /// Adds `times` to `/snapshot.json` and `/metrics`.
     ///
     /// # Panics
-    /// If a metric of another type has the same name, or if the name is taken.
+    /// If a metric with the same name is already registered.
     #[must_use]
     pub fn register_times(mut self, times: &Times) -> Self {
         self.metrics.add_times(times);
         self
     }
 
-    /// Adds the counters of `family`, also those that are added later, to `/snapshot.json` and `/metrics`.
+    /// Adds the counters of `family`, including those that are created later, to `/snapshot.json` and `/metrics`.
     ///
     /// # Panics
     /// If a metric of another type has the same name.
@@ -152,7 +151,7 @@ impl Runtime {
         self
     }
 
-    /// Adds the gauges of `family`, also those that are added later, to `/snapshot.json` and `/metrics`.
+    /// Adds the gauges of `family`, including those that are created later, to `/snapshot.json` and `/metrics`.
     ///
     /// # Panics
     /// If a metric of another type has the same name.

@@ -13,12 +13,12 @@ use crate::scaling::{PlacementMode, Profiled};
 use crate::scaling::{ProfileError, ProfileFile};
 
 impl Runtime {
-    /// Whether the runtime sets the number of [active processors](super::ActiveProcessors) by their loads, from `min`
-    /// to all. It adds processors within milliseconds if one is saturated, and removes them after 4 s in which
-    /// fewer were enough. `/placement.json` of the admin pages lists the last decisions. Off by default.
+    /// Sets whether the runtime adjusts the number of [active processors](super::ActiveProcessors) to their loads,
+    /// between `min` and all. It adds processors within milliseconds if one is saturated, and removes processors when
+    /// fewer have been enough for 4 s. The admin page `/placement.json` lists the last decisions. Off by default.
     ///
-    /// New connections follow the number, and so do connections that the program
-    /// [offers](crate::net::Stream::offer). Other connections stay on their processors.
+    /// New connections, and connections that the program [offers](crate::net::Stream::offer), are placed on active
+    /// processors. Other connections stay on their processors.
     ///
     /// ```
     /// use phalanx::runtime::PlacementMode;
@@ -41,9 +41,9 @@ impl Runtime {
         self
     }
 
-    /// Lets [automatic placement](Self::placement) choose the number of active processors, the spinning time and
-    /// the coalescing limit by a file that `phalanx profile` has measured. A line on stderr warns if that was on another
-    /// machine or kernel, or with another number of processors.
+    /// Lets [automatic placement](Self::placement) choose the number of active processors, the spinning time and the
+    /// coalescing limit from a file that `phalanx profile` has created. A line on stderr warns if the file was measured
+    /// on another machine or kernel, or with another number of processors.
     ///
     /// # Errors
     /// Running fails with [`RunError::Profile`] if the file cannot be read.
@@ -54,10 +54,10 @@ impl Runtime {
         self
     }
 
-    /// Lets `phalanx profile` measure the program, if it has started it: the environment variable
-    /// [`PROFILE_VARIABLE`](super::PROFILE_VARIABLE) then replaces the address of the admin pages, the number of active
-    /// processors, the spinning time and the coalescing limit. There is no automatic placement, and the file of
-    /// [`profile`](Self::profile) is not read.
+    /// Allows `phalanx profile` to measure the program. If `phalanx profile` has started the program, the environment
+    /// variable [`PROFILE_VARIABLE`](super::PROFILE_VARIABLE) overrides the address of the admin pages, the number of
+    /// active processors, the spinning time and the coalescing limit. Automatic placement is then disabled, and the
+    /// file of [`profile`](Self::profile) is not read.
     ///
     /// # Errors
     /// Running fails with [`RunError::Profile`] if the variable is malformed.
@@ -77,7 +77,7 @@ impl Runtime {
         self.profiled.clone().transpose().map_err(|why| RunError::Profile { path, why })
     }
 
-    /// The mixes of the profile, if there is one, and how this machine differs from that of the measurement.
+    /// Reads the profile, if there is one. Also returns the differences between this machine and the measured one.
     #[cfg(feature = "admin")]
     pub(super) fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
         let is_used = self.placement != PlacementMode::Off && self.profiled.is_none();
@@ -100,7 +100,8 @@ impl Runtime {
         Ok(Some((profile, foreign)))
     }
 
-    /// The number of processors with which the profile was measured, as a phrase, if it is another one.
+    /// A phrase with the number of processors with which the profile was measured, if it differs from that of this
+    /// program.
     #[cfg(feature = "admin")]
     fn other_processors(&self, profile: &TrafficProfile) -> Option<String> {
         let peaks = profile.mixes.iter().map(|mix| mix.peak.setting.active);

@@ -1,9 +1,9 @@
-//! The ranges of numeric options.
+//! The valid ranges of numeric options.
 
 use super::Runtime;
 use crate::program::RunError;
 
-// Core and driver check them as well.
+// The crates core and driver enforce the same bounds.
 const MAX_PROCESSORS: u64 = 1024;
 const MAX_BUFFERS: u64 = 32_768;
 const MAX_BUFFER_SIZE: u64 = 1 << 24;

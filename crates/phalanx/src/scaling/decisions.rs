@@ -1,4 +1,4 @@
-//! The record of what automatic placement has decided, and on which indicators.
+//! The record of the decisions of automatic placement and of the indicators that led to them.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::metrics::{CostSnapshot, Counter, Gauge};
 #[cfg(feature = "admin")]
 use crate::metrics::{DecisionSnapshot, PlacementSnapshot, Registered};
 
-/// Means of saving energy that placement does not use.
+/// Energy-saving techniques that placement does not use.
 #[cfg(feature = "admin")]
 const ABSENT: [&str; 3] = ["core frequencies", "idle hints", "helper threads on slow cores"];
 
@@ -62,10 +62,10 @@ struct ByProfile {
     distance: Option<f64>,
     /// By name.
     indicators: [(&'static str, f64); 6],
-    /// Of the setting that was compared, else of `to`. It is measured only if it was in force.
+    /// The costs of the setting that was compared, or else of `to`. Measured only if that setting was in force.
     predicted: Option<CostSnapshot>,
     measured: Option<CostSnapshot>,
-    /// Of the setting in force until now, if it is another one.
+    /// The cost of the previous setting, if it is a different one.
     measured_before: Option<CostSnapshot>,
 }
 
@@ -92,7 +92,7 @@ impl From<&Guidance> for ByProfile {
     }
 }
 
-/// The last decisions, and what the last sample found.
+/// The last decisions, and the results of the last sample.
 #[derive(Clone, Default)]
 struct Last {
     reason: &'static str,
@@ -102,7 +102,7 @@ struct Last {
     decisions: VecDeque<Decision>,
 }
 
-/// The automatic placement of one program: what its supervisor, its processors and its admin pages share.
+/// The state of a program's automatic placement that its supervisor, its processors and its admin pages share.
 pub(crate) struct Automatic {
     pub(super) mode: PlacementMode,
     pub(super) min: usize,
@@ -123,7 +123,7 @@ pub(crate) struct Automatic {
 }
 
 impl Automatic {
-    /// None if it is off.
+    /// Returns `None` if it is off.
     pub(crate) fn new(
         mode: PlacementMode,
         min: usize,
@@ -148,7 +148,7 @@ impl Automatic {
             Counter::with_label("phalanx_placement_comparisons", help, ("result", result))
         };
         let (profile, foreign) = profile.unzip();
-        let active = gauge("phalanx_active_processors", "Processors that get new connections.");
+        let active = gauge("phalanx_active_processors", "Processors that receive new connections.");
         let help = "Active processors that the load needs.";
         let needed = gauge("phalanx_needed_processors", help);
         let help = "Processors that the load would keep fully busy, in thousandths.";
@@ -178,7 +178,7 @@ impl Automatic {
         lock(&self.last)
     }
 
-    /// Records what the law for the number of processors decided.
+    /// Records a decision of the control law for the number of processors.
     pub(super) fn record(
         &self,
         at: Duration,
@@ -194,7 +194,7 @@ impl Automatic {
         }
     }
 
-    /// Records what the guide decided.
+    /// Records a decision of the guide.
     pub(super) fn record_guidance(
         &self,
         at: Duration,
@@ -352,7 +352,7 @@ struct Report {
     min: usize,
     max: usize,
     active: usize,
-    /// These three are none if automatic placement is off.
+    /// This field and the next two are `None` if automatic placement is off.
     needed: Option<i64>,
     demand: Option<f64>,
     /// The reason of the last sample of the loads.

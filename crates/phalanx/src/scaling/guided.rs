@@ -1,4 +1,4 @@
-//! Automatic placement by a profile: samples the program, and applies what the [`Guide`] chooses.
+//! Automatic placement by a profile: samples the program and applies the settings that the [`Guide`] chooses.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::io::{LoadSample, Placement};
 
 /// The length of a sample.
 const SAMPLE: Duration = Duration::from_millis(500);
-/// A longer interval contains a time in which the program slept. Its cost is not used.
+/// The cost of a longer interval is not used, because the program slept during part of it.
 const MAX_SAMPLE: Duration = Duration::from_millis(1_500);
 
 /// A decision of the guide, with the sample that caused it.
@@ -27,23 +27,23 @@ pub(super) struct Guidance {
 }
 
 impl Guidance {
-    /// Whether it changes the setting, or states the result of a comparison.
+    /// Whether it changes the setting or reports the result of a comparison.
     pub(super) fn is_news(&self) -> bool {
         self.step.setting != self.from || self.step.reason != GuideReason::Steady
     }
 }
 
-/// Notices that the active processors are saturated, without those that others cannot help.
+/// Detects that the active processors are saturated, ignoring those that additional processors cannot relieve.
 #[derive(Default)]
 struct Saturation {
     high: HighLoad,
-    /// The number of active processors at the last look.
+    /// The number of active processors at the last check.
     active: usize,
 }
 
 impl Saturation {
-    /// Takes the loads of all processors since the last look. The load of inactive ones counts as well, because they run
-    /// on the cores of the active ones.
+    /// Processes the loads of all processors since the last check. The load of inactive processors counts as well,
+    /// because they run on the cores of the active ones.
     fn is_seen(&mut self, at: Duration, loads: &[ProcessorLoad], active: usize) -> bool {
         if std::mem::replace(&mut self.active, active) != active {
             self.high = HighLoad::default();
@@ -68,7 +68,7 @@ pub(super) struct Guided {
 }
 
 impl Guided {
-    /// For a program in which all processors are active.
+    /// Creates the state for a program in which all processors are active.
     pub(super) fn new(
         profile: TrafficProfile,
         mode: PlacementMode,
@@ -108,7 +108,7 @@ impl Guided {
         }
         let from = self.guide.setting();
         if let Some(measured) = &mut measured {
-            // Waiting for a batch delays operations before they are invoked, so their waits do not contain it.
+            // Coalescing delays operations before they are invoked, so their measured waits do not include it.
             measured.p99_ns += active.coalesce_ns() as f64;
         }
         let sample = Sample { indicators, measured, load, is_saturated };

@@ -1,8 +1,8 @@
-//! Automatic placement: the supervisor sets the number of active processors by the control law
+//! Automatic placement: the supervisor sets the number of active processors according to a control law
 //! ([`phalanx_core::Scaling`]).
 //!
-//! It looks at the loads every 100 ms while a processor is awake, and at once when one is saturated. The processor
-//! itself notices that ([`crate::io::SaturationProbe`]). Decisions are recorded for the admin pages (`decisions`).
+//! It checks the loads every 100 ms while a processor is awake, and immediately when one is saturated, which the
+//! processor itself detects ([`crate::io::SaturationProbe`]). Decisions are recorded for the admin pages (`decisions`).
 //!
 //! With a profile (`profile_file`), the law is [`phalanx_core::Guide`] (`guided`), which sees samples of half a second
 //! (`totals`).
@@ -29,20 +29,20 @@ pub use self::totals::Totals;
 use crate::cores::ActiveProcessors;
 use crate::io::{LoadSample, Placement};
 
-/// The time between two looks at the loads.
+/// The time between two checks of the loads.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// The least time between two looks: a shorter interval says little.
+/// The minimum time between two checks, because a shorter interval says little.
 const MIN_INTERVAL: Duration = Duration::from_millis(3);
 
-/// Whether the runtime sets the number of [active processors](ActiveProcessors) by itself.
+/// Whether the runtime adjusts the number of [active processors](ActiveProcessors) automatically.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlacementMode {
-    /// No. The program may.
+    /// The runtime does not change the number; the program may.
     #[default]
     Off,
-    /// It records what it would do.
+    /// The runtime only records the decisions that it would make.
     Advise,
-    /// Yes.
+    /// The runtime adjusts the number.
     On,
 }
 
@@ -60,7 +60,7 @@ impl PlacementMode {
 /// The supervisor's part of automatic placement.
 pub(crate) struct Scaler {
     law: Scaling,
-    /// None without a profile; otherwise it decides instead of the law.
+    /// `None` without a profile; otherwise it decides instead of the law.
     guided: Option<Guided>,
     control: Control,
     active: ActiveProcessors,
@@ -101,7 +101,7 @@ impl Scaler {
         }
     }
 
-    /// Records that a processor is saturated: the next sample is due soon.
+    /// Records that a processor is saturated, so that the next sample is taken soon.
     pub(crate) fn sample_soon(&mut self) {
         let active = match self.guided {
             Some(_) => self.active.count(),
@@ -115,7 +115,7 @@ impl Scaler {
         self.sampled_at + if self.is_urgent { MIN_INTERVAL } else { INTERVAL }
     }
 
-    /// Looks at the loads if it is time.
+    /// Checks the loads if it is time.
     pub(crate) fn sample_if_due(&mut self, now: Instant) {
         if self.next() <= now && self.control.phase() == Phase::Running {
             self.sample(now);
@@ -148,7 +148,8 @@ impl Scaler {
         let sample = before.next(at, before.age(at), parked_ns);
         self.samples[index] = sample;
         let load = sample.load();
-        // The load of a single connection cannot be divided. Other keys are not known here.
+        // The load of a single connection cannot be divided. The runtime does not know about other indivisible loads,
+        // such as hot keys.
         let is_single = self.placement.has_single_connection(index);
         ProcessorLoad {
             load,

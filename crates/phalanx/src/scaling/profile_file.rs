@@ -45,28 +45,26 @@ struct PointEntry {
     sockets: f64,
 }
 
-/// Why a profile cannot be used.
+/// The reason why a profile cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// The file cannot be read or written.
     #[error("{0}")]
     File(#[from] io::Error),
-    /// It is not a profile.
-    #[error("not a profile: {0}; `phalanx profile` writes one")]
+    /// The file is not a profile.
+    #[error("not a profile: {0}; create one with `phalanx profile`")]
     Format(#[from] serde_json::Error),
     /// Its version is not supported.
     #[error(
-        "a profile of version {0}, which this program does not read; measure it again with `phalanx profile`"
+        "profile version {0} is not supported by this program; measure it again with `phalanx profile`"
     )]
     Version(u32),
-    /// It has no mixes, or too many.
-    #[error("a profile of {0} mixes; it has to have 1 to {MAX_MIXES}")]
+    /// The profile has no mixes or too many.
+    #[error("a profile must have 1 to {MAX_MIXES} mixes, not {0}")]
     Mixes(usize),
-    /// A figure is out of range.
-    #[error(
-        "mix {0:?} has a setting or figure that is negative, too large or not a number; measure it again"
-    )]
+    /// A number is out of range.
+    #[error("mix {0:?} has a value that is negative, too large or not a number; measure it again")]
     Figure(String),
 }
 
@@ -80,9 +78,9 @@ impl ProfileFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// If there is none, or it is not a profile.
+    /// If the file does not exist or is not a profile.
     pub fn read(path: &Path) -> Result<Self, ProfileError> {
-        /// Without the fields, which another version may have changed.
+        /// Contains only the version, because another version may have changed the other fields.
         #[derive(Deserialize)]
         struct Versioned {
             version: u32,
@@ -102,10 +100,10 @@ impl ProfileFile {
         }
     }
 
-    /// Writes a file. It replaces an existing one as a whole.
+    /// Writes a file. Replaces an existing file atomically.
     ///
     /// # Errors
-    /// If the system does not permit it.
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), ProfileError> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".new");

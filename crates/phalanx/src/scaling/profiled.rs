@@ -1,4 +1,4 @@
-//! The setting that `phalanx profile` asks of the program that it measures.
+//! The setting that `phalanx profile` requests from the program that it measures.
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,14 @@ pub const PROFILE_VARIABLE: &str = "PHALANX_PROFILE";
 /// The content of [`PROFILE_VARIABLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Profiled {
-    /// None if the program keeps its own.
+    /// `None` if the program keeps its own setting.
     pub(crate) setting: Option<Setting>,
     #[cfg_attr(not(feature = "admin"), allow(dead_code, reason = "there are no admin pages"))]
     pub(crate) admin: SocketAddr,
 }
 
 impl Profiled {
-    /// None if the variable is not set.
+    /// Returns `None` if the variable is not set.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -30,10 +30,11 @@ impl Profiled {
     fn parse(text: &str) -> Result<Self, String> {
         let admin = text.split_whitespace().find_map(|part| part.strip_prefix("admin="));
         let admin = admin.and_then(|address| address.parse::<SocketAddr>().ok());
-        // The program's own check of its admin address does not apply to this one.
+        // The program's own check of its admin address does not apply to this address.
         let admin = admin.filter(|admin| admin.ip().is_loopback());
-        let admin = admin
-            .ok_or_else(|| format!("{text:?} has no admin=ADDRESS:PORT with a loopback address"))?;
+        let admin = admin.ok_or_else(|| {
+            format!("{text:?} does not contain admin=ADDRESS:PORT with a loopback address")
+        })?;
         let setting = text.contains("active=").then(|| text.parse()).transpose()?;
         Ok(Self { setting, admin })
     }

@@ -5,7 +5,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::io::{Placement, Traffic};
 
-/// Fewer operations in an interval say nothing about their cost.
+/// The minimum number of operations in an interval from which a cost is computed.
 const MIN_OPERATIONS: u64 = 50;
 
 /// A program's operations and waits since its start.
@@ -14,7 +14,7 @@ const MIN_OPERATIONS: u64 = 50;
 pub struct Totals {
     /// Nanoseconds since the start.
     pub uptime_ns: u64,
-    /// Processor time of the process, in nanoseconds.
+    /// CPU time of the process, in nanoseconds.
     pub cpu_ns: u64,
     /// Completed operations of all stages except that of the admin pages.
     pub operations: u64,
@@ -28,12 +28,13 @@ pub struct Totals {
     pub opens: u64,
     /// Sockets that are open now.
     pub sockets: u64,
-    /// Operations of these stages that were queued, by their wait, in the buckets of the snapshot.
+    /// The queued operations of these stages by their wait, in the buckets of the snapshot.
     pub waits: Vec<u64>,
 }
 
 impl Totals {
-    /// `admin` is the number of the stage of the admin pages, which is not counted: it answers `phalanx profile`.
+    /// Reads the totals. `admin` is the number of the stage of the admin pages, which is not counted because it serves
+    /// `phalanx profile`.
     pub(crate) fn of(
         control: &Control,
         admin: Option<usize>,
@@ -66,8 +67,8 @@ impl Totals {
         }
     }
 
-    /// The traffic since `before`, and the cost of an operation. The p99 is that of the waits of
-    /// queued operations; none if there were too few operations.
+    /// The traffic since `before`, and the cost of an operation. The p99 is that of the waits of queued operations. The
+    /// cost is `None` if there were too few operations.
     pub fn since(&self, before: &Self) -> (Indicators, Option<Measured>) {
         let operations = self.operations.saturating_sub(before.operations);
         let of = |now: u64, before: u64| now.saturating_sub(before) as f64;

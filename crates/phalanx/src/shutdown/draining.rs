@@ -1,4 +1,4 @@
-//! How operations learn that the program drains.
+//! Notification of operations that the program drains.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +8,8 @@ use phalanx_core::{ProcessorId, catch_panic};
 
 use crate::io::{run_on_home, try_with, with};
 
-/// Resolves when the program begins to drain. Then stop accepting new work and finish current work.
+/// Resolves when the program begins to drain. The operation should then stop accepting new work and finish its current
+/// work.
 ///
 /// ```
 /// # use phalanx::shutdown::draining;
@@ -31,11 +32,11 @@ pub fn draining() -> Draining {
     Draining { key: None }
 }
 
-/// Future of [`draining`]. It may be polled again after it has resolved. After a move to another processor it
-/// waits for the drain of the program there.
+/// The future of [`draining`]. It may be polled again after it has resolved. If it is moved to another processor, it
+/// waits for the drain of that processor's program.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Draining {
-    /// Key in the table of waiting operations, and the processor that owns the table.
+    /// The key in the table of waiting operations, and the processor that owns the table.
     key: Option<(usize, ProcessorId)>,
 }
 
@@ -44,7 +45,7 @@ impl Draining {
         let Some((key, home)) = self.key.take() else { return };
         run_on_home(home, move |io| {
             if !io.drain_announced.get() {
-                // The waker is foreign code: drop it after the borrow.
+                // The waker may be foreign code, so it is dropped after the borrow.
                 let waker = io.draining.borrow_mut().remove(key);
                 catch_panic(|| drop(waker));
             }
@@ -56,7 +57,7 @@ impl Future for Draining {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        // The waker is foreign code: clone it before the borrow and drop it after.
+        // The waker may be foreign code, so it is cloned before the borrow and dropped after it.
         let mut waker = context.waker().clone();
         with(|io| {
             if self.key.is_some_and(|(_, home)| home != io.home()) {
@@ -82,8 +83,8 @@ impl Drop for Draining {
     }
 }
 
-/// Whether the program drains or ends. True outside of a processor of a running [`Runtime`](crate::Runtime): a destructor may
-/// run after its end.
+/// Whether the program is draining or ending. Also true outside a processor of a running [`Runtime`](crate::Runtime),
+/// for destructors that run after its end.
 pub fn is_draining() -> bool {
     try_with(|io| io.drain_announced.get()).unwrap_or(true)
 }

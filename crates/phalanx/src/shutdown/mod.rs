@@ -1,8 +1,9 @@
 //! Graceful shutdown.
 //!
 //! A program shuts down in two phases. It *drains* after the first signal, [`drain`] or
-//! [`Control::drain`](crate::runtime::Control::drain): listeners stop, operations finish. It *ends* after the limit of
-//! [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) or a second signal: remaining operations are cancelled.
+//! [`Control::drain`](crate::runtime::Control::drain): listeners stop, and operations finish. It *ends* after the time
+//! limit of [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) or a second signal: the remaining
+//! operations are cancelled.
 //!
 //! ```
 //! use phalanx::shutdown::{drain, draining, is_draining};

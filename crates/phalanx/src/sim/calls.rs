@@ -1,4 +1,4 @@
-//! The calls of many runs.
+//! The calls observed in many runs.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -7,11 +7,11 @@ use std::rc::Rc;
 
 use super::{World, run};
 
-/// Simulates with these seeds, and returns the [declared calls](crate::Graph::calls) that occurred in no run, sorted. Each
-/// run checks the converse: that no stage makes a call which it does not declare.
+/// Simulates with these seeds, and returns the sorted list of [declared calls](crate::Graph::calls) that occurred in no
+/// run. Each run also checks the converse, that no stage makes a call that it does not declare.
 ///
 /// # Panics
-/// As [`run`], for the first seed that fails.
+/// Like [`run`], for the first seed that fails.
 pub fn unobserved_calls(seeds: Range<u64>, build: impl Fn(&mut World)) -> Vec<String> {
     let sets = Rc::<RefCell<[BTreeSet<String>; 2]>>::default();
     for seed in seeds {

@@ -1,7 +1,6 @@
-//! Clients: async code outside of the simulated program.
+//! Clients: asynchronous code outside the simulated program.
 //!
-//! A waiting client is polled again after each change in the world, so waiting needs no registration. A
-//! client is not part of the program under test.
+//! A waiting client is polled again after each change in the world, so waiting needs no registration.
 
 use std::future::{Future, pending, poll_fn};
 use std::io;
@@ -72,7 +71,8 @@ impl Net {
         Ok(UdpClient(self.world.bind_udp(address)?))
     }
 
-    /// Waits for virtual time to pass; forever if the clock of 584 years does not reach it.
+    /// Waits until `duration` of virtual time has passed. Waits forever if that is beyond the range of the clock (584
+    /// years).
     pub async fn sleep(&self, duration: Duration) {
         let nanoseconds = nanoseconds(duration);
         if self.world.now().checked_add(nanoseconds).is_none() {
@@ -105,8 +105,8 @@ impl Net {
         self.world.write(path, bytes);
     }
 
-    /// The content of a file after a power cut at this moment: all synced bytes, and a part of the later ones
-    /// that the seed determines. None if the file would not exist.
+    /// The content that a file would have after a power cut at this moment: all synced bytes, and a part of the
+    /// unsynced ones that the seed determines. Returns `None` if the file would not exist.
     pub fn survivors(&self, path: &str) -> Option<Vec<u8>> {
         self.world.survivors(path)
     }
@@ -117,7 +117,7 @@ impl Net {
     }
 }
 
-/// A client's connection. Dropping it closes it.
+/// A client's connection. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Client(Peer);
 
@@ -166,7 +166,7 @@ impl Client {
     }
 }
 
-/// A client's UDP socket. Dropping it closes it.
+/// A client's UDP socket. Dropping it closes the socket.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, UdpSocket};
@@ -200,7 +200,7 @@ impl Client {
 pub struct UdpClient(UdpPeer);
 
 impl UdpClient {
-    /// Sends a datagram, which the network may lose, duplicate or reorder as [`Faults`] have it.
+    /// Sends a datagram, which the network may lose, duplicate or reorder according to [`Faults`].
     ///
     /// # Errors
     /// `EMSGSIZE` above 65,507 bytes.
@@ -208,15 +208,15 @@ impl UdpClient {
         self.0.send_to(datagram, to)
     }
 
-    /// Waits for a datagram: its length in `buffer`, and its sender. The end of a longer datagram is lost.
+    /// Waits for a datagram. Returns its length in `buffer` and its sender. The end of a longer datagram is lost.
     ///
     /// # Errors
-    /// None today.
+    /// Currently none.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         poll_fn(|_| unless_blocked(self.0.try_recv_from(buffer))).await
     }
 
-    /// The address to which it is bound.
+    /// The address to which the socket is bound.
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local_addr()
     }
@@ -257,7 +257,7 @@ impl Task {
         self.woken.0.store(false, Ordering::Relaxed);
         self.seen = world.changes();
         let waker = Waker::from(self.woken.clone());
-        let future = self.future.as_mut().expect("polled until it is finished");
+        let future = self.future.as_mut().expect("a finished client is not polled");
         if future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
             self.future = None;
         }

@@ -20,8 +20,8 @@ thread_local! {
 }
 
 /// A point at which a simulation may inject a panic, with the probability set by
-/// [`World::set_panics`](super::World::set_panics). Place it where a panic could leave state half updated.
-/// Outside a simulation it does nothing except read a thread-local variable. It does not panic in the program's `start`.
+/// [`World::set_panics`](super::World::set_panics). Place it where a panic could leave state half updated. Outside a
+/// simulation it does nothing except read a thread-local variable. It does not panic in the program's `start`.
 ///
 /// ```
 /// # fn pay(_: u32) {} fn note(_: u32) {}
@@ -42,14 +42,14 @@ pub fn fault_point(name: &'static str) {
         panics
     });
     if panics {
-        // Skips the panic hook, which would print a message for thousands of seeds.
+        // Bypasses the panic hook, which would print a message for each of thousands of seeds.
         resume_unwind(Box::new(name));
     }
 }
 
-/// Lets `duration` of virtual time pass while the processor is busy. In a simulation, running code takes
-/// almost no virtual time; call this to simulate load, for example to test admission and deadlines. Outside a
-/// simulation it does nothing.
+/// Advances virtual time by `duration` while the processor is busy. In a simulation, running code takes almost no
+/// virtual time. Call this function to simulate load, for example to test admission and deadlines. Outside a simulation
+/// it does nothing.
 ///
 /// ```
 /// fn digest(block: &[u8]) {
@@ -67,7 +67,7 @@ pub fn spend(duration: Duration) {
     });
 }
 
-/// Lets [`spend`] advance the time of this world until [`stop`].
+/// Makes [`spend`] advance the time of this world until [`stop`].
 pub(super) fn start(seed: u64, world: World) {
     let (rng, panicked) = (Rng::with_seed(seed), Vec::new());
     PLAN.set(Some(Plan { rng, per_mille: 0, panicked, world }));

@@ -8,8 +8,8 @@ use phalanx_driver::Endpoint;
 use crate::net::{self, Listener};
 use crate::program::StartContext;
 
-/// Listening sockets at one address of a simulated network, one for each processor: the counterpart of
-/// [`net::Listeners`](crate::net::Listeners). Made by [`World::listen`](super::World::listen) and
+/// Listening sockets at one address of a simulated network, one for each processor. This is the counterpart of
+/// [`net::Listeners`](crate::net::Listeners). Created by [`World::listen`](super::World::listen) and
 /// [`World::listen_unix`](super::World::listen_unix).
 pub struct Listeners(RefCell<Vec<Option<Endpoint>>>);
 
@@ -21,8 +21,8 @@ impl Listeners {
     /// The listener of the starting processor.
     ///
     /// # Errors
-    /// `NotFound` if the processor's socket was already taken, or the world got more processors after the call that made
-    /// the sockets.
+    /// `NotFound` if the processor's socket was already taken, or if the number of processors was increased after the
+    /// sockets were created.
     pub fn listener(&self, start: &StartContext) -> io::Result<Listener> {
         net::take(&mut self.0.borrow_mut(), start)
     }

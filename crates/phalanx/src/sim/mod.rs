@@ -14,9 +14,9 @@
 //!
 //! [`explore_all`] enumerates all schedules of a small program instead.
 //!
-//! When all clients have finished, the program drains. An oracle then checks that it is at rest: on no
-//! processor anything runs, waits, is queued or is open. Otherwise the program is *stuck*, and the
-//! report lists the waiting operations.
+//! When all clients have finished, the program drains. An oracle then checks that it is at rest, that is, that no
+//! operation runs, waits or is queued and no resource is open on any processor. Otherwise the program is *stuck*, and
+//! the report lists the waiting operations.
 //!
 //! ```
 //! use phalanx::net::{IoTimeout, Payload, Stream};
@@ -94,11 +94,11 @@ use crate::io;
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// Number of steps until rest.
+    /// The number of steps until the program was at rest.
     pub steps: u64,
     /// Virtual time that has passed.
     pub time: Duration,
-    /// A hash of all choices; equal for equal runs.
+    /// A hash of all choices, which is equal for equal runs.
     pub trace: u64,
 }
 
@@ -107,11 +107,11 @@ thread_local! {
     static REPORTED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Simulates once: `build` describes the world, which then runs until it is at rest.
+/// Simulates one run: `build` describes the world, which then runs until it is at rest.
 ///
 /// # Panics
-/// If the program fails to start, is stuck or leaks; if an operation, a client or `build` panics. The reason is printed
-/// with the seed. Also if it is called on a thread that runs a processor or another simulation.
+/// If the program fails to start, is stuck or leaks, or if an operation, a client or `build` panics. The reason is
+/// printed with the seed. Also if called on a thread that runs a processor or another simulation.
 #[track_caller]
 pub fn run(seed: u64, build: impl FnOnce(&mut World)) -> Report {
     assert_no_simulation();
@@ -144,12 +144,12 @@ fn assert_no_simulation() {
     );
 }
 
-/// Simulates with the seeds from 0 to `seeds` - 1. The environment variable `PHALANX_SEED=n` selects seed n
-/// alone. `PHALANX_SEEDS=n` replaces `seeds`, `PHALANX_SEEDS_TIMES=n` multiplies it, and `PHALANX_MAX_SEEDS=n` bounds the
+/// Simulates with the seeds from 0 to `seeds` - 1. The environment variable `PHALANX_SEED=n` selects only the seed n.
+/// `PHALANX_SEEDS=n` replaces `seeds`, `PHALANX_SEEDS_TIMES=n` multiplies it, and `PHALANX_MAX_SEEDS=n` bounds the
 /// result.
 ///
 /// # Panics
-/// As [`run`], for the first seed that fails. Also if a variable is not a number.
+/// Like [`run`], for the first seed that fails. Also if a variable is not a number.
 pub fn explore(seeds: u64, build: impl Fn(&mut World)) {
     explore_each(seeds, |seed| _ = run(seed, &build));
 }
@@ -157,7 +157,7 @@ pub fn explore(seeds: u64, build: impl Fn(&mut World)) {
 /// Calls `test` with each seed that [`explore`] would use, for tests that examine the result of a run.
 ///
 /// # Panics
-/// If `test` does; the seed is printed once. Also if a variable is not a number.
+/// If `test` panics; the seed is printed. Also if a variable is not a number.
 pub fn explore_each(seeds: u64, test: impl Fn(u64)) {
     let all = match number("PHALANX_SEED") {
         Some(seed) => seed..=seed,
@@ -177,7 +177,7 @@ pub fn explore_each(seeds: u64, test: impl Fn(u64)) {
     }
 }
 
-/// The number of seeds, from the number in the test and from those in environment variables.
+/// The number of seeds, computed from the number in the test and the environment variables.
 fn seeds_of_environment(seeds: u64, number: impl Fn(&str) -> Option<u64>) -> u64 {
     let seeds = number("PHALANX_SEEDS").unwrap_or(seeds);
     let times = number("PHALANX_SEEDS_TIMES").unwrap_or(1);

@@ -8,12 +8,12 @@ use phalanx_core::{CallGraph, Waits};
 
 use super::sim_processor::SimProcessor;
 
-/// Number of checks after the first one before a wake-up counts as lost.
+/// The number of further checks before a wake-up counts as lost.
 const RETRIES: u32 = 100;
 /// Time between these checks.
 const RETRY_DELAY: Duration = Duration::from_millis(1);
 
-/// Describes everything that remains on the processors, and the operations that wait for each other; empty if nothing
+/// Describes everything that remains on the processors, and the operations that wait for each other. Empty if nothing
 /// remains.
 pub(super) fn describe_remaining(processors: &[SimProcessor]) -> String {
     let mut text = String::new();
@@ -74,17 +74,17 @@ pub(super) fn check_invariants(number: usize, sim: &SimProcessor) -> Result<(), 
     sim.processor().check_invariants().map_err(|fault| format!("processor {number}: {fault}"))
 }
 
-/// Checks that no operation has panicked, except by a fault point.
+/// Checks that no operation has panicked, except at a fault point.
 pub(super) fn check_panics(processors: &[SimProcessor]) -> Result<(), String> {
     match processors.iter().find_map(|sim| sim.world.panic.take()) {
         Some(report) => {
-            Err(format!("{report}; World::allow_panics is for programs whose panics are meant"))
+            Err(format!("{report}; call World::allow_panics if the program's panics are intended"))
         }
         None => Ok(()),
     }
 }
 
-/// Checks for lost wake-ups: a sleeping processor with messages, and no wake-up on its way.
+/// Checks for lost wake-ups, that is, a sleeping processor with messages but no pending wake-up.
 pub(super) fn check_wakeups(processors: &[SimProcessor]) -> Result<(), String> {
     for (number, sim) in processors.iter().enumerate() {
         let is_lost =
@@ -93,7 +93,7 @@ pub(super) fn check_wakeups(processors: &[SimProcessor]) -> Result<(), String> {
         // wake-up.
         if is_lost() && (0..RETRIES).all(|_| (thread::sleep(RETRY_DELAY), is_lost()).1) {
             return Err(format!(
-                "processor {number} sleeps although messages wait: a wake-up was lost"
+                "processor {number} sleeps although messages are waiting: a wake-up was lost"
             ));
         }
     }

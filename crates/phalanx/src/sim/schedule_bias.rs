@@ -1,4 +1,4 @@
-//! The biases of one run's scheduler. Drawing them once per run lets some seeds explore extreme schedules.
+//! The biases of a run's scheduler. They are drawn once per run, so that some seeds explore extreme schedules.
 
 use fastrand::Rng;
 use phalanx_driver::Config;
@@ -6,13 +6,13 @@ use phalanx_driver::Config;
 /// Probabilities and limits of the scheduler's choices.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScheduleBias {
-    /// The largest cohort: small ones interleave operations, large ones keep them together.
+    /// The maximum cohort size. Small cohorts interleave operations, large ones keep them together.
     pub(super) cohort: usize,
     /// Whether operations are taken from queues in random order.
     pub(super) shuffles: bool,
     /// Probability of a spurious wake-up, per mille.
     pub(super) spurious: u32,
-    /// The longest delay of a wake-up, in nanoseconds.
+    /// The maximum delay of a wake-up, in nanoseconds.
     pub(super) wake_delay: u64,
     /// Probability that time advances although a processor could run, per mille.
     pub(super) jumps: u32,
@@ -51,10 +51,10 @@ impl ScheduleBias {
     }
 }
 
-/// Sizes of the drivers' queues and buffers that do not run out.
+/// Sizes of the drivers' queues and buffers that are never exhausted.
 pub(super) const SIZES: Config = Config { entries: 8, buffers: 16, buffer_size: 4096 };
 
-/// Sizes of the drivers' queues and buffers. Small ones run out.
+/// Random sizes of the drivers' queues and buffers. Small ones are exhausted sometimes.
 pub(super) fn sizes(rng: &mut Rng) -> Config {
     Config {
         entries: 8,

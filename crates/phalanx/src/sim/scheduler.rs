@@ -1,4 +1,4 @@
-//! The loop of a simulated run: chooses who runs next.
+//! The loop of a simulated run, which chooses the next step.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) struct Run {
     bias: ScheduleBias,
     pub(super) outside: phalanx_driver::sim::World,
     pub(super) control: Control,
-    /// Those of programs that clients have started, by number.
+    /// The control handles of programs that clients have started, by number.
     others: BTreeMap<usize, Control>,
     orders: Orders,
     pub(super) processors: Vec<SimProcessor>,
@@ -136,7 +136,7 @@ impl Run {
         Ok(())
     }
 
-    /// Checks what must hold after every step.
+    /// Checks the conditions that must hold after every step.
     pub(super) fn check_step(&self) -> Result<(), String> {
         self.check_panics()?;
         oracle::check_wakeups(&self.processors)
@@ -245,7 +245,7 @@ impl Run {
         Ok(())
     }
 
-    /// Removes a program that has no processors any more.
+    /// Removes a program that has no processors left.
     fn remove(&mut self, program: usize) -> Result<(), String> {
         if let Some(control) = self.others.remove(&program) {
             oracle::check_calls(&control.call_graph())?;
@@ -255,7 +255,7 @@ impl Run {
         Ok(())
     }
 
-    /// Drains the program if a client has asked for it. Returns whether it did.
+    /// Drains the program if a client has requested it. Returns whether it did.
     pub(super) fn heed_drain(&mut self) -> bool {
         let drains = self.orders.drains() && self.control.phase() == Phase::Running;
         if drains {
@@ -281,7 +281,7 @@ impl Run {
         all
     }
 
-    /// The next time at which something happens by itself.
+    /// The time of the next event.
     pub(super) fn next_event(&self) -> Option<u64> {
         let now = self.outside.now();
         let wakes = self.processors.iter().filter(|sim| sim.may_step()).map(SimProcessor::next);
@@ -289,8 +289,8 @@ impl Run {
         ends.filter(|at| *at > now).min().filter(|next| *next < u64::MAX)
     }
 
-    /// Handles a moment in which nothing can run: time advances to `late` after the next event, or the
-    /// program is at rest, or it is stuck.
+    /// Handles a moment at which nothing can run: advances time to `late` after the next event, or finds that the
+    /// program is at rest or stuck.
     pub(super) fn on_idle(&mut self, late: u64) -> Result<(), String> {
         if let Some(next) = self.next_event() {
             self.advance_to(next + late);
@@ -328,7 +328,7 @@ impl Run {
         let finished = task.is_finished();
         self.trace.record(Step::Polled { client: number, finished });
         let running = self.control.phase() == Phase::Running;
-        // Draining at random times finds the program busy in some runs and at rest in others.
+        // Draining at a random time means that the program is busy in some runs and at rest in others.
         if running && self.clients.iter().all(Task::is_finished) && self.rng.bool() {
             self.drain();
         }
@@ -378,7 +378,7 @@ impl Run {
         Ok(())
     }
 
-    /// Ends an idle turn: the processor sleeps, or exits.
+    /// Ends an idle turn: the processor sleeps or exits.
     pub(super) fn idle_turn(&mut self, number: usize) {
         let sim = &mut self.processors[number];
         let idle = sim.step(|steps, world| {
@@ -396,7 +396,7 @@ impl Run {
         }
     }
 
-    /// Checks that the program has left nothing behind.
+    /// Checks that the program has leaked nothing.
     pub(super) fn end(mut self) -> Result<Report, String> {
         self.check_panics()?;
         check_end(&self.processors)?;

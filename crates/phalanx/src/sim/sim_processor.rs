@@ -18,7 +18,7 @@ const NEVER: u64 = u64::MAX;
 
 /// A processor driven by the scheduler.
 pub(super) struct SimProcessor {
-    /// None only during drop, which happens inside its I/O.
+    /// `None` only during the drop, which happens inside its I/O.
     processor: Option<Processor>,
     pub(super) io: Rc<Io>,
     pub(super) world: SimWorld,
@@ -66,7 +66,7 @@ impl SimProcessor {
         Self { processor, io, world, waker, asleep, over, is_stopped, program }
     }
 
-    /// Whether it runs, or would if it were awake.
+    /// Whether it could take a step if it were awake.
     pub(super) fn may_step(&self) -> bool {
         !self.over && !self.is_stopped
     }
@@ -113,7 +113,7 @@ impl SimProcessor {
             world.submit();
             steps.sleep()
         });
-        // A wake-up before the sleep is kept, as unpark does.
+        // A wake-up before the sleep is kept, as with `unpark`.
         self.asleep = until.map(|until| until.min(expiry));
         self.asleep.is_some()
     }
@@ -124,13 +124,13 @@ impl SimProcessor {
         self.step(|steps, _| steps.wake());
     }
 
-    /// Whether its thread would wait for the writes of streams that were dropped.
+    /// Whether its thread would wait for writes of dropped streams.
     pub(super) fn is_finishing(&self) -> bool {
         self.world.control.phase() != Phase::Ending && self.io.is_finishing()
     }
 
-    /// Takes the completions that its loop has left, as a processor's thread does: those of requests whose futures were
-    /// dropped last.
+    /// Processes the completions that its loop has left, like a processor's thread. They belong to requests whose
+    /// futures were dropped last.
     pub(super) fn reclaim(&self) {
         let _entered = self.io.enter();
         self.io.reclaim(SETTLING).expect("a simulated driver does not fail as a whole");
@@ -157,7 +157,7 @@ pub(super) struct SimWorld {
 }
 
 impl phalanx_core::World for SimWorld {
-    /// Each reading advances the time a little, and occasionally more, unless time is `frozen`.
+    /// Each reading advances the time slightly, and occasionally more, unless time is `frozen`.
     fn now(&self) -> u64 {
         if self.frozen {
             return self.world.now();

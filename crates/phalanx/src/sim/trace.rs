@@ -1,4 +1,4 @@
-//! Trace of a run: a hash of all steps, and the last steps for the report.
+//! The trace of a run, which consists of a hash of all steps and the last steps for the report.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -16,7 +16,7 @@ use super::{Faults, Listeners, fault};
 use crate::fs::Dir;
 use crate::program::{StartContext, StartError};
 
-/// A function for the calls of a run.
+/// A function that examines the calls of a run.
 pub(super) type LookAtCalls = Box<dyn FnOnce(CallGraph)>;
 
 /// Describes a world before it runs. See [`run`](super::run).
@@ -89,7 +89,8 @@ impl World {
         }
     }
 
-    /// A world for [`explore_all`](super::explore_all): two processors, no faults, and no choice by a seed.
+    /// A world for [`explore_all`](super::explore_all), with two processors, without faults and without choices by a
+    /// seed.
     pub(super) fn exhaustive() -> Self {
         let world = Self::new(0);
         world.outside.set_faults(Faults::NONE);
@@ -109,7 +110,7 @@ impl World {
         self.rng.u64(..bound)
     }
 
-    /// Number of processors of the program: one to three, determined by the seed.
+    /// The number of processors of the program. By default one to three, determined by the seed.
     pub fn processors(&self) -> usize {
         self.processors
     }
@@ -128,14 +129,14 @@ impl World {
         self.outside.time_of_day()
     }
 
-    /// Sets the time of day at the start, since 1970, for a world that continues after another has
-    /// [ended](Net::time_of_day).
+    /// Sets the time of day at the start, since 1970. Use it for a world that continues [where another
+    /// ended](Net::time_of_day).
     pub fn set_time_of_day(&mut self, time: Duration) {
         self.outside.set_time_of_day(time);
     }
 
-    /// Sets the frequency of network and disk faults. The default is [`Faults::MILD`]; [`Faults::drawn`] by
-    /// the seed finds the most.
+    /// Sets the frequency of network and disk faults. The default is [`Faults::MILD`]. [`Faults::drawn`], which chooses
+    /// them by the seed, finds the most bugs.
     ///
     /// # Panics
     /// In [`explore_all`](super::explore_all), which simulates no faults.
@@ -154,8 +155,8 @@ impl World {
         self.panics = per_mille;
     }
 
-    /// Lets operations panic, for programs that test how others go on. By default a run fails if an operation panics, except by
-    /// a [`fault_point`](super::fault_point).
+    /// Allows operations to panic. Use it to test how other operations continue. By default, a run fails if an
+    /// operation panics, except at a [`fault_point`](super::fault_point).
     pub fn allow_panics(&mut self) {
         self.allows_panics = true;
     }
@@ -165,8 +166,8 @@ impl World {
         self.most_steps = steps;
     }
 
-    /// Lets time advance only while nothing can run, for programs whose leases expire and for clients that must answer in
-    /// time. Otherwise some seeds let seconds pass during few steps.
+    /// Makes time advance only while nothing can run. Use it for programs whose leases expire and for clients that must
+    /// answer in time. Otherwise, with some seeds, seconds pass within a few steps.
     pub fn set_steady(&mut self) {
         self.is_steady = true;
     }
@@ -187,7 +188,7 @@ impl World {
         Dir(self.outside.root())
     }
 
-    /// A directory of the simulated disk, which is created if it does not exist: for one of several programs.
+    /// A directory of the simulated disk, for example for one of several programs. It is created if it does not exist.
     pub fn directory(&self, path: &str) -> Dir {
         Dir(self.outside.directory(path))
     }
@@ -220,7 +221,7 @@ impl World {
         self.program = Some((graph, Box::new(start)));
     }
 
-    /// Calls `check` when the program has ended and released everything. A panic in it fails the run.
+    /// Calls `check` when the program has ended and released all resources. A panic in it fails the run.
     ///
     /// # Panics
     /// If the world already has a check.

@@ -1,13 +1,14 @@
-//! Lets the supervisor stop polling while all processors sleep.
+//! The protocol by which the supervisor stops polling while all processors sleep.
 //!
-//! Waking the supervisor takes a system call and often a context switch, and delays the request that woke the processor
-//! by 100 µs. So the supervisor does not stop polling immediately: while all processors are parked, it polls at growing
-//! intervals, up to [`LONGEST`], and stops after [`REST`]. An idle program then never wakes up.
+//! A processor that has to wake the supervisor spends a system call and often a context switch, which delays the
+//! request that woke the processor by 100 µs. So the supervisor does not stop polling immediately: while all processors
+//! are parked, it polls at growing intervals, up to [`LONGEST`], and stops after [`REST`]. After that, an idle program
+//! has no wake-ups at all.
 //!
-//! Each processor stores its state in a flag of its own. The supervisor stores that it is idle and
-//! then loads all flags; a processor that wakes stores its flag and then loads the supervisor's. All four
-//! accesses are sequentially consistent, so at least one side sees the other: either the supervisor keeps
-//! polling, or the processor wakes it. A busy program pays two stores for each park, next to a system call.
+//! Each processor stores its state in its own flag. The supervisor stores that it is idle and then loads all flags; a
+//! processor that wakes stores its flag and then loads the supervisor's. All four accesses are sequentially consistent,
+//! so at least one side sees the store of the other: either the supervisor keeps polling, or the processor wakes it. In
+//! a busy program, this costs two stores per park, which needs a system call anyway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -23,7 +24,7 @@ const AWAKE: u8 = 0;
 const ASLEEP: u8 = 1;
 const RESTING: u8 = 2;
 
-/// A processor's flag, in a cache line of its own because it is written often.
+/// A processor's flag, in its own cache line because it is written often.
 #[derive(Default)]
 #[repr(align(64))]
 struct State(AtomicU8);
@@ -78,18 +79,18 @@ impl SupervisorIdle {
 /// The supervisor's next poll.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NextPoll {
-    /// As planned, because a processor was awake since the last poll.
+    /// As planned, because some processor was awake since the last poll.
     Planned,
     /// At this time, because all processors sleep.
     At(Instant),
-    /// When a processor wakes the supervisor.
+    /// Not before a processor wakes the supervisor.
     Woken,
 }
 
 /// The supervisor's polls.
 pub(crate) struct Polls {
     flags: Arc<SupervisorIdle>,
-    /// When all processors were found asleep, if they have slept since.
+    /// The time at which all processors were found asleep, if they have slept since then.
     resting_since: Option<Instant>,
 }
 

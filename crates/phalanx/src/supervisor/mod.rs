@@ -1,8 +1,8 @@
 //! Supervision of a running program, on the thread that called `run`: start, drain, deadline, stall detection and
 //! exit.
 //!
-//! Processors send an [`Event`] for each change. Stalls and loads are the exception: the supervisor polls for them, and
-//! less and less often while all processors sleep ([`idle`]).
+//! Processors send an [`Event`] for each change. The supervisor polls only for stalls and loads, and does so less and
+//! less often while all processors sleep ([`idle`]).
 
 mod idle;
 mod signals;
@@ -22,8 +22,8 @@ use crate::diagnostics::{DeadlockDetector, StallDetector, report};
 use crate::program::{ExitReport, Leaks, RunError};
 use crate::scaling::Scaler;
 
-/// The deadline after the end, because the kernel may take any time to return buffers; and the longest drain, since the
-/// clock ends.
+/// A deadline that is never reached. It applies after the end, because the kernel may take any time to return buffers,
+/// and it bounds the drain, because an [`Instant`] has a limited range.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Messages to the supervisor.
@@ -34,7 +34,7 @@ pub(crate) enum Event {
     Signal,
     /// An operation has started the drain.
     Draining,
-    /// A processor has found a type of operation that needs much memory.
+    /// A processor has found an operation type that needs much memory.
     LargeOperation {
         stage: &'static str,
         operation: &'static str,
@@ -125,7 +125,7 @@ struct Supervision<'a> {
     running: Vec<bool>,
     /// Time limit of the drain.
     drain: Duration,
-    /// When the current phase ends, once the program drains.
+    /// The time at which the current phase ends, once the program drains.
     deadline: Option<Instant>,
     stalls: Option<StallDetector>,
     next_stall_check: Instant,
@@ -166,7 +166,7 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    /// Begins the time limit of a drain, and ends the program when it has passed.
+    /// Starts the time limit of a drain, and ends the program when it has passed.
     fn enforce_limit(&mut self, now: Instant) {
         if self.deadline.is_none() && self.control.phase() > Phase::Running {
             self.deadline = Some(now + self.drain.min(FOREVER));
@@ -183,7 +183,7 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    /// Makes the checks that are due. Returns the time of the next one.
+    /// Performs the checks that are due. Returns the time of the next one.
     fn next_wake(&mut self, now: Instant) -> Instant {
         let control = self.control;
         let mut wake = self.deadline.unwrap_or(now + FOREVER);
@@ -311,7 +311,7 @@ impl<'a> Supervision<'a> {
         // Report stalls that ended after the last check.
         self.check_stalls();
         if self.deadline.is_none() && self.control.phase() > Phase::Running {
-            // The program ended before the loop saw the drain.
+            // The program ended before the loop observed the drain.
             tracing_events::draining(self.drain);
         }
         tracing_events::stopped();
@@ -319,7 +319,7 @@ impl<'a> Supervision<'a> {
     }
 }
 
-/// Reports an object that is larger than those which its stage declares: as a `tracing` event and on stderr.
+/// Reports an object that is larger than those that its stage declares, as a `tracing` event and on stderr.
 fn report_undeclared_object(stage: &str, object: &str, bytes: usize, declared: usize) {
     report(format_args!(
         "an operation of stage {stage:?} keeps an object of {bytes} bytes, and the stage declares at most \
@@ -328,7 +328,7 @@ fn report_undeclared_object(stage: &str, object: &str, bytes: usize, declared: u
     tracing_events::undeclared_object(stage, object, bytes, declared);
 }
 
-/// Reports a large operation: as a `tracing` event, and in debug builds on stderr.
+/// Reports a large operation as a `tracing` event and, in debug builds, on stderr.
 fn report_large_operation(stage: &str, operation: &str, bytes: usize) {
     if cfg!(debug_assertions) {
         report(format_args!(

@@ -1,8 +1,8 @@
 //! Handling of SIGINT and SIGTERM.
 //!
-//! `signal-hook` calls the handler that a signal had before, but never removes its own handler. A signal whose action was the
-//! default one would be ignored once no runtime handles it. So the first runtime registers the default action for such a
-//! signal, on the condition that no runtime handles signals.
+//! `signal-hook` calls the handler that a signal had before, but never removes its own handler. A signal with the
+//! default action would therefore be ignored once no runtime handles it. So for such a signal, the first runtime also
+//! registers the default action, on the condition that no runtime handles signals.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +20,13 @@ use super::Event;
 use crate::diagnostics::stuck;
 use crate::lock::lock;
 
-/// How long the supervisor may take to exit the process before the signal thread exits it.
+/// The time that the supervisor has to exit the process before the signal thread does it.
 const SUPERVISOR_LIMIT: Duration = Duration::from_secs(1);
 
 /// The runtimes of this process that handle signals.
 struct Handling {
     runtimes: usize,
-    /// Whether there is none, so that the default action takes place.
+    /// Whether no runtime handles signals, so that the default action applies.
     is_over: Arc<AtomicBool>,
     has_default: bool,
 }
@@ -41,7 +41,7 @@ impl Handling {
         lock(&HANDLING)
     }
 
-    /// Counts a runtime and registers its handlers. Until they exist, the default action takes place.
+    /// Counts a runtime and registers its handlers. Until they exist, the default action applies.
     fn begin() -> io::Result<Iterator> {
         let mut this = Self::lock();
         if !this.has_default {
@@ -56,7 +56,7 @@ impl Handling {
         Ok(signals)
     }
 
-    /// Call it before the handlers are removed.
+    /// Stops counting a runtime. Call it before its handlers are removed.
     fn end() {
         let mut this = Self::lock();
         this.runtimes -= 1;
@@ -80,7 +80,7 @@ impl Signals {
                 if events.send(Event::Signal).is_err() {
                     break;
                 }
-                // The supervisor exits at the third signal unless foreign code blocks it.
+                // The supervisor exits the process at the third signal, unless foreign code blocks it.
                 if before >= 2 {
                     std::thread::sleep(SUPERVISOR_LIMIT);
                     if !open.is_closed() {

@@ -1,7 +1,7 @@
 //! A bounded queue of values from any threads to one receiver.
 //!
-//! A sender that finds the mailbox full either gets its value back ([`Sender::try_send`], counted by
-//! [`Sender::refused`]), or waits for its turn ([`Sender::send`]). Both ends work on processors and on other threads.
+//! If the mailbox is full, a sender either gets its value back ([`Sender::try_send`], counted by [`Sender::refused`])
+//! or waits for its turn ([`Sender::send`]). Both ends can be used on processors and on other threads.
 //!
 //! ```
 //! use phalanx::sync::mailbox;
@@ -15,7 +15,7 @@
 //!     let sensor = std::thread::spawn(move || (1..=3).try_for_each(|value| sender.try_send(value)));
 //!     stage.dispatch(move |_| async move {
 //!         let (mut batch, mut sum) = (Vec::new(), 0);
-//!         // As many as have arrived; none after the last sender was dropped.
+//!         // Takes all values that have arrived; zero after the last sender was dropped.
 //!         while receiver.recv_many(&mut batch, 16).await > 0 {
 //!             sum += batch.drain(..).sum::<u32>();
 //!         }
@@ -42,12 +42,12 @@ use phalanx_core::wake_catching_panics;
 
 use crate::lock::lock;
 
-/// Makes a mailbox for at most `capacity` values.
+/// Creates a mailbox for at most `capacity` values.
 ///
 /// # Panics
 /// If `capacity` is zero.
 pub fn bounded<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(capacity > 0, "a mailbox has room for at least one value");
+    assert!(capacity > 0, "the capacity of a mailbox must be at least one value");
     let state = State {
         values: VecDeque::new(),
         waiting: VecDeque::new(),
@@ -68,7 +68,7 @@ pub enum SendError<T> {
     #[error("the mailbox is full; send later, or raise its capacity")]
     Full(T),
     /// The receiver is closed or dropped.
-    #[error("the receiver of the mailbox is gone")]
+    #[error("the receiver of the mailbox is closed or dropped")]
     Closed(T),
 }
 
@@ -80,7 +80,7 @@ struct Mailbox<T> {
 
 struct State<T> {
     values: VecDeque<T>,
-    /// Senders that wait, by ascending ticket. While there are any, `values` is full, or the mailbox is closed.
+    /// The waiting senders, by ascending ticket. If there are any, `values` is full or the mailbox is closed.
     waiting: VecDeque<Waiting<T>>,
     next_ticket: u64,
     receiver: Option<Waker>,
@@ -102,7 +102,7 @@ impl<T> Mailbox<T> {
 }
 
 impl<T> State<T> {
-    /// Adds a value, or returns it. With the value comes the receiver's waker.
+    /// Adds a value, or returns it in the error. Returns the receiver's waker to wake.
     fn add(&mut self, value: T, capacity: usize) -> Result<Option<Waker>, SendError<T>> {
         if self.closed {
             return Err(SendError::Closed(value));
@@ -126,7 +126,7 @@ impl<T: Send> Sender<T> {
     /// Sends a value without waiting.
     ///
     /// # Errors
-    /// [`SendError`] with the value. A refusal of a full mailbox is counted.
+    /// [`SendError`] with the value. Refusals by a full mailbox are counted.
     pub fn try_send(&self, value: T) -> Result<(), SendError<T>> {
         let sent = self.0.locked(|state| state.add(value, self.0.capacity));
         if matches!(sent, Err(SendError::Full(_))) {
@@ -136,15 +136,16 @@ impl<T: Send> Sender<T> {
         Ok(())
     }
 
-    /// Sends a value, and waits while the mailbox is full. Values are received in the order in which their senders have
-    /// begun to wait. A value whose future is dropped while it waits is not sent.
+    /// Sends a value, waiting while the mailbox is full. Values are received in the order in which their senders began
+    /// to wait. If the future is dropped while it waits, its value is not sent.
     ///
-    /// Its error is [`SendError::Closed`].
+    /// The only error is [`SendError::Closed`].
     pub fn send(&self, value: T) -> Sending<'_, T> {
         Sending { mailbox: &self.0, progress: Progress::New(value) }
     }
 
-    /// How many values [`try_send`](Self::try_send) has refused because the mailbox was full, from all senders.
+    /// The number of values, from all senders, that [`try_send`](Self::try_send) has refused because the mailbox was
+    /// full.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
@@ -154,7 +155,7 @@ impl<T: Send> Sender<T> {
         self.0.locked(|state| state.closed)
     }
 
-    /// The most values that wait in the mailbox.
+    /// The maximum number of values in the mailbox.
     pub fn capacity(&self) -> usize {
         self.0.capacity
     }
@@ -192,7 +193,7 @@ pub struct Sending<'s, T: Send> {
 
 enum Progress<T> {
     New(T),
-    /// The value waits in the mailbox, with this ticket.
+    /// The value is waiting in the mailbox with this ticket.
     Waiting(u64),
     Over,
 }
@@ -247,7 +248,7 @@ impl<T: Send> Future for Sending<'_, T> {
                     Poll::Ready(Some(unsent)) => Poll::Ready(Err(SendError::Closed(unsent.value))),
                 }
             }
-            Progress::Over => panic!("a send is awaited once"),
+            Progress::Over => panic!("a send was polled after it had completed"),
         }
     }
 }
@@ -266,26 +267,26 @@ impl<T: Send> Drop for Sending<'_, T> {
 /// The receiving end of a mailbox. Dropping it closes the mailbox and drops the values in it.
 pub struct Receiver<T: Send> {
     mailbox: Arc<Mailbox<T>>,
-    /// An empty queue, which replaces the one whose values are taken, so that steady use allocates nothing.
+    /// An empty queue that replaces the one whose values are taken, so that steady use allocates nothing.
     spare: VecDeque<T>,
 }
 
 impl<T: Send> Receiver<T> {
-    /// Waits for a value. Returns none when the mailbox is empty and no sender is left, or it is
-    /// [closed](Self::close). Nothing is lost if the future is dropped.
+    /// Waits for a value. Returns `None` if the mailbox is empty and either no sender is left or it is
+    /// [closed](Self::close). This method is cancel safe.
     pub async fn recv(&mut self) -> Option<T> {
         let mut received = None;
         self.wait(1, |value| received = Some(value)).await;
         received
     }
 
-    /// Waits for a value, and appends it and those that have arrived with it to `batch`, `max` at most. Returns their
-    /// number: zero where [`recv`](Self::recv) returns none. Nothing is lost if the future is dropped.
+    /// Waits for a value, and appends it and further values that have arrived to `batch`, at most `max`. Returns their
+    /// number, which is zero where [`recv`](Self::recv) would return `None`. This method is cancel safe.
     ///
     /// # Panics
     /// If `max` is zero.
     pub async fn recv_many(&mut self, batch: &mut Vec<T>, max: usize) -> usize {
-        assert!(max > 0, "a batch has room for at least one value");
+        assert!(max > 0, "`max` must be at least one value");
         self.wait(max, |value| batch.push(value)).await
     }
 
@@ -321,7 +322,7 @@ impl<T: Send> Receiver<T> {
         .await
     }
 
-    /// Refuses further values. Those in the mailbox can still be received; senders that wait get theirs back.
+    /// Refuses further values. Values in the mailbox can still be received; waiting senders get their values back.
     pub fn close(&mut self) {
         let waiting: Vec<_> = self.mailbox.locked(|state| {
             state.closed = true;

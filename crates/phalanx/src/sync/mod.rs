@@ -1,4 +1,4 @@
-//! Channels between operations: on one processor, and between processors and threads.
+//! Channels between operations of one processor, and between processors and threads.
 //!
 //! [`oneshot::local`] connects two operations of one processor without atomic operations. [`oneshot::shared`] carries a
 //! value from any thread to an operation. [`Notify`] wakes an operation of the same processor repeatedly. A [`mailbox`]

@@ -1,8 +1,9 @@
 //! Operations: calls, replies, joins and sessions.
 //!
-//! [`Stage`](crate::Stage) handles start operations. `call` returns a [`Call`], a future of the result; `dispatch`
-//! returns nothing. [`join`] runs several calls at once and waits for all of them; [`select`] waits for the first of
-//! two futures, [`select_many`] for that of many. A [`Session`] is a group of operations that end together.
+//! [`Stage`](crate::Stage) handles start operations. `call` returns a [`Call`], a future for the result; `dispatch` is
+//! for operations whose result is not needed. [`join`] waits for several calls; [`select`] waits for the first of two
+//! futures, and [`select_many`] for the first of many. A [`Session`] is a group of operations that are cancelled
+//! together.
 //!
 //! ```
 //! use phalanx::task::Either;
@@ -17,7 +18,7 @@
 //!         let mut call = slow.call(|_| sleep(Duration::from_secs(60)));
 //!         let first = select(&mut call, sleep(Duration::from_millis(1))).await;
 //!         assert_eq!(first, Either::Right(()));
-//!         call.cancel(); // a call that is only dropped runs on
+//!         call.cancel(); // dropping a call does not cancel its operation
 //!         control.drain();
 //!     })?;
 //!     Ok(())

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-/// Output of [`select`]: that of the future that was ready first.
+/// The output of [`select`], which is the output of the future that was ready first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Either<A, B> {
     /// The output of the first argument.
@@ -13,8 +13,8 @@ pub enum Either<A, B> {
     Right(B),
 }
 
-/// Awaits two futures, returns the output of the one that is ready first, and drops the other. If both are
-/// ready, the first argument wins.
+/// Awaits two futures, returns the output of the one that is ready first, and drops the other. If both are ready,
+/// returns the output of the first argument.
 pub async fn select<A: Future, B: Future>(one: A, other: B) -> Either<A::Output, B::Output> {
     let (mut one, mut other) = (pin!(one), pin!(other));
     poll_fn(|context| {
@@ -26,9 +26,10 @@ pub async fn select<A: Future, B: Future>(one: A, other: B) -> Either<A::Output,
     .await
 }
 
-/// Awaits many futures, returns the index and the output of the one that is ready first, and drops the others. If several
-/// are ready, the first of them wins. Each wake-up polls all futures, so it suits dozens rather than thousands. For calls
-/// of stages, [`select_all`](super::select_all) also cancels the others.
+/// Awaits many futures, returns the index and the output of the one that is ready first, and drops the others. If
+/// several are ready, the one with the lowest index wins. Each wake-up polls all futures, so this is suitable for
+/// dozens of futures but not for thousands. For calls of stages, use [`select_all`](super::select_all), which also
+/// cancels the other calls.
 ///
 /// ```
 /// use phalanx::sync::mailbox;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Sleep, now, sleep};
 
-/// A timer for a deadline that moves often, such as the idle timeout of a connection. A later deadline costs no change of
-/// the timer: it is set again only when it ends, or for an earlier deadline.
+/// A timer for a deadline that moves often, such as the idle timeout of a connection. Moving the deadline to a later
+/// time does not touch the timer, which is rearmed only when it fires or for an earlier deadline.
 ///
 /// ```
 /// use phalanx::time::{Deadline, now};
@@ -24,23 +24,23 @@ use super::{Sleep, now, sleep};
 /// ```
 pub struct Deadline {
     timer: Sleep,
-    /// When the timer ends.
+    /// The time at which the timer fires.
     end: Duration,
 }
 
 impl Deadline {
-    /// Sets the timer to a time, as [`now`] counts it.
+    /// Creates a timer for the time `at`, on the clock of [`now`].
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     pub fn new(at: Duration) -> Self {
         Self { timer: sleep(at.saturating_sub(now())), end: at }
     }
 
-    /// Ready once `at` has passed. Otherwise the task is woken then, or earlier.
+    /// Ready once `at` has passed. Otherwise the task will be woken at that time or earlier.
     ///
     /// # Panics
-    /// On a processor other than the one that made the timer.
+    /// If called on a processor other than the one that created the timer.
     pub fn poll(&mut self, at: Duration, context: &mut Context<'_>) -> Poll<()> {
         if at < self.end {
             self.set(at);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{now, sleep};
 
-/// Makes a timer that fires now, and then once in each `period`.
+/// Creates a timer that fires immediately, and then once per `period`.
 ///
 /// ```
 /// use phalanx::time::{interval, now};
@@ -22,14 +22,14 @@ use super::{now, sleep};
 /// ```
 ///
 /// # Panics
-/// If `period` is zero, or outside of a processor.
+/// If `period` is zero, or if called outside a processor.
 pub fn interval(period: Duration) -> Interval {
-    assert!(!period.is_zero(), "an interval has a period above zero");
+    assert!(!period.is_zero(), "the period of an interval must be above zero");
     Interval { period, next: now() }
 }
 
-/// A timer that fires repeatedly, made by [`interval`]. It keeps its rhythm: times that have passed while nobody waited
-/// are skipped, except for the first of them.
+/// A timer that fires repeatedly, created by [`interval`]. Ticks stay multiples of the period: if several ticks were
+/// missed, the first of them fires immediately and the others are skipped.
 #[derive(Clone, Copy, Debug)]
 pub struct Interval {
     period: Duration,
@@ -37,11 +37,11 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Waits until the timer fires, and returns the time at which it was due, as [`now`] counts it. Nothing is lost if the
-    /// future is dropped.
+    /// Waits until the timer fires, and returns the time at which it was due, on the clock of [`now`]. This method is
+    /// cancel safe.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     pub async fn tick(&mut self) -> Duration {
         loop {
             let (due, now) = (self.next, now());
@@ -58,10 +58,10 @@ impl Interval {
         self.period
     }
 
-    /// Lets the timer fire one period from now.
+    /// Restarts the timer, which next fires one period from now.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     pub fn reset(&mut self) {
         self.next = now().saturating_add(self.period);
     }
@@ -70,7 +70,7 @@ impl Interval {
 /// The first time after `now` that is a whole number of periods after `due`.
 fn following(due: Duration, now: Duration, period: Duration) -> Duration {
     let late = (now - due).as_nanos() % period.as_nanos();
-    // Less than the period: a number of 64 bits for 584 years.
+    // The difference is less than the period, and 64 bits are enough for 584 years.
     now.saturating_add(period - Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX)))
 }
 

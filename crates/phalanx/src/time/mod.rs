@@ -1,7 +1,7 @@
 //! Clocks and timers.
 //!
-//! [`now`] is the time of the running cohort, since the start of the program; reading it costs nothing. Timers have a
-//! resolution of one millisecond, rounded up.
+//! [`now`] is the time of the running cohort, measured since the start of the program; reading it costs almost nothing.
+//! Timers have a resolution of one millisecond, rounded up.
 //!
 //! ```
 //! use phalanx::time::{now, sleep, timeout};
@@ -35,8 +35,8 @@ pub use phalanx_core::{Sleep, TimedOut, now, sleep, timeout};
 
 use crate::io::with;
 
-/// The time since the start of the program, like [`now`], but read from the clock, which costs some 25 ns: for the
-/// length of work within a cohort, whose time is that of its begin. In a simulation it is [`now`].
+/// The time since the start of the program, like [`now`], but read from the clock, which takes about 25 ns. Use it to
+/// measure work within a cohort, during which [`now`] does not change. In a simulation, it equals [`now`].
 ///
 /// ```
 /// use phalanx::time::{clock, time_of_day};
@@ -51,16 +51,16 @@ use crate::io::with;
 /// ```
 ///
 /// # Panics
-/// Outside of a processor of a running [`Runtime`](crate::Runtime).
+/// If called outside a processor of a running [`Runtime`](crate::Runtime).
 pub fn clock() -> Duration {
     with(|io| io.clock())
 }
 
-/// Time of day since 1970; in a simulation, that of the simulated world. Each call reads the system clock.
-/// For durations use [`now`], which costs nothing.
+/// The wall-clock time since 1970; in a simulation, the simulated time. Each call reads the system clock. To measure
+/// durations, use [`now`] or [`clock`].
 ///
 /// # Panics
-/// Outside of a processor of a running [`Runtime`](crate::Runtime).
+/// If called outside a processor of a running [`Runtime`](crate::Runtime).
 pub fn time_of_day() -> Duration {
     with(|io| io.driver(|driver| driver.time_of_day()))
 }

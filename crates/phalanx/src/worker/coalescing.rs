@@ -1,20 +1,21 @@
 //! Coalescing of I/O completions: an idle processor waits briefly for several completions instead of one.
 //!
-//! Below saturation, requests arrive so slowly that cohorts at the sockets stay small, and each completion
-//! costs a turn and a system call. Waiting for several makes a request cheaper and its response later. The
-//! 2002 paper (§2) says that a server can defer requests until a cohort has arrived but describes no such
-//! wait, so the bounds are ours. Two rules prevent useless waits: the recent completion rate must fill a
-//! cohort within the limit, and after a wait with few completions there is none for a while.
+//! Below saturation, requests arrive so slowly that cohorts at the sockets stay small, and each completion costs a turn
+//! and a system call. Waiting for several makes requests cheaper but delays responses. The 2002 paper (§2) says that a
+//! server can defer requests until a cohort has arrived, but does not describe such a wait, so the bounds are
+//! Phalanx's. Two rules prevent useless waits: the recent completion rate must be high enough to fill a cohort within
+//! the limit, and after a wait with few completions, the processor does not wait for a while.
 
 use std::time::Duration;
 
-/// Fewer completions do not pay for the wake-up that a wait costs.
+/// The minimum number of expected completions. Fewer do not pay for the wake-up that a wait costs.
 const MIN_COMPLETIONS: f64 = 16.0;
-/// Larger batches are not cheaper: the kernel's socket state no longer fits the cache.
+/// The maximum number of completions to wait for. Larger batches are not cheaper, because the kernel's socket state no
+/// longer fits into the cache.
 const MAX_COMPLETIONS: f64 = 64.0;
 /// A wait with fewer completions has failed.
 const MIN_PER_WAIT: usize = 4;
-/// Pause after a failed wait, in limits.
+/// The pause after a failed wait, as a multiple of the limit.
 const BACKOFF: u32 = 16;
 
 /// Decides when to wait, and for how many completions.
@@ -33,14 +34,14 @@ pub(crate) struct Coalescing {
 }
 
 impl Coalescing {
-    /// Waits for at most `limit`.
+    /// Creates the state for waits of at most `limit`.
     pub(crate) fn new(limit: Duration) -> Self {
         let zero = Duration::ZERO;
         let (window_start, not_before) = (zero, zero);
         Self { limit, window_start, completions_seen: 0, expected: 0.0, waited: false, not_before }
     }
 
-    /// Changes the longest wait. If it differs, the rate is measured again.
+    /// Changes the maximum wait. If it differs from the previous one, the rate is measured again.
     pub(crate) fn set_limit(&mut self, limit: Duration) {
         if limit != self.limit {
             *self = Self::new(limit);
@@ -61,7 +62,7 @@ impl Coalescing {
         }
     }
 
-    /// The number of completions to wait for, and the longest wait; none for no wait.
+    /// The number of completions to wait for, and the maximum wait; `None` if there should be no wait.
     pub(crate) fn plan(&mut self, now: Duration) -> Option<(usize, Duration)> {
         if self.expected < MIN_COMPLETIONS || now < self.not_before {
             return None;

@@ -1,12 +1,12 @@
-//! Measures the processor time that a park costs.
+//! Measurement of the CPU time that a park costs.
 //!
-//! Reading a thread's processor time takes a system call, so only one in [`EACH`] parks is measured.
+//! Reading a thread's CPU time takes a system call, so only one in [`EACH`] parks is measured.
 
 use std::cell::Cell;
 
 /// One in this number of parks is measured.
 const EACH: u32 = 64;
-/// Bounds of a measurement in nanoseconds. Values outside of it come from signals or a slow clock.
+/// The plausible range of a measurement, in nanoseconds. Values outside it are caused by signals or a slow clock.
 const RANGE: (u64, u64) = (500, 20_000);
 /// Assumed cost before the first measurement.
 const FIRST: u64 = 3_000;

@@ -32,7 +32,7 @@ pub(crate) struct WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// The longest times of spinning and of coalescing, in nanoseconds.
+    /// The maximum times of spinning and coalescing, in nanoseconds.
     pub(crate) fn idle_limits(&self) -> (u64, u64) {
         (nanoseconds(self.spin), nanoseconds(self.coalesce))
     }

@@ -1,4 +1,4 @@
-//! A value that a program keeps on each processor's thread while the processor runs.
+//! A scope in which a program runs each processor's thread.
 
 use std::fmt;
 

@@ -17,7 +17,8 @@ use crate::diagnostics::tracing_events;
 use crate::io::{Io, SaturationProbe};
 use crate::supervisor::{Event, SupervisorIdle};
 
-/// The least wait of coalescing that counts as idle: in a shorter one, the driver only took what had arrived.
+/// The minimum wait of coalescing that counts as idle. In a shorter wait, the driver only took completions that had
+/// already arrived.
 const MIN_IDLE: Duration = Duration::from_micros(10);
 
 pub(crate) struct DriverWorld {
@@ -74,7 +75,7 @@ impl SupervisorLink {
 }
 
 impl Drop for SupervisorLink {
-    /// Keeps the supervisor from waiting for an exited processor.
+    /// Records a park, so that the supervisor does not wait for an exited processor.
     fn drop(&mut self) {
         self.record_park();
     }
@@ -117,8 +118,8 @@ impl World for DriverWorld {
         self.latest.get().as_nanos() as u64
     }
 
-    /// Completions are processed before requests expire: after a long stall, an operation sees I/O that
-    /// arrived in time.
+    /// Completions are processed before requests expire, so that an operation sees I/O that arrived in time, even after
+    /// a long stall.
     fn reap(&self) -> bool {
         let completions = self.io.reap().unwrap_or_else(|error| fail("reap", &error));
         if self.control.phase() > Phase::Running && self.io.announce_drain() {
@@ -154,7 +155,7 @@ impl World for DriverWorld {
         let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
         let ends = [timeout.map(Duration::from_nanos), expiry];
         let limit = ends.into_iter().flatten().fold(limit, Duration::min);
-        // The kernel processes completions and submits requests within the call, which is no idle time.
+        // The kernel processes completions and submits requests within the call, and that time is not idle.
         let cpu_before = self.thread_cpu_time();
         self.io.driver(|driver| {
             driver.coalesce(wanted, limit).unwrap_or_else(|error| fail("coalesce", &error));
@@ -237,7 +238,7 @@ impl World for DriverWorld {
     }
 }
 
-/// Panics if the driver fails as a whole: the processor could not receive events any more.
+/// Panics because the driver has failed as a whole, so that the processor can no longer receive events.
 fn fail(what: &str, error: &std::io::Error) -> ! {
     panic!("the driver failed to {what}: {error}")
 }

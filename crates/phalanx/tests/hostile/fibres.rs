@@ -218,8 +218,8 @@ fn operations_with_fibres_on_their_way_are_dropped_with_the_program(driver: Driv
 /// Set in the process that a test starts.
 const CHILD: &str = "PHALANX_HOSTILE_FIBRE";
 
-/// Runs a program with one fibre on a stage named "deep", which ends its process by `signal`, in a process of its own: the
-/// test `name` alone. The fibre's call is cancelled after 5 ms. Returns the errors that the process printed.
+/// Runs a program with one fibre on a stage named "deep", which ends its process by `signal`, in a process of its own:
+/// the test `name` alone. The fibre's call is cancelled after 5 ms. Returns the errors that the process printed.
 fn errors_of(name: &str, signal: i32, body: impl FnOnce(&Fibre<'_>) + Send + 'static) -> String {
     if std::env::var_os(CHILD).is_some() {
         run(body);

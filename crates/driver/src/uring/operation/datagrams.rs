@@ -1,11 +1,11 @@
 //! Datagrams in flight: one operation per request.
 //!
 //! # Safety
-//! Each operation is boxed and owns everything that its message header points to: the bytes or the buffer, the
-//! address, the control message, and the header itself. The box keeps its address while the operation is in flight (see `inflight`), and
-//! [`submission`](SendingDatagram::submission) sets all pointers again. A receive writes only to initialised bytes of a
-//! buffer that no other code can access while the receive is in flight. Message headers, parts and socket addresses of
-//! zeros are valid, as C programs use them.
+//! Each operation is boxed and owns everything that its message header points to: the bytes or the buffer, the address,
+//! the control message, and the header itself. The box keeps its address while the operation is in flight (see
+//! `inflight`), and [`submission`](SendingDatagram::submission) sets all pointers again. A receive writes only to
+//! initialised bytes of a buffer that no other code can access while the receive is in flight. Message headers, parts
+//! and socket addresses of zeros are valid, as C programs use them.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! Requests on a socket whose earlier request in the same direction was cancelled, but has not completed. They start when
-//! it has: the kernel may still write to its buffer, or send the last of its bytes.
+//! Requests on a socket whose earlier request in the same direction was cancelled, but has not completed. They start
+//! when it has: the kernel may still write to its buffer, or send the last of its bytes.
 
 use crate::files::sendfile::FileSend;
 use crate::uring::{Pending, Uring};

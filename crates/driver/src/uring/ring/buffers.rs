@@ -1,8 +1,8 @@
 //! The ring of receive buffers, from which the kernel takes one when bytes have arrived.
 //!
 //! The kernel takes them in turn, so each buffer of the ring is used once before one is used again. The ring therefore
-//! contains only as many as a turn needs ([`window`](super::window)): those stay in the caches, and the others are never
-//! touched.
+//! contains only as many as a turn needs ([`window`](super::window)): those stay in the caches, and the others are
+//! never touched.
 //!
 //! # Safety
 //! The kernel reads the entries from its own head up to the tail that we publish. We write only the entry at

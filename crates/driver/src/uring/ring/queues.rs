@@ -129,7 +129,7 @@ impl Ring {
         self.enter(0, None).map(drop)
     }
 
-    /// As [`submit`](Self::submit), but only operations that finish during the call complete. Other
+    /// Like [`submit`](Self::submit), but only operations that finish during the call complete. Other
     /// completions stay in the kernel.
     pub(crate) fn submit_backlogged(&mut self) -> io::Result<()> {
         let flags = self.flags;
@@ -139,7 +139,7 @@ impl Ring {
         done
     }
 
-    /// As [`submit`](Self::submit), then sleeps until `wanted` completions are available or `timeout` has
+    /// Like [`submit`](Self::submit), but then sleeps until `wanted` completions are available or `timeout` has
     /// passed.
     pub(crate) fn wait(&mut self, wanted: u32, timeout: Option<Duration>) -> io::Result<()> {
         while !self.backlog.is_empty() {

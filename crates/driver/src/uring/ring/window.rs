@@ -1,5 +1,5 @@
-//! The number of receive buffers that the kernel has: twice as many as a recent turn has used, so that the buffers in use
-//! are few, and receives find one. A turn is the time between two calls of [`Window::turn`].
+//! The number of receive buffers that the kernel has: twice as many as a recent turn has used, so that the buffers in
+//! use are few, and receives find one. A turn is the time between two calls of [`Window::turn`].
 
 /// Minimum number of buffers.
 const MIN_BUFFERS: usize = 16;

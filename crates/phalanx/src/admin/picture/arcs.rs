@@ -1,8 +1,8 @@
-//! Arcs: operations started or resumed between two stages. The width shows the rate.
+//! Arcs, which show operations that one stage started or resumed on another. The width shows the rate.
 //!
-//! Arcs to the next stage and back run between the boxes. Longer arcs run on the left if they go down, and on
-//! the right if they go up. Arcs between processors cross the picture if all processors are in one row and
-//! there are not too many. Otherwise one short arc shows all operations from other processors.
+//! Arcs between adjacent stages run between the boxes. Longer arcs run on the left if they go down, and on the right if
+//! they go up. Arcs between processors cross the picture if all processors are in one row and there are not too many.
+//! Otherwise one short arc shows all operations from other processors.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

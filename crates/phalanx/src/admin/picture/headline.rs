@@ -1,4 +1,4 @@
-//! The figures that the operator of an HTTP server asks for first, from the counters with their conventional names.
+//! The most important numbers of an HTTP server, from counters with conventional names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ const LOOKUPS: &str = "http_cache_lookups";
 const HANDSHAKES: &str = "tls_handshakes_failed";
 const LATENCY: &str = "http_request_duration_seconds";
 
-/// Whether these figures contain all of a metric.
+/// Whether these numbers include a metric completely.
 pub(super) fn contains(snapshot: &Snapshot, name: &str) -> bool {
     let all = [REQUESTS, BYTES, OPEN, ACCEPTED, LOOKUPS, HANDSHAKES, LATENCY];
     all.contains(&name) && is_server(snapshot)
@@ -26,7 +26,8 @@ fn is_server(snapshot: &Snapshot) -> bool {
     snapshot.counters.iter().any(|counter| counter.name == REQUESTS)
 }
 
-/// Requests by class of status, bytes, connections, cache hits, TLS errors and latency. Nothing for other programs.
+/// Renders requests by class of status, bytes, connections, cache hits, TLS errors and latency. Renders nothing for
+/// other programs.
 pub(super) fn headline(out: &mut String, snapshot: &Snapshot, interval: &Interval) {
     if !is_server(snapshot) {
         return;
@@ -85,7 +86,7 @@ pub(super) fn headline(out: &mut String, snapshot: &Snapshot, interval: &Interva
     out.push_str("</dl>");
 }
 
-/// A figure with its title, and a line of details in HTML.
+/// Renders a number with its title, and a line of details in HTML.
 fn tile(out: &mut String, title: &str, value: &str, more: &str) {
     let _ =
         write!(out, "<div><dt>{title}</dt><dd>{value}</dd><dd class=\"more\">{more}</dd></div>");

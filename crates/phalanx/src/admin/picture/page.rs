@@ -25,7 +25,7 @@ impl Shown {
     }
 }
 
-/// Requests the next picture after the last has arrived, so that a slow program is not polled faster.
+/// Requests the next picture after the last one has arrived, so that a slow program is not overloaded with requests.
 const SCRIPT: &str = "\
 const main=document.querySelector('main'),button=document.querySelector('button');\
 let paused=false;button.hidden=false;\
@@ -39,7 +39,8 @@ if(!answer.ok)throw 0;const next=await answer.text();\
 if(!paused)main.innerHTML=next;document.body.className=''}\
 catch{document.body.className='stale';await wait(1000)}}})();";
 
-/// The part that changes: the program's own figures, a line of the runtime's, and the drawing in one or both layouts.
+/// The part of the page that changes: the program's own numbers, a line of the runtime's numbers, and the drawing in
+/// one or both layouts.
 pub(in crate::admin) fn fragment(
     snapshot: &Snapshot,
     interval: &Interval,

@@ -1,4 +1,4 @@
-//! The program's own times, gauges and counters, above the stages: what its operator asks for first.
+//! The program's own times, gauges and counters. They are above the stages, because operators need them first.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ use super::headline::contains;
 use crate::metrics::human::{count, time};
 use crate::metrics::{Interval, Snapshot};
 
-/// A list of all times with their percentiles in the interval, of all gauges with their values, and of all counters with
-/// their rates, by name. Counters that are zero are left out.
+/// Renders all times with their percentiles in the interval, all gauges with their values, and all counters with their
+/// rates, by name. Counters that are zero are omitted.
 pub(super) fn program(out: &mut String, snapshot: &Snapshot, interval: &Interval) {
     let gauges = snapshot
         .gauges

@@ -1,13 +1,14 @@
-//! The hand-over of an accepted connection to the processor that serves it.
+//! Handing an accepted connection over to the processor that serves it.
 //!
-//! 1. The processor detaches the connection from its driver: after the accept, before any request on it, or later between
-//!    two requests, if the program offers it (`relocation`).
+//! 1. The processor detaches the connection from its driver, either after the accept and before any request on it, or
+//!    later between two requests if the program offers it (`relocation`).
 //! 2. It sends the connection as a command to the other processor, with the address of the listener, and with the state
 //!    that the program passes on.
 //! 3. The other processor's driver takes it over, as if its own listener on that address had accepted it. So the
 //!    accept loop of that processor serves it like any other.
 //!
-//! If that listener has been closed meanwhile, the connection returns, and is closed if the first listener is gone too.
+//! If that listener has been closed in the meantime, the connection returns, and is closed if the first listener has
+//! been closed too.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -47,7 +48,7 @@ pub(crate) type PassedState = Box<dyn Any + Send>;
 struct Handover {
     connection: Endpoint,
     address: SocketAddr,
-    /// The processor that accepted it; none if it returns there.
+    /// The processor that accepted it; `None` if it is returning there.
     from: Option<usize>,
     to: Arriving,
     /// Whether that processor has served it.
@@ -55,12 +56,11 @@ struct Handover {
     state: Option<PassedState>,
 }
 
-/// Where an accepted connection is served.
+/// The processor on which an accepted connection is served.
 pub(crate) enum Accepted {
-    /// On this processor. `has_moved` if another one has served it before, and passed on the
-    /// state.
+    /// This processor. `has_moved` tells whether another one has served the connection before and passed on the state.
     Here { has_moved: bool, state: Option<PassedState> },
-    /// On another processor.
+    /// Another processor.
     HandedOver,
 }
 
@@ -77,7 +77,7 @@ impl Handover {
 }
 
 impl Io {
-    /// Lets a new listener take part in the placement, if it has an IP address.
+    /// Adds a new listener to the placement, if it has an IP address.
     pub(in crate::io) fn listens(&self, listener: Socket) {
         let address = match self.placement.shared.members.len() {
             1 => None,
@@ -107,7 +107,8 @@ impl Io {
         if target != placement.index && send() { Accepted::HandedOver } else { HERE }
     }
 
-    /// Sends `connection` to the processor `target`, which listens on `address`. False if a request is in flight.
+    /// Sends `connection` to the processor `target`, which listens on `address`. Returns `false` if a request is in
+    /// flight.
     fn send_to(
         &self,
         target: usize,
@@ -125,8 +126,8 @@ impl Io {
         true
     }
 
-    /// Hands over `connection`, which `listener` has accepted and whose program offers it, to the processor `target`, with
-    /// `state`. False if it cannot be detached.
+    /// Hands over `connection`, which `listener` has accepted and whose program offers it, to the processor `target`,
+    /// with `state`. Returns `false` if it cannot be detached.
     pub(in crate::io) fn relocate(
         &self,
         listener: Socket,
@@ -145,7 +146,7 @@ impl Io {
         let Handover { connection, address, from, to, has_moved, state } = handover;
         match (self.placement.listener(address), from) {
             (Some(listener), _) => {
-                // On an error the driver has closed it, as an accept that fails does.
+                // On an error, the driver has closed the connection, like a failed accept.
                 if let Ok(connection) =
                     self.try_driver(|driver| driver.attach(listener, connection))
                 {

@@ -1,4 +1,4 @@
-//! The load of a processor: the part of an interval in which it was awake.
+//! The load of a processor, which is the fraction of an interval in which it was awake.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl LoadSample {
 
     /// The load since this measurement. `parked_ns` is the time asleep until `at`, in nanoseconds.
     pub(crate) fn next(self, at: Duration, elapsed: Duration, parked_ns: u64) -> Self {
-        // A sleep can end while it is read, so the sum may be a little too small.
+        // A sleep may end while the counters are read, so the sum may be slightly too small.
         let parked = u128::from(parked_ns.saturating_sub(self.parked_ns));
         let asleep = (1_000 * parked / elapsed.as_nanos().max(1)).min(1_000) as u32;
         Self { at, parked_ns, load: 1_000 - asleep }

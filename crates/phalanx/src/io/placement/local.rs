@@ -20,9 +20,9 @@ pub(in crate::io) struct LocalPlacement {
     pub(in crate::io) shared: Arc<Placement>,
     pub(in crate::io) index: usize,
     pub(in crate::io) traffic: Arc<TrafficCounters>,
-    /// Its listeners, the newest last, with the addresses of those that take part.
+    /// This processor's listeners, the newest last, with addresses if they take part in the placement.
     listeners: RefCell<Vec<(Socket, Option<SocketAddr>)>>,
-    /// Connections of other processors that its accepts have not returned yet.
+    /// Connections from other processors that have not been returned by an accept yet.
     pub(in crate::io) arrived: RefCell<Vec<Arrived>>,
     loads: Box<[Cell<LoadSample>]>,
     pub(in crate::io) offers: Offers,
@@ -69,8 +69,8 @@ impl LocalPlacement {
         change(&self.shared.members[self.index].datagram_sockets, by);
     }
 
-    /// Counts a socket that is about to be closed. Returns the connections that the driver closes with it. The states that
-    /// were passed on with them are the program's: drop them after the socket is closed, and catch their panics.
+    /// Counts a socket that is about to be closed. Returns the connections that the driver closes with it. The states
+    /// that were passed on with them belong to the program, so drop them after the socket is closed, and catch panics.
     #[must_use]
     pub(in crate::io) fn closed(&self, socket: Socket) -> Vec<Arrived> {
         let mut listeners = self.listeners.borrow_mut();
@@ -135,8 +135,8 @@ impl LocalPlacement {
         place_connection(self.index, &candidates, may_move)
     }
 
-    /// The processors that get connections to `address`, and whether the program offers these connections: if `is_offer`,
-    /// from now on.
+    /// The processors that may serve connections to `address`, and whether the program offers these connections. If
+    /// `is_offer` is set, they count as offered from now on.
     pub(in crate::io) fn candidates(
         &self,
         address: SocketAddr,
@@ -160,7 +160,7 @@ impl LocalPlacement {
         let arriving = member.arriving.load(Ordering::Relaxed);
         let sockets = member.sockets.load(Ordering::Relaxed) + arriving;
         let load = if self.shared.saturated.is_set(processor) {
-            // The last measurement may be older.
+            // The last measurement may be outdated.
             1_000
         } else {
             let awake = self.shared.loads.of(processor, &self.loads[processor]);
@@ -180,7 +180,7 @@ impl LocalPlacement {
         self.shared.members[self.index].load.store(packed, Ordering::Relaxed);
     }
 
-    /// Whether so many connections are on their way to `processor` that no more should be sent.
+    /// Whether the maximum number of connections is already on its way to `processor`.
     pub(in crate::io) fn is_crowded(&self, processor: usize) -> bool {
         self.shared.members[processor].arriving.load(Ordering::Relaxed) >= MAX_ARRIVING
     }

@@ -1,8 +1,9 @@
 //! Placement of connections: a processor that has accepted a connection may hand it to another one.
 //!
-//! The kernel distributes connections among the listeners of an address without regard to load. The processor that
-//! accepts a connection asks the law ([`place_connection`](phalanx_core::place_connection)) for the one that serves it, and
-//! hands the connection over (`handover`) if that is another one. Listeners of Unix sockets, and those that only one processor has, take no part.
+//! The kernel distributes connections among the listeners of an address without regard to load. A processor that has
+//! accepted a connection uses a control law ([`place_connection`](phalanx_core::place_connection)) to choose the
+//! processor that serves it, and hands the connection over (`handover`) if that is another one. Listeners of Unix
+//! sockets, and addresses on which only one processor listens, take no part.
 //!
 //! | file | idea |
 //! |---|---|
@@ -58,7 +59,7 @@ pub(crate) struct Placement {
     listening: Mutex<HashMap<SocketAddr, Listening>>,
     pub(super) relocations: Relocations,
     pub(super) moves: Moves,
-    /// Set by processors of a program with automatic placement.
+    /// The saturation flags, which processors set if the program has automatic placement.
     saturated: Arc<Saturated>,
 }
 
@@ -71,27 +72,27 @@ struct Listening {
     offered: bool,
 }
 
-/// A processor. Each has a cache line of its own, because its numbers change often.
+/// The placement data of a processor. It has its own cache line, because its numbers change often.
 #[repr(align(64))]
 pub(super) struct Member {
     pub(super) id: ProcessorId,
-    /// Its open sockets other than listeners. Written by its own thread only.
+    /// The number of its open sockets other than listeners. Written only by its own thread.
     sockets: AtomicUsize,
-    /// Those of them that receive datagrams: the connections of HTTP/3 share one.
+    /// The number of these sockets that receive datagrams. All HTTP/3 connections share one.
     datagram_sockets: AtomicUsize,
-    /// Connections that others have handed to it, until its accept returns them.
+    /// The number of connections that others have handed to it and that its accept has not returned yet.
     pub(super) arriving: AtomicUsize,
-    /// Its last measurement of its own load: the time in milliseconds modulo 2³², and in the lower 32 bits the
-    /// processor time in thousandths.
+    /// Its last measurement of its own load: the time in milliseconds modulo 2³² in the upper 32 bits, and the CPU load
+    /// in thousandths in the lower 32 bits.
     load: AtomicU64,
     traffic: Arc<TrafficCounters>,
 }
 
 impl Member {
-    /// The processor time that it has used in the recent past, in thousandths; none if it has not measured it.
+    /// The CPU load of this processor in the recent past, in thousandths; `None` if it was not measured.
     fn cpu_load(&self, now: Duration) -> Option<u32> {
         let load = self.load.load(Ordering::Relaxed);
-        // Negative if its clock is ahead of `now`, which is the time of a turn's start.
+        // Negative if its clock is ahead of `now`, which is the start time of a turn.
         let age = (millis(now) as u32).wrapping_sub((load >> 32) as u32) as i32;
         let recent = -1_000..=3 * millis(LOAD_INTERVAL) as i32;
         (load != 0 && recent.contains(&age)).then_some(load as u32)
@@ -110,7 +111,7 @@ fn millis(time: Duration) -> u64 {
 
 /// The source of the loads.
 pub(crate) enum Loads {
-    /// From the time that the processors sleep.
+    /// Measured by the time for which the processors sleep.
     Measured(Control),
     /// Random numbers of a simulated world.
     #[cfg(feature = "sim")]
@@ -118,7 +119,7 @@ pub(crate) enum Loads {
 }
 
 impl Loads {
-    /// The load of `processor` in thousandths; `sample` is the caller's last measurement of it.
+    /// The load of `processor` in thousandths. `sample` is the caller's last measurement of it.
     fn of(&self, processor: usize, sample: &Cell<LoadSample>) -> u32 {
         match self {
             Loads::Measured(control) => {
@@ -135,7 +136,7 @@ impl Loads {
         }
     }
 
-    /// The processor time of this thread, in nanoseconds. None in a simulation.
+    /// The CPU time of this thread, in nanoseconds. `None` in a simulation.
     pub(super) fn cpu_time(&self) -> Option<u64> {
         match self {
             Loads::Measured(_) => Some(crate::machine::thread_cpu_time()),
@@ -155,7 +156,7 @@ impl Loads {
 }
 
 impl Placement {
-    /// For the program's processors, which have these identities, and of which `cores` can run at the same time.
+    /// Creates the placement for processors with these identities, of which `cores` can run at the same time.
     pub(crate) fn new(
         ids: impl Iterator<Item = ProcessorId>,
         cores: usize,
@@ -176,7 +177,7 @@ impl Placement {
         Arc::new(Self { members, cores, active, loads, listening, relocations, moves, saturated })
     }
 
-    /// Whether each processor has not been idle for a while.
+    /// The saturation flags of the processors.
     pub(crate) fn saturated(&self) -> Arc<Saturated> {
         self.saturated.clone()
     }
@@ -195,7 +196,7 @@ impl Placement {
         self.members[processor].sockets.load(Ordering::Relaxed)
     }
 
-    /// Whether a processor serves one connection, so that its load cannot be divided.
+    /// Whether a processor serves only one connection, so that its load cannot be divided.
     pub(crate) fn has_single_connection(&self, processor: usize) -> bool {
         let datagram_sockets = self.members[processor].datagram_sockets.load(Ordering::Relaxed);
         self.sockets(processor) == 1 && datagram_sockets == 0
@@ -210,7 +211,7 @@ impl Placement {
         self.members[processor].traffic.read(self.sockets(processor))
     }
 
-    /// Processors with this number or a larger one get connections only if none with a smaller one listens.
+    /// Processors with this number or a larger one get connections only if no processor with a smaller number listens.
     pub(super) fn preferred(&self) -> usize {
         self.cores.min(self.active.count())
     }

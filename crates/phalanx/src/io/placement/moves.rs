@@ -4,7 +4,7 @@ use crate::metrics::Counter;
 #[cfg(feature = "admin")]
 use crate::metrics::Registered;
 
-/// Why a connection was handed to another processor.
+/// The reason why a connection was handed to another processor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::io) enum Move {
     /// Before its first request, by the placement of new connections.

@@ -1,12 +1,12 @@
 //! Relocation: connections that move to another processor between two requests, if the program
 //! [offers](crate::net::Stream::offer) them.
 //!
-//! A processor measures its own load when a connection is offered, at most once in [`LOAD_INTERVAL`], and asks the law
-//! ([`relocate_connections`]) for a *plan*: how many of the connections that are offered next it hands over, and to which
-//! processor. Without a plan an offer costs two comparisons. `handover` moves the connection.
+//! A processor measures its own load when a connection is offered, at most once per [`LOAD_INTERVAL`], and uses a
+//! control law ([`relocate_connections`]) to make a *plan*: how many of the next offered connections it hands over, and
+//! to which processor. Without a plan, an offer costs two comparisons. `handover` moves the connection.
 //!
-//! If processors have become active because others are saturated, these spread their connections at once: the new ones
-//! were idle, and a measurement would take longer.
+//! If processors have become active because others are saturated, the saturated ones spread their connections
+//! immediately, because the new processors are known to be idle and a measurement would take longer.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -23,13 +23,14 @@ use crate::io::Io;
 use crate::lock::lock;
 use crate::nanoseconds::nanoseconds;
 
-/// How long a plan that spreads connections is carried out before the loads are considered again.
+/// The time for which a plan that spreads connections is executed before the loads are considered again.
 const SPREAD_TIME: Duration = Duration::from_millis(100);
-/// Time after a spread in which no connections gather.
+/// The time after a spread in which no connections are gathered.
 const SPREAD_PAUSE: Duration = Duration::from_secs(1);
-/// A measurement over more time does not tell the present load.
+/// A measurement over a longer time says nothing about the current load.
 const MAX_INTERVAL: Duration = LOAD_INTERVAL.saturating_mul(10);
-/// The connections that a processor hands over in one interval: this number, or a fraction of its sockets.
+/// The maximum number of connections that a processor hands over in one interval: this number or a fraction of its
+/// sockets, whichever is larger.
 const MIN_PER_INTERVAL: usize = 16;
 const FRACTION_PER_INTERVAL: usize = 16;
 /// The idle time of one idle core, in thousandths.
@@ -54,10 +55,10 @@ impl Relocations {
 #[derive(Default)]
 pub(in crate::io) struct Offers {
     next_sample: Cell<Duration>,
-    /// The time of the last measurement, and the thread's processor time at that time.
+    /// The time of the last measurement, and the thread's CPU time then.
     measured: Cell<(Duration, u64)>,
     plan: Cell<Option<Plan>>,
-    /// The number of active processors, and the time until which those that became active last count as idle.
+    /// The number of active processors, and the time until which newly active ones count as idle.
     active: Cell<(usize, Duration)>,
 }
 
@@ -69,18 +70,18 @@ struct Plan {
     left: usize,
 }
 
-/// Where a connection should move.
+/// The destination of a connection that should move.
 #[derive(Clone, Copy)]
 pub(in crate::io) struct Target {
     pub(in crate::io) processor: u16,
-    /// Whether it moves to an idle core, instead of to the other connections.
+    /// Whether it moves to an idle core instead of joining other connections.
     pub(in crate::io) spreads: bool,
 }
 
 impl Target {
     const SPREADS: u16 = 1 << 14;
 
-    /// As a number below 2¹⁵.
+    /// Packs the target into a number below 2¹⁵.
     pub(in crate::io) fn pack(self) -> u16 {
         self.processor | if self.spreads { Self::SPREADS } else { 0 }
     }
@@ -113,7 +114,7 @@ impl Io {
 }
 
 impl LocalPlacement {
-    /// Takes a connection from the plan, if `listener` has its address.
+    /// Takes one connection from the plan, if `listener` has the plan's address.
     fn follow(&self, plan: Plan, listener: Socket) -> Option<Target> {
         if self.address(listener) != Some(plan.address) || self.is_crowded(plan.to.processor.into())
         {
@@ -134,7 +135,7 @@ impl LocalPlacement {
         }
     }
 
-    /// Measures this processor's load. False if the last measurement was too long ago.
+    /// Measures this processor's load. Returns `false` if the last measurement was too long ago.
     fn measure(&self, now: Duration) -> bool {
         if self.is_saturated() {
             self.publish_load(now, 1_000);
@@ -182,7 +183,8 @@ impl LocalPlacement {
         }
     }
 
-    /// An inactive processor gives its connections away without a measurement: few requests may be all that it gets.
+    /// Decides on a relocation. An inactive processor gives its connections away without a measurement, because it may
+    /// never get enough requests to measure.
     fn decide(&self, address: SocketAddr, now: Duration, is_measured: bool) -> Option<Relocation> {
         let (mut others, _) = self.candidates(address, true);
         let Some(own) = others.iter().position(|other| other.processor == self.index) else {

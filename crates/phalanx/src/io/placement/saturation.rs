@@ -1,4 +1,4 @@
-//! Whether a processor is saturated: it has not been idle for a while.
+//! Detection of saturated processors, which have not been idle for a while.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 /// The time without an idle moment after which a processor may be saturated.
 const BUSY_FOR: Duration = Duration::from_millis(3);
-/// The time for which a busy processor must use three quarters of its core to count as saturated. Otherwise it waits for
-/// a core that other programs use.
+/// The time for which a busy processor must use three quarters of its core to count as saturated. If it uses less, it
+/// is waiting for a core that other programs use.
 const CONFIRMED_AFTER: Duration = Duration::from_millis(1);
-/// Minimum number of turns while busy, so that a single long operation does not saturate a processor.
+/// The minimum number of turns while busy, so that a single long operation does not count as saturation.
 const MIN_TURNS: u32 = 3;
 
-/// A processor's flag, in a cache line of its own.
+/// A processor's flag, in its own cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Flag(AtomicBool);
@@ -39,10 +39,10 @@ impl Saturated {
 pub(crate) struct SaturationProbe {
     flags: Arc<Saturated>,
     processor: usize,
-    /// The time of the first turn since it was idle; none before that turn.
+    /// The time of the first turn since the processor was idle; `None` before that turn.
     since: Cell<Option<Duration>>,
     turns: Cell<u32>,
-    /// The begin of the confirmation, and the processor time of the thread then.
+    /// The start of the confirmation, and the thread's CPU time then.
     confirming: Cell<Option<(Duration, u64)>>,
 }
 
@@ -52,8 +52,8 @@ impl SaturationProbe {
         Self { flags, processor, since, turns: Cell::new(0), confirming }
     }
 
-    /// Counts a turn. Returns whether the processor is saturated now and was not before. `cpu_time` returns the processor
-    /// time of the thread in nanoseconds.
+    /// Counts a turn. Returns whether the processor has just become saturated. `cpu_time` returns the thread's CPU time
+    /// in nanoseconds.
     #[inline]
     pub(crate) fn turn(&self, now: Duration, cpu_time: impl FnOnce() -> u64) -> bool {
         let Some(since) = self.since.get() else {
@@ -89,7 +89,7 @@ impl SaturationProbe {
         true
     }
 
-    /// Records that the processor is idle: it polls, sleeps or waits for another one.
+    /// Records that the processor is idle, that is, polls, sleeps or waits for another one.
     #[inline]
     pub(crate) fn idle(&self) {
         self.since.set(None);

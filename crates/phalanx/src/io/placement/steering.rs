@@ -1,11 +1,11 @@
 //! Steering of new connections to active processors, within the kernel.
 //!
-//! Without it, the kernel distributes connections among the listeners of all processors: an inactive one wakes up for
-//! its share, and hands each connection over. So the first processor gives the listeners of an address a program
-//! ([`Driver::steer`](phalanx_driver::Driver::steer)) that selects among the first ones, as many as processors are
-//! active and have a core. All listeners stay open. Listener number `i` of an address belongs to processor `i` if they
-//! were made by [`bind`](crate::net::bind()). If they do not, or if the kernel refuses the program, the placement still
-//! hands connections over.
+//! Without it, the kernel distributes connections among the listeners of all processors, so inactive processors would
+//! wake up for their share and hand each connection over. Therefore the first processor attaches a BPF program to the
+//! listeners of an address ([`Driver::steer`](phalanx_driver::Driver::steer)). The program selects only among the first
+//! listeners, as many as there are active processors with a core. All listeners stay open. Listener `i` of an address
+//! belongs to processor `i` if [`bind`](crate::net::bind()) created them. If the order is different, or if the kernel
+//! refuses the program, the placement still hands connections over.
 
 use std::num::NonZero;
 
@@ -13,8 +13,8 @@ use phalanx_driver::Socket;
 
 use crate::io::{Io, try_with};
 
-/// Follows a change of the number of active processors, on the thread of each processor. The first one steers new
-/// connections.
+/// Reacts to a change of the number of active processors, on the thread of each processor. The first processor steers
+/// new connections.
 pub(crate) fn active_changed() {
     try_with(|io| {
         io.placement.placing_listeners().into_iter().for_each(|one| io.steer(one));
@@ -34,7 +34,7 @@ impl Io {
         placement.is_steered.set(true);
         let first =
             u32::try_from(preferred).ok().filter(|_| preferred < all).and_then(NonZero::new);
-        // Refused in some sandboxes, and for a listener without a group.
+        // The kernel refuses it in some sandboxes, and for a listener without a group.
         let _ = self.try_driver(|driver| driver.steer(listener, first));
     }
 }

@@ -1,4 +1,4 @@
-//! The recorder for the crate `metrics`, whose macros many libraries use. `render.rs` makes its text.
+//! The recorder for the crate `metrics`, whose macros many libraries use. `render.rs` renders its text.
 
 mod render;
 
@@ -15,23 +15,23 @@ use self::render::Pieces;
 
 use crate::lock::lock;
 
-/// The most series of a recorder, and the most descriptions. Further registrations of
-/// series are counted, not recorded.
+/// The maximum number of series, and of descriptions, of a recorder. Further registrations of series are counted but
+/// not recorded.
 const MAX_SERIES: usize = 10_000;
 
-/// Upper bounds of the buckets of histograms: powers of 4 from a millionth to a million. They suit seconds, and
-/// numbers of bytes up to a mebibyte.
+/// The number of buckets of a histogram. Their upper bounds are powers of 4 from about 10⁻⁶ to 10⁶, which suits times
+/// in seconds and sizes of up to a mebibyte.
 const BUCKETS: usize = 21;
 
 /// Records what libraries and the program report through the macros of the crate `metrics` (`counter!`, `gauge!`,
 /// `histogram!`), and publishes it in `/metrics`.
 ///
-/// Clones share the series. Names and labels may have any characters: those other than letters, digits and underscores
-/// become underscores. A histogram has buckets for powers of 4 from a millionth to a million, and ignores values that are
-/// not numbers (NaN). The suffix `_total` is not a part of a name: `/metrics` adds it to counters. So a gauge `jobs` and a
-/// counter `jobs_total` have one name, and of the kinds of one name only the first is recorded. The page leaves out names
-/// that begin with `phalanx_`, and those of metrics that are registered with the runtime. A recorder has at most 10,000 series; `phalanx_recorder_series_refused` counts registrations of
-/// further ones.
+/// Clones share the series. Names and labels may contain any characters; characters other than letters, digits and
+/// underscores become underscores. A histogram has buckets for powers of 4 from about 10⁻⁶ to 10⁶, and ignores NaN. The
+/// suffix `_total` is not part of a name: `/metrics` adds it to counters. So a gauge `jobs` and a counter `jobs_total`
+/// have the same name, and if metrics of different kinds have the same name, only the first kind is recorded. The page
+/// omits names that begin with `phalanx_` and names of metrics that are registered with the runtime. A recorder has at
+/// most 10,000 series; `phalanx_recorder_series_refused` counts the registrations of further ones.
 ///
 /// ```
 /// use phalanx::Runtime;
@@ -52,14 +52,15 @@ pub struct Recorder(Arc<Mutex<Registry>>);
 struct Registry {
     families: BTreeMap<String, Family>,
     series: usize,
-    /// Registrations that were not recorded: beyond the limit, or with the name of a family of another kind.
+    /// The number of registrations that were not recorded, because they exceeded the limit or had the name of a family
+    /// of another kind.
     refused: u64,
 }
 
 #[derive(Default)]
 struct Family {
     help: String,
-    /// By their labels, as they are rendered. All of one kind.
+    /// The series, by their rendered labels. All are of the same kind.
     series: BTreeMap<String, Series>,
 }
 
@@ -97,7 +98,7 @@ fn bound(bucket: usize) -> f64 {
 
 impl HistogramFn for Distribution {
     fn record(&self, value: f64) {
-        // The sum would not be a number from then on.
+        // The sum would become NaN.
         if value.is_nan() {
             return;
         }
@@ -120,12 +121,12 @@ impl Recorder {
         lock(&self.0)
     }
 
-    /// All series as OpenMetrics text, without the end that a page has.
+    /// All series as OpenMetrics text, without the end marker of a page.
     pub fn render(&self) -> String {
         self.pieces(|_| true).collect()
     }
 
-    /// The same text in pieces, for a page that yields between them. `publishes` selects families by name.
+    /// The same text in pieces, so that a page can yield between them. `publishes` selects families by name.
     pub(crate) fn pieces<F: Fn(&str) -> bool>(&self, publishes: F) -> Pieces<'_, F> {
         Pieces::new(self, publishes)
     }
@@ -141,7 +142,7 @@ impl Recorder {
         }
     }
 
-    /// The series of this key, made by `make` if it does not exist; none if it cannot be recorded.
+    /// The series of this key, which `make` creates if it does not exist. Returns `None` if it cannot be recorded.
     fn series(&self, key: &Key, make: impl FnOnce() -> Series) -> Option<Series> {
         let (mut registry, made) = (self.lock(), make());
         let registry = &mut *registry;
@@ -205,7 +206,7 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// A name that OpenMetrics permits. `/metrics` adds the suffix of counters.
+/// Converts a name into one that OpenMetrics permits. `/metrics` adds the suffix of counters.
 fn family_name(name: &str) -> String {
     permitted(name.strip_suffix("_total").unwrap_or(name))
 }
@@ -221,8 +222,8 @@ fn permitted(name: &str) -> String {
     }
 }
 
-/// The labels of a key in the order of their names, as they are rendered. A name occurs once, because a page with a name
-/// twice is invalid as a whole. The name `le` is that of the buckets of a histogram.
+/// The rendered labels of a key, in the order of their names. A name occurs only once, because a duplicate would make
+/// the whole page invalid. In histograms, the name `le` is reserved for the buckets.
 fn labels(key: &Key, series: &Series) -> String {
     let is_histogram = matches!(series, Series::Histogram(_));
     let name = |label: &str| match permitted(label) {

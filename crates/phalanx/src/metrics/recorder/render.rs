@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 
 use super::{Distribution, Family, Recorder, Registry, Series, bound};
 
-/// Bytes after which a piece ends; some tens of microseconds of work.
+/// The size in bytes after which a piece ends, which corresponds to some tens of microseconds of work.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// The pieces of a recorder's text. The series are locked while a piece is made; those that are registered between two
-/// pieces may be missing.
+/// The pieces of a recorder's text. The series are locked while a piece is rendered; series that are registered between
+/// two pieces may be missing.
 pub(crate) struct Pieces<'r, F> {
     recorder: &'r Recorder,
     publishes: F,
-    /// Where the next piece begins; none after the last one.
+    /// The position where the next piece begins; `None` after the last one.
     at: Option<Position>,
 }
 
@@ -22,13 +22,13 @@ pub(crate) struct Pieces<'r, F> {
 #[derive(Default)]
 struct Position {
     family: String,
-    /// The labels of the last rendered series of this family; none before its head.
+    /// The labels of the last rendered series of this family; `None` before its head.
     labels: Option<String>,
 }
 
 impl<'r, F: Fn(&str) -> bool> Pieces<'r, F> {
     pub(super) fn new(recorder: &'r Recorder, publishes: F) -> Self {
-        // No family has a lower name.
+        // The empty name is lower than every family name.
         Self { recorder, publishes, at: Some(Position::default()) }
     }
 }
@@ -56,14 +56,15 @@ impl<F: Fn(&str) -> bool> Iterator for Pieces<'_, F> {
 impl Registry {
     fn render_refused(&self, out: &mut String) {
         let name = "phalanx_recorder_series_refused";
-        let help = "Registrations of series that were not recorded: too many, or of two kinds.";
+        let help = "Registrations of series that were not recorded: over the limit, or with the name of another kind.";
         let _ = writeln!(out, "# TYPE {name} counter\n# HELP {name} {help}");
         let _ = writeln!(out, "{name}_total {}", self.refused);
     }
 }
 
 impl Family {
-    /// Renders the series behind `after`, and the head before the first. Returns where it continues if the piece is full.
+    /// Renders the series after `after`, and the head before the first series. If the piece is full, returns the
+    /// position where the next one continues.
     fn render(&self, out: &mut String, name: &str, after: Option<String>) -> Option<Position> {
         let kind = self.series.values().next().map(Series::kind)?;
         if after.is_none() {
@@ -108,7 +109,7 @@ impl Distribution {
             let bound = bound(bucket);
             writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound:?}\"}} {below}")?;
         }
-        // At least as many as in the buckets, which others may increase meanwhile.
+        // Not less than the sum of the buckets, which other threads may have increased in the meantime.
         let count = self.count.load(Ordering::Relaxed).max(below);
         let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));
         writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}")?;

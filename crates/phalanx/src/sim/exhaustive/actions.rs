@@ -1,4 +1,4 @@
-//! The steps that are possible in a state, and taking one.
+//! The steps that are possible in a state, and their execution.
 
 use phalanx_core::World as _;
 
@@ -20,10 +20,10 @@ pub(super) enum Action {
     },
     Client(usize),
     Worker(WorkerStep),
-    /// A processor without work sleeps or ends, if it matters when.
+    /// A processor without work sleeps or ends. A separate step only if the time matters.
     Sleep(usize),
     Wake(usize, &'static str),
-    /// Time passes although something could run.
+    /// Time passes although a processor could run.
     TimePasses(u64),
 }
 
@@ -81,7 +81,7 @@ impl EnumeratedRun<'_> {
         all
     }
 
-    /// The next time at which something happens by itself, including timers of processors that are awake.
+    /// The time of the next event, including timers of processors that are awake.
     fn next_event(&self) -> Option<u64> {
         let timers = self.run.processors.iter().filter(|sim| sim.asleep.is_none());
         let timers = timers.filter_map(|sim| sim.step(|steps, _| steps.next_timer()));
@@ -101,7 +101,7 @@ impl EnumeratedRun<'_> {
                 self.last = processor;
                 self.run.processors[processor].step(|steps, world| steps.timers(world));
                 self.run.trace.record(Step::Timers { processor });
-                // A foreign waker is code of the program.
+                // A foreign waker runs code of the program.
                 let parts = Parts::processor(processor).with(Parts::PROGRAM);
                 Ok(([5, processor as u64, 0], parts))
             }

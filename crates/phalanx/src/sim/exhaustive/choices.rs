@@ -1,4 +1,4 @@
-//! The choices of a run, and the next run that differs from it: a depth-first search.
+//! The choices of a run, and a depth-first search for the next run.
 
 /// One choice among several options.
 #[derive(Clone, Copy, Debug)]
@@ -7,8 +7,8 @@ struct Choice {
     options: usize,
 }
 
-/// The choices of the current run. A run repeats those of the previous one up to the last that is to
-/// change, changes that one, and takes the first option from then on.
+/// The choices of the current run. A run repeats the choices of the previous one up to the one that must change,
+/// changes it, and takes the first option in all later choices.
 #[derive(Debug, Default)]
 pub(super) struct Choices {
     all: Vec<Choice>,
@@ -16,9 +16,9 @@ pub(super) struct Choices {
     made: usize,
     /// The number of choices that this run repeats or changes.
     given: usize,
-    /// The largest number of choices other than the first option in one run.
+    /// The maximum number of choices in one run that are not the first option.
     max_deviations: Option<usize>,
-    /// Options that were not taken because of that bound.
+    /// The number of options that were not taken because of that bound.
     pub(super) skipped: u64,
 }
 
@@ -27,7 +27,7 @@ impl Choices {
         Self { max_deviations, ..Self::default() }
     }
 
-    /// The choices of one run, for repeating it.
+    /// The choices of one run, to repeat it.
     pub(super) fn of(taken: impl IntoIterator<Item = usize>) -> Self {
         let all: Vec<_> =
             taken.into_iter().map(|taken| Choice { taken, options: usize::MAX }).collect();
@@ -67,7 +67,7 @@ impl Choices {
         self.all[made..self.made].iter().map(|choice| choice.taken)
     }
 
-    /// Whether this run has passed the choices that it was given.
+    /// Whether this run has made all choices that were given.
     pub(super) fn is_beyond_given(&self) -> bool {
         self.made >= self.given
     }
@@ -77,7 +77,7 @@ impl Choices {
         self.all[..self.made].iter().filter(|choice| choice.taken > 0).count()
     }
 
-    /// Prepares the next run. False if there is none.
+    /// Prepares the next run. Returns `false` if there is none.
     pub(super) fn advance(&mut self) -> bool {
         self.all.truncate(self.made);
         self.made = 0;
@@ -94,7 +94,7 @@ impl Choices {
         false
     }
 
-    /// The options taken, without the first options at the end.
+    /// The options taken, without trailing first options.
     pub(super) fn schedule(&self) -> String {
         let taken = self.all[..self.made].iter().map(|choice| choice.taken).collect::<Vec<_>>();
         let length = taken.iter().rposition(|taken| *taken > 0).map_or(0, |last| last + 1);

@@ -1,4 +1,4 @@
-//! One run of an exhaustive simulation: each step is a choice among all that are possible.
+//! One run of an exhaustive simulation, in which each step is a choice among all possible steps.
 
 use super::choices::Choices;
 use super::order::{Order, Parts};
@@ -10,9 +10,9 @@ use crate::sim::world::World;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     AtRest,
-    /// It has reached a state from which an earlier run has continued.
+    /// The run reached a state from which an earlier run has continued.
     Merged,
-    /// It has reached the bound of steps.
+    /// The run reached the maximum number of steps.
     Cut,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn run(
 ) -> Result<Outcome, String> {
     let (run, outcome) = scheduler::run_with(world, |run| {
         let order = Order::new(run.processors.len());
-        // A step of a processor that takes operations from others touches more than its parts.
+        // A step of a processor that takes operations from others affects more than its own parts.
         let shared = run.processors.iter().any(|sim| sim.step(|steps, _| steps.shares_queues()));
         let merges = bounds.merges && !shared && run.processors.len() <= Parts::MAX_PROCESSORS;
         let sleeps_matter =
@@ -46,7 +46,8 @@ pub(super) struct EnumeratedRun<'r> {
     /// The processor that took the last step; the default choice continues with it.
     pub(super) last: usize,
     merges: bool,
-    /// Whether others take partitions of a sleeping processor over, so that sleeping excludes other steps.
+    /// Whether processors take partitions over from sleeping ones, so that falling asleep is not independent of other
+    /// steps.
     pub(super) sleeps_matter: bool,
 }
 
@@ -86,8 +87,8 @@ impl EnumeratedRun<'_> {
         true
     }
 
-    /// Takes the steps that exclude no other step: wakes processors with work, and parks idle ones, unless others take
-    /// partitions of sleeping processors over.
+    /// Takes the steps that are independent of all others: wakes processors with work, and parks idle ones, unless
+    /// processors take partitions over from sleeping ones.
     fn take_forced_steps(&mut self) {
         if self.run.heed_drain() {
             self.order.record([1], Parts::ALL);
@@ -96,7 +97,7 @@ impl EnumeratedRun<'_> {
         while (0..self.run.processors.len()).any(|processor| self.take_forced_step(processor)) {}
     }
 
-    /// Returns whether there was one.
+    /// Takes such a step of one processor. Returns whether there was one.
     fn take_forced_step(&mut self, processor: usize) -> bool {
         let sim = &self.run.processors[processor];
         if sim.over {
@@ -139,7 +140,7 @@ impl EnumeratedRun<'_> {
                 parts = parts.with(Parts::mailbox(number));
             }
         }
-        // The choices within the step; which of the actions it was is in its words.
+        // The choices within the step. The choice of the action itself is encoded in its words.
         let within = self.choices.since(before.2).skip(usize::from(actions.len() > 1));
         let within: Vec<_> = within.map(|taken| taken as u64).collect();
         if (self.run.outside.now(), self.run.control.phase()) != (before.0, before.1) {

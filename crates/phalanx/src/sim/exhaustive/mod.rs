@@ -23,26 +23,25 @@ use self::choices::Choices;
 use self::enumerated_run::Outcome;
 use super::World;
 
-/// States that were reached, with the deviations and steps of the runs that reached them.
+/// The states that were reached, with the numbers of deviations and steps of the runs that reached them.
 type Reached = HashMap<u64, (usize, u64)>;
 
 /// Simulates a small program under every schedule within `bounds`, instead of under schedules drawn from seeds.
 ///
-/// The choices are the processor that runs next, the stage it runs, the operation of the stage's queue, the
-/// size of the cohort, when a processor receives its messages, and the order of clients and of calls of
-/// blocking stages. The world has two processors unless [`World::set_processors`] changes it. Other choices are
-/// not enumerated: network and disk behave as with seed 0 and without faults,
-/// [`fault_point`](super::fault_point)s do not panic, direct calls happen as declared, and the drain comes when
-/// nothing else can happen. A processor without work sleeps at once, unless the graph has
-/// [migrating](crate::stage::StageOptions::migrating) stages: then falling asleep and waking up are choices.
+/// The choices are the processor that runs next, the stage it runs, the operation of the stage's queue, the size of the
+/// cohort, when a processor receives its messages, and the order of clients and of calls of blocking stages. The world
+/// has two processors unless [`World::set_processors`] changes it. Other choices are not enumerated: network and disk
+/// behave as with seed 0 and without faults, [`fault_point`](super::fault_point)s do not panic, direct calls happen as
+/// declared, and the program drains when nothing else can happen. A processor without work sleeps immediately, unless
+/// the graph has [migrating](crate::stage::StageOptions::migrating) stages: then falling asleep and waking up are
+/// choices.
 ///
-/// A run that reaches a state of an earlier run is not continued. Two states are the same if their schedules
-/// differ only in the order of independent steps. Steps that run operations depend on each other, because
-/// operations may share anything.
+/// A run that reaches a state of an earlier run is not continued. Two states are the same if their schedules differ
+/// only in the order of independent steps. Steps that run operations always count as dependent, because operations may
+/// share any data.
 ///
-/// The number of schedules grows exponentially with the number of steps: a few operations with a few
-/// suspensions each on two processors are feasible. The environment variable `PHALANX_SCHEDULE` repeats one
-/// run.
+/// The number of schedules grows exponentially with the number of steps. A few operations with a few suspensions each
+/// are feasible on two processors. Set the environment variable `PHALANX_SCHEDULE` to repeat one run.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -50,7 +49,7 @@ type Reached = HashMap<u64, (usize, u64)>;
 /// use phalanx::sim::{self, Bounds};
 /// use phalanx::{Graph, yield_now};
 ///
-/// // Two operations take turns in any order, so each may end first.
+/// // Two operations run interleaved in any order, so either may end first.
 /// let coverage = sim::explore_all(Bounds::default(), |world| {
 ///     world.set_processors(1);
 ///     let mut graph = Graph::new();
@@ -73,7 +72,7 @@ type Reached = HashMap<u64, (usize, u64)>;
 /// ```
 ///
 /// # Panics
-/// As [`run`](super::run), for the first schedule that fails; the schedule is printed. Also if the program is
+/// Like [`run`](super::run), for the first schedule that fails; the schedule is printed. Also if the program is
 /// not reproducible.
 #[track_caller]
 pub fn explore_all(bounds: Bounds, build: impl Fn(&mut World)) -> Coverage {
@@ -95,7 +94,7 @@ pub fn explore_all(bounds: Bounds, build: impl Fn(&mut World)) -> Coverage {
         coverage.merged += u64::from(outcome == Outcome::Merged);
         coverage.cut += u64::from(outcome == Outcome::Cut);
         coverage.deepest = coverage.deepest.max(choices.made());
-        // A schedule that is repeated is the whole search.
+        // If a schedule is repeated, the search consists of that run only.
         coverage.ended = repeated.is_some() || !choices.advance();
         if coverage.ended || coverage.runs >= bounds.runs {
             break;

@@ -1,14 +1,14 @@
 //! The order of dependent steps, as a hash.
 //!
-//! Two schedules that differ only in the order of independent steps lead to the same state. A step reads
-//! and writes some *parts* of the world: processors, mailboxes, the network, the state of the program. The
-//! hash of a part covers the steps that touched it, and the hashes of the parts that these touched. Equal
-//! hashes of all parts therefore mean equal schedules, up to independent steps (Mazurkiewicz traces).
+//! Two schedules that differ only in the order of independent steps lead to the same state. A step reads and writes
+//! some *parts* of the world: processors, mailboxes, the network, the state of the program. The hash of a part covers
+//! the steps that accessed it, and the hashes of the other parts that these steps accessed. Equal hashes of all parts
+//! therefore mean equal schedules, up to independent steps (Mazurkiewicz traces).
 
 /// The factor of the hash.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Parts of the world that a step touches.
+/// A set of parts of the world that a step accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts(u64);
 
@@ -19,7 +19,7 @@ impl Parts {
     /// The network, the disk and their random numbers.
     pub(super) const OUTSIDE: Self = Self(2);
 
-    /// Maximum number of processors with parts of their own.
+    /// The maximum number of processors that can have separate parts.
     pub(super) const MAX_PROCESSORS: usize = 31;
 
     /// A processor without its mailbox.
@@ -49,7 +49,7 @@ impl Order {
         Self((1..=2 + 2 * processors as u64).collect())
     }
 
-    /// Records a step, described by `words`, that touched `parts`.
+    /// Records a step, described by `words`, that accessed `parts`.
     pub(super) fn record(&mut self, words: impl IntoIterator<Item = u64>, parts: Parts) {
         let touched: Vec<_> = (0..self.0.len()).filter(|part| parts.contains(*part)).collect();
         let before = touched.iter().map(|part| self.0[*part]);

@@ -13,7 +13,7 @@ pub(in crate::sim) type StartFn = Box<dyn Fn(&StartContext) -> Result<(), StartE
 
 /// A program to start.
 pub(in crate::sim) struct NewProgram {
-    /// 0 for that of the world.
+    /// 0 for the program of the world.
     pub(in crate::sim) number: usize,
     pub(in crate::sim) processors: usize,
     pub(in crate::sim) graph: Graph,
@@ -31,7 +31,7 @@ pub(in crate::sim) struct Manner<'a> {
 }
 
 impl NewProgram {
-    /// Starts it on all its processors, one after the other.
+    /// Starts the program on all its processors, one after the other.
     pub(in crate::sim) fn launch(
         self,
         outside: &sim::World,

@@ -1,4 +1,4 @@
-//! Programs that clients start, stop and kill while a world runs, each on processors of its own.
+//! Programs that clients start, stop and kill while a world runs, each on its own processors.
 
 pub(super) mod launch;
 pub(super) mod orders;
@@ -14,7 +14,7 @@ use super::listeners::Listeners;
 use crate::fs::Dir;
 use crate::program::{StartContext, StartError};
 
-/// A program that a client has [started](Net::start). Dropping this does not end it.
+/// A program that a client has [started](Net::start). Dropping this does not end the program.
 #[derive(Debug)]
 pub struct Program {
     number: usize,
@@ -22,26 +22,26 @@ pub struct Program {
 }
 
 impl Program {
-    /// Stops it: its processors take no steps until it is [continued](Self::resume), as after SIGSTOP. The drain of the
-    /// world continues it as well.
+    /// Stops the program, like SIGSTOP: its processors take no steps until it is [continued](Self::resume) or the world
+    /// drains.
     pub fn stop(&self) {
         self.orders.give(Order::Stop(self.number, true));
     }
 
-    /// Continues it, as SIGCONT does.
+    /// Continues the program, like SIGCONT.
     pub fn resume(&self) {
         self.orders.give(Order::Stop(self.number, false));
     }
 
-    /// Drains it, and waits until it has ended. It must not be stopped.
+    /// Drains the program and waits until it has ended. The program must not be stopped.
     pub async fn drain(&self) {
         self.orders.give(Order::Drain(self.number));
         self.orders.ended(self.number).await;
     }
 
-    /// Kills it, as SIGKILL does: its operations end where they are, and its sockets are closed. Completes when that was
-    /// done. The destructors of its operations run, because the memory of this process is freed, but their calls that would
-    /// send something or change a file fail.
+    /// Kills the program, like SIGKILL: its operations end where they are, and its sockets are closed. Waits until this
+    /// is done. The destructors of its operations run in order to free memory of this process, but their attempts to
+    /// send or to change a file fail.
     pub async fn kill(&self) {
         self.orders.give(Order::Kill(self.number));
         self.orders.ended(self.number).await;
@@ -49,8 +49,8 @@ impl Program {
 }
 
 impl Net {
-    /// Starts a program beside that of the world, on processors of its own. The run fails if the start fails. The drain of
-    /// the world drains it, too. Not for [`explore_all`](super::explore_all).
+    /// Starts another program, on its own processors. The run fails if the start fails. When the world drains, this
+    /// program drains too. Not available in [`explore_all`](super::explore_all).
     ///
     /// ```
     /// use phalanx::{Graph, sim};
@@ -91,7 +91,7 @@ impl Net {
         Listeners::new((0..processors).map(|_| self.world.listen(address)))
     }
 
-    /// A directory of the simulated disk, which is created if it does not exist.
+    /// A directory of the simulated disk. It is created if it does not exist.
     pub fn directory(&self, path: &str) -> Dir {
         Dir(self.world.directory(path))
     }

@@ -1,4 +1,4 @@
-//! Orders of clients for the programs of a world.
+//! Orders from clients to the programs of a world.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -12,7 +12,7 @@ use super::launch::NewProgram;
 /// An order of a client.
 pub(in crate::sim) enum Order {
     Start(NewProgram),
-    /// Whether the program takes no steps from now on.
+    /// Stops or continues the program, depending on the flag.
     Stop(usize, bool),
     Drain(usize),
     Kill(usize),
@@ -58,7 +58,7 @@ impl Orders {
         self.0.waiting.borrow().is_empty()
     }
 
-    /// A program has ended, and was removed.
+    /// Records that a program has ended and was removed.
     pub(in crate::sim) fn has_ended(&self, program: usize) {
         let (ended, clients) = &mut *self.0.ended.borrow_mut();
         ended.insert(program);
@@ -69,7 +69,7 @@ impl Orders {
         self.0.waiting.borrow_mut().push_back(order);
     }
 
-    /// The number of a further program.
+    /// The number for another program.
     pub(in crate::sim) fn number(&self) -> usize {
         self.0.started.update(|started| started + 1);
         self.0.started.get()

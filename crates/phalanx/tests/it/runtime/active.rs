@@ -1,5 +1,5 @@
-//! Changes of the number of active processors, and of the limits of spinning and of coalescing, while connections arrive,
-//! wait and pipeline.
+//! Changes of the number of active processors, and of the limits of spinning and of coalescing, while connections
+//! arrive, wait and pipeline.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -92,7 +92,7 @@ fn too_many_are_an_error(driver: DriverChoice) {
     });
     match ran {
         Err(RunError::Start(error)) => {
-            let text = format!("3 sockets listen on {}, and the program has 2", bound.local_addr());
+            let text = format!("3 sockets listen on {}, but the program has 2", bound.local_addr());
             assert!(error.to_string().starts_with(&text), "{error}")
         }
         other => panic!("{other:?}"),

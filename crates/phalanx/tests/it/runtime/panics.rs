@@ -99,8 +99,9 @@ fn a_state_that_is_reached_twice(driver: DriverChoice) {
             panic!("it cannot be reached twice")
         };
         assert_eq!(stage, expected);
-        let named =
-            format!("the state of stage \"{expected}\" is accessed while a `with` on it is running");
+        let named = format!(
+            "the state of stage \"{expected}\" is accessed while a `with` on it is running"
+        );
         assert!(message.starts_with(&named), "{message}");
     }
 }

@@ -157,15 +157,15 @@ fn the_admin_address_is_taken(driver: DriverChoice) {
 
 fn options_out_of_range(driver: DriverChoice) {
     let table = [
-        (runtime(driver, 0), "Runtime::processors is 0, and must be in 1 to 1024"),
-        (runtime(driver, 1025), "Runtime::processors is 1025, and must be in 1 to 1024"),
+        (runtime(driver, 0), "Runtime::processors is 0, but must be in the range 1 to 1024"),
+        (runtime(driver, 1025), "Runtime::processors is 1025, but must be in the range 1 to 1024"),
         (
             runtime(driver, 1).receive_buffers(0, 8192),
-            "Runtime::receive_buffers(count) is 0, and must be in 1 to 32768",
+            "Runtime::receive_buffers(count) is 0, but must be in the range 1 to 32768",
         ),
         (
             runtime(driver, 1).receive_buffers(8, (1 << 24) + 1),
-            "Runtime::receive_buffers(bytes) is 16777217, and must be in 1 to 16777216",
+            "Runtime::receive_buffers(bytes) is 16777217, but must be in the range 1 to 16777216",
         ),
     ];
     for (runtime, text) in table {

@@ -57,7 +57,7 @@ fn a_sound_program_passes() {
     assert_eq!(found(200, busy_world), None);
 }
 
-/// A wake-up from a thread outside of the simulation is not complete at once, and is not reported as lost.
+/// A wake-up from a thread outside the simulation is not complete at once, and is not reported as lost.
 #[test]
 fn wake_ups_of_other_threads_are_not_lost() {
     let (wakers, received) = mpsc::channel::<Waker>();

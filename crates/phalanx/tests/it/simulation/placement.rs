@@ -22,8 +22,8 @@ thread_local! {
 }
 
 /// A server that echoes, and [offers](phalanx::net::Stream::offer) its connections if there is more than one round.
-/// Clients connect one after another, send a message in each of `rounds`, and stay. Processor 0 closes its listener after
-/// `accepts` connections. Calls `on_start` on each processor. Returns the number of clients that got an answer.
+/// Clients connect one after another, send a message in each of `rounds`, and stay. Processor 0 closes its listener
+/// after `accepts` connections. Calls `on_start` on each processor. Returns the number of clients that got an answer.
 fn echo(
     world: &mut World,
     served: &Served,
@@ -177,7 +177,8 @@ fn processors_may_rest_and_return_while_connections_arrive() {
     assert!(served_by_all.get() > 0, "no seed used three processors");
 }
 
-/// Connections move between their requests, among processors that become active and inactive; every request is answered.
+/// Connections move between their requests, among processors that become active and inactive; every request is
+/// answered.
 #[test]
 fn offered_connections_move_and_lose_nothing() {
     let (moved, all) = (Cell::new(0), Cell::new(0));
