@@ -45,7 +45,7 @@ impl Pool {
             )?
         };
         let base = NonNull::new(base.cast()).expect("a mapping is not at null");
-        // In reverse, so that the first buffer taken is the first in memory.
+        // In reverse order, so that the first buffer taken is the first in memory.
         let returned = RefCell::new((0..config.buffers).rev().collect());
         Ok(Rc::new(Pool { base, size, count: config.buffers, returned, lent: Cell::new(0) }))
     }
@@ -86,8 +86,8 @@ impl Pool {
         })
     }
 
-    /// Moves up to `most` buffers of the list to the driver, the last returned first: passes the number and the address
-    /// of each to `give`.
+    /// Moves up to `most` buffers from the list to the driver, the most recently returned first. Passes the number and
+    /// the address of each to `give`.
     #[cfg(target_os = "linux")]
     pub(crate) fn provide(&self, most: usize, mut give: impl FnMut(u16, *mut u8)) {
         let mut returned = self.returned.borrow_mut();
@@ -97,7 +97,7 @@ impl Pool {
         }
     }
 
-    /// The buffer `id`, whose first `length` bytes were received.
+    /// Moves the buffer `id`, whose first `length` bytes were received, into a chunk.
     ///
     /// # Safety
     /// The driver owns buffer `id`, and nothing writes to it any more.
@@ -117,7 +117,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: our mapping, and the last `Rc` to it is gone, so no chunk refers to it.
+        // SAFETY: the pool owns the mapping, and the last `Rc` to the pool has been dropped, so no chunk refers to it.
         let unmapped =
             unsafe { munmap(self.base.as_ptr().cast(), self.size * usize::from(self.count)) };
         debug_assert!(unmapped.is_ok());
@@ -126,8 +126,8 @@ impl Drop for Pool {
 
 /// Received bytes in a buffer of the driver's pool. Dropping the chunk returns the buffer.
 ///
-/// A chunk may outlive its driver. When all buffers are in chunks, receives wait; so keep a chunk only while
-/// reading it, and copy bytes that are needed for longer.
+/// A chunk may outlive its driver. When all buffers are in chunks, receives wait. So keep a chunk only while you read
+/// it, and copy bytes that are needed for longer.
 pub struct Chunk {
     bytes: Bytes,
 }
@@ -167,7 +167,7 @@ impl Chunk {
         }
     }
 
-    /// Keeps only the first `kept` bytes.
+    /// Shortens the chunk to the first `kept` bytes.
     pub(crate) fn truncate(&mut self, kept: usize) {
         if let Bytes::Pooled { length, .. } = &mut self.bytes {
             assert!(kept <= *length);

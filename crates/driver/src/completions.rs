@@ -1,4 +1,4 @@
-//! The requests of a driver that have not completed, and the completions that were not reaped.
+//! The pending requests of a driver, and the completions that have not been reaped.
 
 use std::io;
 
@@ -38,7 +38,7 @@ impl<P: Copy> Completions<P> {
         self.done.push(Completion { token, result });
     }
 
-    /// Completes a request that cannot be started with an error of the system.
+    /// Completes a request that cannot be started with a system error code.
     pub(crate) fn reject(&mut self, token: Token, code: i32) {
         self.done.push(Completion::err(token, code));
     }

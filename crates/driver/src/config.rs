@@ -1,4 +1,4 @@
-//! Sizes of a driver.
+//! The configuration of a driver.
 
 use std::io;
 
@@ -32,7 +32,8 @@ impl Config {
         match sizes.into_iter().find(|(_, size, most)| !(1..=*most).contains(size)) {
             None => Ok(()),
             Some((name, size, most)) => {
-                let what = format!("Config::{name} is {size}, but must be in the range 1 to {most}");
+                let what =
+                    format!("Config::{name} is {size}, but must be in the range 1 to {most}");
                 Err(io::Error::new(io::ErrorKind::InvalidInput, what))
             }
         }

@@ -5,9 +5,9 @@
 //! its [`Token`], even if it was cancelled. Until then the driver owns the request's buffers, so the kernel never
 //! accesses memory that the caller has freed.
 //!
-//! Two drivers have the same semantics and pass the same tests: [`uring`] (Linux, completion based) and [`poll`] (epoll
-//! or kqueue, readiness based). A third, [`sim`], simulates a network and a disk in memory; a seed chooses their timing
-//! and their faults.
+//! Two drivers have the same semantics and pass the same tests: [`uring`] (Linux, completion-based) and [`poll`] (epoll
+//! or kqueue, readiness-based). A third, [`sim`], simulates a network and a disk in memory, with timing and faults
+//! determined by a seed.
 //!
 //! ```
 //! use phalanx_driver::{Config, Done, DriverChoice, Request, Token, choose, open};
@@ -88,7 +88,7 @@ pub trait Driver {
     /// The kernel's error if the socket cannot be registered; `EBADF` for a simulated socket of another world.
     fn adopt(&mut self, endpoint: Endpoint) -> io::Result<Socket>;
 
-    /// Makes a UDP socket and binds it to `address`. Port 0 selects a free port.
+    /// Creates a UDP socket and binds it to `address`. Port 0 selects a free port.
     ///
     /// # Errors
     /// The errors of `socket(2)` and `bind(2)`.
@@ -96,7 +96,8 @@ pub trait Driver {
         self.adopt(UdpSocket::bind(address)?.into())
     }
 
-    /// Connects a UDP socket: it then receives only from `peer`, and sends there by default. Nothing is sent.
+    /// Connects a UDP socket to `peer`: it then receives datagrams only from `peer`, and sends there by default. This
+    /// sends nothing.
     ///
     /// # Errors
     /// The errors of `connect(2)`.
@@ -108,8 +109,7 @@ pub trait Driver {
         SockRef::from(&fd).connect(&peer.into())
     }
 
-    /// The number of datagrams that the kernel dropped because the receive buffer of `socket` was full. Wraps after
-    /// 2³².
+    /// The number of datagrams that the kernel dropped because the receive buffer of `socket` was full. Wraps at 2³².
     ///
     /// # Errors
     /// `Unsupported` on systems other than Linux.
@@ -120,7 +120,7 @@ pub trait Driver {
         sockets::datagrams::udp_drops(self.fd(socket).ok_or_else(no_descriptor)?)
     }
 
-    /// Whether [`Request::SendTo`] can divide bytes into datagrams on `socket`.
+    /// Whether [`Request::SendTo`] can divide its bytes into several datagrams on `socket`.
     ///
     /// # Panics
     /// If `socket` is not open in this driver.
@@ -128,8 +128,8 @@ pub trait Driver {
         self.fd(socket).is_some_and(sockets::datagrams::has_segments)
     }
 
-    /// Replaces the datagrams in `batch` by those that have arrived on `socket` and that no request waits for, with a
-    /// system call of its own. There may be none.
+    /// Replaces the contents of `batch` with the datagrams that have arrived on `socket` and for which no request
+    /// waits, in a separate system call. There may be none.
     ///
     /// # Errors
     /// The errors of `recvmmsg(2)`. `EBADF` for a socket that is not open.
@@ -139,9 +139,9 @@ pub trait Driver {
         batch: &mut DatagramBatch,
     ) -> io::Result<()>;
 
-    /// Lets only the `first` listeners of a group (`SO_REUSEPORT`) get new connections, at random, in the order in
-    /// which they began to listen; with `None` all of them, by the kernel's hash. The others stay open. `listener` is
-    /// any of the group.
+    /// Makes the kernel distribute new connections randomly among the `first` listeners of a group (`SO_REUSEPORT`), in
+    /// the order in which they began to listen. The other listeners stay open. With `None`, the kernel distributes
+    /// connections among all listeners by its hash. `listener` is any listener of the group.
     ///
     /// # Errors
     /// The errors of `setsockopt(2)`, such as `EINVAL` if the listener is in no group. `Unsupported` on systems other
@@ -183,7 +183,7 @@ pub trait Driver {
         SockRef::from(&fd).peer_addr()?.as_socket().ok_or_else(sockets::address::no_ip_address)
     }
 
-    /// Whether nothing has arrived on `connection` that was not received: no bytes, no end and no error.
+    /// Whether nothing unread has arrived on `connection`: no bytes, no end of the stream and no error.
     ///
     /// # Panics
     /// If `connection` is not open in this driver.
@@ -191,8 +191,8 @@ pub trait Driver {
         self.fd(connection).is_some_and(sockets::quiet::is_quiet)
     }
 
-    /// Whether the peer of `connection` has closed its sending direction, or the connection is broken. Bytes that were
-    /// not received may precede the end.
+    /// Whether the peer of `connection` has shut down its write direction or the connection is broken. There may still
+    /// be unread bytes before the end.
     ///
     /// # Panics
     /// If `connection` is not open in this driver.
@@ -200,7 +200,7 @@ pub trait Driver {
         self.fd(connection).is_some_and(sockets::quiet::is_closed_by_peer)
     }
 
-    /// Enables or disables `TCP_NODELAY`: small writes are sent at once. Has no effect in a simulation.
+    /// Enables or disables `TCP_NODELAY`, with which small writes are sent immediately. Has no effect in a simulation.
     ///
     /// # Errors
     /// The errors of `setsockopt(2)`.
@@ -230,7 +230,7 @@ pub trait Driver {
         }
     }
 
-    /// Enables TCP keepalive, or disables it. Has no effect in a simulation.
+    /// Enables or disables TCP keepalive. Has no effect in a simulation.
     ///
     /// # Errors
     /// The errors of `setsockopt(2)`.
@@ -247,7 +247,7 @@ pub trait Driver {
         }
     }
 
-    /// The time of day since 1970: the machine's, or the simulation's.
+    /// The time of day since 1970, or the simulated time.
     fn time_of_day(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
@@ -256,22 +256,24 @@ pub trait Driver {
     /// dropped. Closing a socket twice has no effect.
     fn close(&mut self, socket: Socket);
 
-    /// Gives up `connection`, so that another driver of the same kind can [take it over](Driver::attach). `None` if it
-    /// is not open, a request on it is in flight, or the driver receives [ahead](Driver::stop_ahead) on it.
+    /// Releases `connection`, so that another driver of the same kind can [take it over](Driver::attach). Returns
+    /// `None` if it is not open, if a request on it is in flight, or if the driver is receiving on it [in
+    /// advance](Driver::stop_ahead).
     fn detach(&mut self, connection: Socket) -> Option<Endpoint>;
 
-    /// Stops receiving on `connection` ahead of requests, so that it can be [detached](Driver::detach) after the next
-    /// [`submit`](Driver::submit) and [`reap`](Driver::reap), unless bytes have arrived meanwhile. The next receive
-    /// starts it again. Does nothing for a driver that receives on request only, which is the default.
+    /// Stops receiving on `connection` in advance of requests, so that the connection can be [detached](Driver::detach)
+    /// after the next [`submit`](Driver::submit) and [`reap`](Driver::reap), unless bytes have arrived by then. The
+    /// next receive request resumes it. The default implementation does nothing, for drivers that receive only on
+    /// request.
     fn stop_ahead(&mut self, connection: Socket) {
         let _ = connection;
     }
 
     /// Takes ownership of a connection that another driver has [detached](Driver::detach), as if `listener` had
-    /// accepted it: it completes an accept in flight, or the next one. The connection is closed on an error.
+    /// accepted it: an accept in flight, or the next one, completes with it. On an error, the connection is closed.
     ///
     /// # Errors
-    /// `EBADF` if `listener` is not open; else as [`adopt`](Driver::adopt).
+    /// `EBADF` if `listener` is not open; otherwise the errors of [`adopt`](Driver::adopt).
     fn attach(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket>;
 
     /// Shuts down one or both directions of `socket`. Never blocks.
@@ -280,35 +282,36 @@ pub trait Driver {
     /// The errors of `shutdown(2)`.
     fn shutdown(&mut self, socket: Socket, how: std::net::Shutdown) -> io::Result<()>;
 
-    /// Whether requests of a turn share a system call.
+    /// Whether the requests of a turn share a system call.
     fn shares_calls(&self) -> bool {
         false
     }
 
-    /// Sends the first bytes of `parts` with a system call of its own, if `socket` has room for them and no other send
-    /// is in flight on it. Returns their number, which is zero if nothing was sent. Cheaper than a request, unless
-    /// several of them [share a system call](Self::shares_calls). In a simulation the world draws whether it sends.
+    /// Sends the first bytes of `parts` with a separate system call, if `socket` has room for them and no other send is
+    /// in flight on it. Returns their number, which is zero if nothing was sent. This is cheaper than a request, unless
+    /// several requests [share a system call](Self::shares_calls). In a simulation, the seed determines whether it
+    /// sends.
     ///
     /// # Errors
     /// The errors of `send(2)`. `EBADF` for a socket that is not open.
     fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Takes a request. The system call may be deferred to the next [`submit`](Driver::submit) or
+    /// Starts a request. The system call may be deferred to the next [`submit`](Driver::submit) or
     /// [`park`](Driver::park). `token` must not be in flight.
     fn start(&mut self, token: Token, request: Request);
 
-    /// Requests the cancellation of `token`. It still completes, with `ECANCELED`, or with its result if it finished
+    /// Cancels the request `token`. The request still completes, with `ECANCELED`, or with its result if it finished
     /// first. Unknown tokens are ignored.
     fn cancel(&mut self, token: Token);
 
-    /// Passes all started requests to the kernel, in one system call where the kernel has one.
+    /// Passes all started requests to the kernel, in one system call if the kernel supports it.
     ///
     /// # Errors
-    /// If the driver as a whole fails; errors of requests are completions.
+    /// Only if the driver as a whole fails. Errors of requests are reported in completions.
     fn submit(&mut self) -> io::Result<()>;
 
-    /// Like [`submit`](Driver::submit), but leaves completions in the kernel if the driver can. For processors with a
-    /// backlog.
+    /// Like [`submit`](Driver::submit), but leaves completions in the kernel if the driver can. Used by processors with
+    /// a backlog.
     ///
     /// # Errors
     /// The errors of [`submit`](Driver::submit).
@@ -322,31 +325,31 @@ pub trait Driver {
     /// The errors of [`submit`](Driver::submit).
     fn reap(&mut self, into: &mut Vec<Completion>) -> io::Result<usize>;
 
-    /// Whether [`reap`](Driver::reap) may return completions. Returns `true` where only the kernel can tell.
+    /// Whether [`reap`](Driver::reap) may return completions. Returns `true` if only the kernel knows.
     fn is_ready(&mut self) -> bool {
         true
     }
 
     /// Submits, then sleeps until a completion is available, [`Unpark::unpark`] is called, or `timeout` has passed.
-    /// `None` means no timeout. Returns at once after an unpark since the last park. May wake up spuriously.
+    /// `None` means no timeout. Returns immediately if there was an unpark since the last park. May wake up spuriously.
     ///
     /// # Errors
     /// The errors of [`submit`](Driver::submit).
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// Submits, then sleeps until `completions` of them are available or `limit` has passed: for a larger cohort.
-    /// [`Unpark::unpark`] does not end it, but ends the next [`park`](Driver::park); so `limit` should be short. May
-    /// wake up spuriously.
+    /// Submits, then sleeps until this number of `completions` is available or `limit` has passed, to obtain a larger
+    /// cohort. [`Unpark::unpark`] does not end this sleep but the next [`park`](Driver::park), so `limit` should be
+    /// short. May wake up spuriously.
     ///
     /// # Errors
     /// The errors of [`submit`](Driver::submit).
     fn coalesce(&mut self, completions: usize, limit: Duration) -> io::Result<()>;
 
-    /// How long work for this thread has waited for its turn, as measured since the last call. The sum of two delays,
-    /// each zero if there was none:
+    /// The time for which work of this driver has waited for its turn, measured since the last call. It is the sum of
+    /// two delays, each of which is zero if there was no such work:
     ///
-    /// - for file sends to sockets with free buffer space: the minimum, over the turns, of the longest delay in a turn;
-    /// - for completions that were left in the kernel: the delay of a probe among them.
+    /// - for file sends to sockets with free buffer space: the minimum over all turns of the longest delay in a turn;
+    /// - for completions that were left in the kernel: the delay of a probe that was queued with them.
     ///
     /// Time that a request waits for its peer does not count.
     fn queue_delay(&mut self) -> Duration {
@@ -356,7 +359,7 @@ pub trait Driver {
     /// A handle that ends a [`park`](Driver::park) of this driver from any thread.
     fn unparker(&self) -> Arc<dyn Unpark>;
 
-    /// The number of receive buffers that the user holds, in [`Chunk`]s.
+    /// The number of receive buffers that are lent to the user in [`Chunk`]s.
     fn buffers_lent(&self) -> usize {
         0
     }
@@ -371,6 +374,6 @@ fn no_descriptor() -> io::Error {
 
 /// Ends a [`park`](Driver::park) from another thread.
 pub trait Unpark: Send + Sync {
-    /// Makes the current park, or else the next one, return at once.
+    /// Makes the current park return immediately or, if there is none, the next one.
     fn unpark(&self);
 }

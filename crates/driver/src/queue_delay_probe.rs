@@ -1,7 +1,7 @@
-//! Measures how long completions wait in the kernel before the driver reaps them.
+//! Measurement of the time for which completions wait in the kernel before the driver reaps them.
 //!
-//! The kernel does not report when a completion was queued. Therefore the driver occasionally queues a completion
-//! of its own by a write to its wakeup event, and measures how long it waits.
+//! The kernel does not report when a completion was queued. Therefore the driver occasionally queues its own completion
+//! by writing to its wakeup event, and measures how long that waits.
 
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,8 @@ impl QueueDelayProbe {
         self.skipped = true;
     }
 
-    /// Records that the wakeup event was reaped. If another thread wrote to it before the
-    /// probe, this measurement is too short.
+    /// Records that the wakeup event was reaped. If another thread wrote to the event before the probe, the measurement
+    /// is too short.
     pub(crate) fn reaped(&mut self) {
         if let Probe::Sent(since) = self.probe {
             self.probe = Probe::Reaped(since.elapsed());

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::{Address, Chunk, File};
 
-/// Identifies one request in flight; chosen by the caller.
+/// An identifier of a request in flight, which the caller chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u64);
 
@@ -41,7 +41,8 @@ pub struct Payload {
     pub body: Bytes,
 }
 
-/// How [`Request::Open`] opens a file. The descriptor is always close-on-exec, and the path never leaves its directory.
+/// Options for opening a file with [`Request::Open`]. The descriptor is always close-on-exec, and the path never leaves
+/// its directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
     /// Which symbolic links may be followed.
@@ -50,17 +51,17 @@ pub struct OpenHow {
     pub access: Access,
 }
 
-/// Which symbolic links may be followed in a path. A link that leads out of the directory is never followed.
+/// The symbolic links that may be followed in a path. A link that leads out of the directory is never followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Links {
-    /// None: `ELOOP`.
+    /// No links. A path with a link fails with `ELOOP`.
     #[default]
     Refused,
-    /// Links that have the same owner as their target; `ELOOP` for others. A path with a link is resolved on a
-    /// helper thread, component by component; a path without one costs nothing extra. For reading only, and only
-    /// on Linux; elsewhere the same as `Refused`.
+    /// Links that have the same owner as their target; `ELOOP` for others. A path with a link is resolved on a helper
+    /// thread, component by component; a path without links has no extra cost. Only supported for reading, and only on
+    /// Linux; elsewhere the same as `Refused`.
     SameOwner,
-    /// All.
+    /// All links.
     Followed,
 }
 
@@ -71,16 +72,16 @@ impl From<bool> for Links {
     }
 }
 
-/// How the bytes of a file get into a socket.
+/// The way in which the bytes of a file are passed to a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FileTransfer {
-    /// The kernel copies them. A later change of the file does not alter what was sent. If the file is truncated during
-    /// a copy, the request does not send its last byte, and the bytes before it may be zeros.
+    /// The kernel copies the bytes. Later changes of the file do not affect the bytes that were sent. If the file is
+    /// truncated during a copy, the request does not send its last byte, and the bytes before it may be zeros.
     #[default]
     Copy,
-    /// The socket queues the file's own pages, where the system can. If the file is overwritten or truncated before the
-    /// peer has received them, the peer may receive newer contents or zeros. For files that are replaced rather than
-    /// written in place.
+    /// The socket queues the file's own pages, if the system supports it. If the file is overwritten or truncated
+    /// before the peer has received them, the peer may receive newer contents or zeros. Use it only for files that are
+    /// replaced rather than modified in place.
     ZeroCopy,
 }
 
@@ -94,14 +95,14 @@ pub enum Access {
     Write,
     /// Reads and writes. Creates the file if it does not exist; keeps its content if it does.
     Create,
-    /// As `Create`, but a created file is accessible to its owner only (mode 0600).
+    /// Like `Create`, but only its owner can access a created file (mode 0600).
     CreatePrivate,
     /// Creates a file for reading and writing; `EEXIST` if the name exists, even as a link.
     CreateNew,
 }
 
-/// One request to a driver. On a socket, a request behind a cancelled one in the same direction waits until that one
-/// has completed.
+/// A request to a driver. On a socket, a request that follows a cancelled one in the same direction waits until the
+/// cancelled one has completed.
 #[derive(Debug)]
 pub enum Request {
     /// Waits for a connection: [`Done::Accepted`].
@@ -123,8 +124,8 @@ pub enum Request {
         /// [`Config::buffer_size`](crate::Config::buffer_size).
         max: usize,
     },
-    /// Waits for bytes and discards them: [`Done::Skipped`] where the kernel can drop them without a copy, otherwise
-    /// [`Done::Received`], which may contain more than `max` bytes. In other respects it is a receive.
+    /// Waits for bytes and discards them: [`Done::Skipped`] if the kernel can discard them without a copy, otherwise
+    /// [`Done::Received`], which may contain more than `max` bytes. In all other respects it is a receive.
     Skip {
         /// A connected stream socket.
         socket: Socket,
@@ -136,7 +137,7 @@ pub enum Request {
     Send {
         /// A connected stream socket.
         socket: Socket,
-        /// The bytes. An empty payload completes at once.
+        /// The bytes. An empty payload completes immediately.
         payload: Payload,
     },
     /// Sends all of `parts` in order, up to 16 of them in one system call: [`Done::Sent`], with an empty vector.
@@ -146,13 +147,13 @@ pub enum Request {
         /// The bytes. A driver discards panics of their destructors.
         parts: Vec<Bytes>,
     },
-    /// Sends `head`, then up to `length` bytes of `file` from `offset` out of the page cache: [`Done::SentFile`].
-    /// Ends early at the end of the file, and where it would have to wait for a disk; the caller then reads and
-    /// sends the missing bytes.
+    /// Sends `head`, then up to `length` bytes of `file` from `offset` out of the page cache: [`Done::SentFile`]. Ends
+    /// early at the end of the file and where it would have to wait for a disk; the caller must then read and send the
+    /// missing bytes.
     ///
-    /// If it sends all of `length`, these are the content that the file has at that moment, unless `transfer` is
-    /// [`FileTransfer::ZeroCopy`]. If the file is truncated meanwhile, it ends early or fails with `UnexpectedEof`. The
-    /// bytes sent may then end with zeros, so the connection must close.
+    /// If it sends all of `length`, the bytes are the content of the file at that moment, unless `transfer` is
+    /// [`FileTransfer::ZeroCopy`]. If the file is truncated during the request, the request ends early or fails with
+    /// `UnexpectedEof`. The last bytes sent may then be zeros, so the connection must be closed.
     SendFile {
         /// A connected stream socket.
         socket: Socket,
@@ -179,7 +180,7 @@ pub enum Request {
         to: Option<SocketAddr>,
         /// Divides `datagram` into up to 64 datagrams of this many bytes, of which the last may be shorter. Fails with
         /// `EINVAL` or `EIO` if the kernel ([`Driver::has_segments`](crate::Driver::has_segments)) or the network
-        /// device cannot.
+        /// device does not support it.
         segment: Option<u16>,
     },
     /// Waits for one datagram: [`Done::Datagram`]. At most one is in flight on a socket; a second one fails with
@@ -212,9 +213,9 @@ pub enum Request {
         /// The largest number of bytes.
         length: usize,
     },
-    /// Writes all of `bytes` at `offset`: [`Done::Written`]. The driver continues short writes; an error (`ENOSPC`,
-    /// `EFBIG`, …) may come after a part was written. Requests in flight are not ordered: wait for one before starting
-    /// another that depends on it.
+    /// Writes all of `bytes` at `offset`: [`Done::Written`]. The driver continues short writes, so an error (`ENOSPC`,
+    /// `EFBIG`, …) may occur after a part was written. Requests in flight are not ordered: wait for one before you
+    /// start another that depends on it.
     WriteAt {
         /// A file open for writing.
         file: File,
@@ -227,7 +228,7 @@ pub enum Request {
     /// Flushes completed writes of `file` to the disk: [`Done::Synced`]. The kernel reports an error only once;
     /// after an error it is unknown which writes reached the disk.
     Sync {
-        /// An open file, or a directory, to flush its entries.
+        /// An open file, or a directory to flush its entries.
         file: File,
         /// Omits metadata that reading the content does not need, such as the modification time.
         data_only: bool,
@@ -251,8 +252,8 @@ pub enum Done {
     SentFile {
         /// The head's memory, cleared.
         head: Vec<u8>,
-        /// Bytes of the file that were sent: fewer than requested at the end of the file, and where it is not in the
-        /// page cache.
+        /// The number of bytes of the file that were sent. It is less than requested at the end of the file and where
+        /// the file is not in the page cache.
         bytes: u64,
     },
     /// A datagram was handed to the network, which may still lose it.
@@ -276,7 +277,7 @@ pub struct Datagram {
     pub bytes: Vec<u8>,
     /// The sender.
     pub from: SocketAddr,
-    /// Whether it was longer than requested, and its end was discarded.
+    /// Whether it was longer than requested, so that its end was discarded.
     pub truncated: bool,
 }
 

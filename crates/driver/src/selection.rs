@@ -9,7 +9,7 @@ use crate::{Config, Driver, poll};
 /// The operator's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverChoice {
-    /// io_uring where it is available, else epoll or kqueue.
+    /// io_uring if it is available, otherwise epoll or kqueue.
     #[default]
     Auto,
     /// io_uring, or an error.
@@ -67,8 +67,8 @@ impl fmt::Display for DriverKind {
     }
 }
 
-/// Selects the driver for the whole process. With [`DriverChoice::Auto`], the string, if any, is a line for
-/// the log that explains why io_uring is not used.
+/// Selects the driver for the whole process. With [`DriverChoice::Auto`], the string, if any, is a log line that
+/// explains why io_uring is not used.
 ///
 /// # Errors
 /// With [`DriverChoice::Uring`] if io_uring is not available; the message contains a remedy. With
@@ -102,7 +102,7 @@ pub fn open(kind: DriverKind, config: &Config) -> io::Result<Box<dyn Driver>> {
         DriverKind::Uring => Ok(Box::new(crate::uring::Uring::open(config)?)),
         #[cfg(not(target_os = "linux"))]
         DriverKind::Uring => {
-            Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring exists on Linux only"))
+            Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring is available only on Linux"))
         }
     }
 }
@@ -131,7 +131,7 @@ fn advice(error: &io::Error) -> &'static str {
         Some(libc::EPERM | libc::EACCES) => {
             "allow it in the container's seccomp profile and in sysctl kernel.io_uring_disabled"
         }
-        Some(libc::EINVAL) => "it needs Linux 6.0 or later",
+        Some(libc::EINVAL) => "it requires Linux 6.0 or later",
         Some(libc::ENOMEM) => "raise the limit on locked memory (ulimit -l)",
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (ulimit -n)",
         _ => "use the poll driver",

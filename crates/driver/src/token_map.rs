@@ -1,7 +1,7 @@
-//! The state of each request in flight by token, so that a request can be cancelled without a search.
+//! A map from tokens to the state of requests in flight, so that a request can be cancelled without a search.
 //!
-//! Callers number their requests from zero and reuse numbers, so the number is an index: four entries share a
-//! cache line, where a hash table would touch two lines for each. Other numbers are kept in a hash table.
+//! Callers number their requests from zero and reuse numbers, so the number can be an index: four entries share a cache
+//! line, whereas a hash table would access two lines for each. Other numbers are stored in a hash table.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,9 +1,9 @@
-//! Wakes a parked driver from another thread, with at most one system call per park.
+//! Waking a parked driver from another thread, with at most one system call per park.
 //!
-//! The flag is authoritative: it stays set until a park takes it. The wake-up only ends a sleep that has
-//! begun. If a wake-up arrives after its flag was taken, a later park returns early, which is allowed. An
-//! unpark that finds the flag set needs no wake-up: the driver has yet to take the flag, and then sees
-//! everything that was written before.
+//! The flag is authoritative: it stays set until a park takes it. The wake-up only serves to end a sleep that has
+//! begun. If a wake-up arrives after its flag was taken, a later park returns early, which is allowed. An unpark that
+//! finds the flag set needs no wake-up, because the driver has not taken the flag yet and will see all earlier writes
+//! when it does.
 
 use std::io;
 use std::sync::Arc;

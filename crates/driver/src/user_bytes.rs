@@ -1,9 +1,8 @@
-//! The caller's bytes while a driver owns them.
+//! Bytes of the caller that a driver owns temporarily.
 //!
-//! [`Bytes::from_owner`] attaches a destructor of the caller's to bytes. The driver drops them in the middle
-//! of its work, where a panic would skip the rest: other completions of the same batch, or the result of a
-//! helper thread. So the drivers store bytes in the types of this file, which catch the panics of these
-//! destructors.
+//! [`Bytes::from_owner`] attaches a destructor of the caller to bytes. The driver drops them in the middle of its work,
+//! where a panic would skip the rest, such as other completions of the same batch or the result of a helper thread. So
+//! the drivers store bytes in the types of this file, which catch panics of these destructors.
 
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +11,7 @@ use bytes::Bytes;
 
 use crate::Payload;
 
-/// Bytes whose destructor may panic. Their drop catches the panic.
+/// Bytes whose destructor may panic. Dropping this catches the panic.
 #[derive(Default)]
 pub(crate) struct UserBytes(Option<Bytes>);
 
@@ -89,7 +88,7 @@ impl Outgoing {
         self.len() == 0
     }
 
-    /// The parts after the first `sent` bytes that are not empty, at most [`MAX_PARTS`] of them.
+    /// The non-empty parts after the first `sent` bytes, at most [`MAX_PARTS`] of them.
     pub(crate) fn rest(&self, mut sent: usize) -> impl Iterator<Item = &[u8]> {
         let (payload, more) = match self {
             Self::Payload { head, body } => ([&**head, &**body], &[][..]),

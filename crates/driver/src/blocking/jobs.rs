@@ -1,4 +1,4 @@
-//! The jobs that one driver has on the helper threads.
+//! The jobs of one driver on the helper threads.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,7 +12,7 @@ pub(crate) struct BlockingJobs {
     next: u64,
     /// The jobs of requests in flight.
     requests: HashMap<u64, Token>,
-    /// The number of jobs that a thread had started when their requests were cancelled. Their results will be dropped.
+    /// The number of jobs that were running when their requests were cancelled. Their results will be dropped.
     cancelled: usize,
 }
 
@@ -30,8 +30,8 @@ impl BlockingJobs {
         job
     }
 
-    /// Cancels a job. Returns true if its request ends now: a job owns its data, so it may continue without the
-    /// request. The request of a `lasting` job that a thread has started ends with the job.
+    /// Cancels a job. Returns true if its request ends now, because a job owns its data and may continue without the
+    /// request. If a `lasting` job is already running, its request ends with the job.
     pub(crate) fn cancel(&mut self, job: u64, lasting: bool) -> bool {
         let is_queued = pool::cancel(job, &self.inbox);
         if !is_queued && lasting {
@@ -45,7 +45,7 @@ impl BlockingJobs {
 
     /// Takes the results of the helper threads.
     pub(crate) fn take(&mut self) -> Vec<(Token, io::Result<Done>)> {
-        // The inbox has a lock.
+        // Skip the lock of the inbox if there is nothing to take.
         if self.requests.is_empty() && self.cancelled == 0 {
             return Vec::new();
         }

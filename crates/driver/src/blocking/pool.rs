@@ -1,7 +1,7 @@
 //! Helper threads for blocking calls: opening, reading, writing and syncing files.
 //!
-//! There are at most four, shared by all drivers of the process. They start on demand and exit when they have
-//! been idle for ten seconds. A job owns everything it works on, so its requester may be dropped at any time.
+//! There are at most four, shared by all drivers of the process. They start on demand and exit when they have been idle
+//! for ten seconds. A job owns all its data, so its requester may be dropped at any time.
 
 use std::collections::VecDeque;
 use std::ffi::CString;

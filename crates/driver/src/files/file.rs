@@ -1,7 +1,7 @@
-//! The handle of an open file or directory: a descriptor, or a node of a simulated disk.
+//! The handle of an open file or directory, which is a descriptor or a node of a simulated disk.
 //!
-//! Calls that need no disk access are methods of the handle and never wait. All others are a
-//! [`Request`](crate::Request).
+//! Calls that need no disk access are methods of the handle and never wait. All other calls are
+//! [`Request`](crate::Request)s or say that they may block.
 
 use std::ffi::CStr;
 use std::io;
@@ -16,7 +16,7 @@ use crate::files::mmap::Window;
 use crate::files::read_dir::DirEntries;
 use crate::sim::Node;
 
-/// An open file or directory. Clones share it; dropping the last clone closes it.
+/// An open file or directory. Clones share the descriptor; dropping the last clone closes it.
 #[derive(Clone, Debug)]
 pub struct File(Inner);
 
@@ -26,7 +26,7 @@ enum Inner {
     Simulated(Node),
 }
 
-/// A descriptor, and the part of the file that was mapped last for sending.
+/// A descriptor, and the part of the file that was most recently mapped for sending.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     fd: OwnedFd,
@@ -46,7 +46,7 @@ impl AsRawFd for Descriptor {
 }
 
 impl Descriptor {
-    /// The window that contains the byte at `at`, which must be within the file's `length`.
+    /// The mapped window that contains the byte at `at`, which must be within the file's `length`.
     ///
     /// # Errors
     /// The errors of `mmap(2)`.
@@ -68,9 +68,10 @@ pub struct Metadata {
     pub kind: FileKind,
     /// The length in bytes.
     pub length: u64,
-    /// Last change of the content, in nanoseconds since 1970.
+    /// The time of the last change of the content, in nanoseconds since 1970.
     pub modified_ns: i128,
-    /// Last change of the content, the owner, the mode or the links, in nanoseconds since 1970. Programs cannot set it.
+    /// The time of the last change of the content, the owner, the mode or the links, in nanoseconds since 1970.
+    /// Programs cannot set it.
     pub changed_ns: i128,
     /// Identifies the file within its file system.
     pub inode: u64,
@@ -103,8 +104,8 @@ pub enum FileKind {
 pub struct ReadNow {
     /// The number of bytes read.
     pub bytes: usize,
-    /// Whether the read is complete: everything requested, or up to the end of the file. Otherwise the rest
-    /// is not in the page cache.
+    /// Whether the read is complete, that is, contains all requested bytes or reaches the end of the file. Otherwise
+    /// the rest is not in the page cache.
     pub complete: bool,
 }
 
@@ -147,7 +148,7 @@ impl File {
         }
     }
 
-    /// The shared descriptor, which stays open while the kernel uses it. Errors as [`File::fd`].
+    /// The shared descriptor, which stays open while the kernel uses it. Fails like [`File::fd`].
     pub(crate) fn shared_fd(&self) -> io::Result<Arc<Descriptor>> {
         match &self.0 {
             Inner::Real(fd) => Ok(Arc::clone(fd)),
@@ -163,8 +164,8 @@ impl File {
         }
     }
 
-    /// Opens `path` beneath this directory as [`Request::Open`](crate::Request::Open) does, without waiting
-    /// for a disk. Returns `None` if it might have to wait.
+    /// Opens `path` beneath this directory like [`Request::Open`](crate::Request::Open), without waiting for a disk.
+    /// Returns `None` if it might have to wait.
     pub fn open_now(&self, path: &CStr, how: OpenHow) -> Option<io::Result<Self>> {
         match &self.0 {
             Inner::Real(fd) => {
@@ -174,8 +175,8 @@ impl File {
         }
     }
 
-    /// Opens `path` beneath this directory as [`Request::Open`](crate::Request::Open) does. This call may block; use it
-    /// on a thread that may.
+    /// Opens `path` beneath this directory like [`Request::Open`](crate::Request::Open). May block; call it only on
+    /// threads that may block.
     ///
     /// # Errors
     /// The errors of [`Request::Open`](crate::Request::Open); `WouldBlock` for a simulated file that is not in memory.
@@ -201,8 +202,8 @@ impl File {
         }
     }
 
-    /// Reads up to `length` bytes from `offset`; fewer only at the end of the file. This call may block; use
-    /// it on a thread that may.
+    /// Reads up to `length` bytes from `offset`; fewer only at the end of the file. May block; call it only on threads
+    /// that may block.
     ///
     /// # Errors
     /// The errors of `read(2)`. `InvalidInput` for a range that ends beyond 2⁶³ bytes, `OutOfMemory` if there is no
@@ -219,8 +220,8 @@ impl File {
         }
     }
 
-    /// The entries of this directory for whose name `keep` returns true, at most `most` of them, without `.`
-    /// and `..`. This call may block; use it on a thread that may.
+    /// Lists at most `most` entries of this directory whose names `keep` accepts, without `.` and `..`. May block; call
+    /// it only on threads that may block.
     ///
     /// # Errors
     /// The errors of `readdir(3)` and `fstatat(2)`; `ENOTDIR` if this is not a directory.
@@ -231,8 +232,8 @@ impl File {
         }
     }
 
-    /// Removes a file's name from this directory. An open file stays readable and writable. This call may
-    /// block; use it on a thread that may.
+    /// Removes a file's name from this directory. If the file is open, it stays readable and writable. May block; call
+    /// it only on threads that may block.
     ///
     /// # Errors
     /// The errors of `unlink(2)`; `EINVAL` for a path with a slash.
@@ -246,12 +247,12 @@ impl File {
         }
     }
 
-    /// Allocates disk space for the first `length` bytes of this file, and extends the file to that length if
-    /// it is shorter. This call may block; use it on a thread that may.
+    /// Allocates disk space for the first `length` bytes of this file, and extends the file to that length if it is
+    /// shorter. May block; call it only on threads that may block.
     ///
     /// # Errors
-    /// The errors of `fallocate(2)`, such as `ENOSPC` if there is too little space, part of which may be allocated;
-    /// `EOPNOTSUPP` if the file system or the operating system has no such call.
+    /// The errors of `fallocate(2)`, such as `ENOSPC` if there is too little space; part of it may then have been
+    /// allocated. `EOPNOTSUPP` if the file system or the operating system does not support the call.
     pub fn allocate(&self, length: u64) -> io::Result<()> {
         match &self.0 {
             #[cfg(target_os = "linux")]
@@ -265,8 +266,8 @@ impl File {
         }
     }
 
-    /// The size of the file system that contains this file, and its free space. This call may block; use it
-    /// on a thread that may.
+    /// The size of the file system that contains this file, and its free space. May block; call it only on threads that
+    /// may block.
     ///
     /// # Errors
     /// The errors of `fstatvfs(3)`.

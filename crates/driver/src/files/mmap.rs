@@ -1,8 +1,8 @@
-//! A window of a file, mapped so that the kernel can copy from it to a socket.
+//! A window of a file that is mapped so that the kernel can copy from it to a socket.
 //!
-//! A file is sent with one copy and without a buffer of our own. `sendfile(2)` and `splice(2)` copy nothing,
-//! but the socket then queues the file's own pages. If the file is truncated or overwritten before they are
-//! sent, the client receives zeros or newer content. Copied bytes do not change.
+//! Sending from a mapping takes one copy and no separate buffer. `sendfile(2)` and `splice(2)` copy nothing, but the
+//! socket then queues the file's own pages. If the file is truncated or overwritten before they are sent, the client
+//! receives zeros or newer content. Copied bytes do not change.
 //!
 //! # Safety
 //! A window is memory that stays mapped during its life, and that other processes may change or truncate at
@@ -42,7 +42,7 @@ impl Window {
     pub(crate) fn open(file: BorrowedFd<'_>, at: u64, length: u64) -> io::Result<Self> {
         let offset = at / WINDOW_BYTES * WINDOW_BYTES;
         let length = (length - offset).min(WINDOW_BYTES);
-        // SAFETY: a new mapping, at an address of the kernel's choice.
+        // SAFETY: this creates a new mapping at an address that the kernel chooses.
         let start = unsafe {
             let flags = MapFlags::SHARED;
             mmap(ptr::null_mut(), length as usize, ProtFlags::READ, flags, file, offset)?
@@ -50,7 +50,7 @@ impl Window {
         Ok(Self { start, offset, length })
     }
 
-    /// The number of bytes from `at` on that the window contains.
+    /// The number of bytes that the window contains from `at` on.
     pub(crate) fn holds(&self, at: u64) -> u64 {
         let end = self.offset + self.length;
         if at < self.offset { 0 } else { end.saturating_sub(at) }
@@ -91,7 +91,7 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: our own mapping; a send borrows the window, so none is in progress.
+        // SAFETY: the window owns the mapping. A send borrows the window, so none is in progress.
         let gone = unsafe { munmap(self.start, self.length as usize) };
         debug_assert!(gone.is_ok());
     }

@@ -1,4 +1,4 @@
-//! Access to the page cache, by calls that never wait for a disk.
+//! Access to the page cache by calls that never wait for a disk.
 
 use std::ffi::CStr;
 use std::io;
@@ -67,9 +67,9 @@ const PROBE_INTERVAL: u64 = 64 << 10;
 #[cfg(target_os = "linux")]
 const MIN_PAGE: u64 = 4096;
 
-/// Returns how many of the `length` bytes from `offset` can be read without waiting for a disk. Probes only
-/// some pages, so the result may be too large while the kernel reclaims the file's pages. Returns zero at the
-/// end of the file, and on systems where the kernel does not report residency.
+/// Returns the number of bytes, of `length` bytes from `offset`, that can be read without waiting for a disk. Probes
+/// only some pages, so the result may be too large while the kernel reclaims the file's pages. Returns zero at the end
+/// of the file, and on systems where the kernel does not report residency.
 ///
 /// # Errors
 /// The errors of `read(2)`.

@@ -1,5 +1,5 @@
-//! Reads the entries of a directory. Unlike other calls of this crate it may wait for a disk, because no
-//! kernel interface reads a directory without waiting. Call it on a thread that may block.
+//! Reading the entries of a directory. Unlike other calls of this crate, it may wait for a disk, because no kernel
+//! interface reads a directory without waiting. Call it only on threads that may block.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -16,7 +16,7 @@ pub struct DirEntry {
     pub kind: DirEntryKind,
     /// The length in bytes; meaningful for regular files only.
     pub length: u64,
-    /// Last change of the content, in nanoseconds since 1970. For a link, the link's own.
+    /// The time of the last change of the content, in nanoseconds since 1970. For a link, the time of the link itself.
     pub modified_ns: i128,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn read_dir(
         }
         let stat = match statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            // Removed meanwhile.
+            // The entry has been removed in the meantime.
             Err(Errno::NOENT) => continue,
             Err(error) => return Err(error.into()),
         };

@@ -1,9 +1,9 @@
-//! Opens files beneath a directory, and never outside it.
+//! Opening files beneath a directory, and never outside it.
 //!
-//! Linux resolves such a path in one call (`openat2`). On other systems, and on kernels before 5.6, the path
-//! is resolved one component at a time, so that the kernel never follows a link by itself. The same is done
-//! for [`Links::SameOwner`]. There, the two owners that are compared are those of the link that was actually
-//! read and of the file that was actually opened, even if another process moves files meanwhile.
+//! Linux resolves such a path in one call (`openat2`). On other systems, and on kernels before 5.6, the path is
+//! resolved one component at a time, so that the kernel never follows a link by itself. The same is done for
+//! [`Links::SameOwner`]. In that case, the compared owners are those of the link that was actually read and of the file
+//! that was actually opened, even if another process moves files concurrently.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
@@ -19,7 +19,7 @@ use crate::{Access, Links, OpenHow};
 const FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Flags for a directory on the way. Its descriptor needs no permission to read it, as in the kernel's own resolution.
+/// Flags for intermediate directories. Like in the kernel's resolution, no permission to read them is needed.
 #[cfg(target_os = "linux")]
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
 #[cfg(not(target_os = "linux"))]
@@ -37,7 +37,7 @@ pub(crate) fn flags(how: OpenHow) -> (OFlags, Mode) {
     }
 }
 
-/// The largest number of links in one path, as in the kernel.
+/// The maximum number of links in one path, which is the same as in the kernel.
 const MAX_LINKS: usize = 40;
 
 /// The resolve flags for `openat2`.
@@ -57,8 +57,7 @@ pub(crate) fn open(directory: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::
     let (flags, mode) = flags(how);
     #[cfg(target_os = "linux")]
     match rustix::fs::openat2(directory, path, flags, mode, resolve(how)) {
-        // A file was moved during the call, and the kernel cannot tell whether `..` still leads within the
-        // directory.
+        // A file was moved during the call, so the kernel cannot tell whether `..` still stays within the directory.
         Err(Errno::NOSYS | Errno::AGAIN) => {}
         // The path contains a link.
         Err(Errno::LOOP) if how.links == Links::SameOwner => {}
@@ -135,14 +134,14 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
     Ok(openat(here, c".", requested.difference(OFlags::CREATE), Mode::empty())?)
 }
 
-/// Links in the path so far whose targets have not been reached: the number of components that remained
-/// behind each link, and its owner.
+/// The links in the path so far whose targets have not been reached. Contains the number of components that remained
+/// after each link, and the link's owner.
 #[derive(Default)]
 struct PendingOwners(Vec<(usize, u32)>);
 
 impl PendingOwners {
-    /// Called when `left` components remain: `here` is the target of the links that end at this point. Fails
-    /// with `ELOOP` if its owner is not the links'.
+    /// Called when `left` components remain, so that `here` is the target of the links that end at this point. Fails
+    /// with `ELOOP` if the target's owner differs from the owner of a link.
     fn check(&mut self, left: usize, here: BorrowedFd<'_>) -> io::Result<()> {
         while self.0.last().is_some_and(|(behind, _)| *behind == left) {
             let (_, owner) = self.0.pop().unwrap_or_default();
@@ -154,12 +153,12 @@ impl PendingOwners {
     }
 }
 
-/// The target and the owner of one and the same link.
+/// The target and the owner of a link, read from the same link.
 #[cfg(target_os = "linux")]
 fn read_link(here: BorrowedFd<'_>, name: &CStr) -> io::Result<(CString, u32)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let link = openat(here, name, flags, Mode::empty())?;
-    // An empty name refers to the descriptor itself. The call fails if it is not a link any more.
+    // An empty name refers to the descriptor itself. The call fails if that is no longer a link.
     Ok((readlinkat(&link, c"", Vec::new())?, rustix::fs::fstat(&link)?.st_uid))
 }
 

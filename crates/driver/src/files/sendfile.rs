@@ -1,16 +1,16 @@
-//! Sends a file to a socket, without a buffer of our own: the kernel copies it, or queues its pages without a copy
-//! ([`FileTransfer`]).
+//! Sending a file to a socket without a user-space buffer: the kernel copies the file, or queues its pages without a
+//! copy ([`FileTransfer`]).
 //!
-//! A file is sent in steps, so that a large file does not delay other requests. Each step sends only bytes
-//! that are known to be in the page cache, because it would otherwise wait for a disk and block the
-//! processor. If the next bytes are not cached, the request ends early, and the caller reads them like any
-//! other part of a file. Where the kernel does not report what is cached (on systems other than Linux, and on
-//! some file systems), nothing of the file is sent.
+//! A file is sent in steps, so that a large file does not delay other requests. Each step sends only bytes that are
+//! known to be in the page cache, because it would otherwise wait for a disk and block the processor. If the next bytes
+//! are not cached, the request ends early, and the caller reads them like any other part of a file. If the kernel does
+//! not report which pages are cached (on systems other than Linux, and on some file systems), nothing of the file is
+//! sent.
 //!
 //! A copy that is complete contains only bytes of the file. A truncation clears the rest of the last page, and a copy
-//! in progress may see zeros there. But ext4, XFS, btrfs and tmpfs make the file shorter first, or exclude reads until
-//! it is. So the last byte of a request is sent by itself: it is read when all others have been copied, and sent only
-//! if the file is still long enough after that.
+//! in progress may see zeros there. But ext4, XFS, btrfs and tmpfs shorten the file before they clear the page, or
+//! exclude reads until it is shorter. So the last byte of a request is sent separately: it is read when all others have
+//! been copied, and sent only if the file is still long enough after that.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,16 +24,15 @@ use crate::files::mmap::Window;
 use crate::files::page_cache;
 use crate::{Done, File, FileTransfer};
 
-/// Bytes of files that a driver sends in one turn, before it handles other requests. This takes some hundred
-/// microseconds. Files that do not get a turn wait, and [`QueueDelays`] measures how long. A file of 512 KiB
-/// fits in one turn; split into two turns it took at least 10 % longer.
+/// The number of bytes of files that a driver sends in one turn before it handles other requests. This takes some
+/// hundred microseconds. Files that do not get a turn wait, and [`QueueDelays`] measures how long. A file of 512 KiB
+/// fits into one turn; splitting it into two turns took at least 10 % longer.
 pub(crate) const TURN_BYTES: usize = 512 << 10;
 
-/// The smallest number of bytes that an attempt counts for in a turn, because attempts on many full sockets
-/// take time too.
+/// An attempt counts as at least this number of bytes in a turn, because attempts on many full sockets take time too.
 const MIN_ATTEMPT: usize = 16 << 10;
 
-/// How long files have waited for their turn while their sockets had space: the minimum, over the turns in
+/// The time for which files have waited for their turn while their sockets had space: the minimum, over all turns in
 /// which a file was sent, of the longest wait. The queueing delay of a stage is measured in the same way.
 #[derive(Default)]
 pub(crate) struct QueueDelays(Option<Duration>);
@@ -98,8 +97,8 @@ impl FileSend {
         })
     }
 
-    /// Sends as much as the non-blocking `socket` accepts: the head, and at most one step of the file, within
-    /// what is left of this `turn`. Adds its system calls to `calls`.
+    /// Sends as much as the non-blocking `socket` accepts: the head, and at most one step of the file, within the
+    /// remaining budget of this `turn`. Adds the number of its system calls to `calls`.
     ///
     /// # Errors
     /// The errors of `send(2)`, `read(2)` and `fstat(2)`. `UnexpectedEof` if the file was truncated during a call; the
@@ -140,7 +139,7 @@ impl FileSend {
                 return Ok(if wanted == 0 && self.left > 0 { Step::Paused } else { Step::Over });
             }
             match self.send(socket, cached, last, calls) {
-                // Without a copy: truncated since the last check.
+                // With zero copy: the file was truncated since the last check.
                 Ok(0) if self.is_zero_copy() => return Ok(Step::Over),
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(sent) => {
@@ -151,14 +150,14 @@ impl FileSend {
                     self.offset += of_file as u64;
                     self.sent += of_file as u64;
                     self.left -= of_file as u64;
-                    // The last byte has a check of its own.
+                    // The last byte is checked separately.
                     if of_file > 0 && !self.is_last() && self.length(calls)? < self.offset {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Full),
-                // Truncated since the last check.
+                // The file was truncated since the last check.
                 Err(error) if error.raw_os_error() == Some(libc::EFAULT) => return Ok(Step::Over),
                 Err(error) => return Err(error),
             }
@@ -178,7 +177,8 @@ impl FileSend {
         Ok(if read > 0 && self.length(calls)? > self.offset { read } else { 0 })
     }
 
-    /// How many of the next `wanted` bytes can be sent without waiting for a disk; of a copy all but the last byte.
+    /// The number of the next `wanted` bytes that can be sent without waiting for a disk. For a copy, the last byte is
+    /// excluded.
     fn sendable(&mut self, wanted: usize, calls: &mut u64) -> io::Result<usize> {
         let held_back = u64::from(!self.is_zero_copy());
         let wanted = (self.left - held_back).min(wanted as u64) as usize;
@@ -196,7 +196,7 @@ impl FileSend {
         if cached == 0 {
             return Ok(0);
         }
-        // If it cannot be mapped, treat it as not cached.
+        // If the file cannot be mapped, treat it as not cached.
         self.window = self.file.window(self.offset, length).ok();
         let held = self.window.as_ref().map_or(0, |window| window.holds(self.offset));
         Ok(held.min(cached) as usize)
@@ -213,9 +213,9 @@ impl FileSend {
         page_cache::metadata(self.file.as_fd()).map(|metadata| metadata.length)
     }
 
-    /// One system call: the rest of the head, and `cached` bytes of the file; if only the last one is left, that is
-    /// `last`. Without a copy, the head and the file are a call each; then the head waits in the socket for the file,
-    /// as the copied bytes wait for the last one.
+    /// Makes one system call, which sends the rest of the head and `cached` bytes of the file. If only the last byte of
+    /// a copy is left, it is `last`. With zero copy, the head and the file need a call each, and the head waits in the
+    /// socket for the file, just as copied bytes wait for the last one.
     fn send(
         &self,
         socket: BorrowedFd<'_>,
@@ -266,7 +266,7 @@ const FLAGS: i32 = libc::MSG_NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 const FLAGS: i32 = 0;
 
-/// More bytes follow at once. Used only where the kernel reports what is cached.
+/// Tells the kernel that more bytes follow immediately. Only used where the kernel reports which pages are cached.
 #[cfg(target_os = "linux")]
 const MORE: i32 = libc::MSG_MORE;
 #[cfg(not(target_os = "linux"))]

@@ -1,6 +1,5 @@
-//! Attempts the calls that may succeed, for all sockets of a sweep: connects, then sends (they free memory
-//! and let the peer continue), then receives and accepts on sockets that are readable, and finally files,
-//! which take longer.
+//! Attempting the calls that may succeed, for all sockets of a sweep: connects, then sends (they free memory and let
+//! the peer continue), then receives and accepts on sockets that are readable, and finally files, which take longer.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,16 +13,16 @@ use crate::files::sendfile::{Step, TURN_BYTES};
 use crate::sockets::send::send;
 use crate::{Chunk, Done, Socket, Token};
 
-/// The largest number of accepts per listener and attempt, so that a flood of connections does not starve
-/// other sockets.
+/// The maximum number of accepts per listener and attempt, so that a flood of connections does not starve other
+/// sockets.
 const MAX_ACCEPTS: usize = 64;
 
-/// The largest number of bytes skipped in one call.
+/// The maximum number of bytes skipped in one call.
 #[cfg(target_os = "linux")]
 const SKIP_BYTES: usize = 1 << 20;
 
 impl Poll {
-    /// Attempts everything in the queue, which is empty at most calls.
+    /// Attempts everything in the queue, which is usually empty.
     pub(super) fn attempt(&mut self) {
         if !(self.queue.is_empty() && self.connects.is_empty() && self.starved.is_empty()) {
             self.attempt_queued();
@@ -68,14 +67,14 @@ impl Poll {
         if !files.is_empty() {
             self.send_files(&files, &mut queue);
         }
-        // Sockets that were queued meanwhile, such as a listener with more connections, are for the next
+        // Sockets that were queued in the meantime, such as a listener with more connections, wait for the next
         // attempt.
         queue.append(&mut self.queue);
         self.queue = queue;
     }
 
-    /// Sends `files` for one turn. Files that do not get a turn are put into `queue`, and are first the next
-    /// time.
+    /// Sends `files` for one turn. Files that do not get a turn are put into `queue`, and come first in the next
+    /// attempt.
     #[cold]
     fn send_files(&mut self, files: &[Socket], queue: &mut Vec<Socket>) {
         let (mut turn, now) = (TURN_BYTES, Instant::now());
@@ -90,7 +89,7 @@ impl Poll {
                 self.try_send_file(*socket, &mut turn);
             } else {
                 file.waits.get_or_insert(now);
-                // Otherwise it is in the queue for another request.
+                // Otherwise the socket is in the queue already, for another request.
                 if !state.queued {
                     state.queued = true;
                     queue.push(*socket);
@@ -238,7 +237,7 @@ impl Poll {
                     state.readable = false;
                     return;
                 }
-                // The client has left.
+                // The client has already disconnected.
                 Err(error)
                     if matches!(
                         error.kind(),

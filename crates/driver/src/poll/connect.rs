@@ -1,4 +1,4 @@
-//! Connection establishment: `connect(2)` runs at the next attempt, and the first writable event completes it.
+//! Connecting: `connect(2)` is called at the next attempt, and the first writable event completes the request.
 
 use std::io;
 

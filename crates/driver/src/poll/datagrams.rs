@@ -17,7 +17,7 @@ use crate::{Datagram, Done, Socket, Token};
 #[derive(Default)]
 pub(super) struct Datagrams {
     receiving: Option<IncomingDatagram>,
-    /// In the order in which they are sent. Each belongs to a request, so their number is bounded by the caller.
+    /// In the order in which they are sent. Each belongs to a request, so the caller bounds their number.
     sending: VecDeque<OutgoingDatagram>,
 }
 

@@ -99,7 +99,7 @@ impl Driver for Poll {
             return Ok(());
         }
         self.calls += 1;
-        // After an error there may be datagrams, for which there is no other edge.
+        // After an error there may still be datagrams, for which no further edge will come.
         receive_now(state.fd.as_fd(), batch)?;
         // The next datagram makes the socket ready again.
         state.readable = batch.is_full();
@@ -150,8 +150,8 @@ impl Driver for Poll {
             // The caller has not received the socket yet.
             Pending::Connecting(socket) => return self.close(socket),
             Pending::Job { job, lasting } => {
-                // A lasting job that has started completes with its result; otherwise its change could
-                // happen after the caller's next steps.
+                // A lasting job that has started completes with its result. Otherwise its change could take effect
+                // after the caller's next steps.
                 if !self.jobs.cancel(job, lasting) {
                     return;
                 }

@@ -75,9 +75,9 @@ enum Pending {
     Accept(Socket),
     Receive(Socket),
     Send(Socket),
-    /// A datagram that is sent or received.
+    /// A datagram being sent or received.
     Datagram(Socket),
-    /// A connect that was not started.
+    /// A connect that has not been started.
     Connect,
     Connecting(Socket),
     /// A call on a helper thread. If it is `lasting`, because it changes a file, it completes only when the

@@ -25,10 +25,10 @@ pub(super) struct State {
     pub(super) receiving: Option<Token>,
     /// Whether the receive in flight discards the bytes.
     pub(super) skips: bool,
-    /// The largest number of bytes of the receive in flight.
+    /// The maximum number of bytes of the receive in flight.
     pub(super) max: u64,
     pub(super) sending: Option<Sending>,
-    /// The file that is being sent; never both. Boxed, because most sockets never send a file.
+    /// The file that is being sent, if no other send is in flight. Boxed, because most sockets never send a file.
     pub(super) sending_file: Option<Box<SendingFile>>,
     pub(super) connecting: Option<Token>,
     pub(super) accepting: VecDeque<Token>,
@@ -47,7 +47,7 @@ pub(super) struct Sending {
 pub(super) struct SendingFile {
     pub(super) token: Token,
     pub(super) sending: FileSend,
-    /// How long it could have continued, if it did not get a turn.
+    /// The time since which it could have continued, if it did not get a turn.
     pub(super) waits: Option<Instant>,
 }
 

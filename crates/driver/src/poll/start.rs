@@ -1,4 +1,4 @@
-//! Starts requests. No call is attempted before the next submit.
+//! Starting requests. No call is attempted before the next submit.
 
 use std::io;
 

@@ -1,7 +1,8 @@
 //! The cores of helper threads.
 
-/// Gives the calling thread the cores of the process's main thread. A thread inherits the cores of the thread that
-/// starts it, so a helper that a processor starts may have fewer. Does nothing on systems without such calls.
+/// Sets the CPU affinity of the calling thread to that of the process's main thread. A thread inherits the affinity of
+/// the thread that starts it, so a helper that a processor starts may be restricted to fewer cores. Does nothing on
+/// systems without these calls.
 pub fn use_all_cores() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {

@@ -1,4 +1,4 @@
-//! Calls that concern the whole process, beside I/O.
+//! Calls other than I/O that concern the whole process.
 
 pub(crate) mod affinity;
 pub(crate) mod allocator;

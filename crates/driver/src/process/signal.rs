@@ -1,10 +1,10 @@
 //! The action of the process for a signal, which neither the standard library nor rustix returns.
 //!
 //! # Safety
-//! `sigaction(2)` without a new action changes nothing, and writes the present action to memory of this function. An
-//! action of zeros is valid.
+//! `sigaction(2)` without a new action changes nothing, and writes the current action to memory of this function. A
+//! zeroed action is valid.
 
-/// Whether the process has the default action for `signal`. False for an invalid signal.
+/// Whether the process has the default action for `signal`. Returns `false` for an invalid signal.
 #[must_use]
 pub fn has_default_action(signal: i32) -> bool {
     // SAFETY: see the head of this file.

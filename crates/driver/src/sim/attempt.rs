@@ -1,4 +1,4 @@
-//! Attempts requests in the simulated world.
+//! Attempting requests in the simulated world.
 
 use std::ffi::CString;
 use std::io::{self, IoSlice};
@@ -10,10 +10,10 @@ use super::{Peer, code, net, udp};
 use crate::user_bytes::{Outgoing, UserBytes};
 use crate::{Address, Chunk, Completion, Datagram, Done, File, OpenHow, Socket, Token};
 
-/// The largest number of bytes of one part that a simulated system call takes.
+/// The maximum number of bytes that a simulated system call takes from one part.
 const MAX_BYTES_AT_ONCE: usize = 64 << 10;
 
-/// A file that is being sent to a socket.
+/// A file being sent to a socket.
 pub(super) struct FileSend {
     pub(super) socket: Socket,
     pub(super) head: Vec<u8>,
@@ -114,7 +114,7 @@ impl Sim {
         }
         let mut flights = std::mem::take(&mut self.flights);
         self.world.state().rng.shuffle(&mut flights);
-        // Requests behind a cancelled one come after it.
+        // Cancelled requests come first, because others wait for them.
         flights.sort_by_key(|flight| !flight.cancelled);
         let mut left: Vec<InFlight> = Vec::with_capacity(flights.len());
         let mut postponed = false;

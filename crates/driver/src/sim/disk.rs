@@ -9,20 +9,20 @@ use super::code;
 use super::durable::Durable;
 use crate::{Access, Links, OpenHow};
 
-/// The largest number of links in one path, as in the kernel.
+/// The maximum number of links in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
 pub(super) const ROOT: usize = 0;
 
-/// The largest file.
+/// The maximum size of a file.
 pub(super) const MAX_BYTES: usize = 1 << 30;
 
 /// Nodes are never removed, so a file without a name stays usable while it is open.
 pub(crate) struct Disk {
     pub(super) nodes: Vec<Inode>,
-    /// The largest number of bytes in all files.
+    /// The maximum number of bytes in all files.
     pub(super) capacity: u64,
-    /// Names that programs have removed, whose directories were not synced since.
+    /// Names that programs have removed from directories that were not synced since.
     pub(super) removed: Vec<Removed>,
 }
 
@@ -139,7 +139,7 @@ impl Disk {
         self.entries(directory).remove(&name).is_some()
     }
 
-    /// The content of the file at `path` after a power failure now; `None` if its name would be lost.
+    /// The content of the file at `path` after a power failure at this moment; `None` if its name would be lost.
     pub(super) fn survivors(&mut self, path: &str, rng: &mut Rng) -> Option<Vec<u8>> {
         let (directory, name) = self.place(path);
         if let Some(node) = self.entries(directory).get(&name).copied()

@@ -26,10 +26,10 @@ pub struct Sim {
     pub(super) world: World,
     pub(super) pool: Rc<Pool>,
     pub(super) sockets: SocketTable<SimSocket>,
-    /// Started but not submitted, so not in the world yet.
+    /// Requests that were started but not submitted, so they are not in the world yet.
     new: Vec<InFlight>,
     pub(super) flights: Vec<InFlight>,
-    /// The [changes](World::changes) of the world and the lent buffers with which all `flights` had to wait.
+    /// The number of [changes](World::changes) of the world and of lent buffers when all `flights` last had to wait.
     pub(super) all_wait_since: Option<(u64, usize)>,
     pub(super) done: Vec<Completion>,
     pub(super) attached: Attached,
@@ -102,7 +102,7 @@ impl Sim {
         }
     }
 
-    /// Cancels a request, unless its result is faster.
+    /// Cancels a request, unless it completes first.
     pub(super) fn end_early(&mut self, mut flight: InFlight) {
         let faults = self.world.faults();
         let late = flight.at > self.world.now() || !self.world.chance(faults.again);
@@ -360,7 +360,7 @@ impl Driver for Sim {
         self.attempt(false);
         let state = &mut *self.world.state();
         state.rng.shuffle(&mut self.done);
-        // A random part of the completions now, and the rest the next time.
+        // Returns a random part of the completions now, and the rest next time.
         let count = match self.done.len() {
             more @ 2.. => state.rng.usize(1..=more),
             few => few,

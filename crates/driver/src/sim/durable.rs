@@ -67,7 +67,7 @@ impl Durable {
         self.since.iter_mut().for_each(|write| write.forgotten = true);
     }
 
-    /// The content after a power failure now.
+    /// The content after a power failure at this moment.
     pub(super) fn survivors(&self, rng: &mut Rng) -> Option<Vec<u8>> {
         if !self.named && rng.bool() {
             return None;

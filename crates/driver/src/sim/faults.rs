@@ -18,9 +18,9 @@ pub struct Faults {
     pub full: u32,
     /// A call moves fewer bytes than it could.
     pub short: u32,
-    /// Something takes up to two seconds, instead of a fraction of a millisecond.
+    /// An arrival or a completion takes up to two seconds, instead of a fraction of a millisecond.
     pub slow: u32,
-    /// A call that could succeed returns `EINTR` or `EAGAIN`. Drivers repeat it, so it appears as a delay.
+    /// A call that could succeed returns `EINTR` or `EAGAIN`. Drivers repeat the call, so it appears as a delay.
     pub again: u32,
     /// Data of a file is not in the page cache.
     pub uncached: u32,
@@ -30,9 +30,9 @@ pub struct Faults {
     pub duplicated: u32,
     /// A datagram may overtake earlier ones to the same socket.
     pub reordered: u32,
-    /// A write completes at once, as most writes of real drivers do, instead of in a later turn.
+    /// A write completes immediately, as most writes of real drivers do, instead of in a later turn.
     pub at_once: u32,
-    /// A program's TCP connect fails (`ECONNREFUSED`, `ETIMEDOUT`). Those of clients do not.
+    /// A program's TCP connect fails (`ECONNREFUSED`, `ETIMEDOUT`). Connects of simulated clients never fail this way.
     pub connect: u32,
 }
 
@@ -59,8 +59,8 @@ impl Faults {
     pub const MILD: Self =
         Self { short: 300, slow: 5, again: 200, uncached: 300, at_once: 500, ..Self::NONE };
 
-    /// Rates drawn from `seed`: some faults are frequent and others never happen. This finds errors that only
-    /// show when one call always fails, or never does.
+    /// Rates drawn from `seed`: some faults are frequent and others never happen. This finds bugs that appear only when
+    /// one call always fails, or never does.
     pub fn drawn(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut rate = |most: u32| if rng.bool() { 0 } else { rng.u32(..=most) };

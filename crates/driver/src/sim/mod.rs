@@ -5,13 +5,13 @@
 //! order of calls, so a run on one thread is reproducible.
 //!
 //! The simulation does most of what a kernel may do: bytes arrive in pieces, late or never, completions come in any
-//! order, connections are reset or not made, files are not cached or cannot be read. It does nothing that a kernel
-//! never does: the bytes of a stream keep their order, and each request completes once.
+//! order, connections are reset or refused, files are not cached or cannot be read. It does nothing that a kernel never
+//! does: the bytes of a stream keep their order, and each request completes once.
 //!
-//! It does not do the following. No connection ends because its peer stops answering: a packet of TCP is late, but not
-//! lost. A TCP connect waits for nothing before it fails. A socket at the IPv6 address `::` receives nothing that was
-//! sent to an IPv4 address. Directories, owners and permissions do not fail, and no file has several names. A power
-//! failure keeps all files or parts of them, but damages none that was synced.
+//! Its limits: No connection ends because its peer stops answering, since TCP packets are delayed but never lost. A TCP
+//! connect that fails does so immediately. A socket at the IPv6 address `::` receives nothing that was sent to an IPv4
+//! address. Directories, owners and permissions do not fail, and no file has several names. A power failure may lose
+//! unsynced data, but never damages synced data.
 //!
 //! | file | content |
 //! |---|---|
@@ -127,8 +127,7 @@ impl World {
         self.state().faults = faults;
     }
 
-    /// Sets the largest number of bytes in all files of the disk together. The default, `u64::MAX`, is no
-    /// limit.
+    /// Sets the maximum total size of all files on the disk, in bytes. The default, `u64::MAX`, is no limit.
     pub fn set_disk_capacity(&self, bytes: u64) {
         self.state().disk.set_capacity(bytes);
     }
@@ -138,8 +137,9 @@ impl World {
         self.state().faults
     }
 
-    /// Runs `f`. Meanwhile nothing is sent and no file changes: such calls fail. For the destructors of a killed
-    /// program, which do not run in a process that was killed. Sockets close.
+    /// Runs `f`, during which nothing is sent and no file changes: calls that would do so fail. Sockets still close. A
+    /// simulation of a killed program runs the program's destructors in `f`: in a process that is really killed, they
+    /// would not run.
     pub fn without_effects<R>(&self, f: impl FnOnce() -> R) -> R {
         self.state().is_silent = true;
         let result = f();
@@ -160,7 +160,7 @@ impl World {
         self.state().clock.now
     }
 
-    /// Advances the time to `then`. It never goes back.
+    /// Advances the time to `then`. Time never goes back.
     pub fn advance_to(&self, then: u64) {
         let state = &mut *self.state();
         if state.clock.advance_to(then) {
@@ -255,9 +255,8 @@ impl World {
         (Peer::new(self.clone(), end.other()), Peer::new(self.clone(), end))
     }
 
-    /// Sets the largest number of bytes in transit in each direction of a connection, 64 KiB by default. A
-    /// sender waits beyond that. Receive buffers of UDP sockets are bounded by the same number, but hold at
-    /// least one datagram.
+    /// Sets the maximum number of bytes in transit in each direction of a connection, 64 KiB by default. At that limit
+    /// the sender waits. Receive buffers of UDP sockets are bounded by the same number, but hold at least one datagram.
     pub fn set_pipe_capacity(&self, bytes: usize) {
         self.state().net.pipe_capacity = bytes;
     }
@@ -303,16 +302,15 @@ impl World {
         self.state().disk.remove(path)
     }
 
-    /// The content of the file at `path` after a power failure now: all synced bytes and, at random, some of the bytes
-    /// written since. `None` if there is no such file, or if its name would be lost because its directory was not
-    /// synced. A file that a program has removed may be there again, unless the directory was synced since.
+    /// The content of the file at `path` after a power failure at this moment: all synced bytes and, at random, some of
+    /// the bytes written since. `None` if there is no such file, or if its name would be lost because its directory was
+    /// not synced. A file that a program has removed may reappear, unless the directory was synced since.
     pub fn survivors(&self, path: &str) -> Option<Vec<u8>> {
         let state = &mut *self.state();
         state.disk.survivors(path, &mut state.rng)
     }
 
-    /// The number of open sockets, connections and listeners: zero when every program and client has closed
-    /// its own.
+    /// The number of open sockets, connections and listeners: zero when all programs and clients have closed theirs.
     pub fn open_sockets(&self) -> usize {
         let state = self.state();
         state.net.open() + state.udp.open()
@@ -338,7 +336,7 @@ impl State {
         self.clock.expect_after(after)
     }
 
-    /// Draws how many of at most `most` bytes a call moves.
+    /// Draws the number of bytes that a call moves, at most `most`.
     pub(crate) fn portion(&mut self, most: usize) -> usize {
         if most > 1 && self.chance(self.faults.short) { self.rng.usize(1..=most) } else { most }
     }

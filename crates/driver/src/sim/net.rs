@@ -11,7 +11,7 @@ use slab::Slab;
 use super::{State, code};
 use crate::Address;
 
-/// The host address of sockets that are bound to none.
+/// The host address of sockets that are bound to an unspecified address.
 pub(super) const HOST_V4: Ipv4Addr = Ipv4Addr::new(10, 9, 9, 9);
 
 /// The address at which a socket receives what is sent to any address with this port.
@@ -264,7 +264,7 @@ pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usiz
         return Err(code(libc::EPIPE));
     }
     if !connection.sides[1 - end.side].open {
-        // The bytes are sent, and answered with a reset.
+        // The bytes are sent, and the other side answers with a reset.
         if connection.sides[end.side].reset.is_some() {
             return Err(io::ErrorKind::WouldBlock.into());
         }

@@ -37,7 +37,7 @@ impl Node {
         Some(self.find(state, path, how))
     }
 
-    /// Opens a node, or fails as a disk may.
+    /// Opens a node. Fails at the fault rate of opens.
     pub(super) fn open(&self, path: &CStr, how: OpenHow) -> io::Result<Self> {
         let state = &mut *self.world.state();
         if state.chance(state.faults.open) {
@@ -65,7 +65,7 @@ impl Node {
         Ok(ReadNow { bytes: state.rng.usize(..=bytes), complete: false })
     }
 
-    /// Reads, or fails as a disk may.
+    /// Reads. Fails at the fault rate of the disk.
     pub(crate) fn read(&self, buffer: &mut Vec<u8>, offset: u64, length: usize) -> io::Result<()> {
         let state = &mut *self.world.state();
         if state.chance(state.faults.disk) {
@@ -79,7 +79,7 @@ impl Node {
         Ok(())
     }
 
-    /// Writes some of `bytes`, or fails as a disk may.
+    /// Writes some of `bytes`. Fails at the fault rate of the disk.
     pub(super) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         if !self.writable {
             return Err(code(libc::EBADF));
@@ -140,7 +140,7 @@ impl Node {
         Space { total: disk.capacity, available: disk.available() }
     }
 
-    /// Flushes the content, or the names in a directory, to the disk, or fails as a disk may.
+    /// Flushes the content, or the names in a directory, to the disk. Fails at the fault rate of the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         let state = &mut *self.world.state();
         if state.is_silent {
@@ -162,7 +162,7 @@ impl Node {
         Ok(())
     }
 
-    /// The entries of a directory, or fails as a disk may.
+    /// Lists a directory. Fails at the fault rate of the disk.
     pub(crate) fn read_dir(
         &self,
         most: usize,
@@ -194,7 +194,7 @@ impl Node {
         Ok(DirEntries { entries: names, truncated })
     }
 
-    /// Removes a file's name from a directory, or fails as a disk may.
+    /// Removes a file's name from a directory. Fails at the fault rate of the disk.
     pub(crate) fn remove(&self, name: &CStr) -> io::Result<()> {
         let state = &mut *self.world.state();
         if state.is_silent || state.chance(state.faults.disk) {
@@ -229,7 +229,7 @@ impl Node {
             kind,
             length: length as u64,
             modified_ns: inode.modified_ns,
-            // No request sets a time or changes an owner.
+            // No request sets a time or changes an owner, so this is the time of the last write.
             changed_ns: inode.modified_ns,
             inode: self.node as u64 + 1,
             device: 1,

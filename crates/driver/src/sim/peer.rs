@@ -7,7 +7,7 @@ use super::World;
 use super::net::{self, End};
 use crate::Address;
 
-/// A client's end of a simulated connection. Its calls never wait. Dropping it closes it.
+/// A client's end of a simulated connection. Its calls never block. Dropping the value closes the connection.
 #[derive(Debug)]
 pub struct Peer {
     world: World,

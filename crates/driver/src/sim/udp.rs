@@ -34,9 +34,10 @@ struct UdpSocket {
     drops: u32,
     /// The last arrival. Only reordered datagrams overtake it.
     last: u64,
-    /// The time at which it learns that its peer's host has rejected a datagram.
+    /// The time at which the socket learns that its peer's host has rejected a datagram.
     refused: Option<u64>,
-    /// If it is bound to no address, that to which each sender has sent last: the source of responses.
+    /// For a socket bound to an unspecified address: by sender, the address to which that sender has sent last. It is
+    /// the source address of responses.
     reached: BTreeMap<SocketAddr, IpAddr>,
 }
 
@@ -124,8 +125,8 @@ fn take_refusal(state: &mut State, socket: usize) -> io::Result<()> {
     }
 }
 
-/// Sends a datagram, which may be lost. A datagram to an address without a socket is lost; a connected socket learns
-/// that.
+/// Sends a datagram, which may be lost. A datagram to an address without a socket is lost, which a connected sender
+/// learns.
 pub(super) fn send(
     state: &mut State,
     socket: usize,
@@ -216,7 +217,8 @@ pub(super) fn receive_batch(
     Ok(())
 }
 
-/// A simulated UDP socket for a client, or for a driver to adopt. Its calls never wait. Dropping it closes it.
+/// A simulated UDP socket for a client, or for a driver to adopt. Its calls never block. Dropping the value closes the
+/// socket.
 #[derive(Debug)]
 pub struct UdpPeer {
     world: World,

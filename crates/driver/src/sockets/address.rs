@@ -9,8 +9,8 @@ use std::path::PathBuf;
 pub enum Address {
     /// An IP address and a TCP port.
     Ip(SocketAddr),
-    /// The path of a Unix socket, at most 107 bytes on Linux. Empty for a socket without a name, to which no request
-    /// connects. On Linux, a path that starts with a zero byte is an abstract name.
+    /// The path of a Unix socket, at most 107 bytes on Linux. Empty for an unnamed socket, to which no request can
+    /// connect. On Linux, a path that starts with a zero byte is an abstract name.
     Unix(PathBuf),
 }
 
@@ -32,7 +32,7 @@ impl Address {
         }
     }
 
-    /// The address as the kernel takes it.
+    /// The address in the kernel's format.
     ///
     /// # Errors
     /// `InvalidInput` for a path that is empty or too long, or has a zero byte other than that of an abstract name.
@@ -56,7 +56,7 @@ impl Address {
     }
 }
 
-/// The error of an IP address that is requested of a Unix socket.
+/// The error for requesting the IP address of a Unix socket.
 pub(crate) fn no_ip_address() -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::Unsupported, "a Unix socket has no IP address")
 }

@@ -1,10 +1,10 @@
-//! Datagrams: several in one system call, and the kernel's count of those that it dropped. Only Linux has these calls.
+//! Batched system calls for datagrams, and the kernel's count of dropped datagrams. Only Linux has these calls.
 //!
 //! # Safety
 //! `getsockopt` writes to a value of the length that is passed with it. `recvmmsg` writes to headers, and to buffers
 //! and addresses that the headers point to, with their lengths. All are alive and exclusively borrowed during the
 //! calls. Any bytes are valid in integers and buffers; headers, parts and addresses of zeros are valid, as C programs
-//! use them. A control message has no padding that is not initialised: it was zeros before its fields were set.
+//! use them. A control message has no uninitialised padding, because it was zeroed before its fields were set.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ pub const MAX_BATCH: usize = 32;
 #[derive(Debug)]
 pub struct DatagramBatch {
     bytes: Vec<u8>,
-    /// Bytes for each datagram.
+    /// The memory for each datagram, in bytes.
     max: usize,
     received: Vec<Received>,
 }
@@ -31,17 +31,16 @@ struct Received {
 }
 
 impl DatagramBatch {
-    /// Memory for [`MAX_BATCH`] datagrams of up to `max` bytes.
+    /// Allocates memory for [`MAX_BATCH`] datagrams of up to `max` bytes.
     ///
     /// # Panics
     /// If `max` is zero.
     pub fn new(max: usize) -> Self {
-        assert!(max > 0, "a batch of datagrams without memory for them");
+        assert!(max > 0, "the size of a datagram must be above zero");
         Self { bytes: vec![0; MAX_BATCH * max], max, received: Vec::with_capacity(MAX_BATCH) }
     }
 
-    /// The datagrams, with their senders. The end of a datagram that is longer than the memory for it is lost; such a
-    /// datagram is `None`.
+    /// The datagrams, with their senders. A datagram that was too long is `None`, because its end was lost.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&[u8]>, SocketAddr)> {
         self.bytes.chunks(self.max).zip(&self.received).map(|(bytes, received)| {
             ((!received.truncated).then(|| &bytes[..received.length]), received.from)
@@ -68,8 +67,8 @@ impl DatagramBatch {
         self.received.clear();
     }
 
-    /// Adds a datagram, which `receive` writes to the memory for it. Returns the length, the sender, and whether the
-    /// end is lost.
+    /// Adds a datagram. `receive` writes it to the given memory, and returns its length, its sender, and whether its
+    /// end was lost.
     pub(crate) fn push(
         &mut self,
         receive: impl FnOnce(&mut [u8]) -> io::Result<(usize, SocketAddr, bool)>,
@@ -145,7 +144,7 @@ mod linux {
         SockRef::from(&fd.as_fd()).sendmsg(&message, libc::MSG_NOSIGNAL)
     }
 
-    /// Adds the datagrams that have arrived to `batch`, which is empty, in one system call.
+    /// Adds the datagrams that have arrived to `batch`, which must be empty, in one system call.
     ///
     /// # Errors
     /// The errors of `recvmmsg(2)`.
@@ -197,8 +196,8 @@ mod linux {
         Ok(())
     }
 
-    /// Datagrams that the kernel dropped because the socket's receive buffer was full, since the socket was made. The
-    /// counter has 32 bits and wraps.
+    /// The number of datagrams that the kernel dropped because the socket's receive buffer was full, since the socket
+    /// was created. The counter has 32 bits and wraps.
     ///
     /// # Errors
     /// The errors of `getsockopt(2)`.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// When TCP probes an idle connection, and when it gives up: see `tcp(7)`.
+/// The parameters of TCP keepalive; see `tcp(7)`.
 ///
 /// ```
 /// use phalanx_driver::Keepalive;
 /// use std::time::Duration;
 ///
-/// // A peer that vanished is noticed after 60 + 3 × 10 seconds.
+/// // A vanished peer is detected after 60 + 3 × 10 seconds.
 /// let keepalive = Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(10), count: 3 };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Keepalive {
     pub idle: Duration,
     /// Time between two probes. Whole seconds, at least one.
     pub interval: Duration,
-    /// Unanswered probes after which the connection fails with `TimedOut`. At least one, at most 127.
+    /// The number of unanswered probes after which the connection fails with `TimedOut`, from 1 to 127.
     pub count: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Whether anything has arrived on a connection, and whether its peer has closed it.
+//! Checks for unread data on a connection, and for its end.
 
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 
-/// Whether the kernel has no bytes, no end and no error for a receive. Takes nothing.
+/// Whether the kernel has neither bytes nor an end nor an error for a receive. Consumes nothing.
 pub(crate) fn is_quiet(fd: BorrowedFd<'_>) -> bool {
     let mut byte = [MaybeUninit::uninit()];
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
@@ -15,7 +15,8 @@ pub(crate) fn is_quiet(fd: BorrowedFd<'_>) -> bool {
     matches!(found, Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
-/// Whether the peer has closed its sending direction, or the connection is broken. Received bytes may precede the end.
+/// Whether the peer has shut down its write direction or the connection is broken. There may be unread bytes before the
+/// end.
 pub(crate) fn is_closed_by_peer(fd: BorrowedFd<'_>) -> bool {
     let mut ends = PollFlags::HUP | PollFlags::ERR;
     #[cfg(target_os = "linux")]

@@ -12,11 +12,11 @@ const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 #[cfg(target_vendor = "apple")]
 const FLAGS: i32 = libc::MSG_DONTWAIT;
 
-/// The most slices of a system call (`IOV_MAX`).
+/// The maximum number of slices in a system call (`IOV_MAX`).
 const MAX_SLICES: usize = 1024;
 
-/// Sends up to [`MAX_PARTS`] of `parts`, which are not empty. Returns the number of bytes that were sent, or none if
-/// there are no parts.
+/// Sends up to [`MAX_PARTS`] of `parts`, none of which is empty. Returns the number of bytes sent, or `None` if there
+/// are no parts.
 pub(crate) fn send<'a>(
     socket: &OwnedFd,
     mut parts: impl Iterator<Item = &'a [u8]>,
@@ -34,7 +34,7 @@ pub(crate) fn send<'a>(
     })
 }
 
-/// Sends the first bytes of `parts`, of which the first [`MAX_SLICES`] count.
+/// Sends the first bytes of `parts`. Only the first [`MAX_SLICES`] parts are considered.
 pub(crate) fn send_now(socket: &OwnedFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     let socket = SockRef::from(socket);
     loop {
@@ -48,7 +48,7 @@ pub(crate) fn send_now(socket: &OwnedFd, parts: &[IoSlice<'_>]) -> io::Result<us
     }
 }
 
-/// Whether there was no room for any byte.
+/// Whether the send failed because there was no room.
 pub(crate) fn would_block(sent: &io::Result<usize>) -> bool {
     matches!(sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }

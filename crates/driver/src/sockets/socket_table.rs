@@ -1,4 +1,4 @@
-//! Sockets by handle: a slab. Its slots count generations, so a stale handle finds nothing. Its number is
+//! A slab of sockets by handle. Its slots count generations, so a stale handle finds nothing. The table's number is
 //! part of each handle, so a handle of another driver finds nothing either.
 
 use std::io;

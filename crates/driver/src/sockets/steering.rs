@@ -1,4 +1,4 @@
-//! Programs that select a socket of a group within the kernel.
+//! BPF programs that select a socket of a group within the kernel.
 //!
 //! Sockets that are bound to one address (`SO_REUSEPORT`) form a group. The kernel selects one for a new connection, or
 //! for a datagram, by a hash of the addresses, unless the group has a program (classic BPF), which returns the number
@@ -6,15 +6,15 @@
 //!
 //! # Safety
 //! Each call is a `setsockopt` with a value that is alive and has the length that is passed with it. The kernel copies
-//! a program, whose steps are alive too, before the call returns.
+//! a program before the call returns, and its instructions are alive until then.
 
 use std::io;
 use std::num::NonZero;
 use std::os::fd::BorrowedFd;
 
-/// Passes each datagram that arrives for a group of sockets (`SO_REUSEPORT`) to the one whose number is the first two
-/// bytes of the destination connection identifier (RFC 8999), modulo the number of `sockets`. Sockets have the order in
-/// which they were bound. `socket` is any of them. Shorter datagrams go to the first.
+/// Makes the kernel pass each datagram for a group of sockets (`SO_REUSEPORT`) to the socket whose number is the first
+/// two bytes of the destination connection ID (RFC 8999), modulo the number of `sockets`. The sockets are numbered in
+/// the order in which they were bound. `socket` is any of them. Datagrams that are too short go to the first socket.
 ///
 /// # Errors
 /// The errors of `setsockopt(2)`.
@@ -25,7 +25,8 @@ pub fn steer_by_connection_id(socket: BorrowedFd<'_>, sockets: u16) -> io::Resul
         BPF_RET, sock_filter,
     };
 
-    /// Set in the first byte of packets with a long header, whose identifier follows version and length.
+    /// Set in the first byte of packets with a long header, in which the connection ID follows the version and a
+    /// length.
     const LONG: u32 = 0x80;
     const LONG_IDENTIFIER: u32 = 6;
     const SHORT_IDENTIFIER: u32 = 1;
@@ -52,12 +53,13 @@ pub fn steer_by_connection_id(_: BorrowedFd<'_>, _: u16) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Lets only the `first` listeners of the group of `fd` get new connections, in the order in which they began to
-/// listen. None: all of them, by the kernel's hash. Other processes' listeners of the group count as well.
+/// Distributes new connections only among the `first` listeners of the group of `fd`, in the order in which they began
+/// to listen. With `None`, the kernel distributes them among all listeners by its hash. Listeners of other processes in
+/// the group count as well.
 ///
 /// # Errors
-/// The errors of `setsockopt(2)`, such as `EINVAL` if the listener is not in a group, `ENOENT` if there is no program
-/// to remove.
+/// The errors of `setsockopt(2)`, such as `EINVAL` if the listener is not in a group, or `ENOENT` if there is no
+/// program to remove.
 #[cfg(target_os = "linux")]
 pub(crate) fn steer(fd: BorrowedFd<'_>, first: Option<NonZero<u32>>) -> io::Result<()> {
     use libc::{

@@ -1,4 +1,4 @@
-//! Translates the kernel's completions to results.
+//! Translation of the kernel's completions to results.
 //!
 //! # Safety
 //! A descriptor that the kernel has created appears in exactly one completion, and is owned from there on.
@@ -136,7 +136,7 @@ impl Uring {
             }
             (Operation::Write(writing), Ok(written)) => !writing.advance(*written),
             (_, Ok(_)) => false,
-            // A full backlog of a Unix socket, for which the caller waits.
+            // For a full backlog of a Unix socket, the caller retries.
             (Operation::Connect(_), Err(error)) => error.kind() == io::ErrorKind::Interrupted,
             (_, Err(error)) => is_transient(error),
         };

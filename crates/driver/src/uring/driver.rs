@@ -59,7 +59,7 @@ impl Driver for Uring {
             self.abort(user_data);
         }
         self.abort_datagrams(socket);
-        // The descriptor is closed with the last operation that owns it: see `inflight`.
+        // The descriptor is closed with the last operation that owns it; see `inflight`.
         self.calls += u64::from(Rc::strong_count(&state.fd) == 1);
     }
 
@@ -90,7 +90,7 @@ impl Driver for Uring {
         if !is_quiet(state.fd.as_fd()) {
             return false;
         }
-        // Bytes that the kernel has received ahead of requests are no longer in the socket.
+        // Bytes that the kernel has received in advance of requests are no longer in the socket.
         self.complete();
         self.sockets.get(connection).is_some_and(|state| state.receiving.ahead.is_empty())
     }

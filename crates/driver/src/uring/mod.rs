@@ -71,7 +71,7 @@ pub struct Uring {
     prefetched: Vec<Token>,
     #[expect(clippy::vec_box, reason = "a header must keep its address while it is in use")]
     messages: Vec<Box<Message>>,
-    /// System calls other than those on the ring.
+    /// System calls outside the ring.
     calls: u64,
 }
 
@@ -81,7 +81,7 @@ enum Pending {
     Accept(Socket),
     Receive(Socket),
     Operation(u64),
-    /// A file that is being sent to a socket.
+    /// A file being sent to a socket.
     File(usize),
     /// A path that a helper thread resolves.
     OwnerCheck(u64),
@@ -136,7 +136,7 @@ impl Uring {
         user_data
     }
 
-    /// Submits the rest of an operation.
+    /// Submits what remains of an operation.
     fn relaunch(&mut self, user_data: u64) {
         let submission = match self.inflight.get_mut(user_data) {
             Operation::PollWakeEvent => self.unparker.wake.poll_submission(),
@@ -157,7 +157,7 @@ impl Uring {
         unsafe { self.ring.push(submission.user_data(user_data)) };
     }
 
-    /// Requests that the kernel ends an operation early.
+    /// Asks the kernel to cancel an operation.
     fn abort(&mut self, user_data: u64) {
         if self.inflight.cancel(user_data) {
             let submission = opcode::AsyncCancel::new(user_data).build().user_data(IGNORED);

@@ -1,9 +1,9 @@
 //! Prefetches the memory that the completions of a turn will access.
 //!
 //! A completion leads from one table to the next: the operation, its socket, its request. With ten thousand
-//! connections, little of that is in the cache, so each step waits for memory, and completions that are
-//! handled one after the other wait at every step. Here each step is taken for all completions before the
-//! next step. These loads do not depend on each other, so the processor executes them in parallel.
+//! connections, little of that is in the cache, so each step waits for memory, and completions that are handled one
+//! after the other wait at every step. Here each step is taken for all completions before the next step. These loads do
+//! not depend on each other, so the CPU executes them in parallel.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::uring::Uring;
 use crate::uring::operation::inflight::IGNORED;
 use crate::uring::ring::queues::Event;
 
-/// Fewer operations in flight than this fit in the cache.
+/// With fewer operations in flight than this, everything fits in the cache.
 const MIN_PREFETCH: usize = 512;
 
 impl Uring {

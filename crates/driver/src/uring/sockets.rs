@@ -1,4 +1,4 @@
-//! A socket's state: its requests, and results that arrived ahead of requests.
+//! A socket's state: its requests, and results that arrived before they were requested.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,9 +8,9 @@ use std::rc::Rc;
 use crate::uring::requests::queued::Queued;
 use crate::{Chunk, Socket, Token};
 
-/// Receives that may be ahead of the requests before the multishot receive is cancelled. The cancellation
-/// takes effect at the next submission, so a fast sender completes one more run. A run is about
-/// this many receives if the kernel can limit it, otherwise up to 32.
+/// The number of unrequested results at which the multishot receive is cancelled. The cancellation takes effect at the
+/// next submission, so a fast sender completes one more run. A run is about this many receives if the kernel can limit
+/// it, otherwise up to 32.
 pub(crate) const RECEIVE_AHEAD: usize = 4;
 
 /// The same limit for accepted connections.
@@ -21,12 +21,12 @@ pub(crate) struct State {
     pub(crate) fd: Rc<OwnedFd>,
     /// The send in flight.
     pub(crate) sending: Option<u64>,
-    /// The file that is being sent; never both.
+    /// The file that is being sent, if no other send is in flight.
     pub(crate) sending_file: Option<u32>,
     pub(crate) receiving: Receiving,
     /// For listeners only.
     pub(crate) accepting: Option<Box<Accepting>>,
-    /// Requests behind a cancelled one.
+    /// Requests that wait until a cancelled one has completed.
     pub(crate) queued: Option<Box<Queued>>,
 }
 
@@ -34,11 +34,11 @@ pub(crate) struct State {
 #[derive(Default)]
 pub(crate) struct Receiving {
     pub(crate) waiting: Option<Token>,
-    /// The largest number of bytes that the waiting request takes.
+    /// The maximum number of bytes that the waiting request takes.
     pub(crate) max: u32,
     /// The multishot operation, or the receive of a datagram.
     pub(crate) armed: Option<u64>,
-    /// Results that arrived ahead of requests, in order.
+    /// Results that arrived before they were requested, in order.
     pub(crate) ahead: VecDeque<io::Result<Chunk>>,
     /// Whether the socket is in the list of sockets that wait for a receive buffer.
     pub(crate) starved: bool,

@@ -13,7 +13,8 @@ use crate::sockets::socket_table::SocketTable;
 use crate::uring::Uring;
 use crate::uring::operation::inflight::IGNORED;
 
-/// How long a drop waits for the kernel. Operations on sockets end at once; a read from a disk may not.
+/// The maximum time that a drop waits for the kernel. Operations on sockets end immediately; a read from a disk may
+/// not.
 const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Uring {

@@ -19,7 +19,7 @@ use crate::sockets::datagrams::SegmentControl;
 use crate::user_bytes::UserBytes;
 use crate::{Datagram, Socket, Token};
 
-/// A datagram that is sent.
+/// A datagram being sent.
 pub(crate) struct SendingDatagram {
     pub(crate) token: Token,
     pub(crate) socket: Socket,
@@ -31,7 +31,7 @@ pub(crate) struct SendingDatagram {
     header: libc::msghdr,
 }
 
-/// A datagram that is received.
+/// A receive of a datagram.
 pub(crate) struct ReceivingDatagram {
     pub(crate) token: Token,
     pub(crate) socket: Socket,

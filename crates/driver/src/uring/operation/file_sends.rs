@@ -1,4 +1,4 @@
-//! Files that are being sent, and their waits for space in a socket.
+//! Files being sent, and their waits for space in a socket's send buffer.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::{Socket, Token};
 #[derive(Default)]
 pub(crate) struct FileSends {
     pub(crate) sends: Slab<FileInFlight>,
-    /// The files that can continue, in order, and since when.
+    /// The files that can continue, in order, each with the time since which it could.
     pub(crate) ready: VecDeque<(usize, Instant)>,
     pub(crate) waits: QueueDelays,
 }
@@ -26,7 +26,7 @@ pub(crate) struct FileInFlight {
     pub(crate) socket: Socket,
     pub(crate) fd: Rc<OwnedFd>,
     pub(crate) sending: FileSend,
-    /// The wait for space in the socket, if there is one.
+    /// The user data of the wait for space in the socket, if there is one.
     pub(crate) armed: Option<u64>,
 }
 

@@ -1,9 +1,9 @@
 //! Opening, reading, writing and syncing files.
 //!
 //! # Safety
-//! A read writes to the spare capacity of a vector that no other code can access while the read is in flight.
-//! The length is then increased by as many bytes as the kernel has written. The bytes of a write are only
-//! read, by us and by the kernel.
+//! A read writes to the spare capacity of a vector that no other code can access while the read is in flight. The
+//! length is then increased by as many bytes as the kernel has written. Both this process and the kernel only read the
+//! bytes of a write.
 
 use std::ffi::CString;
 use std::io;
@@ -19,7 +19,7 @@ use crate::files::resolve_beneath;
 use crate::user_bytes::UserBytes;
 use crate::{File, OpenHow, Token};
 
-/// The largest read of the kernel (`MAX_RW_COUNT`).
+/// The kernel's maximum size of a read (`MAX_RW_COUNT`).
 const MAX_BYTES: usize = 0x7fff_f000;
 
 /// A file that is being opened.

@@ -1,10 +1,9 @@
 //! Operations in the kernel, and the memory that they need.
 //!
-//! Every operation stays here from its submission to its final completion, even if its requester is dropped.
-//! It owns everything that its submission points to. All of that is on the heap, so it does not move when the
-//! slab grows. It also owns the descriptor: a closed socket keeps its number until the last operation on it
-//! has completed. So no operation and no cancellation can ever affect another file that has received the same
-//! number.
+//! Every operation stays here from its submission to its final completion, even if the code that requested it is gone.
+//! It owns everything that its submission points to. All of that is on the heap, so it does not move when the slab
+//! grows. It also owns the descriptor: a closed socket keeps its number until the last operation on it has completed.
+//! So no operation and no cancellation can ever affect another file that has received the same number.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -41,7 +40,7 @@ pub(crate) enum Operation {
     Sync(Syncing),
 }
 
-/// The multishot receive of a socket. These have a slab of their own, because each idle connection has one, and other
+/// The multishot receive of a socket. Receives have a separate slab, because each idle connection has one, and other
 /// operations are three times as large.
 pub(crate) struct Receive {
     pub(crate) socket: Socket,
@@ -152,7 +151,7 @@ impl Inflight {
         named.collect()
     }
 
-    /// Marks an operation as cancelled. Returns false if it was already.
+    /// Marks an operation as cancelled. Returns false if it was already cancelled.
     pub(crate) fn cancel(&mut self, user_data: u64) -> bool {
         !std::mem::replace(self.cancelled(user_data), true)
     }

@@ -15,7 +15,7 @@ use crate::{Socket, Token};
 
 const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 
-/// The largest plain send, so that the length fits in its 32 bits.
+/// The maximum size of a plain send: the length has to fit in 32 bits.
 const MAX_BYTES: usize = 1 << 30;
 
 /// A payload that is being sent, and the message header that points into it.

@@ -62,13 +62,13 @@ impl Uring {
             }
             (Ok(fd), None) => self.keep(listener, fd),
             (Err(error), Some(token)) => match error.raw_os_error() {
-                // Cancelled by the driver because it was too far ahead, or a client that has left.
+                // The driver cancelled the accept because it was too far ahead of the requests, or a client has left.
                 Some(libc::ECANCELED | libc::EAGAIN | libc::EINTR | libc::ECONNABORTED) => {
                     accepting.waiting.push_front(token);
                 }
                 _ => self.completions.finish(token, Err(error)),
             },
-            // The error returns with the next request.
+            // The next request gets the error again.
             (Err(_), None) => {}
         }
         self.arm_accept(listener);

@@ -76,7 +76,7 @@ impl Uring {
                 if let Some(state) = self.sockets.get_mut(socket) {
                     state.receiving.armed = None;
                     let is_queued = state.queued.is_some();
-                    // Only after a misuse: a stream's receive that came meanwhile.
+                    // This happens only after a misuse: a stream's receive was requested in the meantime.
                     self.arm(socket);
                     if is_queued {
                         self.start_queued_receive(socket);

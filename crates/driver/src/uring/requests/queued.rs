@@ -45,7 +45,8 @@ impl Queued {
     }
 }
 
-/// Takes something out of a socket's queue, which is freed once it is empty. The default if there is none.
+/// Takes something out of a socket's queue, which is freed once it is empty. Returns the default value if there is no
+/// queue.
 fn take<T: Default>(queued: &mut Option<Box<Queued>>, part: impl FnOnce(&mut Queued) -> T) -> T {
     let part = queued.as_mut().map_or_else(T::default, |queued| part(queued));
     queued.take_if(|queued| queued.send.is_none() && queued.receive.is_none());
@@ -53,7 +54,8 @@ fn take<T: Default>(queued: &mut Option<Box<Queued>>, part: impl FnOnce(&mut Que
 }
 
 impl Uring {
-    /// Queues a send behind the one in flight. Refuses it if that one was not cancelled, or another one waits already.
+    /// Queues a send behind the one in flight. Refuses it if that send was not cancelled, or if another one is queued
+    /// already.
     #[cold]
     pub(crate) fn queue_send(&mut self, socket: Socket, send: QueuedSend) {
         let state = self.sockets.get_mut(socket).expect("the caller has found it");

@@ -1,5 +1,5 @@
-//! Receiving: one multishot operation per connection, which may run a little ahead of the requests.
-//! It takes no more processor time than one operation per request.
+//! Receiving: one multishot operation per connection, which may receive a little more than was requested. It takes no
+//! more CPU time than one operation per request.
 
 use std::rc::Rc;
 
@@ -50,7 +50,7 @@ impl Uring {
         event: Event,
     ) {
         let outcome = event.outcome();
-        // Always claimed, so that the buffer returns to the pool even if it is not needed.
+        // Always claim the buffer, so that it returns to the pool even if it is not needed.
         let chunk = event.buffer().map(|id| {
             let length = outcome.as_ref().map_or(0, |length| *length as usize);
             self.buffers.received(id, length)
@@ -77,7 +77,7 @@ impl Uring {
                     self.multishot_limit = 0;
                     None
                 }
-                // Cancelled by the driver because it was too far ahead.
+                // The driver cancelled the receive because it was too far ahead of the requests.
                 Some(libc::ECANCELED | libc::EAGAIN | libc::EINTR) => None,
                 _ => Some(Err(error)),
             },
@@ -112,9 +112,9 @@ impl Uring {
         }
     }
 
-    /// Provides returned buffers to the kernel, and restarts receives that found none: as many as there are
-    /// buffers, or all of them before the thread sleeps. (A receive that was restarted, but gets no bytes,
-    /// must not exclude another one that would.)
+    /// Provides returned buffers to the kernel, and restarts receives that found none: as many as there are buffers, or
+    /// all of them before the thread sleeps. (All are restarted then, because a restarted receive that gets no bytes
+    /// must not prevent another one that would get some.)
     pub(crate) fn replenish(&mut self, all: bool) {
         self.buffers.give();
         if self.starved.is_empty() {
@@ -135,8 +135,8 @@ impl Uring {
         }
     }
 
-    /// Copies results that are ahead of their requests out of the pool, so that bytes that nothing has
-    /// requested do not block receives that are waited for.
+    /// Copies bytes that nothing has requested yet out of the pool, so that they do not block receives that requests
+    /// wait for.
     fn relinquish(&mut self) {
         for state in self.sockets.values_mut() {
             for chunk in state.receiving.ahead.iter_mut().flatten() {

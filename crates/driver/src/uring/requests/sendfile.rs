@@ -56,7 +56,7 @@ impl Uring {
                 break;
             }
             let Some((key, _)) = self.files.ready.pop_front() else { break };
-            // It ended meanwhile.
+            // The file has ended in the meantime.
             let Some(entry) = self.files.sends.get_mut(key) else { continue };
             let step = match entry.sending.advance(entry.fd.as_fd(), &mut turn, &mut self.calls) {
                 Ok(Step::Paused) => {
@@ -81,7 +81,7 @@ impl Uring {
         }
     }
 
-    /// A socket has space, or an error that the next call returns.
+    /// Handles the completion of a wait: a socket has space, or an error, which the next call returns.
     pub(crate) fn space_available(&mut self, user_data: u64) {
         let Operation::WaitForSpace(WaitingForSpace { key, .. }) = self.inflight.remove(user_data)
         else {

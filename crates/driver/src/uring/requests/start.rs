@@ -1,4 +1,4 @@
-//! Starts requests.
+//! Starting requests, one method for each kind.
 
 use std::io;
 use std::rc::Rc;

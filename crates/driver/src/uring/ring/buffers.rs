@@ -40,7 +40,7 @@ impl Buffers {
     /// Registers a buffer ring for `pool` with `ring`, and provides the first of the pool's buffers.
     pub(crate) fn register(ring: &mut Ring, pool: Rc<Pool>) -> io::Result<Buffers> {
         let capacity = pool.count().next_power_of_two();
-        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
+        // SAFETY: a new mapping at an address that the kernel chooses aliases nothing.
         let entries = unsafe {
             mmap_anonymous(
                 ptr::null_mut(),
@@ -103,7 +103,7 @@ impl Buffers {
 impl Drop for Buffers {
     fn drop(&mut self) {
         let length = usize::from(self.capacity) * size_of::<BufRingEntry>();
-        // SAFETY: our own mapping; the kernel has pinned the pages that it still uses.
+        // SAFETY: this value owns the mapping; the kernel has pinned the pages that it still uses.
         let unmapped = unsafe { munmap(self.entries.cast(), length) };
         debug_assert!(unmapped.is_ok());
     }

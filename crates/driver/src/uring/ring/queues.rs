@@ -97,7 +97,7 @@ impl Ring {
         !self.backlog.is_empty() || !self.ring.submission().is_empty()
     }
 
-    /// Whether the kernel holds completions back that a system call would make available.
+    /// Whether the kernel holds back completions that a system call would make available.
     pub(crate) fn holds_back(&mut self) -> bool {
         let queue = self.ring.submission();
         queue.taskrun() || queue.cq_overflow()

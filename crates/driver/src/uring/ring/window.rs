@@ -3,15 +3,15 @@
 
 /// Minimum number of buffers.
 const MIN_BUFFERS: usize = 16;
-/// Turns after which the window may become smaller.
+/// The number of turns after which the window may shrink.
 const TURNS: u32 = 4096;
 
 /// The adaptive number of buffers.
 pub(crate) struct Window {
     size: usize,
-    /// All buffers of the pool.
+    /// The number of buffers in the pool.
     most: usize,
-    /// Buffers used in this turn, and the most in a turn since `turns` was zero.
+    /// Buffers used in this turn, and the maximum of any turn since `turns` was zero.
     used: usize,
     peak: usize,
     turns: u32,

@@ -172,7 +172,7 @@ impl LocalPlacement {
         }));
     }
 
-    /// Follows a change of the number of active processors.
+    /// Reacts to a change of the number of active processors.
     pub(in crate::io) fn active_changed(&self, now: Duration) {
         let (offers, active) = (&self.offers, self.shared.preferred());
         let (before, _) = offers.active.get();
