@@ -56,7 +56,7 @@ impl Children {
         self.has_new.set(true);
     }
 
-    /// Drops the children one by one, without a borrow: their destructors are foreign code.
+    /// Drops the children one by one, without borrowing the list: their destructors may access it.
     pub(crate) fn drop_all(&self) {
         loop {
             let last = self.list.borrow_mut().pop();

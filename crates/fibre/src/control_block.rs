@@ -2,11 +2,11 @@
 //!
 //! # Safety
 //! [`CURRENT`] points to the block of the innermost fibre whose coroutine has been resumed and has not suspended since.
-//! [`ResumeGuard`] sets it and restores it, on the stack that resumes; the resumer owns a reference to the block for that
-//! time. So the pointer is valid whenever it is set, and the thread's stack pointer is on the stack of that block.
+//! [`ResumeGuard`] sets it and restores it, on the stack that resumes; the resumer owns a reference to the block for
+//! that time. So the pointer is valid whenever it is set, and the thread's stack pointer is on the stack of that block.
 //!
-//! A block is at the upper end of its fibre's stack, above the coroutine ([`crate::stack`]). [`OwnedControlBlock`] owns it and
-//! is dropped before the stack is reused.
+//! A block is at the upper end of its fibre's stack, above the coroutine ([`crate::stack`]). [`OwnedControlBlock`] owns
+//! it and is dropped before the stack is reused.
 //!
 //! A block stores its coroutine's yielder as a pointer. The yielder is on the stack of the coroutine, which stores the
 //! pointer before it runs any other code, and which exists while [`CURRENT`] is that block.
@@ -29,13 +29,14 @@ use phalanx_core::{OpenScopes, Stage, Stateless};
 use crate::children::Children;
 use crate::stack::{RESERVED, Stack, StackSize};
 
-/// Waits of an unwinding fibre after which the process ends: its body catches the unwinding and continues.
+/// The number of waits of an unwinding fibre after which the process ends, because the body evidently catches the
+/// unwinding and continues.
 const MAX_WAITS_AT_END: u32 = 100;
 
-/// The fibre waits: the code that runs is the future's.
+/// Flag: the fibre waits, so any code that runs on its stack belongs to the future.
 const WAITS: u8 = 1;
 
-/// A wait needs more than a switch: the fibre is ending, or has scoped fibres.
+/// Flag: a wait needs more than a switch, because the fibre is ending or has scoped fibres.
 const NEEDS_CHECK: u8 = 2;
 
 /// The control block of a fibre. A suspension accesses the first three fields, which share a cache line with the end of
@@ -43,25 +44,25 @@ const NEEDS_CHECK: u8 = 2;
 #[repr(C)]
 pub(crate) struct ControlBlock {
     yielder: Cell<*const Yielder<(), ()>>,
-    /// The context of the poll that has resumed it.
+    /// The context of the poll that has resumed the fibre.
     context: Cell<*mut Context<'static>>,
-    /// The scopes that were open when it was resumed.
+    /// The scopes that were open when the fibre was resumed.
     resumed_in: Cell<OpenScopes>,
-    /// [`WAITS`] and [`NEEDS_CHECK`].
+    /// The flags [`WAITS`] and [`NEEDS_CHECK`].
     flags: Cell<u8>,
     pub(crate) size: StackSize,
-    /// The stage on which it runs.
+    /// The stage on which the fibre runs.
     pub(crate) stage: Stage<Stateless>,
-    /// The number of waits since its operation was dropped; zero while it lives.
+    /// The number of waits since the operation was dropped; zero while it exists.
     waits_at_end: Cell<u32>,
-    /// The stage's name, for the handler of overflows.
+    /// The stage's name, for the overflow handler.
     pub(crate) stage_name: &'static str,
-    /// The type name of its body.
+    /// The type name of the body.
     pub(crate) body: &'static str,
     guard: Range<usize>,
     /// Values of [`FibreLocal`](crate::FibreLocal)s, by the address of their keys.
     pub(crate) locals: RefCell<Vec<(usize, Rc<dyn Any>)>>,
-    /// The scopes that are open, from the outermost.
+    /// The open scopes, outermost first.
     scopes: RefCell<Vec<Rc<Children>>>,
 }
 
@@ -87,11 +88,11 @@ impl ControlBlock {
         }
     }
 
-    /// Suspends the running fibre, which is this, until `future` is ready.
+    /// Suspends the running fibre, to which this block belongs, until `future` is ready.
     ///
-    /// Always inlined, as [`wait`](crate::wait) is. The processor predicts the targets of returns from the calls before
-    /// them, and those were made on another stack: each return between here and the caller of `wait` would be
-    /// mispredicted, twice per wait.
+    /// Always inlined, as [`wait`](crate::wait) is. A CPU predicts the targets of returns from the preceding calls,
+    /// which were made on another stack: each return between here and the caller of `wait` would be mispredicted, twice
+    /// per wait.
     #[inline(always)]
     #[track_caller]
     fn wait<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
@@ -107,21 +108,21 @@ impl ControlBlock {
             if let Poll::Ready(output) = future.as_mut().poll(unsafe { &mut *self.context.get() }) {
                 return output;
             }
-            // A scoped fibre that has finished may be what this one waits for, and a new one has to be polled.
+            // This fibre may be waiting for a scoped fibre that has finished, and a new scoped fibre has to be polled.
             if self.flags.get() & NEEDS_CHECK == 0 || !self.poll_scopes() {
                 self.suspend();
             }
         }
     }
 
-    /// Switches to the resumer. Unwinds the fibre if its operation was dropped meanwhile.
+    /// Switches to the resumer. Unwinds the fibre if its operation was dropped in the meantime.
     #[inline(always)]
     fn suspend(&self) {
         // SAFETY: this is the current block, so its yielder exists (top of the file).
         unsafe { &*self.yielder.get() }.suspend(());
     }
 
-    /// Reports a wait of a fibre that must not wait, and unwinds one that is ending once more.
+    /// Panics if the fibre must not wait here. Unwinds a fibre that is ending once more.
     #[cold]
     #[track_caller]
     fn check(&self) {
@@ -156,7 +157,7 @@ impl ControlBlock {
     /// Polls the scoped fibres. Returns whether one has finished, or is new and has not been polled.
     #[cold]
     fn poll_scopes(&self) -> bool {
-        // Without a borrow while a fibre runs. No scope opens or closes meanwhile: this fibre waits.
+        // Does not keep a borrow while a fibre runs. This fibre waits, so no scope opens or closes during the loop.
         let scopes = || (0..).map_while(|index| self.scopes.borrow().get(index).cloned());
         // SAFETY: as in `wait`, whose use of the context has ended.
         let context = unsafe { &mut *self.context.get() };
@@ -178,7 +179,7 @@ impl ControlBlock {
         std::process::abort()
     }
 
-    /// Begins the end: from now on the fibre is unwound.
+    /// Marks the fibre as ending: from now on it is unwound.
     pub(crate) fn end(&self) {
         self.waits_at_end.set(1);
         self.set_flag(NEEDS_CHECK, true);
@@ -203,12 +204,13 @@ impl ControlBlock {
         self.flags.set(if is { others | flag } else { others });
     }
 
-    /// The last fibre-local value, to be dropped outside of the borrow: its destructor may use another one.
+    /// Removes the last fibre-local value. The caller drops it without a borrow, because its destructor may use another
+    /// value.
     pub(crate) fn pop_local(&self) -> Option<(usize, Rc<dyn Any>)> {
         self.locals.borrow_mut().pop()
     }
 
-    /// Whether the fibre is unwound because its operation was dropped.
+    /// Whether the fibre is being unwound because its operation was dropped.
     pub(crate) fn is_ending(&self) -> bool {
         self.waits_at_end.get() > 0
     }
@@ -219,7 +221,7 @@ impl ControlBlock {
     }
 }
 
-/// The wait of a fibre, until it is dropped.
+/// Marks a fibre as waiting until the guard is dropped.
 struct WaitGuard<'b>(&'b ControlBlock);
 
 impl<'b> WaitGuard<'b> {
@@ -285,7 +287,7 @@ pub(crate) fn run<R>(yielder: &Yielder<(), ()>, body: impl FnOnce() -> R) -> R {
 pub(crate) struct ResumeGuard(Option<NonNull<ControlBlock>>);
 
 impl ResumeGuard {
-    /// Call it right before the block's coroutine is resumed, and drop the result right after.
+    /// Call this right before the block's coroutine is resumed, and drop the result right after.
     #[inline]
     pub(crate) fn new(block: &ControlBlock, context: &mut Context<'_>) -> Self {
         block.context.set(ptr::from_mut(context).cast());
@@ -301,7 +303,7 @@ impl Drop for ResumeGuard {
     }
 }
 
-/// As [`try_current`], if the fibre's own code runs, not that of a future for which it waits.
+/// Like [`try_current`], but only if the code that runs is the fibre's body, not a future for which the fibre waits.
 pub(crate) fn try_running<R>(f: impl FnOnce(&ControlBlock) -> R) -> Option<R> {
     try_current(|block| (block.flags.get() & WAITS == 0).then(|| f(block))).flatten()
 }

@@ -1,4 +1,4 @@
-//! The operations of a running fibre: waiting, sleeping, starting other fibres.
+//! The handle of a running fibre: waiting, sleeping, starting other fibres.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -11,10 +11,10 @@ use crate::control_block::{self, here};
 use crate::operation::{FibreFuture, Plain};
 use crate::scope::{self, Scope};
 
-/// The running fibre, as its body accesses it.
+/// A handle to the running fibre, which its body receives.
 ///
-/// The handle stays in the body. Code deeper in the call stack uses [`wait`] and the types of this crate, which find the
-/// running fibre themselves.
+/// The handle stays in the body. Code deeper in the call stack uses [`wait`] and the types of this crate, which find
+/// the running fibre themselves.
 pub struct Fibre<'f>(PhantomData<*mut &'f ()>);
 
 impl Fibre<'_> {
@@ -38,7 +38,7 @@ impl Fibre<'_> {
     /// ```
     ///
     /// # Panics
-    /// As [`wait`].
+    /// Like [`wait`].
     #[inline(always)]
     #[track_caller]
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
@@ -48,7 +48,7 @@ impl Fibre<'_> {
     /// Suspends the fibre for `duration`. The resolution is one millisecond, rounded up.
     ///
     /// # Panics
-    /// As [`wait`].
+    /// Like [`wait`].
     #[inline(always)]
     #[track_caller]
     pub fn sleep(&self, duration: Duration) {
@@ -56,7 +56,7 @@ impl Fibre<'_> {
     }
 
     /// Starts another fibre on the stage of this one, with a stack of the same size. It runs after this fibre has
-    /// suspended, and in the same session. A call that is dropped leaves it running.
+    /// suspended, and in the same session. Dropping the call does not cancel it.
     ///
     /// ```
     /// use phalanx_core::{CallError, SharedStage};
@@ -83,7 +83,7 @@ impl Fibre<'_> {
 
     /// Runs `f` with a scope, whose fibres may borrow locals of this one, and waits for all of them.
     ///
-    /// Scoped fibres are a part of this fibre's operation: they run whenever this fibre waits, and are not counted as
+    /// Scoped fibres are part of this fibre's operation: they run whenever this fibre waits, and are not counted as
     /// operations. Each wake-up polls all of them, so use [`spawn`](Self::spawn) for more than a few.
     ///
     /// ```
@@ -104,7 +104,7 @@ impl Fibre<'_> {
     /// ```
     ///
     /// # Panics
-    /// If a scoped fibre panics that was not joined; and as [`wait`].
+    /// If a scoped fibre that was not joined panics. Also like [`wait`].
     #[track_caller]
     pub fn scope<'env, F, T>(&self, f: F) -> T
     where
@@ -116,8 +116,8 @@ impl Fibre<'_> {
 
 /// Suspends the running fibre until `future` is ready, and returns its output.
 ///
-/// The future is polled on the fibre's stack. If it panics, the panic continues in the fibre. If the fibre's session ends
-/// first, the fibre is unwound, and the future is dropped.
+/// The future is polled on the fibre's stack. If it panics, the panic continues in the fibre. If the fibre's session
+/// ends first, the fibre is unwound, and the future is dropped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -135,8 +135,8 @@ impl Fibre<'_> {
 /// ```
 ///
 /// # Panics
-/// Outside of a fibre, which includes the future for which a fibre waits; inside a closure of `with`; and in a
-/// destructor while the fibre unwinds. A panic in such a destructor ends the process.
+/// If called outside a fibre or in a future for which a fibre waits, inside a closure of `with`, or in a destructor
+/// while the fibre unwinds. A panic in such a destructor ends the process.
 #[inline(always)]
 #[track_caller]
 pub fn wait<F: Future>(future: F) -> F::Output {

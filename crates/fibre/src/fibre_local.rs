@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use crate::control_block;
 
-/// A key of a value that each fibre has for itself, like a thread-local value of a thread.
+/// A key of a fibre-local value: each fibre has its own value, as each thread has its own value of a thread-local key.
 ///
-/// The value is made when the fibre first uses it, and dropped when the fibre ends, after the locals of its body. Keys are
-/// `static` items; a value is found by the address of its key.
+/// The value is created when the fibre first uses it, and dropped when the fibre ends, after the locals of its body.
+/// Keys must be `static` items, because a value is found by the address of its key.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -34,7 +34,7 @@ pub struct FibreLocal<T: 'static> {
 }
 
 impl<T: 'static> FibreLocal<T> {
-    /// A key whose values are made by `make`.
+    /// Creates a key whose values are created by `make`.
     pub const fn new(make: fn() -> T) -> Self {
         Self { make }
     }
@@ -42,7 +42,7 @@ impl<T: 'static> FibreLocal<T> {
     /// Runs `f` with the value of the running fibre.
     ///
     /// # Panics
-    /// Outside of a fibre, which includes the future for which a fibre waits.
+    /// If called outside a fibre, or in a future for which a fibre waits.
     #[track_caller]
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         let key = std::ptr::from_ref(self).addr();
@@ -55,13 +55,13 @@ impl<T: 'static> FibreLocal<T> {
             .expect("a fibre-local value belongs to the body of a fibre")
         };
         let value: Rc<dyn Any> = find(key).unwrap_or_else(|| {
-            // Without a borrow: it may use other keys, or wait.
+            // Called without a borrow, because `make` may use other keys, or wait.
             let value: Rc<dyn Any> = Rc::new((self.make)());
             control_block::try_running(|block| {
                 block.locals.borrow_mut().push((key, value.clone()))
             });
             value
         });
-        f(value.downcast_ref().expect("keys are static, so each has an address of its own"))
+        f(value.downcast_ref().expect("keys are static, so their addresses differ"))
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::stack::StackSize;
 
-/// The bytes of inaccessible memory below a stack, at least. Rust code touches every page of a large frame in order, but C
-/// code may not, so the guard is larger than usual frames. With an odd number of pages, the ends of neighbouring stacks
-/// use different sets of the caches of page tables.
+/// The minimum size of the inaccessible memory below a stack, in bytes. Rust code touches every page of a large frame
+/// in order, but C code may not, so the guard is larger than most frames. With an odd number of pages, the ends of
+/// neighbouring stacks use different sets of the caches of page tables.
 const MIN_GUARD: usize = 20 << 10;
 
-/// The parts of the address space that a stack takes. Its guard is at the lower end.
+/// The sizes of the two parts of a stack in the address space. The guard is at the lower end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) guard: usize,

@@ -1,7 +1,7 @@
 //! Fibres: operations written as blocking code.
 //!
-//! A fibre is an operation with a stack of its own. Its body is an ordinary closure, and it suspends inside ordinary
-//! calls, such as `read` of [`std::io::Read`], not at an `await`. The scheduler runs it like any other operation: in
+//! A fibre is an operation with its own stack. Its body is an ordinary closure, and it suspends inside ordinary calls,
+//! such as `read` of [`std::io::Read`], instead of at an `await`. The scheduler runs it like any other operation: in
 //! the cohorts of its stage, in the session of its caller, with deadlines, counters and simulation.
 //!
 //! ```
@@ -28,16 +28,16 @@
 //!
 //! # Stacks
 //! Each thread keeps the stacks of its fibres in pools, last in, first out. The pages below a stack are not accessible:
-//! a fibre that overflows its stack ends the process with a message that names its stage and the size of its stack.
+//! if a fibre overflows its stack, the process ends with a message that names the fibre's stage and its stack size.
 //!
 //! # Rules
 //! - A fibre stays on its processor. Its body may use types that are not [`Send`].
-//! - The end of a session unwinds its suspended fibres like a panic, so destructors run. Code that catches panics must
-//!   not continue after that; a fibre that keeps waiting ends the process with a message.
-//! - A fibre must not wait inside a closure of `with` or of `Session::scope`, nor in a destructor while it unwinds. These
-//!   panic at the place of the wait. A guard of [`std::sync::Mutex`] may be held over a wait, but the next fibre that
-//!   locks the mutex blocks the processor.
-//! - Programs are built with `panic = "unwind"`, because stacks cannot be unwound otherwise.
+//! - The end of a session unwinds its suspended fibres as a panic does, so destructors run. Code that catches panics
+//!   must let this one pass: if a fibre keeps waiting, the process ends with a message.
+//! - A fibre must not wait inside a closure of `with` or of `Session::scope`, nor in a destructor while it unwinds.
+//!   Such a wait panics. A guard of [`std::sync::Mutex`] may be held across a wait, but the next fibre that locks the
+//!   mutex then blocks the whole processor.
+//! - Programs must be built with `panic = "unwind"`, because stacks cannot be unwound otherwise.
 
 mod children;
 mod control_block;

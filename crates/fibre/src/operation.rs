@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! A coroutine's closure contains the body of the fibre and may borrow, so it is created with `with_stack_unchecked`.
-//! The coroutine is a part of a [`FibreFuture`] whose type names the body's type, so it is completed or dropped before
+//! The coroutine is part of a [`FibreFuture`] whose type names the body's type, so it is completed or dropped before
 //! the borrows end. A forgotten operation is never resumed, its borrows are never used, and its stack is never reused.
 
 use std::future::Future;
@@ -21,7 +21,7 @@ use crate::pool;
 use crate::stack::{Stack, StackSize};
 use crate::wait_queue::QueuePosition;
 
-/// The code of a fibre, with the state of its stage if it has it.
+/// The code of a fibre, with the state of its stage if the fibre accesses it.
 pub(crate) trait Body {
     type Output;
 
@@ -50,7 +50,7 @@ impl<S, T, F: FnOnce(S, &Fibre<'_>) -> T> Body for WithState<S, F> {
     }
 }
 
-/// The future of a fibre. `F` is the type after which the operation is named.
+/// The future of a fibre. The operation is named after the type `F`.
 pub(crate) struct FibreFuture<F, B: Body> {
     state: State<B>,
     name: PhantomData<fn(F)>,
@@ -71,7 +71,12 @@ struct Running<T> {
 
 impl<F, B: Body> FibreFuture<F, B> {
     pub(crate) fn new(stage: Stage<Stateless>, size: StackSize, body: B) -> Self {
-        const { assert!(size_of::<B>() <= 4096, "box large captures: they move to the fibre's stack") };
+        const {
+            assert!(
+                size_of::<B>() <= 4096,
+                "box large captures, because they move to the fibre's stack"
+            )
+        };
         Self {
             state: State::New { stage, size, body, position: QueuePosition::default() },
             name: PhantomData,
@@ -79,7 +84,7 @@ impl<F, B: Body> FibreFuture<F, B> {
     }
 }
 
-// Nothing is pinned by it: the body moves to the coroutine's stack before it runs.
+// Nothing in it is pinned: the body moves to the coroutine's stack before it runs.
 impl<F, B: Body> Unpin for FibreFuture<F, B> {}
 
 impl<F, B: Body> Future for FibreFuture<F, B> {
@@ -101,7 +106,7 @@ impl<F, B: Body> FibreFuture<F, B> {
     #[inline(never)]
     fn start(&mut self, context: &mut Context<'_>) -> Poll<B::Output> {
         let State::New { size, position, .. } = &mut self.state else {
-            panic!("a fibre is awaited once")
+            panic!("a fibre was polled after it had completed")
         };
         let size = *size;
         let stack = ready!(pool::poll_take(size, position, context));
@@ -132,7 +137,7 @@ impl<T> Running<T> {
     {
         let block = OwnedControlBlock::new(ControlBlock::new(stage, name, &stack), &stack);
         let coroutine = |yielder: &_, ()| control_block::run(yielder, || body.run(&Fibre::new()));
-        // SAFETY: this is a part of an operation of type `B` (top of the file).
+        // SAFETY: this is part of an operation of type `B` (top of the file).
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, coroutine) };
         Self { coroutine: ManuallyDrop::new(coroutine), block }
     }
@@ -163,7 +168,7 @@ impl<T> Drop for Running<T> {
             discard_panic(|| coroutine.force_unwind());
             drop(resumed);
         }
-        // Those after a value whose destructor has panicked.
+        // If the destructor of a value has panicked, the values after it are left.
         while let Some(local) = block.pop_local() {
             discard_panic(|| drop(local));
         }
@@ -176,7 +181,7 @@ impl<T> Drop for Running<T> {
     }
 }
 
-/// Runs destructors, and discards their panic, which has been reported. Its payload is foreign and may panic in turn.
+/// Runs destructors, and discards their panic, which has been reported. Dropping its payload may panic again.
 fn discard_panic(run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         std::mem::forget(panic);

@@ -22,17 +22,17 @@ use crate::control_block::try_current;
 
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// The handlers before ours.
+/// The handlers that were installed before this one.
 static EARLIER: OnceLock<[sigaction; 2]> = OnceLock::new();
 
-/// The bytes of an alternate stack.
+/// The size of an alternate stack, in bytes.
 const ALTERNATE_BYTES: usize = 64 << 10;
 
-/// The alternate stack of a thread, if it had none.
+/// The alternate stack of a thread that had none.
 pub(crate) struct AlternateStack(*mut c_void);
 
 impl AlternateStack {
-    /// Prepares the thread, and the process at the first call.
+    /// Prepares the thread. The first call also installs the handlers of the process.
     pub(crate) fn install() -> Self {
         EARLIER.get_or_init(|| SIGNALS.map(action_of));
         static INSTALLED: OnceLock<()> = OnceLock::new();
@@ -72,7 +72,7 @@ impl Drop for AlternateStack {
     }
 }
 
-/// The present action of a signal.
+/// The current action of a signal.
 fn action_of(signal: c_int) -> sigaction {
     // SAFETY: a query into a local.
     unsafe {
@@ -83,7 +83,7 @@ fn action_of(signal: c_int) -> sigaction {
 }
 
 fn install(signal: c_int) {
-    // SAFETY: the handler is as the top of the file says.
+    // SAFETY: the handler does only what is allowed in a signal handler (top of the file).
     unsafe {
         let mut action: sigaction = zeroed();
         action.sa_sigaction = handle as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
@@ -118,7 +118,7 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let earlier = EARLIER.get().and_then(|all| all.get(usize::from(signal != SIGNALS[0])));
     let Some(earlier) = earlier else { std::process::abort() };
-    // SAFETY: the action is one that the process had installed, called as its flags say.
+    // SAFETY: the process had installed this action, which is called as its flags say.
     unsafe {
         match earlier.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => {
@@ -141,7 +141,7 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     }
 }
 
-/// A message in memory that needs no allocation. A longer message is cut off.
+/// A buffer for a message, formatted without allocation. A message that does not fit is cut off.
 struct Text {
     bytes: [u8; 512],
     length: usize,

@@ -1,7 +1,7 @@
 //! The stacks of a thread: one pool for each size, last in, first out.
 //!
-//! The last stack is likely to be in the cache. The first ones have not been used for long; when there are more of them
-//! than a decayed maximum of recent use, their memory returns to the kernel.
+//! The last free stack is likely to be in the cache. The first ones have not been used for a long time; when there are
+//! more free stacks than a decayed maximum of recent use needs, the memory of the first ones returns to the kernel.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -14,26 +14,27 @@ use crate::wait_queue::{QueuePosition, WaitQueue};
 /// The default limit on the address space of a thread's stacks.
 const DEFAULT_LIMIT: usize = 16 << 30;
 
-/// One fibre in so many starts on an empty stack, and is measured when it ends.
+/// One in this many fibres starts on an empty stack, whose memory use is measured when the fibre ends.
 const MEASURED_EVERY: u32 = 64;
 
-/// The maximum of recent use decays by a sixteenth each time that so many fibres have ended.
+/// The maximum of recent use decays by a sixteenth each time this many fibres have ended.
 const DECAYS_EVERY: u32 = 256;
 
-/// Free stacks per size that always keep their memory.
+/// The number of free stacks per size that always keep their memory.
 const MIN_WARM: usize = 64;
 
-/// The largest number of stacks in one mapping.
+/// The maximum number of stacks in one mapping.
 const MAX_CHUNK: usize = 4096;
 
 /// Limits the address space of the calling thread's stacks, in bytes, including 20 KiB for the guard of each. The
-/// default is 16 GiB, enough for 199,000 stacks of the default size. Stacks that exist are kept.
+/// default is 16 GiB, enough for 199,000 stacks of the default size. Existing stacks are kept.
 ///
-/// A mapping contains several stacks of one size: up to 4,096, and half of those for which there is room. At the limit, a new
-/// fibre waits until another one with the same size of stack ends, in the order of arrival; a fibre that is alone with its
-/// size never waits. If fibres wait for fibres that have not started, leave room for those.
+/// A mapping contains several stacks of one size: up to 4,096, and at most half of those that still fit within the
+/// limit. At the limit, new fibres wait in order of arrival until others with the same stack size end; the only fibre
+/// of a size never waits. If fibres wait for fibres that have not started, choose a limit that leaves room for the
+/// latter.
 ///
-/// Call it on each processor, from the `start` of the program or from an operation.
+/// Call this on each processor, from the `start` of the program or from an operation.
 pub fn set_stack_limit(bytes: usize) {
     POOL.with(|pool| {
         pool.limit.set(bytes);
@@ -44,14 +45,14 @@ pub fn set_stack_limit(bytes: usize) {
 /// The stacks of one size.
 #[derive(Default)]
 struct Class {
-    /// The first `cold` of them take no memory.
+    /// The free stacks. The first `cold` of them use no memory.
     free: Vec<Stack>,
     cold: usize,
     in_use: usize,
     /// A decayed maximum of `in_use`.
     mark: usize,
     undivided: Option<Undivided>,
-    /// The number of stacks in its mappings.
+    /// The number of stacks in all mappings of this size.
     mapped: usize,
     started: u32,
     ended: u32,
@@ -60,7 +61,7 @@ struct Class {
 struct Pool {
     classes: [RefCell<Class>; StackSize::ALL.len()],
     limit: Cell<usize>,
-    /// The bytes of all mappings.
+    /// The size of all mappings, in bytes.
     mapped: Cell<usize>,
     waiting: [WaitQueue; StackSize::ALL.len()],
     _handler_stack: AlternateStack,
@@ -81,7 +82,7 @@ pub(crate) fn poll_take(
     })
 }
 
-/// Gives up the place of a fibre that waits for a stack.
+/// Removes a fibre from the queue for a stack.
 pub(crate) fn stop_waiting(size: StackSize, position: &mut QueuePosition) {
     _ = POOL.try_with(|pool| pool.waiting[size as usize].leave(position));
 }
@@ -109,7 +110,7 @@ impl Pool {
         }
     }
 
-    /// A stack; none at the limit.
+    /// Takes a stack; `None` at the limit.
     fn take(&self, size: StackSize) -> io::Result<Option<Stack>> {
         let class = &mut *self.classes[size as usize].borrow_mut();
         if let Some(stack) = class.free.pop() {
@@ -134,7 +135,7 @@ impl Pool {
 }
 
 impl Class {
-    /// The first stack of a new mapping. There is room for `room` stacks, of which it takes half.
+    /// The first stack of a new mapping. `room` more stacks are allowed, of which the mapping contains at most half.
     fn map(&mut self, size: StackSize, room: usize) -> io::Result<Stack> {
         let count = self.mapped.clamp(16, MAX_CHUNK).min(room / 2).max(1);
         let first = self.mapped;
@@ -163,7 +164,7 @@ impl Class {
             // Rounded up, so that it reaches `in_use`.
             self.mark -= (self.mark - self.in_use).div_ceil(16);
         }
-        // Two at a time, so that the memory of a burst is returned while its fibres end.
+        // Empties two at a time, so that the memory of a burst is returned while its fibres end.
         for _ in 0..2 {
             if self.free.len() - self.cold > (self.mark - self.in_use).max(MIN_WARM) {
                 self.free[self.cold].empty();
@@ -173,7 +174,7 @@ impl Class {
     }
 }
 
-/// Calls `make` with `count`, and with smaller numbers while it fails.
+/// Calls `make` with `count`, and then with ever smaller numbers until it succeeds.
 fn largest<T>(
     mut count: usize,
     mut make: impl FnMut(usize) -> io::Result<T>,

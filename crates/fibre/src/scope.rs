@@ -1,14 +1,15 @@
 //! Fibres that borrow from the fibre that starts them.
 //!
-//! Scoped fibres are a part of their parent's operation: whenever the parent waits, its operation polls them too. So they
-//! have the parent's waker, and end with it.
+//! Scoped fibres are part of their parent's operation: whenever the parent waits, its operation polls them too. They
+//! share the parent's waker, and end with the parent.
 //!
 //! # Safety
-//! A scoped fibre borrows for `'scope`, and [`Scope::spawn`] extends that to `'static` in order to store it. The list is
-//! reached through the scope and through the block of the parent. [`scope`] ends only after [`Finish`] has dropped every
-//! child, also when it unwinds, and nothing can add a child after that: references to the scope have ended. A child that
-//! is being polled is not in the list, but then the parent waits inside [`scope`], whose frame is below the poll on the same
-//! stack: the child is dropped first if the poll unwinds. `'scope` includes the whole call of [`scope`].
+//! A scoped fibre borrows for `'scope`, and [`Scope::spawn`] extends that to `'static` in order to store it. The list
+//! is reached through the scope and through the block of the parent. [`scope`] ends only after [`Finish`] has dropped
+//! every child, also when it unwinds, and nothing can add a child after that: references to the scope have ended. A
+//! child that is being polled is not in the list, but then the parent waits inside [`scope`], whose frame is below the
+//! poll on the same stack: the child is dropped first if the poll unwinds. `'scope` includes the whole call of
+//! [`scope`].
 
 use std::any::Any;
 use std::cell::Cell;
@@ -27,9 +28,9 @@ use crate::operation::{FibreFuture, Plain};
 /// Starts scoped fibres; see [`Fibre::scope`](crate::Fibre::scope).
 pub struct Scope<'scope, 'env: 'scope> {
     children: Rc<Children>,
-    /// The fibres that panicked and whose panic no join has resumed.
+    /// The number of fibres that panicked and were not joined.
     panicked: Cell<usize>,
-    // Invariant in both, as that of `std::thread`.
+    // Invariant in both lifetimes, like `std::thread::Scope`.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -69,8 +70,8 @@ where
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Starts a fibre that may borrow what outlives the scope, with a stack of the parent's size. It runs when the
-    /// parent waits.
+    /// Starts a fibre with a stack of the parent's size. It may borrow anything that outlives the scope, and runs when
+    /// the parent waits.
     #[track_caller]
     pub fn spawn<F, T>(&'scope self, body: F) -> ScopedFibre<'scope, T>
     where
@@ -114,7 +115,7 @@ impl<T> ScopedFibre<'_, T> {
     /// Waits for the fibre and returns its output.
     ///
     /// # Panics
-    /// With the panic of the fibre; and as [`wait`].
+    /// Resumes the panic of the fibre, if it panicked. Also like [`wait`].
     #[track_caller]
     pub fn join(self) -> T {
         let taken = self.result.take().unwrap_or_else(|| {

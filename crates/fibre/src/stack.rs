@@ -1,11 +1,12 @@
 //! The memory of stacks: large mappings, each divided into stacks of one size.
 //!
-//! A stack is a range of pages whose lowest are the guard: an access to them is a fault. `MADV_GUARD_INSTALL` (Linux
-//! 6.13) makes a guard without dividing the mapping, so 100,000 stacks take a few mappings. On other kernels
-//! `mprotect` divides it, and the limit on a process's mappings (65,530) bounds the stacks to half of that.
+//! A stack is a range of pages, of which the lowest are the guard: an access to them raises a fault.
+//! `MADV_GUARD_INSTALL` (Linux 6.13) makes a guard without dividing the mapping, so 100,000 stacks need only a few
+//! mappings. On other kernels `mprotect` divides it, and the limit on a process's mappings (65,530) bounds the number
+//! of stacks to half of it.
 //!
 //! # Safety
-//! A [`Chunk`] is a mapping of its own, which no other code knows, and is unmapped when it is dropped. [`Chunk::divide`]
+//! A [`Chunk`] is a separate mapping, which no other code knows, and is unmapped when it is dropped. [`Chunk::divide`]
 //! returns each part of it once, as a [`Stack`], which keeps the chunk alive. A `Stack` is neither `Clone` nor `Copy`,
 //! so its owner is the only one that accesses the part: a coroutine while it runs, and otherwise [`Stack::empty`] and
 //! [`Stack::used`]. Every stack has a guard of [`Layout::guard`] bytes at its lower end before it is returned.
@@ -32,13 +33,14 @@ const STAGGER: usize = 64;
 /// The number of different tops: three quarters of a page, so that a fibre which waits near the top touches one page.
 const TOPS: usize = 48;
 
-/// The bytes above a coroutine's stack, for the control block of the fibre. The end of the coroutine's stack, which each
-/// switch accesses, shares its cache line with the first 48 of them.
+/// The bytes above a coroutine's stack, for the control block of the fibre. The end of the coroutine's stack, which
+/// each switch accesses, shares its cache line with the first 48 of them.
 pub(crate) const RESERVED: usize = 176;
 
-/// The size of a fibre's stack, without its guard. Only pages that the fibre has touched take memory.
+/// The size of a fibre's stack, without its guard. Only pages that the fibre has touched use memory.
 ///
-/// The runtime uses 176 bytes of it. The tops of stacks are in different sets of a cache, so up to 3 KiB more are left out.
+/// The runtime uses 176 bytes of it. Up to 3 KiB more are left unused, so that the tops of stacks fall into different
+/// cache sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StackSize {
     /// 16 KiB, for bodies without deep calls.
@@ -76,7 +78,7 @@ struct Chunk {
     base: *mut libc::c_void,
     bytes: usize,
     layout: Layout,
-    /// Whether `MADV_GUARD_INSTALL` works: not on older kernels, nor in locked memory.
+    /// Whether `MADV_GUARD_INSTALL` works. It does not on older kernels, nor in locked memory.
     installs: Cell<bool>,
 }
 
@@ -87,12 +89,12 @@ impl Chunk {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE,
         );
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let base = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // A huge page would take 2 MiB for a stack that uses 4 KiB. Kernels without huge pages refuse the advice.
+        // A huge page would use 2 MiB for a stack that needs 4 KiB. Kernels without huge pages refuse the advice.
         #[cfg(target_os = "linux")]
         // SAFETY: the range is the mapping.
         unsafe {
@@ -108,7 +110,7 @@ impl Chunk {
         let begin = self.base.wrapping_byte_add(offset);
         #[cfg(target_os = "linux")]
         if self.installs.get() {
-            // SAFETY: the range is a part of the mapping that no stack contains.
+            // SAFETY: the range is part of the mapping, and no stack contains it.
             if unsafe { libc::madvise(begin, guard, MADV_GUARD_INSTALL) } == 0 {
                 return Ok(());
             }
@@ -124,7 +126,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this chunk's, and no stack of it exists any more: each keeps the chunk alive.
+        // SAFETY: this chunk owns the mapping, and none of its stacks exists any more: each keeps the chunk alive.
         unsafe { libc::munmap(self.base, self.bytes) };
     }
 }
@@ -145,7 +147,7 @@ impl Undivided {
         Ok(Self { chunk, size, offset: 0, first })
     }
 
-    /// The next stack; none if the chunk is used up.
+    /// The next stack; `None` if the chunk is used up.
     pub(crate) fn next(&mut self) -> Option<io::Result<Stack>> {
         let Layout { guard, bytes } = self.chunk.layout;
         let (begin, end) = (self.offset, self.offset + guard + bytes);
@@ -176,9 +178,9 @@ pub(crate) struct Stack {
     /// The upper end, below the reserved bytes.
     base: StackPointer,
     pub(crate) size: StackSize,
-    /// Whether it was empty when its present fibre started.
+    /// Whether it was empty when the current fibre started.
     pub(crate) measured: bool,
-    /// Valgrind would take a switch between neighbouring stacks for the growth of one.
+    /// Without it Valgrind would mistake a switch between neighbouring stacks for the growth of one.
     _known_to_valgrind: ValgrindStackRegistration,
 }
 
@@ -211,14 +213,14 @@ impl Stack {
         (self.chunk.base.wrapping_byte_add(self.offset() + guard), bytes)
     }
 
-    /// Returns all of its memory to the kernel.
+    /// Returns all memory of the stack to the kernel.
     pub(crate) fn empty(&mut self) {
         let (begin, bytes) = self.pages();
         // SAFETY: the range is this stack's, without its guard, and nothing runs on it: a coroutine would own it.
         unsafe { libc::madvise(begin, bytes, libc::MADV_DONTNEED) };
     }
 
-    /// The bytes of memory that it takes now; none if the kernel does not tell.
+    /// The bytes of memory that the stack uses now; `None` if the kernel does not tell.
     pub(crate) fn used(&self) -> Option<usize> {
         let (begin, bytes) = self.pages();
         let mut resident = [0u8; StackSize::MiB1.bytes() >> 12];

@@ -7,20 +7,20 @@ use crate::fibre::Fibre;
 use crate::operation::{FibreFuture, WithState};
 use crate::stack::StackSize;
 
-/// Fibres on stages whose operations run on the processor that invokes them: shared and exclusive ones.
+/// Starts fibres on shared and exclusive stages, whose operations run on the processor that invokes them.
 pub trait LocalFibres {
     /// How an operation accesses the state: [`Shared`] or [`Exclusive`].
     type Access: 'static;
 
-    /// Invokes a fibre on this processor, with a stack of the default size. Otherwise as
+    /// Invokes a fibre on this processor, with a stack of the default size. Otherwise like
     /// [`SharedStage::call`](phalanx_core::SharedStage::call): the fibre runs after the caller has suspended or
-    /// finished, and a call that is dropped leaves it running.
+    /// finished, and dropping the call does not cancel it.
     ///
-    /// The captures of `body`, with the access to the state, have at most 4,096 bytes; larger ones do not compile. Box
-    /// them.
+    /// The captures of `body`, including the access to the state, must have at most 4,096 bytes; larger ones do not
+    /// compile and must be boxed.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     #[track_caller]
     fn fibre<F, T>(&self, body: F) -> Call<T>
     where
@@ -30,7 +30,7 @@ pub trait LocalFibres {
         self.fibre_with(StackSize::default(), body)
     }
 
-    /// As [`fibre`](Self::fibre), with a stack of `size`.
+    /// Like [`fibre`](Self::fibre), but with a stack of `size`.
     ///
     /// ```
     /// use phalanx_core::{CallError, SharedStage};
@@ -71,13 +71,13 @@ macro_rules! local_fibres {
 local_fibres!(SharedStage, Shared: Send Sync);
 local_fibres!(ExclusiveStage, Exclusive: Send);
 
-/// Fibres on partitioned stages.
+/// Starts fibres on partitioned stages.
 pub trait KeyedFibres {
     /// The state of a stage's partition.
     type State: 'static;
 
     /// Invokes a fibre on the partition of `key`, on the processor that owns it, with a stack of the default size.
-    /// Otherwise as [`PartitionedStage::call`](phalanx_core::PartitionedStage::call).
+    /// Otherwise like [`PartitionedStage::call`](phalanx_core::PartitionedStage::call).
     ///
     /// ```
     /// use std::time::Duration;
@@ -96,11 +96,11 @@ pub trait KeyedFibres {
     /// }
     /// ```
     ///
-    /// The captures of `body`, with the access to the state, have at most 4,096 bytes; larger ones do not compile. Box
-    /// them.
+    /// The captures of `body`, including the access to the state, must have at most 4,096 bytes; larger ones do not
+    /// compile and must be boxed.
     ///
     /// # Panics
-    /// Outside of a processor.
+    /// If called outside a processor.
     #[track_caller]
     fn fibre<F, T>(&self, key: u64, body: F) -> Call<T>
     where
@@ -110,7 +110,7 @@ pub trait KeyedFibres {
         self.fibre_with(key, StackSize::default(), body)
     }
 
-    /// As [`fibre`](Self::fibre), with a stack of `size`.
+    /// Like [`fibre`](Self::fibre), but with a stack of `size`.
     #[track_caller]
     fn fibre_with<F, T>(&self, key: u64, size: StackSize, body: F) -> Call<T>
     where

@@ -1,4 +1,4 @@
-//! A queue of waiting fibres, first in, first out, on any processors.
+//! A first-in, first-out queue of waiting fibres on any processors.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -10,9 +10,9 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug, Default)]
 pub(crate) struct WaitQueue {
     waiters: Mutex<Waiters>,
-    /// The number of waiters, for a notifier that need not lock.
+    /// The number of waiters, so that a notifier takes the lock only if there are any.
     count: AtomicUsize,
-    /// The number of waiters that were notified and too late. Changed under the lock.
+    /// The number of waiters that were notified, but whose attempt came too late. Changed under the lock.
     late: AtomicUsize,
 }
 
@@ -28,7 +28,7 @@ struct Waiters {
 #[derive(Debug, Default)]
 pub(crate) struct QueuePosition {
     position: Option<i64>,
-    /// Whether it was notified and too late.
+    /// Whether the waiter was notified, but its attempt came too late.
     is_late: bool,
 }
 
@@ -38,19 +38,19 @@ impl WaitQueue {
     }
 
     /// Calls `attempt`, and queues the caller if it returns `None`. A new waiter queues behind earlier ones without an
-    /// attempt. A change that lets an attempt succeed is followed by [`notify_one`](Self::notify_one). The argument of `attempt`
-    /// is whether the caller has been notified.
+    /// attempt. Code that makes an attempt possible must call [`notify_one`](Self::notify_one) afterwards. The argument
+    /// of `attempt` tells whether the caller has been notified.
     pub(crate) fn poll<R>(
         &self,
         position: &mut QueuePosition,
         context: &mut Context<'_>,
         attempt: impl FnOnce(bool) -> Option<R>,
     ) -> Poll<R> {
-        // Cloned before the lock and dropped after it: a foreign waker is foreign code.
+        // Cloned before the lock is taken and dropped after it is released, because a foreign waker runs foreign code.
         let mut waker = context.waker().clone();
         let mut waiters = self.lock();
         let Waiters { queue, back } = &mut *waiters;
-        // Before the attempt, so that either it succeeds or the notifier sees the count.
+        // Stored before the attempt, so that either the attempt succeeds or the notifier sees the count.
         self.count.store(queue.len() + 1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let place = position.position;
@@ -66,7 +66,7 @@ impl WaitQueue {
                 std::mem::swap(&mut queue[index].1, &mut waker);
                 None
             }
-            // It was notified, but another one was faster: it stays ahead of those that came after it.
+            // This waiter was notified, but another caller was faster. It stays ahead of later waiters.
             (false, Some(Err(index))) => {
                 queue.insert(index, (position.position.unwrap_or_default(), waker.clone()));
                 if !std::mem::replace(&mut position.is_late, true) {
@@ -97,8 +97,8 @@ impl WaitQueue {
         }
     }
 
-    /// Whether a waiter was notified and too late, and still waits. A lock is then left to the notified waiters, so
-    /// that one which takes it again and again does not exclude them for ever.
+    /// Whether a waiter still waits after a notification that came too late. Newcomers then leave a lock to the
+    /// notified waiters, so that a fibre that takes it again and again does not starve them.
     pub(crate) fn has_late(&self) -> bool {
         self.late.load(Ordering::Relaxed) > 0
     }
@@ -115,7 +115,7 @@ impl WaitQueue {
         })
     }
 
-    /// Gives up a place. If its holder has been notified, the next waiter is notified instead.
+    /// Leaves the queue. If the leaving waiter has been notified, the next waiter is notified instead.
     pub(crate) fn leave(&self, position: &mut QueuePosition) {
         let Some(own) = position.position else { return };
         let mut waiters = self.lock();
@@ -129,7 +129,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes the first waiter, which then makes its attempt. The caller has changed what waiters wait for.
+    /// Wakes the first waiter, which then makes its attempt. The caller must have made an attempt possible before.
     pub(crate) fn notify_one(&self) {
         fence(Ordering::SeqCst);
         if self.count.load(Ordering::Relaxed) == 0 {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::fibre::wait;
 use crate::wait_queue::WaitQueue;
 
-/// A queue of at most `capacity` values, between fibres of any processors. A full queue suspends senders, an empty one
-/// receivers.
+/// A queue of at most `capacity` values, between fibres on any processors. A full queue suspends senders, and an empty
+/// queue suspends the receiver.
 ///
 /// ```
 /// use phalanx_core::{CallError, SharedStage};
@@ -31,7 +31,7 @@ use crate::wait_queue::WaitQueue;
 /// # Panics
 /// If `capacity` is zero.
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    assert!(capacity > 0, "a channel has room for a value");
+    assert!(capacity > 0, "the capacity of a channel must not be zero");
     let shared = Arc::new(Shared {
         state: Mutex::new(State { values: VecDeque::new(), senders: 1, receives: true }),
         capacity,
@@ -59,7 +59,7 @@ impl<T> Shared<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a value. Notifies nobody, because a waiter calls it under the lock of its queue.
+    /// Queues a value. Does not notify waiters, because a waiter calls it while it holds the lock of the wait queue.
     fn push(&self, value: T) -> Result<(), TrySendError<T>> {
         let mut state = self.lock();
         if !state.receives {
@@ -72,7 +72,7 @@ impl<T> Shared<T> {
         Ok(())
     }
 
-    /// Takes the oldest value. Notifies nobody, as [`push`](Self::push).
+    /// Takes the oldest value. Does not notify waiters, like [`push`](Self::push).
     fn pop(&self) -> Result<T, TryRecvError> {
         let mut state = self.lock();
         let State { values, senders, .. } = &mut *state;
@@ -81,17 +81,17 @@ impl<T> Shared<T> {
     }
 }
 
-/// The end of a [`channel`] that sends.
+/// The sending end of a [`channel`].
 pub struct Sender<T>(Arc<Shared<T>>);
 
 impl<T> Sender<T> {
-    /// Queues `value`; suspends the fibre while the queue is full.
+    /// Queues `value`. Suspends the fibre while the queue is full.
     ///
     /// # Errors
-    /// With the value, if the receiver was dropped.
+    /// Returns the value in the error if the receiver was dropped.
     ///
     /// # Panics
-    /// If the queue is full, as [`wait`].
+    /// Like [`wait`], if the queue is full.
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
@@ -108,10 +108,10 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Queues `value` if there is room, on any thread.
+    /// Queues `value` if there is room. Can be called on any thread.
     ///
     /// # Errors
-    /// With the value, if the queue is full or the receiver was dropped.
+    /// Returns the value in the error if the queue is full or the receiver was dropped.
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         self.0.push(value)?;
         self.0.filled.notify_one();
@@ -144,17 +144,17 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The end of a [`channel`] that receives.
+/// The receiving end of a [`channel`].
 pub struct Receiver<T>(Arc<Shared<T>>);
 
 impl<T> Receiver<T> {
-    /// Takes the oldest value; suspends the fibre while the queue is empty.
+    /// Takes the oldest value. Suspends the fibre while the queue is empty.
     ///
     /// # Errors
     /// If the queue is empty and all senders were dropped.
     ///
     /// # Panics
-    /// If the queue is empty, as [`wait`].
+    /// Like [`wait`], if the queue is empty.
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         let attempt = || match self.0.pop() {
@@ -170,7 +170,7 @@ impl<T> Receiver<T> {
         Ok(value)
     }
 
-    /// Takes the oldest value if there is one, on any thread.
+    /// Takes the oldest value if there is one. Can be called on any thread.
     ///
     /// # Errors
     /// If the queue is empty.
@@ -180,7 +180,7 @@ impl<T> Receiver<T> {
         Ok(value)
     }
 
-    /// Receives until all senders were dropped.
+    /// Receives until all senders have been dropped and the queue is empty.
     #[track_caller]
     pub fn iter(&self) -> impl Iterator<Item = T> {
         std::iter::from_fn(|| self.recv().ok())

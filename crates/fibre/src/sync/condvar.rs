@@ -1,4 +1,4 @@
-//! A condition for which fibres wait.
+//! A condition variable for fibres.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -40,19 +40,19 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    /// A condition without waiters.
+    /// Creates a condition variable.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Frees the lock, suspends the fibre until it is notified, and takes the lock again. A notification after the call
-    /// is not lost. A fibre may also return without a notification.
+    /// Releases the lock, suspends the fibre until it is notified, and takes the lock again. Releasing and waiting are
+    /// atomic: a notification after the release is not lost. The call may also return without a notification.
     ///
     /// # Errors
-    /// With the guard, if the lock is poisoned.
+    /// Returns the guard in the error if the lock is poisoned.
     ///
     /// # Panics
-    /// As [`wait`].
+    /// Like [`wait`].
     #[track_caller]
     pub fn wait<'m, T: ?Sized>(&self, guard: MutexGuard<'m, T>) -> LockResult<MutexGuard<'m, T>> {
         let mutex = guard.mutex();
@@ -63,10 +63,10 @@ impl Condvar {
     /// Waits while `condition` is true.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// The errors of [`wait`](Self::wait).
     ///
     /// # Panics
-    /// As [`wait`](Self::wait).
+    /// Like [`wait`](Self::wait).
     #[track_caller]
     pub fn wait_while<'m, T: ?Sized>(
         &self,
@@ -79,14 +79,14 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// Waits as [`wait`](Self::wait), at most for `duration`. The second value is whether it was notified: the opposite of
-    /// `WaitTimeoutResult::timed_out` of [`std::sync::Condvar`].
+    /// Like [`wait`](Self::wait), but waits at most for `duration`. The second value tells whether the fibre was
+    /// notified: the opposite of `WaitTimeoutResult::timed_out` of [`std::sync::Condvar`].
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// The errors of [`wait`](Self::wait).
     ///
     /// # Panics
-    /// As [`wait`](Self::wait).
+    /// Like [`wait`](Self::wait).
     #[track_caller]
     pub fn wait_timeout<'m, T: ?Sized>(
         &self,

@@ -1,7 +1,7 @@
 //! Locks, conditions and channels for fibres.
 //!
-//! They suspend the fibre, not its processor, and connect fibres of any processors. The names and the poisoning are those
-//! of [`std::sync`].
+//! They suspend the fibre, not its processor, and work between fibres on any processors. Names and poisoning are as in
+//! [`std::sync`].
 
 mod channel;
 mod condvar;

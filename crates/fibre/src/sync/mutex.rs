@@ -1,4 +1,4 @@
-//! A lock that suspends the fibre that waits for it.
+//! A lock that suspends the waiting fibre.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -7,11 +7,11 @@ use std::sync::{self, LockResult, PoisonError, TryLockError};
 use crate::fibre::wait;
 use crate::wait_queue::WaitQueue;
 
-/// A lock for fibres. Unlike a [`std::sync::Mutex`], its guard may be held over a wait.
+/// A lock for fibres. Unlike the guard of a [`std::sync::Mutex`], its guard may be held across a wait.
 ///
-/// Waiting fibres take the lock in the order of arrival. A fibre that comes when the lock is free takes it at once, unless
-/// a fibre that was woken for it has found it taken again: then the fibres that wait come first.
-/// The lock is poisoned if a fibre panics, or is unwound at the end of its session, while it holds the guard.
+/// Waiting fibres take the lock in order of arrival. A fibre that arrives when the lock is free takes it immediately,
+/// even ahead of a fibre that was woken for it. When that has happened to a woken fibre once, the waiting fibres come
+/// first. The lock is poisoned if a fibre panics, or is unwound at the end of its session, while it holds the guard.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -36,15 +36,15 @@ pub struct Mutex<T: ?Sized> {
 }
 
 impl<T> Mutex<T> {
-    /// A free lock.
+    /// Creates a free lock.
     pub fn new(value: T) -> Self {
         Self { queue: WaitQueue::default(), value: sync::Mutex::new(value) }
     }
 
-    /// The value.
+    /// Returns the value.
     ///
     /// # Errors
-    /// With the value, if the lock is poisoned.
+    /// Returns the value in the error if the lock is poisoned.
     pub fn into_inner(self) -> LockResult<T> {
         self.value.into_inner()
     }
@@ -54,10 +54,10 @@ impl<T: ?Sized> Mutex<T> {
     /// Takes the lock, or suspends the fibre until it is free.
     ///
     /// # Errors
-    /// With the guard, if the lock is poisoned.
+    /// Returns the guard in the error if the lock is poisoned.
     ///
     /// # Panics
-    /// If the fibre has to wait, as [`wait`].
+    /// Like [`wait`], if the fibre has to wait.
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         let attempt = |is_notified: bool| {
@@ -66,10 +66,10 @@ impl<T: ?Sized> Mutex<T> {
         attempt(false).unwrap_or_else(|| wait(self.queue.wait(attempt)))
     }
 
-    /// Takes the lock if it is free, on any thread.
+    /// Takes the lock if it is free. Can be called on any thread.
     ///
     /// # Errors
-    /// `WouldBlock` if it is taken, or with the guard if the lock is poisoned.
+    /// `WouldBlock` if the lock is taken; `Poisoned`, with the guard, if it is poisoned.
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError<MutexGuard<'_, T>>> {
         match self.attempt() {
             Some(guard) => guard.map_err(TryLockError::Poisoned),
@@ -77,10 +77,10 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// The value, without a lock.
+    /// The value, without taking the lock.
     ///
     /// # Errors
-    /// With the reference, if the lock is poisoned.
+    /// Returns the reference in the error if the lock is poisoned.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.value.get_mut()
     }
@@ -90,7 +90,7 @@ impl<T: ?Sized> Mutex<T> {
         self.value.is_poisoned()
     }
 
-    /// The guard; none if the lock is taken.
+    /// The guard; `None` if the lock is taken.
     fn attempt(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
         let guard = |guard| MutexGuard { mutex: self, guard: Some(guard) };
         match self.value.try_lock() {
@@ -109,8 +109,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Access to the value of a [`Mutex`]. Dropping it frees the lock and wakes the first fibre that waits for it.
-#[must_use = "the lock is free again when the guard is dropped"]
+/// Access to the value of a [`Mutex`]. Dropping the guard releases the lock and wakes the first waiting fibre.
+#[must_use = "dropping the guard releases the lock"]
 pub struct MutexGuard<'m, T: ?Sized> {
     mutex: &'m Mutex<T>,
     /// Present until it is dropped.
