@@ -1,4 +1,4 @@
-//! Errors, each with its remedy.
+//! Errors. Their messages name the remedy where there is one.
 
 use std::fmt;
 use std::io;
@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use phalanx::CallError;
 
-/// Error of opening a store.
+/// The error of opening a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// Another process uses the directory.
     #[error(
-        "{} is in use by another process; give each broker a directory of its own",
+        "{} is in use by another process; give each broker its own directory",
         path.display()
     )]
     InUse {
@@ -29,7 +29,7 @@ pub enum OpenError {
         /// The system's error.
         source: io::Error,
     },
-    /// Acknowledged batches are missing at the journal's end, or the whole journal is.
+    /// Acknowledged batches are missing at the journal's end, or the whole journal is missing.
     #[error("{0}")]
     Lost(Lost),
     /// The journal is corrupt in a place where a crash cannot corrupt it.
@@ -48,7 +48,7 @@ pub enum OpenError {
     },
 }
 
-/// The missing part of a journal, and the existing one.
+/// The missing part of a journal, and the existing part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lost {
@@ -100,11 +100,11 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Error of appending an entry.
+/// The error of appending an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// A write failed. Later appends are tried again.
+    /// A write failed. Later appends may succeed.
     #[error("the journal cannot be written: {what}")]
     Disk {
         /// The kind of the error, such as [`StorageFull`](io::ErrorKind::StorageFull).
@@ -112,15 +112,14 @@ pub enum AppendError {
         /// The system's error.
         what: String,
     },
-    /// The live data has reached [its limit](crate::Options::max_bytes). Entries that only delete are
-    /// accepted.
+    /// The live data has reached [its limit](crate::Options::max_bytes). Entries that only delete are still accepted.
     #[error("the store is full ({bytes} bytes)")]
     Full {
         /// The size of the live data.
         bytes: u64,
     },
     /// The entries waiting for the disk have reached [their limit](crate::Options::max_pending_bytes).
-    #[error("too many bytes wait for the disk ({bytes})")]
+    #[error("too many bytes are waiting for the disk ({bytes})")]
     Busy {
         /// Their size.
         bytes: usize,
@@ -131,11 +130,11 @@ pub enum AppendError {
         /// Its size.
         bytes: usize,
     },
-    /// An earlier sync failed, so the contents of the disk are unknown and nothing more is accepted. The
-    /// program has to be restarted, and will recover what is on disk.
+    /// An earlier sync failed, so the contents of the disk are unknown and nothing more is accepted. The program must
+    /// be restarted; it then recovers what is on disk.
     #[error("the journal is closed because the disk failed ({what}); repair it and restart")]
     Broken {
-        /// The system's error at that time.
+        /// The system's error of that sync.
         what: String,
     },
     /// The [mirror](crate::Mirror) takes no more batches, so nothing more is accepted.
@@ -149,7 +148,8 @@ pub enum AppendError {
     Call(#[from] CallError),
 }
 
-/// Why a mirror takes no more batches: this process no longer owns the journal, or must not go on without the mirror.
+/// The reason why a mirror takes no more batches: this process no longer owns the journal, or must not continue without
+/// the mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirrorLost(pub String);
 
@@ -167,7 +167,7 @@ impl AppendError {
     }
 }
 
-/// Bytes at the journal's end that are no complete batch. A crash during a write leaves them.
+/// Bytes at the journal's end that are not a complete batch. A crash during a write leaves such bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// The segment.
@@ -193,7 +193,7 @@ impl fmt::Display for Torn {
             ),
             false => write!(
                 f,
-                "{file}: ignored {bytes} bytes after byte {offset}, which are no complete batch; without a valid \
+                "{file}: ignored {bytes} bytes after byte {offset}, which are not a complete batch; without a valid \
                  position it is unknown whether they were acknowledged"
             ),
         }

@@ -1,9 +1,8 @@
 //! The stages of a store: a cohort of entries is one write and one sync (group commit).
 //!
-//! Entries of all processors go to the stage `journal` on one processor, whose handler queues them. One
-//! operation at a time, of the stage `journal disk`, writes the queued entries, syncs, and answers all of
-//! them; entries that arrive meanwhile are committed next. A single entry waits for one sync; ten thousand
-//! together wait little longer.
+//! Entries of all processors go to the stage `journal` on one processor, whose handler queues them. One operation of
+//! the stage `journal disk` at a time writes the queued entries, syncs, and answers all of them; entries that arrive in
+//! the meantime are committed next. A single entry waits for one sync; ten thousand together wait little longer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -25,12 +24,12 @@ use crate::mirror::{MakeMirror, Mirror};
 use crate::status::{Counters, Status};
 use crate::write::writer::Writer;
 
-/// The key of the only partition, on the processor with the journal.
+/// The key of the only partition, which is on the journal's processor.
 const JOURNAL: u64 = 0;
 
 type AppendResult = Result<(), AppendError>;
 
-/// A handle to a running store, for appending. Clones are equivalent.
+/// A handle to a running store, for appending entries. All clones refer to the same store.
 ///
 /// Created by [`Store::declare`](crate::Store::declare).
 #[derive(Clone, Handles)]
@@ -62,24 +61,24 @@ struct AppendQueue {
     pending: VecDeque<(Entry, Reply<AppendResult>)>,
     /// Size of the entries, in bytes.
     bytes: usize,
-    /// Whether a commit is running. It continues with the queue when it has finished.
+    /// Whether a commit is running. After it has finished, the same operation commits the queue.
     committing: bool,
 }
 
 impl Journal {
-    /// Appends `entry`. The future completes when the entry is on disk; only then may it be acknowledged. The
-    /// write does not depend on the future being awaited.
+    /// Appends `entry`. The future completes when the entry is on disk; only then may it be acknowledged. The entry is
+    /// written even if the future is dropped.
     ///
-    /// Entries of one processor are stored in order; entries of different processors in any order, unless one
-    /// is appended after the other has completed. After a crash an unacknowledged entry may exist or not:
-    /// completely or not at all, and not without the entries that its processor appended before.
+    /// Entries of one processor are stored in order. Entries of different processors are stored in any order, unless
+    /// one is appended after the other has completed. After a crash an unacknowledged entry exists completely or not at
+    /// all, and only together with all entries that its processor appended before.
     ///
     /// # Panics
-    /// If it is not called within an operation.
+    /// If called outside an operation.
     ///
     /// # Errors
-    /// [`AppendError`]. After [`Broken`](AppendError::Broken) all appends fail, and the fate of pending
-    /// entries is unknown: the program should be restarted.
+    /// [`AppendError`]. After [`Broken`](AppendError::Broken) all appends fail, and it is unknown whether pending
+    /// entries were stored: restart the program.
     pub fn append(&self, entry: Entry) -> impl Future<Output = Result<(), AppendError>> + use<> {
         let call = self.stage.call(JOURNAL, entry);
         async move { call.await? }
@@ -95,7 +94,8 @@ impl Journal {
         self.reserve_bytes
     }
 
-    /// Declares the stages. `mirror` returns what makes the mirror, given the stage of its operations.
+    /// Declares the stages. `mirror` receives the stage of the mirror's operations, and returns the function that
+    /// creates the mirror.
     pub(crate) fn declare(
         graph: &mut Graph,
         writer: Writer,
@@ -163,7 +163,7 @@ impl JournalTask {
         !queue.pending.is_empty() && !std::mem::replace(&mut queue.committing, true)
     }
 
-    /// Takes the entries of the next batch. Entries that are not accepted are answered.
+    /// Takes the entries of the next batch. Answers the entries that are not accepted.
     fn take(&self, writer: &Writer) -> (Vec<Entry>, Vec<Reply<AppendResult>>) {
         let (mut entries, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
         let queue = &mut *self.queue.borrow_mut();
@@ -184,7 +184,7 @@ impl JournalTask {
         (entries, replies)
     }
 
-    /// Opens the mirror if it is not open or lacks batches, and sends these.
+    /// Opens the mirror if it is not open or lacks batches, and sends the missing batches.
     async fn open_mirror(&self, writer: &Writer) -> Result<(), AppendError> {
         let Some(mirror) = self.mirror.as_deref() else { return Ok(()) };
         while !self.is_mirrored.get() || mirror.is_behind() {
@@ -209,8 +209,8 @@ impl JournalTask {
     }
 }
 
-/// The committing operation. Dropping it during a write closes the journal, because the contents of the disk
-/// are unknown then.
+/// The operation that commits. Dropping it during a write closes the journal, because the contents of the disk are then
+/// unknown.
 struct Committing {
     task: Rc<JournalTask>,
     writer: Option<Writer>,
@@ -223,7 +223,7 @@ impl Committing {
         Self { task, writer, is_writing: false }
     }
 
-    /// Commits queued entries and cleans, until there is nothing to do.
+    /// Commits queued entries and cleans, until there is nothing left to do.
     async fn commit(mut self) {
         let task = self.task.clone();
         let Some(writer) = &mut self.writer else {
@@ -262,8 +262,8 @@ impl Committing {
 }
 
 impl JournalTask {
-    /// Prepares the piece to clean with the next commit. Returns whether cleaning is urgent, so that it
-    /// should be soon even without entries.
+    /// Prepares the piece to clean with the next commit. Returns true if cleaning is urgent, so that this commit should
+    /// not wait for entries.
     async fn clean(&self, writer: &mut Writer) -> bool {
         let read = if is_draining() { None } else { writer.next_read() };
         if let Some(read) = read {
@@ -279,13 +279,13 @@ impl JournalTask {
         let (removable, first) = (writer.take_removable(), writer.first_sequence());
         if !removable.is_empty() {
             if let Some(mirror) = self.mirror.clone() {
-                // If the processor is full, the next cleaned segment removes these batches, too.
+                // If the processor is full, these batches are removed with the next cleaned segment.
                 let _ = self.disk.dispatch(move |_| mirror.trim(first));
             }
             let (directory, remover) = (self.directory.clone(), self.remover);
             let remove = move |_: &()| {
                 for number in removable {
-                    // A file that cannot be deleted now is deleted when the store is opened again.
+                    // A file that cannot be deleted now is deleted when the store is next opened.
                     let _ = directory.remove(segment_name(number).as_bytes());
                 }
             };

@@ -1,10 +1,10 @@
-//! The durable state of a message broker: sessions, subscriptions, retained and queued messages. Acknowledged
-//! data survives `kill -9` and power failures.
+//! The durable state of a message broker: sessions, subscriptions, retained and queued messages. Acknowledged data
+//! survives `kill -9` and power failures.
 //!
-//! The store is independent of sockets and packets. A broker describes changes in [`Record`]s, appends them
-//! in an [`Entry`], and [`Journal::append`] completes when they are on disk. A cohort of entries is one write
-//! and one sync (group commit), so all waiting operations share the cost of a sync. [`Store::open`] returns
-//! the stored state as [`Recovered`].
+//! The store does not depend on sockets or packets. A broker describes changes as [`Record`]s, puts them into an
+//! [`Entry`], and appends the entry: [`Journal::append`] completes when it is on disk. A cohort of entries takes one
+//! write and one sync (group commit), so all waiting operations share the cost of a sync. [`Store::open`] returns the
+//! stored state as [`Recovered`].
 //!
 //! | file | idea |
 //! |---|---|
@@ -32,7 +32,7 @@
 //! | `store` | opens and checks stores |
 //! | `options`, `status`, `error` | options, metrics, errors |
 //!
-//! The format is independent of the disk: a simulation cuts the power at arbitrary moments and recovers what
+//! The format does not depend on a real disk, so a simulation can cut the power at arbitrary moments and recover what
 //! is left (`tests/power`).
 
 #![forbid(unsafe_code)]

@@ -1,8 +1,9 @@
-//! A second copy of the journal, such as a replicated stream: all batches from the first valid segment on, byte for byte.
+//! A second copy of the journal, such as a replicated stream: all batches from the first valid segment on, byte for
+//! byte.
 //!
 //! A batch is written to the disk and sent to the mirror at the same time. It counts as stored when both have it. After
-//! a crash either may have one batch that the other lacks. It was not acknowledged. If the disk has it, it is sent
-//! again at the next start. If only the mirror has it, the next start removes it.
+//! a crash either may have one batch that the other lacks. That batch was not acknowledged. If the disk has it, the
+//! next start sends it again. If only the mirror has it, the next start removes it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,27 +23,30 @@ pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// A second copy of the journal, used by one operation at a time, on the journal's processor.
 ///
-/// Its functions try again until they succeed, or the mirror is lost for good: meanwhile nothing is acknowledged.
+/// Its methods retry until they succeed or the mirror is lost for good. Until they complete, no entry is acknowledged.
 pub trait Mirror {
-    /// Finds or creates the copy of journal `id`, which has the batches from `first` up to and without `next`. Later
-    /// ones in the copy are no longer valid. Returns the number of the first batch that the copy lacks.
+    /// Finds or creates the copy of journal `id`. The journal has the batches from `first` up to but not including
+    /// `next`; batches of the copy from `next` on are no longer valid. Returns the number of the first batch that the
+    /// copy lacks.
     fn open(&self, id: u64, first: u64, next: u64) -> LocalFuture<'_, Result<u64, MirrorLost>>;
 
-    /// Whether the copy has lost batches. Then [`append`](Self::append) fails, and the copy is opened again. False after
-    /// [`open`](Self::open), also if that has failed.
+    /// Whether the copy has lost batches. If so, [`append`](Self::append) fails, and the caller opens the copy again.
+    /// Returns `false` after [`open`](Self::open), even if that has failed.
     fn is_behind(&self) -> bool;
 
-    /// The copy has all batches that were stored before it was opened. Completes when others may rely on it.
+    /// Tells the mirror that the copy has all batches that were stored before it was opened. Completes when others may
+    /// rely on the copy.
     fn complete(&self) -> LocalFuture<'_, Result<(), MirrorLost>>;
 
-    /// Sends a batch. The future completes when it is stored; it is sent even before it is polled.
+    /// Sends a batch. It is sent immediately, not at the first poll of the future, which completes when the batch is
+    /// stored.
     fn append(&self, number: u64, batch: Bytes) -> LocalFuture<'_, Result<(), MirrorLost>>;
 
     /// Removes the batches before this number, which are no longer needed.
     fn trim(self: Rc<Self>, first: u64) -> LocalFuture<'static, ()>;
 }
 
-/// Makes a mirror on the journal's processor.
+/// A function that creates a mirror. It is called on the journal's processor.
 pub type MakeMirror = Box<dyn FnOnce() -> Rc<dyn Mirror> + Send>;
 
 /// Size of the segments in which the batches of a mirror are read, in bytes.
@@ -56,13 +60,14 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// No batch, of the journal `id`.
+    /// Starts without batches, for the journal `id`.
     pub fn new(id: u64) -> Self {
         Self { id, all: BTreeMap::new() }
     }
 
-    /// Adds the next batch. It replaces another one with its number, and those after it. A batch that was sent again changes
-    /// nothing: its process may have ended before it sent the later ones, which are valid.
+    /// Adds the next batch. It replaces a different batch with the same number, and all batches after that. An equal
+    /// batch with the same number was sent again and changes nothing: its process may have ended before it sent the
+    /// later batches again, which remain valid.
     pub fn push(&mut self, number: u64, batch: Vec<u8>) {
         if self.all.get(&number) == Some(&batch) {
             return;
@@ -71,7 +76,7 @@ impl Batches {
         self.all.insert(number, batch);
     }
 
-    /// Removes the batches from number `next` on: the process that appends from here on does not have them.
+    /// Removes the batches from number `next` on, because the process that appends next does not have them.
     pub fn truncate(&mut self, next: u64) {
         self.all.split_off(&next);
     }
@@ -81,8 +86,8 @@ impl Batches {
         self.all.values().map(Vec::len).sum()
     }
 
-    /// The state that they store. `path` names the mirror in errors. Each batch is released when it is read: the memory is that
-    /// of the batches, of a few segments, and of the state.
+    /// Recovers the state from the batches. `path` names the mirror in errors. Each batch is freed when it has been
+    /// read, so that the memory used is that of the batches, of a few segments, and of the state.
     ///
     /// # Errors
     /// [`OpenError::Corrupt`] if a batch is missing or invalid.
@@ -90,7 +95,7 @@ impl Batches {
         replay(&self.segments(path, SEGMENT_BYTES)?, path).map(|(_, recovered)| recovered)
     }
 
-    /// The batches as segments, each of which continues until it has `most` bytes.
+    /// The batches as segments, each of which ends when it has reached `most` bytes.
     fn segments(self, path: &Path, most: usize) -> Result<BTreeMap<String, Vec<u8>>, OpenError> {
         let mut segments = BTreeMap::new();
         let Some((sequence, _)) = self.all.first_key_value() else { return Ok(segments) };

@@ -26,9 +26,9 @@ pub struct Status {
     pub live: u64,
     /// The disk is full, and writes use the reserve. Callers may delete but must not add to the state.
     pub is_low: bool,
-    /// Bytes currently set aside as reserve.
+    /// The size of the reserve that currently exists, in bytes.
     pub reserved: u64,
-    /// The error that stopped cleaning, to be reported.
+    /// The error that stopped cleaning, which should be reported to the operator.
     pub fault: Option<String>,
 }
 

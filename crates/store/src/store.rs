@@ -1,4 +1,4 @@
-//! Opens and checks stores.
+//! Opening and checking stores.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -29,9 +29,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in a directory, which is created if missing, and recovers its state. Other processes
-    /// cannot open it until this one ends. May block for about a second per gigabyte: call it at the
-    /// program's start.
+    /// Opens the store in a directory, which is created if missing, and recovers its state. Other processes cannot open
+    /// it until this one ends. Blocks for about a second per gigabyte, so call it at the program's start.
     ///
     /// ```
     /// # let home = tempfile::tempdir().unwrap();
@@ -98,11 +97,11 @@ impl Store {
         &self.warnings
     }
 
-    /// As [`open`](Self::open), from any source and in a directory that may be simulated; errors refer to
+    /// Like [`open`](Self::open), but from any source and in a directory that may be simulated; errors refer to
     /// `path`. Nothing is locked or deleted.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_in(
         source: &dyn Source,
         directory: Dir,
@@ -115,14 +114,15 @@ impl Store {
         Ok((Self { writer, warnings: Vec::new() }, recovered))
     }
 
-    /// Declares the stages that store what is appended to the [`Journal`]. The store runs with the program of
+    /// Declares the stages that store the entries appended to the [`Journal`]. The store runs as part of the program of
     /// `graph`.
     pub fn declare(self, graph: &mut Graph) -> Journal {
         self.declare_mirrored(graph, |_, _| None)
     }
 
-    /// As [`declare`](Self::declare), with a [`Mirror`](crate::Mirror). `mirror` returns what makes it, and is given
-    /// the stage of the mirror's operations, to declare what they call.
+    /// Like [`declare`](Self::declare), but with a [`Mirror`](crate::Mirror). `mirror` receives the graph and the stage
+    /// of the mirror's operations, in order to declare what these call, and returns the function that creates the
+    /// mirror.
     pub fn declare_mirrored(
         self,
         graph: &mut Graph,
@@ -144,7 +144,7 @@ impl fmt::Debug for Store {
 pub struct Checked {
     /// The directory.
     pub path: PathBuf,
-    /// Files of the journal.
+    /// The number of the journal's files.
     pub segments: u64,
     /// The size of their valid parts in bytes.
     pub bytes: u64,
@@ -173,10 +173,10 @@ impl fmt::Display for Checked {
     }
 }
 
-/// Reads a whole store without changing it. May block, as [`Store::open`].
+/// Reads a whole store without changing it. Blocks like [`Store::open`].
 ///
 /// # Errors
-/// As [`Store::open`]; also if the directory does not exist.
+/// The errors of [`Store::open`]. A missing directory is an error, too.
 pub fn check(path: &Path) -> Result<(Checked, Recovered), OpenError> {
     let source = Directory(path.into());
     let names = source.names();
@@ -194,10 +194,10 @@ pub fn check(path: &Path) -> Result<(Checked, Recovered), OpenError> {
     Ok((checked, recovered))
 }
 
-/// Recovers the state from `source`, as [`Store::open`]; errors refer to `path`.
+/// Recovers the state from `source`, like [`Store::open`]. Errors refer to `path`.
 ///
 /// # Errors
-/// As [`Store::open`].
+/// The errors of [`Store::open`].
 pub fn recover(source: &dyn Source, path: &Path) -> Result<Recovered, OpenError> {
     read(source, path, false).map(|(_, recovered)| recovered)
 }
@@ -218,8 +218,8 @@ fn read(
     Ok((replay, recovered))
 }
 
-/// Puts the end of the journal on the disk, before anything relies on it. A process that ended between a write and its
-/// sync, or after a failed sync, left it in the page cache only.
+/// Writes the end of the journal to the disk again, before anything relies on it. If a process ended between a write
+/// and its sync, or after a failed sync, that end is only in the page cache.
 fn settle(source: &dyn Source, path: &Path, replay: &Replay) -> Result<(), OpenError> {
     let (Some(last), Some((at, bytes))) = (replay.segments.last(), &replay.tail) else {
         return Ok(());
@@ -245,8 +245,8 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Locks a directory against a broker until the returned file is closed, without changing it. Returns `None`
-/// if there is no lock file, as in a copy, or it cannot be opened; then a running broker is not detected.
+/// Locks a directory against a broker until the returned file is closed, without changing it. Returns `None` if there
+/// is no lock file, as in a copy, or if the lock file cannot be opened. A running broker is not detected then.
 fn lock_to_read(path: &Path) -> Result<Option<File>, OpenError> {
     let file = path.join(LOCK);
     let Ok(lock) = File::open(&file) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! File permissions: a store contains messages of clients, so only its owner may access it.
+//! File permissions: a store contains clients' messages, so only its owner may access it.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
@@ -27,11 +27,11 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(path) {
-        // Another process created it.
+        // Another process has created it in the meantime.
         Err(_) if path.is_dir() => (),
         made => made?,
     }
-    // The name of a new directory is stored in the one above it.
+    // The name of a new directory is stored in its parent, so the parent has to be synced.
     path.ancestors().skip(1).take(missing).try_for_each(sync)
 }
 

@@ -1,8 +1,8 @@
-//! Disk space that the store sets aside for when the disk is full.
+//! Disk space that the store keeps in reserve for when the disk is full.
 //!
-//! The reserve is a separate file. When the disk is full the file is deleted, which frees enough space to
-//! write deletions and to clean. When the disk has space again, the file is created again. Until then the
-//! store is [low](crate::Status::is_low) on space, and callers must not add to the state.
+//! The reserve is a separate file. When the disk is full, the file is deleted, which frees enough space to write
+//! deletions and to clean. When the disk has space again, the file is recreated. Until then the store is
+//! [low](crate::Status::is_low) on space, and callers must not add to the state.
 
 use std::io;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) struct Reserve {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not determined yet.
+    /// No attempt to create the file has been made yet.
     Unknown,
     /// The disk lacked space at this time.
     Released { tried: Duration },
@@ -64,7 +64,8 @@ impl Reserve {
             return;
         }
         let released = State::Released { tried: now() };
-        // A quarter more than needed; otherwise the next stored message could fill the disk again.
+        // Require a quarter more free space than the reserve needs; otherwise the next stored message could fill the
+        // disk again.
         let wanted = if self.state == State::Unknown { 0 } else { bytes.saturating_add(bytes / 4) };
         let of_thread = directory.clone();
         let space = threads.call(move |_| of_thread.space()).await;

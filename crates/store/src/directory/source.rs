@@ -18,14 +18,14 @@ pub trait Source: Sync {
     /// If the names cannot be listed.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// The first `most` bytes of a file, or all if it is shorter.
+    /// Reads the first `most` bytes of a file, or all of it if it is shorter.
     ///
     /// # Errors
     /// If the file cannot be read.
     fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>>;
 
-    /// Writes bytes of a file again, as they were read at this offset, so that they and the file's name survive a power
-    /// cut. Does nothing by default, for sources whose files do.
+    /// Rewrites bytes of a file as they were read at this offset, so that they and the file's name survive a power cut.
+    /// The default does nothing, which suits sources whose files always survive.
     ///
     /// # Errors
     /// If they cannot be written or synced.
@@ -57,7 +57,7 @@ impl Source for Directory {
         let mut file = File::options().write(true).open(self.0.join(name))?;
         file.seek(SeekFrom::Start(at))?;
         match file.write_all(bytes) {
-            // A file system that does not overwrite in place has no room. The bytes are in the page cache.
+            // The file system has no room because it does not overwrite in place. The bytes are in the page cache.
             Err(error) if error.kind() == io::ErrorKind::StorageFull => (),
             written => written?,
         }

@@ -16,7 +16,7 @@ impl Entry {
     /// Maximum size of an entry in the journal, in bytes: slightly more than the longest MQTT packet.
     pub const MAX_BYTES: usize = (256 << 20) + (1 << 20);
 
-    /// An entry without records.
+    /// Creates an entry without records.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,7 +42,7 @@ impl Entry {
         self.bytes.len()
     }
 
-    /// Whether it has no records. Appending an empty entry waits for all earlier ones.
+    /// Whether the entry has no records. Appending an empty entry waits for all earlier ones.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

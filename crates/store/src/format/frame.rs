@@ -1,15 +1,15 @@
 //! The journal's format: segments with a header, containing batches in frames.
 //!
-//! A frame is written at once and synced once: checksum, length, number, records. A power failure may leave
-//! any part of the last frame. The numbers distinguish this from corruption in the middle: batch 8 is written
-//! only after batch 7 is on disk, so if 7 is invalid and 8 is valid, a crash is not the cause. The numbers
-//! are combined with the journal's secret *salt*, so that no message can look like a frame.
+//! A frame consists of checksum, length, number and records, and takes one write and one sync. A power failure may
+//! leave any part of the last frame. The numbers distinguish this from corruption in the middle: batch 8 is written
+//! only after batch 7 is on disk, so if 7 is invalid and 8 is valid, the cause was not a crash. The numbers are
+//! combined with the journal's secret *salt*, so that no message can look like a frame.
 //!
-//! A segment's header contains the end of its predecessor, so a torn tail need not be truncated; and the
-//! first valid segment, so files may be deleted in any order. Nothing is renamed or truncated, and
-//! only a batch that was not acknowledged is overwritten: with the same or another one, after a failed write, or when
-//! the mirror had lost earlier ones; at a start, the last batch or header is overwritten with itself. This leaves little
-//! for a disk to do wrong.
+//! A segment's header contains the end of its predecessor, so a torn tail need not be truncated. It also contains the
+//! first valid segment, so files may be deleted in any order. Nothing is renamed or truncated, and only an
+//! unacknowledged batch is overwritten, with the same or another batch: after a failed write, or when the mirror had
+//! lost earlier batches. At a start, the last batch or header is overwritten with the same bytes. The journal thus
+//! depends on few properties of the disk.
 
 /// Size of a segment's header, in bytes.
 pub(crate) const HEAD_BYTES: usize = 84;
@@ -98,7 +98,7 @@ impl Head {
     }
 }
 
-/// Completes a frame: `out` contains space for the header, and the records.
+/// Completes a frame: `out` contains space for the header, followed by the records.
 pub(crate) fn seal(out: &mut [u8], salt: u64, sequence: u64) {
     let length = u32::try_from(out.len() - FRAME_BYTES).expect("a batch is bounded");
     out[4..8].copy_from_slice(&length.to_le_bytes());

@@ -1,8 +1,8 @@
 //! Records: each describes one change of the state.
 //!
-//! A record sets an object completely; a later record of the same kind replaces it, and another kind deletes
-//! it. Data that the store need not interpret (the options of a subscription, the properties of a message) is
-//! stored as bytes: the store does not depend on the protocol.
+//! A record sets an object completely; a later record of the same kind replaces it, and another kind deletes it. Data
+//! that the store need not interpret (the options of a subscription, the properties of a message) is stored as bytes,
+//! so the store does not depend on the protocol.
 
 use crate::format::wire::{Reader, put_bytes, put_number};
 
@@ -15,29 +15,28 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// Identifies a session; never reused. [`Recovered`](crate::Recovered) contains the lowest unused ID.
+    /// Identifies a session. IDs are never reused; [`Recovered`](crate::Recovered) contains the lowest unused one.
     SessionId,
-    /// Identifies a message; likewise.
+    /// Identifies a message. IDs are never reused; [`Recovered`](crate::Recovered) contains the lowest unused one.
     MessageId,
-    /// Identifies a queued delivery and its position: a session's queue is in the order of these IDs. Unique
-    /// in a session.
+    /// Identifies a queued delivery within its session. A session's queue is in the order of these IDs.
     DeliveryId,
 }
 
 /// The progress of a delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// It is queued.
+    /// The delivery is queued.
     #[default]
     Queued,
-    /// It was sent with this packet identifier.
+    /// The delivery was sent with this packet identifier.
     Sent(u16),
-    /// The receiver has the message, which need not be stored for it any more; the packet identifier is still
+    /// The receiver has the message, so it need no longer be stored for this delivery. The packet identifier is still
     /// in use.
     Received(u16),
 }
 
-/// One change. It borrows its data.
+/// One change of the state, which borrows its data.
 ///
 /// ```
 /// use phalanx_store::{Entry, MessageId, Record};
@@ -52,8 +51,8 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record<'a> {
-    /// Sets a session. Its other records follow it, or are in the same entry; records of missing sessions are
-    /// ignored. If its first record is refused, its ID must not be used.
+    /// Sets a session. Its other records must be in the same entry or a later one, because records of missing sessions
+    /// are ignored. If this first record is refused, the session's ID must not be used.
     Session {
         /// The session.
         session: SessionId,
@@ -61,7 +60,7 @@ pub enum Record<'a> {
         client: &'a str,
         /// Session expiry interval in seconds; [`u32::MAX`] for never.
         expiry: u32,
-        /// Time of the end of its connection, in seconds since 1970; 0 while connected.
+        /// The time at which its connection ended, in seconds since 1970; 0 while connected.
         left: u64,
         /// The broker's encoding of the will; may be empty.
         will: &'a [u8],
@@ -89,8 +88,8 @@ pub enum Record<'a> {
         /// The filter as given by the client.
         filter: &'a str,
     },
-    /// Sets a message. It is stored while it is queued or retained, and dropped if no record of its entry
-    /// queues or retains it.
+    /// Sets a message. It is stored as long as it is queued or retained. A record of the same entry must queue or
+    /// retain it; otherwise it is dropped.
     Message {
         /// The message.
         message: MessageId,
@@ -156,7 +155,7 @@ pub enum Record<'a> {
         /// The delivery.
         delivery: DeliveryId,
     },
-    /// A message was received from the session's client that must not be accepted twice.
+    /// A message that must not be accepted twice was received from the session's client.
     Incoming {
         /// The session.
         session: SessionId,

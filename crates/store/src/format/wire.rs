@@ -1,5 +1,5 @@
-//! Encoding of numbers and bytes in records: numbers in groups of seven bits, lowest first; bytes with their
-//! length before them.
+//! The encoding of numbers and bytes in records: numbers in groups of seven bits, lowest first, and bytes preceded by
+//! their length.
 
 /// Appends a number.
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
@@ -10,7 +10,7 @@ pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Appends bytes with their length.
+/// Appends bytes, preceded by their length.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);

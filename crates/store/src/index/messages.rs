@@ -24,7 +24,8 @@ pub(super) struct MessageIndex {
 #[derive(Debug)]
 struct Message {
     place: Place,
-    /// Number of deliveries and topics that reference the message. Counted at the end of a replay.
+    /// The number of deliveries and topics that reference the message. During a replay it is unknown, and counted at
+    /// the end.
     references: u32,
 }
 
@@ -41,7 +42,7 @@ impl MessageIndex {
     }
 
     /// Applies a record of a message or a topic at `place`, and ignores others. A replay does not count references,
-    /// because the message may follow.
+    /// because the message itself may come later.
     pub(super) fn apply(&mut self, record: &Record<'_>, place: Place, replaying: bool) {
         match *record {
             Record::Message { message: MessageId(number), .. } => {
@@ -93,7 +94,7 @@ impl MessageIndex {
         message.map(|message| message.references += 1).is_some()
     }
 
-    /// Removes a reference, and the message with the last one.
+    /// Removes a reference, and the message if that was the last one.
     pub(super) fn release(&mut self, message: u64) {
         let Some(entry) = self.messages.get_mut(&message) else { return };
         entry.references -= 1;

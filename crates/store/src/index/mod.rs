@@ -1,12 +1,12 @@
-//! The index of live records and their positions in the journal: the store's only state in memory.
+//! The index of live records and their positions in the journal. It is the store's only state in memory.
 //!
-//! A record is live if it was the last to set its object, and the object was not deleted. Recovery reads the
-//! live records, and cleaning copies them before it deletes a segment. The contents are not stored here.
+//! A record is live if it was the last to set its object, and the object was not deleted. Recovery reads the live
+//! records, and cleaning copies them before it deletes a segment. The index does not store their contents.
 //!
-//! Cleaning moves records to the journal's end, so a replay may see them in another order than they were
-//! written: a subscription before its session, a delivery before its message. Therefore a replay neither
-//! rejects nor deletes a record because another is missing, until its end. In operation the records are in
-//! the broker's order, and records about missing objects are ignored.
+//! Cleaning moves records to the journal's end, so a replay may see them in a different order than they were first
+//! written: a subscription before its session, a delivery before its message. Therefore a replay accepts records whose
+//! session or message is missing, and deletes them only at its end. In operation the records are in the broker's order,
+//! and records about missing objects are ignored.
 
 mod messages;
 mod sessions;
@@ -22,14 +22,14 @@ pub(crate) struct Place {
     pub(crate) length: u32,
 }
 
-/// The index. Its halves share no state, so two threads can replay them.
+/// The index. Its halves share no state, so two threads can replay the journal into them.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     sessions: SessionIndex,
     messages: MessageIndex,
 }
 
-/// The positions of all live records, for a second reading in the journal's order: it needs no lookups.
+/// The positions of all live records, for a second pass over the journal, which thus needs no lookups.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LivePlaces {
     /// In order.
@@ -55,9 +55,9 @@ impl LivePlaces {
     }
 }
 
-/// A half of the index during a replay.
+/// One half of the index during a replay.
 pub(crate) trait Replayed: Send {
-    /// Applies a record at `place`. Ignores those of the other half.
+    /// Applies a record at `place`. Ignores records of the other half.
     fn replay(&mut self, record: &Record<'_>, place: Place);
 }
 
@@ -125,12 +125,12 @@ impl Index {
         self.messages.end_batch();
     }
 
-    /// The halves, for a replay.
+    /// The two halves, for a replay.
     pub(crate) fn halves(&mut self) -> (&mut impl Replayed, &mut impl Replayed) {
         (&mut self.sessions, &mut self.messages)
     }
 
-    /// Ends a replay: deletes incomplete objects. From now on records are applied in order.
+    /// Ends a replay: deletes incomplete objects. Later records must be applied in order.
     pub(crate) fn finish_replay(&mut self) {
         let Self { sessions, messages } = self;
         sessions.finish_replay(|message| messages.keep(message));

@@ -18,7 +18,7 @@ pub(super) struct SessionIndex {
 
 #[derive(Debug, Default)]
 struct Session {
-    /// `None` if a replay has only seen parts of the session so far.
+    /// `None` if a replay has seen only other records of the session so far.
     place: Option<Place>,
     subscriptions: BTreeMap<Box<str>, Place>,
     queue: BTreeMap<u64, Delivery>,
@@ -33,7 +33,7 @@ struct Delivery {
 }
 
 impl Delivery {
-    /// Whether it references its message.
+    /// Whether the delivery references its message.
     fn refers(&self) -> bool {
         !matches!(self.phase, Phase::Received(_))
     }
@@ -52,7 +52,7 @@ impl SessionIndex {
     }
 
     /// Applies a record of a session at `place`, and ignores others. Passes each message that loses a reference to
-    /// `release`. A replay creates missing sessions, because their record may follow.
+    /// `release`. A replay creates missing sessions, because their own record may come later.
     pub(super) fn apply(
         &mut self,
         record: &Record<'_>,

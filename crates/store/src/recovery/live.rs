@@ -1,4 +1,4 @@
-//! The second reading: the live records of a segment, decoded on all processors.
+//! The second pass: the live records of a segment, decoded on all processors.
 
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -11,7 +11,7 @@ use crate::index::LivePlaces;
 use crate::recovery::recovered::{Message, Recovered};
 use crate::recovery::segments::{Batches, Files, Segment};
 
-/// Minimum size of the batches that get a thread of their own, in bytes.
+/// The minimum size of the batches that are worth a thread, in bytes.
 const MIN_THREAD_BYTES: usize = 256 << 10;
 
 /// Live records of consecutive batches.
@@ -19,7 +19,7 @@ const MIN_THREAD_BYTES: usize = 256 << 10;
 pub(crate) struct LiveRecords<'a> {
     pub(crate) messages: Vec<(MessageId, Message)>,
     pub(crate) retained: Vec<(String, MessageId)>,
-    /// Of sessions.
+    /// Records of sessions.
     pub(crate) others: Vec<Record<'a>>,
 }
 

@@ -1,4 +1,4 @@
-//! The position file: the known end of the journal, to tell lost data from an unfinished write.
+//! The position file, which records the end of the journal in order to tell lost data from an unfinished write.
 //!
 //! A crash may leave any part of the last batch, which was not acknowledged. All earlier batches are on the
 //! disk. The journal alone does not show that its end was cut off, or that its newest files are missing. So
@@ -60,7 +60,7 @@ impl Position {
 
     /// The last written position, if it exists and is valid.
     pub(crate) fn read(source: &dyn Source) -> Option<Self> {
-        // If it is unreadable, only the journal itself is known.
+        // If it is unreadable, there is only the journal itself to rely on.
         Self::decode(&source.read(POSITION, LENGTH as u64).ok()?)
     }
 

@@ -23,9 +23,9 @@ pub struct Recovered {
     pub next_session: SessionId,
     /// The lowest unused message ID.
     pub next_message: MessageId,
-    /// An unfinished write at the journal's end, to be logged.
+    /// An unfinished write at the journal's end. The caller should log it.
     pub torn: Option<Torn>,
-    /// A loss of acknowledged data that was [accepted](crate::Options::accept_loss), to be logged.
+    /// A loss of acknowledged data that was [accepted](crate::Options::accept_loss). The caller should log it.
     pub lost: Option<Lost>,
 }
 
@@ -37,7 +37,7 @@ pub struct Session {
     pub client: String,
     /// Session expiry interval in seconds; [`u32::MAX`] for never.
     pub expiry: u32,
-    /// Time of the end of its connection, in seconds since 1970; 0 if it was connected.
+    /// The time at which its connection ended, in seconds since 1970; 0 if it was still connected.
     pub left: u64,
     /// The broker's encoding of the will.
     pub will: Bytes,
@@ -137,7 +137,7 @@ impl Recovered {
 
     pub(crate) fn finish(&mut self, index: &Index) {
         (self.next_session, self.next_message) = index.next();
-        // Cleaning moved some to the journal's end.
+        // Cleaning has moved some records to the journal's end, so they are out of order.
         self.messages.sort_by_key(|(message, _)| *message);
         self.sessions.values_mut().for_each(|session| session.incoming.sort_unstable());
     }

@@ -1,4 +1,4 @@
-//! Recovery: reads the segments, and finds the live records.
+//! Recovery: reading the segments and finding the live records.
 //!
 //! The newest segment with a valid header is the last one. Its header names the first segment, and each
 //! header names the previous segment and the length of its valid part. All batches are read in order to build
@@ -40,7 +40,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// Files after the last segment without a valid header.
+    /// The files after the last segment, which have no valid header.
     pub(crate) fn headless(&self) -> impl Iterator<Item = u64> {
         let last = self.segments.last().map_or(0, |last| last.number);
         self.leftovers.iter().copied().filter(move |number| *number > last)
@@ -104,7 +104,7 @@ fn index_all(
     let Replay { index, segments, tail, next_sequence, .. } = replay;
     let (sessions, messages) = index.halves();
     scope(|scope| {
-        // Nothing is buffered: a segment has up to 64 MiB.
+        // The channels buffer nothing, because a segment has up to 64 MiB.
         let ((to_sessions, of_sessions), (to_messages, of_messages)) =
             (sync_channel(0), sync_channel(0));
         let sessions = scope.spawn(move || apply_all(files, &of_sessions, sessions));
@@ -156,7 +156,7 @@ fn apply_all(
     Ok(())
 }
 
-/// The valid segments, oldest first. Others are leftovers.
+/// The valid segments, oldest first. All others are leftovers.
 fn chain(files: &Files<'_>, heads: &[Head], replay: &mut Replay) -> Result<Vec<Head>, OpenError> {
     let Some(last) = heads.last() else { return Ok(Vec::new()) };
     let mut chain = vec![*last];

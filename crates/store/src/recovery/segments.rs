@@ -1,4 +1,4 @@
-//! Reads segments, and verifies their batches.
+//! Reading segments and verifying their batches.
 
 use std::io;
 use std::ops::Range;

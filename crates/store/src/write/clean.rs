@@ -1,38 +1,36 @@
-//! Cleaning: live records of the oldest segment are rewritten at the journal's end, and the segment is
-//! deleted.
+//! Cleaning: the live records of the oldest segment are rewritten at the journal's end, and the segment is deleted.
 //!
 //! The journal is the only form of the state, and its length is proportional to the live data (Rosenblum and
 //! Ousterhout, SOSP 1991, for a file system). The oldest segment is always cleaned first. So when a deleting
 //! record is cleaned, the record that it deleted is already gone, and the deleting record is dead, too.
 //!
-//! Cleaning starts when the journal exceeds twice the live data and two segments, and stops at one and a half
-//! times and one segment. In between each commit cleans [`CLEAN_RATIO`](crate::write::cleaning::CLEAN_RATIO) times as many bytes as it writes
-//! entries, so a short entry waits for little cleaning. While the whole journal is cleaned once, a quarter of
-//! its length is written, which is the difference of the two thresholds. The journal grows by at most a
-//! quarter of the live data if all of that is in the oldest segments, and the oldest segment remains until
-//! all of it is cleaned.
+//! Cleaning starts when the journal exceeds twice the live data and two segments, and stops at one and a half times and
+//! one segment. In between, each commit cleans [`CLEAN_RATIO`](crate::write::cleaning::CLEAN_RATIO) times as many bytes
+//! as its entries have, so a short entry waits for little cleaning. While the whole journal is cleaned once, entries of
+//! a quarter of its length are written, which is the difference of the two thresholds. The journal grows by at most a
+//! quarter of the live data if all of that is in the oldest segments, and the oldest segment remains until all of it is
+//! cleaned.
 //!
-//! The debt of a commit is cleaned with the next commit, which may be short. Therefore a commit cleans at
-//! most [`PIECE_BYTES`], twice what its own entries require, and the rest of a record; the rest remains as
-//! debt. The debt is at most twice the longest commit's, which lengthens the journal by a quarter of that.
-//! Larger pieces, up to [`MAX_PIECE_BYTES`], are read only for cleaning with further long entries.
+//! The debt of a commit is cleaned with the next commit, which may be short. Therefore a commit cleans at most
+//! [`PIECE_BYTES`] plus twice what its own entries require plus the end of a record; the rest remains as debt. The debt
+//! is at most twice that of the longest commit, and lengthens the journal by a quarter of its size. Larger pieces, up
+//! to [`MAX_PIECE_BYTES`], are read only if further long entries follow.
 //!
 //! The end of a session can delete much at once, without further writes. Beyond two and a quarter times the
 //! *current* live data and four segments, cleaning [is urgent](Cleaning::is_urgent): it proceeds piece by
 //! piece, without waiting for entries.
 //!
-//! The bound on the journal is therefore **two and a quarter times the maximum of live data since the journal
-//! was last within its threshold, four segments and a batch; and on disk one segment more**, because a
-//! cleaned file may be deleted only after a later segment's header excludes it. Such a header is written when
-//! a segment is full, and when cleaning stops or is no longer urgent. (A batch is [`MAX_BATCH_BYTES`](crate::options::MAX_BATCH_BYTES) or one
-//! longer entry. A sequence of entries of more than twice this size outpaces cleaning, because pieces are
-//! limited.)
+//! The bound on the journal is therefore **two and a quarter times the maximum of live data since the journal was last
+//! within its threshold, four segments and a batch; and on disk one segment more**, because a cleaned file may be
+//! deleted only after a later segment's header excludes it. Such a header is written when a segment is full, and when
+//! cleaning stops or is no longer urgent. (A batch is [`MAX_BATCH_BYTES`](crate::options::MAX_BATCH_BYTES) or one
+//! longer entry. A sequence of entries of more than twice this size outpaces cleaning, because pieces are limited.)
 //!
 //! While the store is [low](crate::directory::reserve) on space, cleaning is urgent as long as half a segment is dead,
 //! and cleaned files are deleted immediately.
 //!
-//! In the long run as many bytes are rewritten as are written if live data is spread evenly, and up to twice
-//! as many if all of it is old.
+//! In the long run, cleaning rewrites as many bytes as are written if live data is spread evenly, and up to twice as
+//! many if all live data is old.
 
 use crate::format::frame::HEAD_BYTES;
 use crate::write::cleaning::{Cleaning, MAX_PIECE_BYTES, PIECE_BYTES, max_per_commit};
@@ -50,7 +48,7 @@ impl Writer {
         let Cleaning { on: was_on, is_urgent: was_urgent, .. } = self.cleaning;
         let is_low = self.reserve.is_low();
         let is_long = match was_on {
-            // Space is scarce: clean even if little is dead.
+            // Space is scarce, so clean even if little is dead.
             _ if is_low => extent.is_beyond(1.0, segment / 2 + HEAD_BYTES as u64 * extent.segments),
             false => extent.is_beyond(2.0, 2 * segment),
             true => extent.is_beyond(1.5, segment),

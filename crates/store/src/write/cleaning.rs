@@ -1,12 +1,12 @@
-//! The progress of cleaning: the segments that are due, and the share of each commit.
+//! The progress of cleaning, and the amount to clean with each commit.
 
 use crate::options::MAX_BATCH_BYTES;
 use crate::write::piece::{Part, Piece};
 
-/// Bytes cleaned per byte written.
+/// The number of bytes cleaned per byte written.
 pub(crate) const CLEAN_RATIO: i64 = 4;
 
-/// Bytes read at once, and cleaned at once if cleaning is urgent or in debt.
+/// The number of bytes read at a time, and cleaned at a time if cleaning is urgent or in debt.
 pub(crate) const PIECE_BYTES: i64 = 64 << 10;
 
 /// Maximum size of a piece, unless a batch is longer.

@@ -114,7 +114,7 @@ impl PieceRead {
         loop {
             let bytes = file.read_at(self.from, length as usize).await;
             let bytes = bytes.map_err(|error| told(&error))?;
-            // Not even the first batch is complete: it is longer than the read, or invalid.
+            // Not even the first batch is complete, so it is longer than the read, or invalid.
             let first = frame::length(&bytes, self.salt, self.sequence).map(|first| first as u64);
             let piece = of(bytes).whole();
             if piece.batches > 0 {

@@ -1,4 +1,4 @@
-//! Sends stored batches to a mirror that lacks them.
+//! Sending stored batches to a mirror that lacks them.
 
 use crate::directory::names::segment_name;
 use crate::error::AppendError;

@@ -1,8 +1,8 @@
-//! The journal's end: writes batches, each with one write and one sync.
+//! The journal's end, to which batches are appended, each with one write and one sync.
 //!
-//! A batch is applied to the index only after it is on disk, so a failed batch has no effect. A failed write
-//! may be retried at the same position with the same number. A failed sync must not be: the kernel reports it
-//! once, and drops the dirty pages (Rebello et al., ATC 2020). It closes the journal.
+//! A batch is applied to the index only after it is on disk, so a failed batch has no effect. A failed write may be
+//! retried at the same position with the same number. A failed sync must not be retried: the kernel reports it once,
+//! and drops the dirty pages (Rebello et al., ATC 2020). A failed sync therefore closes the journal.
 
 use std::collections::VecDeque;
 use std::io;
@@ -36,16 +36,16 @@ pub(crate) struct Writer {
     file: Option<File>,
     next_segment: u64,
     next_sequence: u64,
-    /// Start a new segment, even if the last one is short.
+    /// Whether to start a new segment even if the last one is short.
     pub(crate) must_rotate: bool,
-    /// Cleaned segments, to be excluded by the next header.
+    /// Cleaned segments, which the next header will exclude.
     pub(crate) obsolete: Vec<u64>,
     /// Excluded segments, whose files may be deleted.
     removable: Vec<u64>,
     pub(crate) cleaning: Cleaning,
     pub(crate) reserve: Reserve,
     position: PositionFile,
-    /// The last commit failed.
+    /// Whether the last commit failed.
     has_failed: bool,
     broken: Option<String>,
 }
@@ -150,7 +150,7 @@ impl Writer {
         frame::seal(&mut batch, self.salt, self.next_sequence);
         let batch = phalanx::net::Bytes::from(batch);
         file.write_at(end, batch.clone()).await.map_err(refused)?;
-        // After the write, because a batch that did not fit the disk is not written again.
+        // Sent after the write, because a batch that did not fit on the disk is not written again.
         let mirrored = mirror.map(|mirror| mirror.append(self.next_sequence, batch.clone()));
         if let Err(error) = file.sync_data().await {
             let what = error.to_string();
@@ -160,7 +160,8 @@ impl Writer {
         if let Some(mirrored) = mirrored
             && let Err(MirrorLost(what)) = mirrored.await
         {
-            // Otherwise this batch, which is not acknowledged, is written again, after the mirror has the earlier ones.
+            // If the mirror is behind, this unacknowledged batch is written again after the mirror has the earlier
+            // ones.
             if mirror.is_none_or(|mirror| !mirror.is_behind()) {
                 self.broken = Some(what.clone());
             }
