@@ -2,7 +2,7 @@
 
 use crate::constant::{Constant, Range};
 
-/// A condition of one conjunction or more.
+/// A condition that occurs in one or more conjunctions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Condition {
     /// The number of the attribute's name in the filter.
@@ -17,12 +17,12 @@ pub(crate) enum Plain {
     Equal(Constant),
     Differs(Constant),
     Inside(Range),
-    /// Has the range's type and lies outside the range, which is bounded on both sides and not empty.
+    /// The value has the range's type and lies outside the range, which is bounded on both sides and not empty.
     Outside(Range),
 }
 
-/// Alternative conjunctions. A short filter may have 256 conjunctions of 64 conditions, most of them in many
-/// conjunctions, so a condition is stored once and a conjunction takes two bytes for each.
+/// Alternative conjunctions. A short filter may have 256 conjunctions of 64 conditions, and most conditions occur in
+/// many conjunctions. So each condition is stored once, and a conjunction refers to it with two bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Alternatives {
     pub(crate) names: Vec<Box<str>>,
@@ -31,7 +31,7 @@ pub(crate) struct Alternatives {
     pub(crate) conjunctions: Vec<Box<[u16]>>,
 }
 
-/// Conditions that must all hold; without conditions it always holds.
+/// Conditions that must all hold. An empty conjunction always holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conjunction<'a> {
     of: &'a Alternatives,
@@ -66,7 +66,7 @@ impl<'a> Conjunction<'a> {
 }
 
 impl Range {
-    /// The values of the type outside the range; `None` if there are none.
+    /// The condition for values of the type outside the range; `None` if no value satisfies it.
     pub(crate) fn outside(self) -> Option<Plain> {
         if self.is_empty() {
             return Some(Plain::Inside(Range { kind: self.kind, low: None, high: None }));

@@ -1,7 +1,7 @@
 //! Constants as the index compares them, and ranges between cuts.
 //!
-//! A *cut* is a place between values: just before or just after a constant. With cuts the four comparisons,
-//! `BETWEEN` and `LIKE 'prefix%'` take one form: the value lies between two cuts.
+//! A *cut* is a place between values: just before or just after a constant. With cuts, the four comparisons, `BETWEEN`
+//! and `LIKE 'prefix%'` all have the same form: the value lies between two cuts.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ pub(crate) enum Kind {
     Bytes,
 }
 
-/// A constant. Strings are compared as bytes, and a cut may lie where no string ends. Their bytes are shared by the
-/// conditions and the tables that hold them.
+/// A constant. Strings are compared as bytes, and the bytes of a cut need not be valid UTF-8. The conditions and tables
+/// that hold a string share its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Constant {
     Boolean(bool),
@@ -91,7 +91,7 @@ impl Range {
         }
     }
 
-    /// Whether no value lies in the range. The cut after a number and the cut before its successor are the same
+    /// Whether no value lies in the range. The cut after a number and the cut before the next number are the same
     /// place.
     pub(crate) fn is_empty(&self) -> bool {
         let (Some(low), Some(high)) = (&self.low, &self.high) else { return false };

@@ -1,4 +1,4 @@
-//! The page on matching, whose code is compiled and run.
+//! The page on matching, included here so that its examples are compiled and run.
 
 #[doc = include_str!("../../../docs/mechanisms/matching.md")]
 struct Matching;

@@ -13,13 +13,13 @@ use crate::limits;
 use crate::normal;
 use crate::value::Value;
 
-/// A condition on events, parsed from text.
+/// A condition on events, parsed from a text.
 ///
-/// The language is a subset of SQL's conditions: `=`, `<>` (or `!=`), `<`, `<=`, `>`, `>=`, `BETWEEN`, `IN`,
-/// `LIKE` with the wildcard `%`, `CONTAINS 'part'`, `IS NULL`, joined by `AND`, `OR`, `NOT` and parentheses.
-/// Comparisons may have attributes and arithmetic (`+`, `-`, `*`, `/`) on both sides. Names are case-sensitive,
-/// keywords are not. A name that is a keyword, or that has characters other than letters, digits, `_`, `$`
-/// and `.`, must be in double quotes.
+/// The language is a subset of SQL's conditions: `=`, `<>` (or `!=`), `<`, `<=`, `>`, `>=`, `BETWEEN`, `IN`, `LIKE`
+/// with the wildcard `%`, `CONTAINS 'part'`, `IS NULL`, joined by `AND`, `OR`, `NOT` and parentheses. Both sides of a
+/// comparison may contain attributes and arithmetic (`+`, `-`, `*`, `/`). Names are case-sensitive, keywords are not. A
+/// name that is a keyword, or that contains characters other than letters, digits, `_`, `$` and `.`, must be in double
+/// quotes.
 ///
 /// A missing attribute is `NULL`: every comparison with it is unknown, and so is its `NOT`. An event matches
 /// if the whole condition is true.
@@ -52,8 +52,8 @@ impl Filter {
     pub const MAX_TEXT: usize = limits::MAX_TEXT;
     /// Maximum nesting depth of parentheses and `NOT`s.
     pub const MAX_DEPTH: usize = limits::MAX_DEPTH;
-    /// Maximum number of conjunctions of a filter: one for each way to satisfy its `OR`s and `IN`s. The index
-    /// holds each of them.
+    /// Maximum number of conjunctions of a filter, which has one for each way to satisfy its `OR`s and `IN`s. The index
+    /// stores each of them.
     pub const MAX_ALTERNATIVES: usize = limits::MAX_ALTERNATIVES;
     /// Maximum number of conditions in a conjunction.
     pub const MAX_CONDITIONS: usize = limits::MAX_CONDITIONS;
@@ -61,11 +61,11 @@ impl Filter {
     pub const MAX_COMPUTED: usize = limits::MAX_COMPUTED;
     /// Maximum number of arithmetic operators.
     pub const MAX_OPERATORS: usize = limits::MAX_OPERATORS;
-    /// Maximum length in bytes of a text that `CONTAINS`, or `LIKE` with more than a prefix, searches. A longer
-    /// text counts as missing there.
+    /// Maximum length in bytes of a text that `CONTAINS`, or `LIKE` with more than a prefix, searches. Such a condition
+    /// treats a longer text as missing.
     pub const MAX_SEARCHED: usize = limits::MAX_SEARCHED;
 
-    /// Parses a filter. The work is bounded: linear in the length of the text, and in the number of conjunctions
+    /// Parses a filter. The work is bounded: it is linear in the length of the text and in the number of conjunctions
     /// times the square of their length.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Filter {
     /// ```
     ///
     /// # Errors
-    /// As [`parse`](Filter::parse).
+    /// The errors of [`parse`](Filter::parse).
     pub fn parse_query(text: &str) -> Result<Filter, FilterError> {
         Filter::new(query::parse(text)?)
     }
@@ -107,10 +107,9 @@ impl Filter {
         Ok(Filter { expr, alternatives, is_computed: computed > 0 })
     }
 
-    /// Whether an event with these attributes satisfies this filter, evaluated directly. If a name has
-    /// several values, the last one counts.
+    /// Whether an event with these attributes satisfies this filter. If a name has several values, the last one counts.
     ///
-    /// This is for one filter; an [`Index`](crate::Index) is for many.
+    /// This evaluates a single filter. For many filters, use an [`Index`](crate::Index).
     #[must_use]
     pub fn matches(&self, attributes: &[(&str, Value<'_>)]) -> bool {
         let look_up = |name: &str| {
@@ -119,21 +118,21 @@ impl Filter {
         self.matches_by(&look_up)
     }
 
-    /// As [`matches`](Filter::matches), for an event whose attributes `look_up` finds by name.
+    /// Like [`matches`](Filter::matches), but for an event whose attributes `look_up` finds by name.
     #[must_use]
     pub fn matches_by<'a>(&'a self, look_up: &dyn Fn(&str) -> Option<Value<'a>>) -> bool {
         evaluate(&self.expr, look_up) == Some(true)
     }
 
-    /// The part that [`matches`](Filter::matches) reads, without the conjunctions that an index reads.
+    /// The part that [`matches`](Filter::matches) needs, without the conjunctions that an index needs.
     #[must_use]
     pub fn evaluator(&self) -> Evaluator {
         Evaluator(Arc::clone(&self.expr))
     }
 
     /// Whether the filter has conditions that no index can decide: arithmetic, comparisons of two attributes,
-    /// `CONTAINS`, and `LIKE` with more than a prefix. An [`Index`](crate::Index) then finds candidates, with the
-    /// other conditions and the presence of the attributes, and [`matches`](Filter::matches) decides.
+    /// `CONTAINS`, and `LIKE` with more than a prefix. An [`Index`](crate::Index) then finds candidates by the other
+    /// conditions and the presence of the attributes, and the caller decides with [`matches`](Filter::matches).
     ///
     /// ```
     /// use phalanx_matcher::Filter;
@@ -166,12 +165,12 @@ impl Filter {
     }
 }
 
-/// The part of a [`Filter`] that decides about events of an [`Index`](crate::Index) that holds the filter.
+/// The part of a [`Filter`] that decides about the candidates that an [`Index`](crate::Index) has found.
 #[derive(Clone, Debug)]
 pub struct Evaluator(Arc<Expr>);
 
 impl Evaluator {
-    /// As [`Filter::matches_by`].
+    /// Like [`Filter::matches_by`].
     #[must_use]
     pub fn matches_by<'a>(&'a self, look_up: &dyn Fn(&str) -> Option<Value<'a>>) -> bool {
         evaluate(&self.0, look_up) == Some(true)
@@ -186,8 +185,8 @@ impl FromStr for Filter {
     }
 }
 
-/// Writes a text that parses to the same filter, unless it is longer than [`MAX_TEXT`](Filter::MAX_TEXT): it has
-/// more quotes and blanks than a short form.
+/// Writes a text that parses to the same filter, unless it is longer than [`MAX_TEXT`](Filter::MAX_TEXT): it may
+/// contain more quotes and spaces than the original text.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.expr)

@@ -1,10 +1,10 @@
-//! Content-based matching: finds the filters, among millions, that an event satisfies.
+//! Content-based matching: finds those filters, among millions, that an event satisfies.
 //!
 //! - [`Filter`] is the condition of a subscription, written in a subset of SQL; [`Value`] is an attribute of
 //!   an event.
-//! - [`Index`] holds a filter for each [`Subscription`] and finds those that an [`Event`] satisfies: one
-//!   event at a time, or a cohort of events that reads each part of the index once for all. [`Snapshot`]s
-//!   serve other threads.
+//! - [`Index`] holds a filter for each [`Subscription`] and finds those that an [`Event`] satisfies. It matches one
+//!   event at a time, or a cohort of events, for which it reads each part of the index once. Other threads match on
+//!   [`Snapshot`]s.
 //!
 //! The crate makes no system call, starts no thread and reads no clock.
 

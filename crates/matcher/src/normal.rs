@@ -4,8 +4,9 @@
 //! opposite are both unknown for a missing value. Each predicate then becomes one of five plain conditions,
 //! and conditions on the same attribute are merged or found to be contradictory.
 //!
-//! A condition that the index cannot decide becomes those that it implies: its attributes are present and have
-//! the right type. The conjunctions are then necessary, and the filter has to be evaluated as well.
+//! A condition that the index cannot decide is replaced by conditions that it implies: its attributes are present and
+//! have the right type. The conjunctions are then necessary but not sufficient, so the filter has to be evaluated as
+//! well.
 //!
 //! Names and conditions are numbered, so that combining conjunctions copies and compares numbers.
 
@@ -21,7 +22,7 @@ use crate::value::Literal;
 /// The numbers of a conjunction's conditions.
 type Numbers = Vec<u16>;
 
-// A text has fewer conditions than bytes.
+// A filter's text has fewer conditions than bytes.
 const _: () = assert!(MAX_TEXT + MAX_ALTERNATIVES * MAX_CONDITIONS < u16::MAX as usize);
 
 /// The conjunctions equivalent to `expr`.
@@ -46,7 +47,7 @@ pub(crate) fn alternatives(expr: &Expr) -> Result<Alternatives, Reason> {
 /// Numbered values, each stored under one number.
 struct Pool<T> {
     all: Vec<T>,
-    /// The numbers, if there are more than a search among all takes.
+    /// The numbers by value, if there are too many values to search one by one.
     numbers: BTreeMap<T, u16>,
 }
 
@@ -150,8 +151,8 @@ impl Parts {
         Ok(plain.map(|plain| vec![self.condition(name, plain)]).into_iter().collect())
     }
 
-    /// The conditions that a comparison and its opposite imply: their attributes are present, and numbers if the
-    /// comparison computes.
+    /// The conditions that a comparison and its opposite both imply: the attributes are present, and are numbers if the
+    /// comparison contains arithmetic.
     fn implied(&mut self, comparison: &Comparison) -> Result<Numbers, Reason> {
         let Comparison { left, right, .. } = comparison;
         let plain = match left.is_computed() || right.is_computed() {
@@ -176,7 +177,7 @@ fn equal(literal: &Literal, is: bool) -> Plain {
     if is { Plain::Equal(constant) } else { Plain::Differs(constant) }
 }
 
-/// The condition of a test, or of its opposite; `None` if nothing satisfies it. Not for lists.
+/// The condition of a test other than a list, or of its opposite; `None` if nothing satisfies it.
 fn one_plain(test: &Test, negated: bool) -> Option<Plain> {
     let inside = |range: Range, is: bool| match is {
         true => Some(Plain::Inside(range)),

@@ -93,7 +93,7 @@ impl Number {
         if whole.len() + fraction.len() == 0 || !digits(whole) || !digits(fraction) {
             return Err(NumberError::Form);
         }
-        // After the mantissa: `node500` has no number's form, although `500` is too large an exponent.
+        // Parsed after the mantissa, so that `node500` has the wrong form rather than too large an exponent.
         let exponent = power.map_or(Ok(0), exponent)?;
         // Leading and trailing zeros do not change the value.
         let fraction = fraction.trim_end_matches('0');
@@ -131,8 +131,8 @@ impl Number {
         Ok(Number(if negative { -value } else { value }))
     }
 
-    /// The nearest representable number: rounded to 18 digits after the point, ties away from zero, and clamped
-    /// to the range. `None` for NaN.
+    /// The nearest representable number: `value` is rounded to 18 digits after the point, with ties away from zero, and
+    /// clamped to the range. `None` for NaN.
     #[must_use]
     pub fn nearest(value: f64) -> Option<Number> {
         if value.is_nan() {
@@ -141,7 +141,7 @@ impl Number {
         if value.abs() >= 1e20 {
             return Some(Number(if value < 0.0 { -BOUND } else { BOUND }));
         }
-        // The shortest decimal text of this double is the number its author wrote.
+        // The shortest decimal text of this double is most likely the number that its author wrote.
         let text = value.to_string();
         let end = text.find('.').map_or(text.len(), |point| point + 1 + PLACES as usize);
         let Number(cut) = Number::parse(&text[..end.min(text.len())]).ok()?;
@@ -151,7 +151,7 @@ impl Number {
     }
 }
 
-/// The error for a number with more digits than both bounds allow together.
+/// The error for a number with more digits than the two bounds allow together.
 #[cold]
 fn too_many_digits(whole: &str, fraction: &str, exponent: i32) -> NumberError {
     let whole = whole.trim_start_matches('0');
@@ -176,7 +176,7 @@ fn exponent(text: &str) -> Result<i32, NumberError> {
         _ => return Err(NumberError::Range),
     };
     let value: i32 = value;
-    // In a text of bounded length, digits before the point can compensate an exponent up to this bound.
+    // In a text of bounded length, the digits before the point can compensate for an exponent up to this bound.
     if value > 8 * FURTHEST {
         let low = text.starts_with('-');
         return Err(if low { NumberError::Fraction } else { NumberError::Range });

@@ -1,4 +1,4 @@
-//! Values: what an event carries ([`Value`]) and what a filter compares it with ([`Literal`]).
+//! Values of attributes in an event ([`Value`]), and the constants with which a filter compares them ([`Literal`]).
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Number(value) => Some(value),
             Value::Untyped(text) => {
-                // Most texts are not numbers, and the first byte shows it.
+                // The first byte already shows that most texts are not numbers.
                 let first = *text.as_bytes().first()?;
                 if !(first.is_ascii_digit() || matches!(first, b'+' | b'-' | b'.')) {
                     return None;

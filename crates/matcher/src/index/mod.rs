@@ -1,4 +1,4 @@
-//! The index: subscriptions arranged so that an event is compared with few of them.
+//! The index: subscriptions arranged so that an event has to be compared with few of them.
 //!
 //! | folder | contents |
 //! |---|---|

@@ -8,12 +8,12 @@ pub struct Options {
     /// Seed of the hashes of names and constants. An unpredictable seed prevents subscribers from choosing
     /// constants that collide.
     pub seed: u64,
-    /// File subscriptions under several attributes where that saves work. If false, each is filed under one
-    /// attribute, for comparison.
+    /// Whether to file subscriptions under several attributes where that saves work. If false, each is filed under one
+    /// attribute, which is useful for comparison.
     pub multiple: bool,
     /// Expected number of subscriptions, if known; the choice of access predicates depends on it.
     pub expected: usize,
-    /// Instruction set of the checks; `None` selects the best one of this processor.
+    /// Instruction set of the checks; `None` selects the best one of this CPU.
     pub tier: Option<Tier>,
 }
 

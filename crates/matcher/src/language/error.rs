@@ -10,8 +10,8 @@ use crate::number::NumberError;
 /// Maximum number of characters of a filter that a message repeats.
 const MAX_SHOWN: usize = 24;
 
-/// The reason why a text is not a valid filter. Its display names the column and the remedy, so it can be
-/// shown to the author of the filter.
+/// The reason why a text is not a valid filter. Its message names the column and the remedy, so it can be shown to the
+/// author of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
     pub(crate) column: usize,
@@ -40,8 +40,8 @@ pub(crate) enum Reason {
     Operators,
 }
 
-/// The beginning of a part of the filter between two `quote`s, as messages show it: the whole filter would hide
-/// the message, and control characters would reach the author's terminal.
+/// The beginning of a part of the filter between two `quote`s, for use in messages. The whole filter would hide the
+/// message, and control characters must not reach the author's terminal.
 pub(crate) fn clipped(text: &str, quote: &str) -> String {
     let mut all = text.chars();
     let mut short = String::new();
@@ -75,7 +75,10 @@ impl fmt::Display for FilterError {
             Reason::Character('&') => f.write_str("conditions are joined by AND here"),
             Reason::Character('|') => f.write_str("alternatives are joined by OR here"),
             Reason::Character(c) => {
-                write!(f, "unexpected character {c:?}; names with it must be in double quotes")
+                write!(
+                    f,
+                    "unexpected character {c:?}; put a name that contains it in double quotes"
+                )
             }
             Reason::Open(quote) => write!(f, "the {quote} that opens here is not closed"),
             Reason::Number(error) => write!(f, "{error}"),

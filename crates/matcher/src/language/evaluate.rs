@@ -1,5 +1,5 @@
-//! Direct evaluation of a tree with SQL's three truth values: a simple definition that the index is tested
-//! against.
+//! Direct evaluation of a tree with SQL's three truth values. This simple definition is also the reference against
+//! which the index is tested.
 
 use std::cmp::Ordering;
 
@@ -61,8 +61,8 @@ fn test(predicate: &Predicate, value: Option<Value<'_>>) -> Truth {
     }
 }
 
-/// The order of `value` and `literal`; `None` if they differ in type. Strings are compared by their bytes,
-/// which is the order of their code points.
+/// Compares `value` with `literal`; `None` if they differ in type. Strings are compared by their bytes, which is the
+/// order of their code points.
 fn compare(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
     Some(match literal {
         Literal::Boolean(literal) => value.boolean()?.cmp(literal),

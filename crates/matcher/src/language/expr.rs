@@ -17,7 +17,7 @@ pub(crate) enum Expr {
     Compare(Comparison),
 }
 
-/// A comparison of two operands of which none is a constant, or one is computed.
+/// A comparison of two operands, of which neither is a constant or at least one is computed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Comparison {
     pub(crate) left: Operand,

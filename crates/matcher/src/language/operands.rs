@@ -1,4 +1,4 @@
-//! Parses operands, and makes conditions of their comparisons.
+//! Parsing operands, and turning their comparisons into conditions.
 
 use super::error::{FilterError, Reason};
 use super::expr::{Comparison, Expr, Operator, Predicate, Test};
@@ -10,12 +10,11 @@ use crate::limits::MAX_OPERATORS;
 use crate::number::Number;
 use crate::value::Literal;
 
-const NUMBERS: &str = "arithmetic needs numbers; a text is in single quotes, an attribute in none";
+const NUMBERS: &str = "arithmetic needs numbers; put texts in single quotes, but not attributes";
 const RESULT: &str = "arithmetic yields a number, so compare it with a number or an attribute";
-const CONSTANT: &str =
-    "both sides are constants; an attribute is in no quotes, or in double quotes";
+const CONSTANT: &str = "both sides are constants; an attribute has no quotes, or double quotes";
 const UNCOMPUTABLE: &str =
-    "the constants cannot be computed: a division by zero, or more than 20 digits before the point";
+    "the constants cannot be computed: division by zero, or more than 20 digits before the point";
 
 impl Parser {
     /// `product + product …`
@@ -104,7 +103,7 @@ impl Parser {
     }
 }
 
-/// Applies an operator, which is at `column`; constants are computed at once.
+/// Applies an operator, which is at `column`. An operation on constants is computed immediately.
 fn computed(
     left: Operand,
     sign: Sign,

@@ -1,5 +1,4 @@
-//! Parses tokens to a tree by recursive descent, with one token of look-ahead, without backtracking, and with
-//! a bounded depth.
+//! A recursive-descent parser from tokens to a tree, with one token of look-ahead, no backtracking and a bounded depth.
 
 use super::error::{FilterError, Reason, clipped};
 use super::expr::{Expr, Operator, Predicate, Test};
@@ -24,8 +23,8 @@ pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
     }
 }
 
-/// Hints for what other languages have.
-const DOUBLED: &str = "equality has one =, as in a = 5";
+/// Hints for constructs of other languages.
+const DOUBLED: &str = "equality is written with one =, as in a = 5";
 const SEARCH: &str = "LIKE 'start%', LIKE '%end' and CONTAINS 'part' search in a text; there are no regular expressions";
 /// Operators of other languages that search within a text.
 const SEARCHES: [&str; 6] = ["ENDSWITH", "STARTSWITH", "MATCHES", "REGEXP", "RLIKE", "ILIKE"];

@@ -41,8 +41,8 @@ impl Pattern {
         self.0.len() > 2 || self.0.len() == 2 && !self.0[1].is_empty()
     }
 
-    /// Whether `text` has this pattern; unknown if it is too long to be searched. The time is linear: each
-    /// piece takes the first place it fits, and never gives it back.
+    /// Whether `text` has this pattern; unknown if it is too long to be searched. The time is linear, because each
+    /// piece is matched at the first place where it fits, without backtracking.
     pub(crate) fn matches(&self, text: &str) -> Option<bool> {
         let (first, rest) = self.0.split_first()?;
         let Some((last, middle)) = rest.split_last() else { return Some(text == &**first) };

@@ -20,7 +20,7 @@ const OPERATORS: [(&str, Operator); 7] = [
     (">", Operator::Greater),
 ];
 
-/// Signs of comparisons here and in other languages: a value does not begin with one of them.
+/// Characters of comparison operators here and in other languages. An unquoted value must not begin with one of them.
 const SIGNS_OF_LANGUAGES: [char; 5] = ['=', '<', '>', '!', '~'];
 const OPERATOR_SIGNS: [char; 4] = ['=', '<', '>', '!'];
 
@@ -95,15 +95,15 @@ const NESTED: &str = "there are no parentheses here: use $where";
 const DOUBLED: &str = "operators are =, !=, <, <=, > and >=; put a value that begins with such a sign in single \
                        quotes";
 const SIGN: &str =
-    "a value with =, < or > in it stands in single quotes; conditions are joined by &";
+    "put a value that contains =, < or > in single quotes; conditions are joined by &";
 const EITHER: &str =
-    "there is no OR here: use $where, or put a value with | in it in single quotes";
+    "there is no OR here: use $where, or put a value that contains | in single quotes";
 const WORDS: &str = "conditions are joined by &; AND and OR are for $where, and in a value they stand in single \
                      quotes";
 const NULL: &str = "IS NULL is for $where; put the text in single quotes";
-const CAPITALS: &str =
-    "booleans are true and false in small letters; put the text in single quotes";
-const QUOTES: &str = "a string is in single quotes, each within it doubled, or in none";
+const CAPITALS: &str = "booleans are true and false in lower case; put the text in single quotes";
+const QUOTES: &str =
+    "put a string in single quotes, and double each quote within it, or use no quotes";
 
 /// Parses the value at `column`: a number or boolean if possible, otherwise a string.
 fn literal(text: &str, column: usize) -> Result<Literal, FilterError> {

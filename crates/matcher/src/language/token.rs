@@ -1,4 +1,4 @@
-//! Splits the text of a filter into tokens, in one pass.
+//! The lexer: splits the text of a filter into tokens, in one pass.
 
 use super::error::{FilterError, Reason, clipped};
 use super::expr::Operator;
@@ -58,8 +58,8 @@ impl Token {
     }
 }
 
-/// A comment of SQL, which would otherwise be subtracted.
-const COMMENT: &str = "there are no comments; separate two minus signs by a blank";
+/// The hint for a comment of SQL, whose `--` would otherwise be read as two minus signs.
+const COMMENT: &str = "comments are not supported; separate two minus signs with a space";
 
 /// The tokens of `text`; the last one, and no other, is `End`.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Placed>, FilterError> {

@@ -5,7 +5,7 @@
 //! only the first or the last two tables, or one of them.
 //!
 //! # Safety
-//! The only unsafe calls load half a [`Line`]: 32 bytes, or 16 of it, from within its 64.
+//! The only unsafe calls load 32 or 16 bytes from within the 64 bytes of a [`Line`].
 
 #![allow(unsafe_code)]
 
@@ -82,7 +82,7 @@ fn codes<const TABLES: usize>(tables: &[__m256i; TABLES], places: &Places<TABLES
         }
         _ => {
             let mut codes = _mm256_shuffle_epi8(tables[0], places.each[0]);
-            // No iterator here: a closure that is not inlined is compiled without these instructions.
+            // Not an iterator: a closure that is not inlined would be compiled without these instructions.
             let mut at = 1;
             while at < TABLES {
                 codes = _mm256_or_si256(codes, _mm256_shuffle_epi8(tables[at], places.each[at]));
@@ -157,8 +157,8 @@ fn masks<const TABLES: usize, const N: usize>(
     left.map(|[low, high]| bits(low, high) & valid)
 }
 
-/// Whether no lane remains for any event. Two conditions exclude nearly all lanes of most blocks; after one
-/// condition the test does not pay.
+/// Whether no lane remains for any event. Two conditions exclude nearly all lanes of most blocks; after a single
+/// condition the test does not pay off.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn is_empty<const N: usize>(left: &[Left; N]) -> bool {

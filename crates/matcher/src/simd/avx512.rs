@@ -18,7 +18,7 @@ use crate::index::rows::group::{Group, LANES};
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn load(line: &Line) -> __m512i {
-    // SAFETY: a line is 64 bytes, aligned to as many.
+    // SAFETY: a line has 64 bytes and is aligned to 64.
     unsafe { _mm512_load_si512(line.0.as_ptr().cast()) }
 }
 

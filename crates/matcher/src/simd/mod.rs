@@ -1,9 +1,8 @@
-//! Vectorized checks of 64 subscriptions at a time, for the instruction sets of the processor.
+//! Vectorized checks of 64 subscriptions at a time, one implementation for each instruction set.
 //!
 //! # Safety
-//! The checks for an instruction set require a processor that supports it. A [`Chosen`] tier is constructed
-//! in one place, after feature detection, and its field is private. So a tier that reaches `check` is
-//! supported.
+//! The checks for an instruction set require a CPU that supports it. A [`Chosen`] tier is constructed in one place,
+//! after feature detection, and its field is private. So every tier that reaches `check` is supported.
 
 #![allow(unsafe_code)]
 
@@ -25,7 +24,7 @@ mod scalar;
 /// Instruction set of the checks. All give the same results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
-    /// Instructions that every processor has.
+    /// Instructions that every CPU has.
     Scalar,
     /// 128-bit vectors of ARM.
     Neon,
@@ -36,7 +35,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// The tiers that this processor supports, the fastest last.
+    /// The tiers that this CPU supports, the fastest last.
     #[must_use]
     pub fn available() -> Vec<Tier> {
         let all = [Tier::Scalar, Tier::Neon, Tier::Avx2, Tier::Avx512];
@@ -62,12 +61,12 @@ impl Tier {
     }
 }
 
-/// A tier that this processor supports.
+/// A tier that this CPU supports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen(Tier);
 
 impl Chosen {
-    /// The wanted tier if it is supported, else the fastest.
+    /// The wanted tier if it is supported, otherwise the fastest one.
     pub(crate) fn new(wanted: Option<Tier>) -> Chosen {
         let best = Tier::available().pop().unwrap_or(Tier::Scalar);
         Chosen(wanted.filter(|tier| tier.is_available()).unwrap_or(best))

@@ -8,7 +8,7 @@
 
 use crate::index::code::event::Line;
 
-/// Starts to load a line; does nothing on processors without such an instruction.
+/// Starts to load a line. Does nothing on CPUs without a prefetch instruction.
 #[inline(always)]
 pub(crate) fn prefetch(line: &Line) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

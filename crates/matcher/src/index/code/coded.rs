@@ -1,4 +1,4 @@
-//! A conjunction in codes of the dictionary.
+//! A conjunction, coded by the dictionary.
 
 use super::column::OTHER8;
 use super::dictionary::NARROW_SLOTS;
@@ -7,7 +7,7 @@ use super::residual::Residual;
 /// A coded conjunction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coded {
-    /// Slots and constants of its equalities; it is filed under some of them.
+    /// Slots and constants of the equalities. The conjunction is filed under some of them.
     pub(crate) equals: Vec<(u32, u32)>,
     pub(crate) rest: Vec<Residual>,
 }

@@ -1,10 +1,10 @@
 //! A column: the constants that filters compare with one slot, and their codes.
 //!
-//! An *equality* slot [numbers](super::numbering) its constants. Equality needs no order, so a number does not change
-//! while a filter names the constant. An *order* slot holds cuts with labels. The labels have the order of the cuts, and an event's
-//! code is the label of the greatest cut at or below its value, so a comparison of values becomes a
-//! comparison of integers. Labels leave gaps, and a new cut takes the middle of a gap. The first cuts have
-//! labels of one byte; cuts without space there have wide labels in an order of their own.
+//! An *equality* slot [numbers](super::numbering) its constants. Equality needs no order, so a constant keeps its
+//! number as long as a filter names it. An *order* slot holds cuts with labels. The labels have the order of the cuts,
+//! and an event's code is the label of the greatest cut at or below its value, so a comparison of values becomes a
+//! comparison of integers. Labels leave gaps, and a new cut takes the middle of a gap. The first cuts get labels of one
+//! byte. Cuts for which these do not suffice get wide labels, which are ordered separately.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -114,22 +114,22 @@ impl Equal {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     narrow: Vec<(Cut, u8)>,
-    /// Positions of the narrow cuts if they are cuts of numbers: integers, so a search is much faster.
+    /// The narrow cuts as integers, if they are cuts of numbers. Searching integers is much faster.
     places: Vec<Number>,
     wide: BTreeMap<Cut, u64>,
     /// The cuts of the wide labels.
     wide_cuts: BTreeMap<u64, Cut>,
 }
 
-/// Distance of a wide label from the lowest or the highest one. Cuts in rising or falling order must not halve the
-/// remaining space each time.
+/// Distance of a wide label from the lowest or the highest one. Cuts that arrive in rising or falling order must not
+/// halve the remaining space each time.
 const STEP: u64 = 1 << 32;
 
 /// Result of a request for a narrow label.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Room {
     Label(u8),
-    /// The gap is used up, but other labels could move.
+    /// The gap is used up, but other labels could be moved.
     Crowded,
     Full,
 }

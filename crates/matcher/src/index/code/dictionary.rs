@@ -1,11 +1,10 @@
 //! The dictionary: maps names and constants to numbers, so that matching compares integers only.
 //!
-//! Each attribute has one *slot* for each way in which filters test it: presence, equality with a boolean,
-//! number or string, and order of numbers or strings. An event is the list of its slots' codes. The first 64
-//! slots have byte codes in addition to wide codes; the fast checks read these. Equality slots are assigned
-//! from the front of the 64, order slots from the back. The equalities of many filters then lie in a few
-//! neighbouring slots, and so do the ranges, which is cheaper on processors that look bytes up in tables of
-//! 16.
+//! Each attribute has one *slot* for each way in which filters test it: presence, equality with a boolean, number or
+//! string, and order of numbers or strings. An event is the list of its slots' codes. The first 64 slots have byte
+//! codes in addition to wide codes; the fast checks read these. Equality slots are assigned from the front of the 64,
+//! order slots from the back. The equalities of many filters then lie in a few neighbouring slots, and so do the
+//! ranges, which is faster on CPUs that look up bytes in tables of 16.
 //!
 //! A slot is freed with the last condition that reads it, and a name with its last slot. Both are reused.
 
@@ -40,11 +39,11 @@ impl Use {
     }
 }
 
-/// A name used by some filter, looked up once and used for many events.
+/// An attribute name that some filter uses: look it up once and use it for many events.
 ///
 /// It is valid as long as some filter of the index uses the name; afterwards [`Snapshot`](crate::Snapshot)s ignore it,
-/// even if a later filter uses the name again. Look attributes up again when the
-/// [version](crate::Snapshot::version) changes, unless a filter uses them all the time.
+/// even if a later filter uses the name again. Look attributes up again when the [version](crate::Snapshot::version)
+/// changes, unless you know that some filter always uses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute {
     at: u32,
@@ -55,9 +54,9 @@ pub struct Attribute {
 #[derive(Clone, Debug)]
 struct Named {
     name: Arc<str>,
-    /// The slots of its uses, or `NONE`.
+    /// By use: its slot, or `NONE`.
     slots: [u32; 6],
-    /// The number of names that this entry had before.
+    /// The number of names that have used this entry before.
     generation: u32,
 }
 

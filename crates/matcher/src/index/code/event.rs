@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use super::column::{NONE, NULL, NULL8, OTHER8};
 use super::hashing::Mixing;
 
-/// Byte codes of the first 64 slots: one cache line, or one wide register.
+/// Byte codes of the first 64 slots: one cache line, or one vector register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u8; 64]);
 
-/// Number of slots whose wide codes an event holds in tables. Of the further ones it holds those of its own
+/// Number of slots whose wide codes an event holds in tables. Of the other slots, an event holds only those of its own
 /// attributes, so that its size does not depend on how many attributes the filters name.
 pub(crate) const TABLED_SLOTS: usize = 512;
 

@@ -1,9 +1,8 @@
-//! Hashing: keyed for data that subscribers choose, unkeyed for numbers assigned by the index.
+//! Hashing: seeded for data that subscribers choose, unseeded for numbers that the index assigns.
 
 use std::hash::{BuildHasher, DefaultHasher, Hasher};
 
-/// SipHash whose first word is a seed. Subscribers choose texts and numbers, and must not be able to choose
-/// colliding ones.
+/// SipHash whose first word is a seed. Subscribers choose texts and numbers, and must not be able to make them collide.
 #[derive(Clone, Debug)]
 pub(crate) struct Seeded(pub(crate) u64);
 
@@ -17,8 +16,8 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// Hash of numbers: a multiplication that includes the seed. It is far cheaper than SipHash, and colliding
-/// numbers are hard to choose without the seed.
+/// Hash of numbers: a multiplication that includes the seed. It is far cheaper than SipHash, and colliding numbers are
+/// hard to find without the seed.
 #[derive(Clone, Debug)]
 pub(crate) struct SeededNumbers(pub(crate) u64);
 
@@ -40,7 +39,7 @@ pub(crate) fn mix(key: u128) -> u64 {
     fold((key >> 64) as u64 ^ low, 0xA076_1D64_78BD_642F)
 }
 
-/// Hasher for tables with such keys.
+/// Hasher for tables whose keys are numbers of the index.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mixed(u64);
 

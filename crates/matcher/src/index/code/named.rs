@@ -25,8 +25,8 @@ impl Residual {
     /// conjunction lists them separately.
     pub(crate) fn codes(self, column: &Column) -> [Option<Code>; 2] {
         match (column, self) {
-            // An inequality excludes one number: its interval begins after it. The condition that there is a value
-            // begins at 0.
+            // The interval of an inequality begins after the one number that it excludes. The condition that there is a
+            // value begins at 0.
             (Column::Equal(_), Residual::Range { low, .. }) => {
                 [low.checked_sub(1).map(|id| Code::Id(id.into())), None]
             }

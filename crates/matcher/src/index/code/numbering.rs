@@ -1,4 +1,4 @@
-//! Numbers of constants: dense, and reused once no filter names the constant any more.
+//! Numbers of constants. They are dense, and reused once no filter names the constant any more.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -8,12 +8,12 @@ use std::hash::{BuildHasher, Hash};
 /// Capacity of a table that is not worth shrinking.
 const SMALL: usize = 1024;
 
-/// Numbered constants of type `K`. The largest number is below the largest count of constants that existed at one
-/// time, and so is the memory of free numbers: a constant without contents and a word each.
+/// Numbered constants of type `K`. The largest number is below the maximum number of constants that have existed at one
+/// time. That maximum also bounds the memory of free numbers: an empty constant and a word each.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbering<K, S> {
     numbers: HashMap<K, u32, S>,
-    /// By number. Those of free numbers are empty.
+    /// By number. The constants of free numbers are empty.
     constants: Vec<K>,
     /// The lowest number is reused first, because numbers below 254 fit into a byte.
     free: BinaryHeap<Reverse<u32>>,

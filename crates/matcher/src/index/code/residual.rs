@@ -1,8 +1,8 @@
 //! A residual: one coded condition, satisfied if a slot's code lies in an interval of codes that may wrap
 //! around.
 //!
-//! Intervals express all conditions. Equality is an interval of one code. Inequality and `NOT BETWEEN` are
-//! the complement of an interval, and a second interval that excludes the code of a missing value.
+//! Intervals express all conditions. Equality is an interval of one code. Inequality and `NOT BETWEEN` take two
+//! intervals: the complement of the excluded interval, and one that excludes the code of a missing value.
 
 use super::coded::narrow;
 use super::column::{NULL, NULL8};
@@ -62,7 +62,7 @@ impl Residual {
         }
     }
 
-    /// The number of words it occupies in a loose record.
+    /// The number of words that it occupies in a loose record.
     pub(crate) fn words(self) -> usize {
         if matches!(self, Residual::Wide { .. }) { 5 } else { 1 }
     }

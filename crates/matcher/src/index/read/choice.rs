@@ -1,14 +1,14 @@
-//! Decides per schema whether events wait at its pieces or are matched on arrival.
+//! Decides for each schema whether events wait at its pieces or are matched on arrival.
 //!
-//! Waiting pays where several queued events meet in one cluster, because the cluster is then read once for
-//! all of them. It costs a few nanoseconds per event. The saving is measured; where it does not pay, events
-//! of the schema are matched on arrival for a while, and then waiting is tried again.
+//! Waiting pays off where several queued events visit the same cluster, which is then read once for all of them. It
+//! costs a few nanoseconds per event. The saving is measured. If waiting does not pay off, events of the schema are
+//! matched on arrival for a while, and then waiting is tried again.
 
 use super::matching::Read;
 
 /// Nanoseconds to queue an event at a piece and to sort it there.
 const QUEUE: f64 = 30.0;
-/// Bytes per nanosecond that arrive from the next level of memory while checks run.
+/// Bytes per nanosecond that the next level of memory delivers while checks run.
 const BYTES: f64 = 20.0;
 /// Number of visits per decision.
 const LOOK: usize = 2048;
@@ -18,7 +18,7 @@ const EVENTS_BETWEEN_TRIALS: u32 = 64 * 1024;
 /// Measurements of one schema.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
-    /// Number of events that do not wait before the next trial.
+    /// Number of events still to be matched on arrival before the next trial.
     pass: u32,
     /// Visits since the last decision.
     visits: usize,

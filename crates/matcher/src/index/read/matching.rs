@@ -1,7 +1,7 @@
 //! Matching: one event at a time, or a cohort of events piece by piece.
 //!
-//! Both walk the same clusters with the same checks. A cohort is first sorted by the clusters it touches, so
-//! that each cluster is read once for all of its events.
+//! Both visit the same clusters with the same checks. A cohort is first sorted by the clusters it touches, so that each
+//! cluster is read once for all of its events.
 
 use crate::index::code::event::{Event, Line};
 use crate::index::rows::cluster::Cluster;
@@ -35,7 +35,7 @@ pub struct Match {
     pub subscription: Subscription,
 }
 
-/// A buffer for matches. Reuse it with [`clear`](Self::clear): it then allocates nothing once it has grown.
+/// A buffer for matches. Reuse it with [`clear`](Self::clear): once it has grown, it allocates no more memory.
 #[derive(Clone, Debug, Default)]
 pub struct Matches {
     found: Vec<Match>,
@@ -123,9 +123,9 @@ impl Snapshot {
         self.match_part(events, 0, 1, matches);
     }
 
-    /// As [`match_cohort`](Snapshot::match_cohort), but gives up and returns false beyond `most` matches; filters
-    /// with several conjunctions are counted apart from the others. The matches are incomplete then: clear them, and match
-    /// fewer events at once. A single event is matched in any case.
+    /// Like [`match_cohort`](Snapshot::match_cohort), but gives up and returns false beyond `most` matches; matches of
+    /// filters with several conjunctions are counted separately. The matches are then incomplete: clear them, and match
+    /// fewer events at a time. A single event is always matched completely.
     ///
     /// # Panics
     /// If another snapshot coded an event.
@@ -139,8 +139,8 @@ impl Snapshot {
         self.match_some(events, (0, 1), most, matches)
     }
 
-    /// Like [`match_cohort`](Snapshot::match_cohort), for each `parts`-th piece from number `part` on. The
-    /// union over all parts is the complete result; use it to divide an index among processors.
+    /// Like [`match_cohort`](Snapshot::match_cohort), but only for every `parts`-th piece, starting with number `part`.
+    /// The union over all parts is the complete result. Use this to divide an index among processors.
     ///
     /// # Panics
     /// If another snapshot coded an event, or `part` is not below `parts`.
@@ -181,7 +181,7 @@ impl Snapshot {
             from = *end as usize;
             if !pairs.is_empty() {
                 state.match_pairs(piece, pairs, line, of, room, &mut |at, id| {
-                    // The rest of the piece is checked, but takes no memory.
+                    // The rest of the piece is still checked, but uses no memory.
                     if found.len() <= most && several.len() <= most {
                         Matches::push(found, several, at, id);
                     }
@@ -355,7 +355,7 @@ impl State {
         let Room { lines, counts, sorted } = room;
         let pairs = match piece.clusters.len() {
             1 => &*pairs,
-            // Counting examines each cluster.
+            // A counting sort examines every cluster, so it is used only for few clusters.
             clusters if clusters <= 2 * pairs.len() => {
                 sort_by_cluster(pairs, clusters, counts, sorted);
                 &*sorted

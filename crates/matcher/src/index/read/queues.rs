@@ -4,7 +4,7 @@
 //! when its queue reaches the threshold *worth*, or when the caller asks: because an event has waited long
 //! enough, or because the processor is idle. Events leave in the order in which they entered.
 //!
-//! Queues do not pay for every access predicate; [`super::choice`] decides.
+//! Queues do not pay off for every access predicate; [`super::choice`] decides.
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
@@ -16,14 +16,14 @@ use crate::index::rows::location::SEVERAL;
 use crate::index::rows::snapshot::Snapshot;
 use crate::index::subscription::Subscription;
 
-/// Number of queued events per cluster at which a piece runs: reading the cluster then costs little per
-/// event, and a smaller number would leave a remainder that reads the cluster again.
+/// Number of queued events per cluster at which a piece runs. Reading the cluster then costs little per event; with a
+/// smaller number, the remaining events would read the cluster again.
 const WORTH: usize = 256;
-/// Flag in an event's word, beside the number of pieces where it still waits: a subscription may be found
-/// twice.
+/// Flag in an event's word, next to the number of pieces at which the event still waits: a subscription may have been
+/// found twice.
 const TWICE: u32 = 1 << 31;
 
-/// Events on their way through one [`Snapshot`]. `T` identifies an event to the caller, and contains it.
+/// Events that are being matched on one [`Snapshot`]. The caller recognizes an event by its `T`, which contains it.
 ///
 /// ```
 /// use phalanx_matcher::{Event, Filter, Index, Options, Queues};
@@ -37,7 +37,7 @@ const TWICE: u32 = 1 << 31;
 ///     let event = queues.snapshot().event(&[("level", level.into())]);
 ///     queues.push(event);
 /// }
-/// // Nothing else is to come: what waits is run, piece by piece.
+/// // No more events come, so run the waiting ones, piece by piece.
 /// while queues.run_oldest().is_some() {}
 /// let mut found = Vec::new();
 /// queues.settle(|_event, subscriptions| {
@@ -50,8 +50,8 @@ const TWICE: u32 = 1 << 31;
 #[derive(Debug)]
 pub struct Queues<T> {
     snapshot: Snapshot,
-    /// Ring buffers: an event has the same position in all of them. The parts read for each piece are short
-    /// and stored separately.
+    /// Ring buffers: an event has the same position in all of them. The parts that each piece reads are short and
+    /// stored separately.
     items: Vec<Option<T>>,
     coded: Vec<Line>,
     words: Vec<u32>,
@@ -62,7 +62,7 @@ pub struct Queues<T> {
     next: usize,
     len: usize,
     pieces: Vec<Queue>,
-    /// Pieces where events wait, oldest first; some may have run meanwhile.
+    /// Pieces at which events wait, oldest first. Some may have run since.
     touched: VecDeque<u32>,
     /// Pieces whose queue reached `worth`.
     ready: VecDeque<u32>,
@@ -83,7 +83,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Whether the last push made the queue non-empty or reached `worth`.
+    /// Whether the last push made the queue non-empty, or made it reach `worth`.
     #[inline]
     fn is_to_note(&self) -> bool {
         self.pairs.len() == 1 || self.pairs.len() == self.worth
@@ -106,7 +106,10 @@ impl<T: Borrow<Event>> Queues<T> {
     /// If `capacity` is zero or does not fit into 32 bits.
     #[must_use]
     pub fn new(snapshot: Snapshot, capacity: usize) -> Queues<T> {
-        assert!(capacity > 0 && u32::try_from(capacity).is_ok(), "1 to 2³²−1 events at a time");
+        assert!(
+            capacity > 0 && u32::try_from(capacity).is_ok(),
+            "the capacity must be 1 to 2³²−1 events"
+        );
         let mut queues = Queues {
             snapshot: snapshot.clone(),
             items: Vec::new(),
@@ -133,7 +136,7 @@ impl<T: Borrow<Event>> Queues<T> {
         &self.snapshot
     }
 
-    /// Number of events here, including those that are done but not [settled](Queues::settle).
+    /// Number of events in the queues, including those that are done but not [settled](Queues::settle).
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -157,14 +160,14 @@ impl<T: Borrow<Event>> Queues<T> {
         self.ready.len()
     }
 
-    /// Number of pieces where events may wait; some may have run meanwhile.
+    /// Number of pieces at which events may wait. Some may have run since.
     #[must_use]
     pub fn touched(&self) -> usize {
         self.touched.len()
     }
 
-    /// Adds an event and queues it at the pieces that it touches. Where queueing does not pay, the event is
-    /// matched immediately.
+    /// Adds an event and queues it at the pieces that it touches. Where queueing does not pay off, the event is matched
+    /// immediately.
     ///
     /// # Panics
     /// If there is no room, or another snapshot coded the event.
@@ -284,7 +287,7 @@ impl<T: Borrow<Event>> Queues<T> {
     /// Replaces the snapshot.
     ///
     /// # Panics
-    /// If an event is still here: [run](Queues::run_oldest) and settle all events first.
+    /// If an event is still in the queues: [run](Queues::run_oldest) and settle all events first.
     pub fn adopt(&mut self, snapshot: Snapshot) {
         assert!(self.is_empty(), "the queues hold events of another snapshot");
         self.ready.clear();

@@ -12,9 +12,9 @@ use crate::simd::prefetch::prefetch;
 
 /// Minimum number of subscriptions of one shape in a group.
 const MIN_GROUP: usize = 16;
-/// Maximum number of loose words whose shapes are counted.
+/// Maximum number of loose words that are searched for common shapes.
 const MAX_COUNTED_WORDS: usize = 4096;
-/// Number of lines to prefetch; the processor's own prefetcher loads the following ones.
+/// Number of lines to prefetch; the CPU's prefetcher loads the following ones.
 const FIRST: usize = 16;
 /// Group number of loose records.
 pub(crate) const LOOSE: usize = 255;
@@ -33,7 +33,7 @@ pub(crate) struct Spot {
     pub(crate) row: usize,
 }
 
-/// Numbers of equalities and intervals; `None` if one condition is wide.
+/// The shape of conditions: the numbers of equalities and of intervals; `None` if one condition is wide.
 fn shape(residuals: &[Residual]) -> Option<(usize, usize)> {
     let mut shape = (0, 0);
     for residual in residuals {
@@ -104,7 +104,7 @@ impl Cluster {
         Spot { group: LOOSE, row: 0 }
     }
 
-    /// Forms a group of the loose records of this shape, if there are enough.
+    /// Forms a group of the loose records with this shape, if there are enough.
     fn form(&mut self, wanted: (usize, usize), moved: &mut impl FnMut(u32, Spot)) -> Option<usize> {
         let at = self.groups.len();
         if self.loose.len() > MAX_COUNTED_WORDS || at == LOOSE {

@@ -2,7 +2,7 @@
 //!
 //! A *block* holds 64 subscriptions. It has two lines per equality, 64 slots and 64 codes, and three lines
 //! per interval: slots, low ends and widths. One comparison of vector registers checks one condition of all
-//! 64. The subscriptions' numbers are stored separately, because only matches need them.
+//! 64. The subscriptions' numbers are stored separately, because they are needed only for matches.
 
 use crate::index::code::event::Line;
 use crate::index::code::residual::Residual;
@@ -41,7 +41,7 @@ impl Group {
         let lane = self.ids.len() % LANES;
         if lane == 0 {
             let blank = Line([0; 64]);
-            // Does not double the capacity: the unused part would be most of the memory.
+            // Does not double the capacity, because the unused part would be most of the memory.
             let more = self.stride() * (1 + self.ids.len() / (8 * LANES));
             if self.lines.capacity() < self.lines.len() + self.stride() {
                 self.lines.reserve_exact(more);

@@ -45,7 +45,7 @@ pub(crate) struct Locations {
 }
 
 impl Locations {
-    /// Number of numbers assigned so far, including those free again.
+    /// How many numbers have been assigned so far, including those that are free again.
     pub(crate) fn len(&self) -> usize {
         self.one.len()
     }
@@ -88,7 +88,7 @@ impl Locations {
         }
     }
 
-    /// One row of a subscription with its number including the flag. The location stays recorded.
+    /// One row of a subscription: its number, including the flag, and its location, which stays recorded.
     pub(crate) fn some(&self, id: u32) -> Option<(u32, Location)> {
         if let Some(all) = self.several.get(&u128::from(id)) {
             return all.last().map(|location| (id | SEVERAL, *location));

@@ -1,9 +1,9 @@
 //! A schema: the attributes of one access predicate, and a directory of the pieces with their values.
 //!
-//! A subscription is filed under the values that it requires for the schema's slots; an event matches it only
-//! if the event has the same values. The schema without slots holds subscriptions without equalities. Pieces
-//! are found by extendible hashing: a full bucket is split by the next bit of its keys' hashes. A bucket with
-//! a single key cannot be split and gets further pieces.
+//! A subscription is filed under the values that it requires for the schema's slots; an event matches it only if the
+//! event has the same values. The schema without slots holds subscriptions without equalities. Pieces are found by
+//! extendible hashing: a full bucket is split by the next bit of its keys' hashes. A bucket with a single key cannot be
+//! split and gets additional pieces instead.
 
 use crate::index::code::event::Event;
 use crate::index::code::hashing::mix;
@@ -17,11 +17,11 @@ pub(crate) const MAX_DEPTH: u32 = 20;
 pub(crate) struct Schema {
     /// Equality slots in rising order.
     pub(crate) slots: Vec<u32>,
-    /// Index: the low bits of a key's hash. Value: a bucket.
+    /// Maps the low bits of a key's hash to a bucket.
     directory: Vec<u32>,
     /// Empty if the schema was dropped and its number may be reused.
     pub(crate) buckets: Vec<Bucket>,
-    /// No row is filed here any more, and existing rows move elsewhere.
+    /// Whether the schema accepts no more rows, and its existing rows are being moved elsewhere.
     pub(crate) is_retired: bool,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Schema {
 pub(crate) struct Bucket {
     /// Number of low hash bits that all keys of the bucket share.
     pub(crate) depth: u32,
-    /// The last piece takes new subscriptions; a key's rows may lie in all of them.
+    /// New subscriptions go to the last piece; a key's rows may lie in all of them.
     pub(crate) pieces: Vec<u32>,
 }
 

@@ -55,8 +55,8 @@ impl State {
     }
 }
 
-/// An [`Index`](crate::Index) as it was when the snapshot was taken, for matching on any thread while the
-/// index changes.
+/// The state of an [`Index`](crate::Index) when the snapshot was taken. Any thread can match on it while the index
+/// changes.
 #[derive(Clone, Debug)]
 pub struct Snapshot(pub(crate) Arc<State>);
 
@@ -69,8 +69,8 @@ impl Snapshot {
         self.event_of(attributes.iter().filter_map(known))
     }
 
-    /// Codes an event from attributes that were looked up before; see [`Attribute`] for how long one is valid. Attributes
-    /// that are newer than this snapshot are ignored.
+    /// Codes an event from attributes that were looked up before; see [`Attribute`] for how long they are valid.
+    /// Attributes that are newer than this snapshot are ignored.
     #[must_use]
     pub fn event_of<'a>(
         &self,
@@ -93,8 +93,8 @@ impl Snapshot {
         self.0.dictionary.set(event, attribute, value);
     }
 
-    /// Version of the index: it grows with every change, and is equal in two snapshots without a change
-    /// between them.
+    /// Version of the index. It grows with every change; two snapshots without a change between them have the same
+    /// version.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.0.version
@@ -133,23 +133,23 @@ impl Snapshot {
 /// Size and arrangement of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Number of slots: ways in which filters look at attributes.
+    /// Number of slots, one for each way in which filters test an attribute.
     pub slots: usize,
-    /// Number of slots that need an order.
+    /// Number of slots that compare the order of values.
     pub ordered: usize,
     /// Number of constants that filters compare with attributes, and of ends of their ranges.
     pub constants: usize,
     /// Number of attribute sets under which subscriptions are filed, including the empty one.
     pub schemas: usize,
-    /// Number of these with several attributes.
+    /// Number of attribute sets with several attributes.
     pub multiple: usize,
-    /// Number of parts that are scheduled and copied as a whole; some may be empty.
+    /// Number of pieces, which are scheduled and copied as a whole. Some may be empty.
     pub pieces: usize,
     /// Number of attribute values that have subscriptions.
     pub clusters: usize,
     /// Number of conjunctions in columns.
     pub rows: usize,
-    /// Number of conjunctions the columns have space for.
+    /// Number of conjunctions for which the columns have space.
     pub lanes: usize,
     /// Number of conjunctions that are checked one by one.
     pub loose: usize,

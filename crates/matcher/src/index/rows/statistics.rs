@@ -22,7 +22,7 @@ struct Uses {
     /// Equalities by the number of the constant, and their sum.
     by_id: Vec<u32>,
     all: u64,
-    /// Other conditions.
+    /// The number of other conditions.
     rest: u64,
     /// Inequalities by the number of the constant.
     differ: HashMap<u32, u32, Mixing>,
@@ -170,7 +170,7 @@ impl Statistics {
         }
     }
 
-    /// Follows the narrow labels of a slot to their new values.
+    /// Moves the counts of a slot's narrow labels to the new labels.
     pub(crate) fn relabel(&mut self, slot: u32, moved: &[u8; 256]) {
         let uses = self.slot(slot);
         let old = std::mem::take(&mut uses.narrow);
@@ -180,23 +180,23 @@ impl Statistics {
         }
     }
 
-    /// Follows the wide labels of a slot to their new values, given in rising order of the old ones.
+    /// Moves the counts of a slot's wide labels to the new labels, given in rising order of the old ones.
     pub(crate) fn relabel_wide(&mut self, slot: u32, moved: &[(u64, u64)]) {
         let uses = self.slot(slot);
         let of = |(old, new): &(u64, u64)| Some((*new, *uses.wide.get(old)?));
         uses.wide = moved.iter().filter_map(of).collect();
     }
 
-    /// Estimated likelihood that an event satisfies this equality, assuming that events carry what filters
-    /// require. Half if the slot is unknown.
+    /// Estimated likelihood that an event satisfies this equality, assuming that the values in events are distributed
+    /// like those in filters. One half if the slot is unknown.
     pub(crate) fn likelihood(&self, slot: u32, id: u32) -> f64 {
         let Some(uses) = self.slots.get(slot as usize) else { return 0.5 };
         let this = uses.by_id.get(id as usize).copied().unwrap_or(0);
         (f64::from(this) + 1.0) / (uses.all as f64 + 2.0)
     }
 
-    /// Upper estimate of that likelihood: three standard deviations above. With ten uses of a constant its
-    /// likelihood is hardly known, and among many attributes one always looks rare by chance.
+    /// Upper estimate of that likelihood: three standard deviations above. Ten uses of a constant say little about its
+    /// likelihood, and among many constants one always looks rare by chance.
     pub(crate) fn likelihood_at_most(&self, slot: u32, id: u32) -> f64 {
         let Some(uses) = self.slots.get(slot as usize) else { return 1.0 };
         let this = f64::from(uses.by_id.get(id as usize).copied().unwrap_or(0)) + 1.0;

@@ -1,4 +1,4 @@
-//! Choice of access predicates: greedy, by estimated cost.
+//! The choice of access predicates: greedy, by estimated cost.
 //!
 //! An event pays one probe per schema and one check per subscription found there. A pair of attributes finds
 //! fewer subscriptions than either attribute alone, but there are many pairs. The choice starts with no
@@ -18,7 +18,7 @@ const PROBE: f64 = 40.0;
 const CHECK: f64 = 0.04;
 /// Nanoseconds to check one subscription alone, as for codes wider than a byte.
 const LOOSE: f64 = 5.0;
-/// At or below this number most subscriptions have a shape of their own and are checked alone.
+/// Number of subscriptions up to which most have a unique shape and are checked alone.
 const SMALL_INDEX: usize = 1024;
 /// Maximum number of schemas chosen.
 const SCHEMAS: usize = 96;

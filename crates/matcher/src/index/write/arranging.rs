@@ -1,11 +1,11 @@
 //! Reorganization of an index in use: chooses access predicates again as the index grows and its mix changes,
 //! and moves rows to them.
 //!
-//! The work is done in small steps between other calls: sample some rows, choose one schema per round, then
-//! examine the rows one by one (`refiling.rs`). Rows that arrive meanwhile are filed under the new choice.
-//! Events find every row at any time, at its old or its new location. At the end, abandoned schemas are
-//! dropped. A reorganization starts when the number of changes reaches the number of rows at the last one, so
-//! each change pays for a few rows, whatever the size of the index.
+//! The work is done in small steps between other calls: sample some rows, choose one schema per round, then examine the
+//! rows one by one (`refiling.rs`). Rows that arrive meanwhile are filed under the new choice. At any time, events find
+//! every row, at its old or its new location. At the end, abandoned schemas are dropped. A reorganization starts when
+//! the number of changes reaches the number of rows at the last one, so each change pays for a few rows, whatever the
+//! size of the index.
 
 use std::sync::Arc;
 
@@ -21,9 +21,8 @@ use crate::index::rows::snapshot::State;
 impl Index {
     /// Files all subscriptions under the access predicates that suit the current contents best.
     ///
-    /// It takes about as long as inserting all of them again, one to two seconds for a million. Existing
-    /// snapshots do not change. If the caller cannot block for that long, use
-    /// [`adapt_some`](Self::adapt_some).
+    /// This takes about as long as inserting all of them again, one to two seconds for a million. Existing snapshots do
+    /// not change. If the caller cannot block for that long, use [`adapt_some`](Self::adapt_some).
     pub fn adapt(&mut self) {
         while !matches!(self.arranging, Arranging::Not) {
             self.arrange(usize::MAX);
@@ -35,11 +34,10 @@ impl Index {
         self.free_slots();
     }
 
-    /// Incremental [`adapt`](Self::adapt): examines about `most` subscriptions, at about a microsecond each,
-    /// and returns whether work remains. A reorganization starts when as many subscriptions were inserted and
-    /// removed as existed at the last one; until then the call does nothing. Call it with 8 after each
-    /// change, and with some hundred while idle, to keep the index suited to its contents without a long
-    /// pause.
+    /// Incremental [`adapt`](Self::adapt): examines about `most` subscriptions, at about a microsecond each, and
+    /// returns whether work remains. A reorganization starts when as many subscriptions have been inserted and removed
+    /// as existed at the last one; until then the call does nothing. To adapt the index to its contents without a long
+    /// pause, call this with 8 after each change, and with a few hundred while idle.
     ///
     /// All other operations are allowed between two calls. Events must be coded again, as after any change.
     ///
@@ -85,7 +83,7 @@ impl Index {
                 Arranging::Not => return,
                 Arranging::Sampling(from, advice) => self.sample(from, advice),
                 Arranging::Choosing(mut advice) => {
-                    // Examining a choice takes a few nanoseconds, a row some hundred.
+                    // Examining a choice takes a few nanoseconds, examining a row a few hundred.
                     let taken = 1 + advice.size() / 256;
                     match advice.choose_one() {
                         true => self.arranging = Arranging::Choosing(advice),

@@ -1,4 +1,4 @@
-//! Coding: assigns slots, numbers and labels to the conditions of a filter.
+//! Coding: assigning slots, numbers and labels to the conditions of a filter.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::index::code::residual::{self, Residual};
 use crate::index::rows::cluster::{Cluster, residuals};
 use crate::index::rows::snapshot::State;
 
-/// Number of rows whose relabelling each insertion pays for.
+/// Number of rows whose relabelling each insertion pays for, so that relabelling takes constant time per insertion on
+/// average.
 const CREDIT: u64 = 1024;
 
 impl Index {
@@ -222,7 +223,8 @@ impl Index {
         self.order_mut(slot).wide(cut);
     }
 
-    /// Changes the clusters that `has` selects. Pieces without one are not copied for the sake of snapshots.
+    /// Changes the clusters that `has` selects. Pieces without such a cluster are not changed, so snapshots do not
+    /// force a copy of them.
     fn each_cluster(
         &mut self,
         has: impl Fn(&Cluster) -> bool,

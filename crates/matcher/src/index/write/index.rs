@@ -16,11 +16,11 @@ use crate::index::rows::statistics::Statistics;
 use crate::index::subscription::Subscription;
 use crate::value::Literal;
 
-/// An index of subscriptions by their filters; finds the subscriptions that an event satisfies.
+/// An index of subscriptions by their filters, which finds the subscriptions that an event satisfies.
 ///
-/// One thread writes. Other threads match on [`Snapshot`]s, which do not see later changes. Taking a snapshot
-/// is cheap: pieces of the index are copied only when they change while a snapshot holds them. The index
-/// dereferences to its own latest snapshot.
+/// One thread writes. Other threads match on [`Snapshot`]s, which do not see later changes. Taking a snapshot is cheap:
+/// pieces of the index are copied only when they change while a snapshot holds them. The index dereferences to its
+/// latest snapshot.
 ///
 /// ```
 /// use phalanx_matcher::{Filter, Index, Matches, Options};
@@ -53,11 +53,11 @@ pub struct Index {
     pub(crate) credit: u64,
     /// Numbers available for reuse.
     free: Vec<u32>,
-    /// Snapshots that may be alive, oldest first, and the numbers freed since each.
+    /// Snapshots that may still be in use, oldest first, each with the numbers freed after it.
     read: VecDeque<(Weak<State>, Vec<u32>)>,
     live: usize,
     pub(crate) coded: Coded,
-    /// Cuts that got a narrow label for the current row.
+    /// Cuts that were given a narrow label for the current row.
     pub(crate) unplaced: Vec<(u32, Cut)>,
     /// Slots that lost their last use.
     pub(crate) unused_slots: Vec<u32>,
@@ -142,11 +142,11 @@ impl Index {
 
     /// Adds a subscription. Earlier snapshots do not contain it.
     ///
-    /// Matching finds candidates for a filter that [`is_computed`](Filter::is_computed): events that may satisfy
-    /// the filter.
+    /// If the filter [`is_computed`](Filter::is_computed), matching finds only candidates: events that may satisfy the
+    /// filter.
     ///
     /// # Panics
-    /// When there are 2³¹ subscriptions.
+    /// If there are already 2³¹ subscriptions.
     pub fn insert(&mut self, filter: &Filter) -> Subscription {
         self.insert_rows(filter, None)
     }
@@ -167,7 +167,7 @@ impl Index {
     /// ```
     ///
     /// # Panics
-    /// As [`insert`](Index::insert).
+    /// Like [`insert`](Index::insert).
     pub fn insert_with(&mut self, filter: &Filter, name: &str, value: &Literal) -> Subscription {
         self.insert_rows(filter, Some((name, &Constant::from(value))))
     }
@@ -185,7 +185,8 @@ impl Index {
     pub fn insert_all(&mut self, filters: &[Filter]) -> Vec<Subscription> {
         let step = (filters.len() / SAMPLE).max(1);
         if filters.len() <= self.live {
-            // Most constants are known by now. A pass over all filters would fetch them from memory twice.
+            // The index already knows most constants, so a sample suffices. A pass over all filters would load each of
+            // them from memory twice.
             let sample = filters.iter().step_by(step);
             self.label_all(sample.flat_map(|filter| filter.conjunctions().conditions()));
             let subscriptions = filters.iter().map(|filter| self.insert(filter)).collect();
@@ -282,14 +283,14 @@ impl Index {
         }
     }
 
-    /// Bytes held for matching: pieces and directories.
+    /// The memory used for matching, in bytes: pieces and directories.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.state().bytes() + self.locations.bytes() + self.statistics.bytes()
     }
 }
 
-/// Whether a conjunction requires another constant of this type for the attribute.
+/// Whether a conjunction requires a different constant of this type for the attribute.
 fn excludes(conjunction: Conjunction<'_>, (name, constant): (&str, &Constant)) -> bool {
     conjunction.conditions().any(|(other, plain)| {
         matches!(plain, Plain::Equal(own) if other == name && own.kind() == constant.kind() && own != constant)

@@ -1,4 +1,4 @@
-//! Placement: files rows under an access predicate and removes them.
+//! Placement: filing rows under access predicates, and removing them.
 
 use std::sync::Arc;
 
@@ -15,14 +15,15 @@ use crate::index::rows::snapshot::State;
 
 /// Maximum likelihood under a new schema for one attribute, as a fraction of that under the best existing one.
 const MAX_LIKELIHOOD_RATIO: f64 = 0.5;
-/// Maximum number of schemas for such additions; each schema costs every event.
+/// Number of schemas from which on none is added for a single attribute, because every event pays for each schema.
 const MAX_SCHEMAS: usize = 128;
 
 /// The best schema for a row.
 pub(crate) struct Best {
     pub(crate) schema: usize,
     likelihood: f64,
-    /// A slot without a schema, and the highest likelihood that an event would find the row there.
+    /// The most selective slot without a schema, and the upper estimate of the likelihood that an event would find the
+    /// row there.
     missing: (f64, Option<u32>),
 }
 
@@ -170,7 +171,7 @@ impl Index {
         Best { schema: best.1, likelihood: best.0, missing }
     }
 
-    /// Creates the schemas that pay for this number of subscriptions like the sample.
+    /// Creates the schemas that pay off for this number of subscriptions, if they are like the sample.
     pub(crate) fn choose_schemas(&mut self, sample: &[Coded], subscriptions: usize) {
         let many = subscriptions.max(self.options.expected);
         let mut advice = Advice::new(many, self.options.multiple);

@@ -23,7 +23,7 @@ impl Index {
         let mut taken = 0;
         while taken < most {
             let Some(piece) = self.state().pieces.get(walk.piece) else { return (taken, true) };
-            // Skipping has a cost as well.
+            // Skipping a piece also takes time.
             let Some(clusters) = walk.clusters else {
                 taken += 1;
                 match walk.fresh.contains(&piece.schema) || piece.clusters.is_empty() {
@@ -116,7 +116,7 @@ impl Index {
         }
     }
 
-    /// Nothing is left to look at in a piece: if it is to be left, its memory goes.
+    /// Ends the visit of a piece, and frees its memory if its rows had to leave.
     fn leave(&mut self, at: usize) {
         let state = self.state();
         let piece = &state.pieces[at];

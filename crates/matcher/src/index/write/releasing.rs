@@ -1,7 +1,7 @@
-//! Frees the slots and constants of the dictionary that no row uses any more.
+//! Freeing the slots and constants of the dictionary that no row uses any more.
 //!
 //! Constants are freed with their last row. A slot is freed only between two reorganizations, because their plans
-//! contain slots, and with it the schemas that contain it, which are empty.
+//! contain slots. The schemas that contain the slot are empty and are freed with it.
 
 use super::index::Index;
 use super::progress::Arranging;
@@ -10,7 +10,7 @@ use crate::index::code::column::Column;
 use crate::index::code::named::Code;
 
 impl Index {
-    /// Uncounts a row that was removed, and frees the constants that it used last.
+    /// Subtracts a removed row from the statistics, and frees the constants of which it was the last user.
     pub(crate) fn release(&mut self, coded: &Coded) {
         let (mut unused, slots) = (Vec::new(), &mut self.unused_slots);
         let dictionary = &self.now.0.dictionary;
@@ -58,8 +58,8 @@ impl Index {
         }
     }
 
-    /// Frees the labels of the cuts that were added for a row and not used: if one of the cuts of a range has no
-    /// narrow label, both need wide ones.
+    /// Frees the labels of cuts that were added for a row but not used. This happens if one cut of a range has no
+    /// narrow label: both cuts then need wide labels.
     pub(crate) fn free_unplaced(&mut self) {
         for (slot, cut) in std::mem::take(&mut self.unplaced) {
             let Column::Order(column) = &self.state().dictionary.slots[slot as usize] else {
