@@ -2,8 +2,8 @@
 //! with rings of two values. `cargo xtask loom` runs them.
 //!
 //! # Safety
-//! `unsafe` code accesses the state behind the gate, and the data of an owner and its visitors; the comments have
-//! the arguments.
+//! `unsafe` code accesses the state behind the gate, and the data of an owner and its visitors. Comments at these
+//! places explain why it is sound.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -120,7 +120,7 @@ fn a_visit_loses_no_wake() {
     assert_no_wake_is_lost(true);
 }
 
-/// Two senders, one parked owner: exactly one of them makes the system call.
+/// Two senders and one parked owner: exactly one of the senders makes the system call.
 #[test]
 fn one_sender_pays_for_the_wake() {
     loom::model(|| {
@@ -155,8 +155,8 @@ impl Data {
     }
 }
 
-/// Another thread visits the owner before, in or after its sleep. The owner wakes up, or visits itself: their
-/// accesses do not overlap.
+/// Another thread visits the owner before, during or after its sleep. The owner wakes up, or visits itself: the
+/// accesses of the two threads do not overlap.
 #[test]
 fn a_visit_excludes_the_owner() {
     for wakes in [true, false] {
@@ -280,7 +280,7 @@ fn a_session_ends_wherever_it_has_been() {
         assert!(group.register(0));
         let taker = {
             let group = group.clone();
-            // Twice: the second time the visit is already recorded.
+            // Visits twice, because the second time the visit is already recorded.
             thread::spawn(move || (group.register(1), group.register(1)))
         };
         let told = group.end();
@@ -360,7 +360,7 @@ fn two_processors() -> [BusyGuard; 2] {
     [0, 1].map(|index| BusyGuard::new(program.clone(), index))
 }
 
-/// Sends a command that counts its end, as a flush of the outbox does.
+/// Sends a command, as a flush of the outbox does. The command counts when it is dropped.
 fn send(program: &Program, target: usize, dropped: &Arc<AtomicUsize>) {
     struct OnDrop(Arc<AtomicUsize>);
     impl Drop for OnDrop {

@@ -219,7 +219,7 @@ pub enum Request {
     WriteAt {
         /// A file open for writing.
         file: File,
-        /// The bytes, reference-counted so that they need not be copied. Empty bytes complete at once. A driver
+        /// The bytes, reference-counted so that they need not be copied. Empty bytes complete immediately. A driver
         /// discards panics of their destructor.
         bytes: Bytes,
         /// From the start of the file, in bytes.

@@ -208,7 +208,7 @@ mod tests {
         assert!(!first.poll(&queue, false) && !second.poll(&queue, false));
         assert!(!third.poll(&queue, true), "it queues behind the others");
         (0..2).for_each(|_| queue.notify_one());
-        // Both are too late, and queue again at the front, in the order of their arrival.
+        // Both come too late, and queue again at the front, in order of arrival.
         assert!(!first.poll(&queue, false) && !second.poll(&queue, false));
         queue.notify_one();
         assert_eq!([first.wakes(), second.wakes(), third.wakes()], [2, 1, 0]);

@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(shown(of("-0.3").minus(of("0.4"))).as_deref(), Some("-0.7"));
     }
 
-    /// The doubling agrees with the division that the processor has.
+    /// The doubling agrees with the CPU's division.
     #[test]
     fn long_division_agrees_with_short_division() {
         let mut rng = fastrand::Rng::with_seed(1);

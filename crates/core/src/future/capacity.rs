@@ -21,10 +21,10 @@ use crate::stage::key::Key;
 /// Resolves when a stage has capacity: immediately if its queue is below the bound, otherwise when the queue has fallen
 /// below half of the bound. The hysteresis lets a producer invoke many operations per wake-up.
 ///
-/// The queue is that of this processor. After a rejection because the queue of another processor or the processor
-/// itself ([`Graph::max_operations`](crate::Graph::max_operations)) is full, the next wait suspends once and resolves
-/// when the operation runs again. A producer that retries in a loop thus keeps its processor awake but lets other
-/// operations run.
+/// The queue is this processor's. After a rejection because the queue of another processor or the processor itself
+/// ([`Graph::max_operations`](crate::Graph::max_operations)) is full, the next wait suspends once and resolves when the
+/// operation runs again. A producer that retries in a loop thus keeps its processor awake but lets other operations
+/// run.
 ///
 /// It reserves no capacity: all waiters are woken together.
 ///

@@ -3,7 +3,7 @@
 //! # Safety
 //! A handle has the policy of its stage: the same declaration creates both, and a handle is invariant in the policy, so
 //! it cannot be converted to a handle with a sub- or supertype. Its key is checked against the processor's graph when
-//! the handle is used. The `stage` of an invocation is that of the key.
+//! the handle is used. The `stage` of an invocation is the stage of the key.
 
 use std::marker::PhantomData;
 

@@ -2,7 +2,7 @@
 //!
 //! The operations of a cohort are counted together at the cohort's mean time, which needs only one addition per cohort.
 //! A percentile therefore treats each operation as if it took its cohort's mean, with the precision of a bucket. The
-//! maximum is recorded separately; for waits, it is that of a single operation.
+//! maximum is recorded separately; for waits, it is the longest wait of a single operation.
 
 use crate::metrics::counter::Counter;
 

@@ -42,8 +42,8 @@ pub struct StageView {
     pub resumed: DurationStats,
     /// Operations completed, with the run time of this stage's cohorts. The maximum is the largest mean of a cohort.
     pub completed: DurationStats,
-    /// The completed operations that ran inline in their callers. Their run time is included in that of
-    /// their callers ([`direct`](crate::StageOptions::direct)).
+    /// The completed operations that ran inline in their callers. Their run time is included in the run time of their
+    /// callers ([`direct`](crate::StageOptions::direct)).
     pub direct: u64,
     /// Suspensions of operations.
     pub suspended: u64,

@@ -1,9 +1,9 @@
 //! Handles that are used or dropped away from the processor that created them, their *home*.
 //!
 //! A timer, a call, a session or a socket is an index into the tables of one processor. On another processor, the index
-//! would refer to something else. Each handle therefore contains its processor's identity and compares it with that of
-//! the thread's current processor before it uses the index. A handle that is dropped elsewhere sends a command home,
-//! which releases the resource.
+//! would refer to something else. Each handle therefore contains its processor's identity and compares it with the
+//! identity of the thread's current processor before it uses the index. A handle that is dropped elsewhere sends a
+//! command home, which releases the resource.
 
 use crate::mailbox::command::Command;
 use crate::mailbox::registry::while_registered;

@@ -105,7 +105,7 @@ pub(crate) struct SessionTable {
     links: RefCell<Vec<Links>>,
     /// The records of groups, by group identity. A tree, to avoid hashing.
     by_address: RefCell<BTreeMap<usize, u32>>,
-    /// The session of new invocations, which is that of the running operation.
+    /// The session of new invocations, which is the session of the running operation.
     current: Cell<u32>,
 }
 

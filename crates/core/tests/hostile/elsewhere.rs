@@ -1,5 +1,5 @@
-//! Handles away from the processor that made them: on one of another program, on none, and after their own
-//! has ended.
+//! Handles away from the processor that created them: on a processor of another program, on no processor, and after
+//! their own processor has ended.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ fn alone() -> (Processor, SharedStage<()>) {
     (processor, stage)
 }
 
-/// One of each handle.
+/// One handle of each kind.
 #[allow(dead_code, reason = "some are only dropped")]
 struct Handles {
     timer: Sleep,
@@ -71,7 +71,7 @@ fn handles(processor: &Processor, stage: SharedStage<()>, count: &Count) -> Hand
     handles
 }
 
-/// Asserts that of `handles` only the two operations remain that never complete.
+/// Asserts that of `handles` only the two operations that never complete remain.
 fn assert_given_back(processor: &Processor, count: &Count) {
     settle(std::slice::from_ref(processor), &Hostile::default());
     assert_eq!((processor.live(), processor.timers()), (2, 0), "{:?}", processor.leaks());

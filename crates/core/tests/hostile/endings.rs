@@ -113,7 +113,7 @@ fn wakers_whose_destructors_panic_are_all_dropped() {
         let session = Session::new();
         let hold = session.guard();
         assert!(poll_once(&mut session.end(), &bad()).is_pending());
-        // Full already, if the children above are queued.
+        // The queue is full already, if the children above are queued.
         let _ = stage.dispatch(|_| async {});
         assert!(poll_once(&mut stage.wait_for_capacity(), &bad()).is_pending());
         std::mem::forget((call, joined, timer, session, hold));

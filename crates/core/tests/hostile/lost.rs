@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::support::{Bomb, Count, Hostile, grow, hush, settle};
 
-/// Something that happens to an operation from outside.
+/// An external event that affects an operation.
 type Go = oneshot::LocalSender<()>;
 
 /// An operation that waits for a notification or for a value, whichever is first.
@@ -37,8 +37,8 @@ fn waits(stage: SharedStage<()>, notify: &Arc<Notify>, token: Rc<()>) -> Go {
     go
 }
 
-/// The stage's queue is full, so that its newest operation is put aside for one that another
-/// processor sent, whose refusal runs a destructor.
+/// The stage's queue is full. So its newest operation is put aside for one that another processor sent, and refusing
+/// that one runs a destructor.
 #[test]
 fn an_operation_set_aside_for_a_rejected_one_returns() {
     hush();

@@ -10,7 +10,7 @@ use phalanx_core::{CallError, Cohort, CohortStage, Graph, Processor, Reply, Sess
 
 use crate::support::{Hostile, grow, poll_once, settle};
 
-/// Replies that a handler has put aside. `Reply` is not `Send`, the handler is: so by thread.
+/// Replies that a handler has put aside, stored by thread: the handler must be `Send`, but `Reply` is not.
 macro_rules! kept {
     ($name:ident: $type:ty) => {
         thread_local! {
@@ -38,7 +38,7 @@ fn stages(graph: &mut Graph) -> (CohortStage<(), u64>, CohortStage<(), String>) 
     (numbers, texts)
 }
 
-/// Has an item's reply kept and the item ended, so that its slot is free.
+/// Keeps an item's reply and ends the item, so that its slot is free.
 fn stale_reply(processor: &Processor, world: &Hostile, stage: CohortStage<(), u64>) -> Reply<u64> {
     processor.enter(|| {
         let session = Session::new();
@@ -81,8 +81,8 @@ fn a_reply_is_stale_after_one_more_use_of_its_slot() {
     a_stale_reply_reaches_no_caller(1);
 }
 
-/// A waker's name has 24 bits for the uses of its slot, so it comes round here. `slab.rs` has the
-/// same without the wait.
+/// A waker's name has 24 bits for the uses of its slot, so the count wraps around here. `slab.rs` has the same test
+/// without the wait.
 #[test]
 #[cfg_attr(any(debug_assertions, miri), ignore = "sixteen million operations: in release only")]
 fn a_reply_is_stale_after_as_many_uses_as_a_waker_can_tell() {

@@ -45,7 +45,7 @@ fn other_threads_cancel_and_drop_calls() {
         let made = stage.dispatch(move |_| async move {
             for number in 0..CALLS {
                 let call = stage.call(move |_| async move {
-                    // Some end at once, some after a while, some only when they are cancelled.
+                    // Some end immediately, some after a while, some only when they are cancelled.
                     match number % 3 {
                         0 => std::future::pending().await,
                         1 => yield_now().await,
@@ -53,7 +53,7 @@ fn other_threads_cancel_and_drop_calls() {
                     }
                     1
                 });
-                // Here nobody would cancel it.
+                // Here nothing would cancel the call.
                 if let Err(refused) = sender.try_send(call) {
                     let (std::sync::mpsc::TrySendError::Full(call)
                     | std::sync::mpsc::TrySendError::Disconnected(call)) = refused;
@@ -61,7 +61,7 @@ fn other_threads_cancel_and_drop_calls() {
                 }
                 yield_now().await;
             }
-            // The end meets the calls that the other thread has.
+            // The processor ends while the other thread still has calls.
             control.end();
         });
         made.expect("there is room for one");

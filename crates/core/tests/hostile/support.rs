@@ -65,7 +65,7 @@ impl Count {
 #[derive(Default)]
 pub(crate) struct Hostile {
     pub(crate) now: Cell<u64>,
-    /// The clock panics when it is next read after so many readings.
+    /// The clock panics when it has been read this many more times.
     pub(crate) clock: Cell<Option<u32>>,
     /// `panicked`, `on_large_operation`, `on_undeclared_object` and `cohort` panic, as a subscriber of events may.
     pub(crate) subscriber: Cell<bool>,

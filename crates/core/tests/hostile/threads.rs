@@ -1,4 +1,4 @@
-//! Processors on threads of their own that send each other what panics, and end it meanwhile.
+//! Processors on separate threads send each other operations that panic, and end them in the meantime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

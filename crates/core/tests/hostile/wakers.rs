@@ -48,7 +48,7 @@ fn a_waker_that_panics_does_not_stop_its_callers() {
     assert_eq!(processor.live(), 0);
 }
 
-/// Uses everything that may be borrowed where a waker is woken or dropped.
+/// Uses everything that may be borrowed at places where a waker is woken or dropped.
 struct Busy;
 
 impl Busy {

@@ -17,7 +17,8 @@ struct Costs {
     cached: Cell<usize>,
     /// Nanoseconds to load the code of another stage.
     reload: Cell<u64>,
-    /// Nanoseconds that other programs take after each cohort of more than 32, and have taken.
+    /// The nanoseconds that other programs take after each cohort of more than 32, and the nanoseconds that they have
+    /// taken so far.
     others: Cell<u64>,
     stolen: Cell<u64>,
 }
@@ -83,7 +84,7 @@ fn ladder(processor: &Processor) -> CohortTunerView {
     processor.control().processor(0).cohort_tuner
 }
 
-/// Turns until that many trials are over.
+/// Turns the processor until this many trials are over.
 fn turn_until(processor: &Processor, machine: &Machine, trials: u64) -> CohortTunerView {
     for _ in 0..1_000_000 {
         processor.turn(machine);

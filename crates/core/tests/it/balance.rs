@@ -22,8 +22,8 @@ fn a_processor_with_little_takes_a_share_of_anothers_oldest() {
     let ran = |at: usize| profile().processors[at].stages[0].completed.count;
     several.turn(1);
     assert_eq!(ran(1), 0, "not before they have left the outbox");
-    // One cohort forward, one backward; of the 33 left one of four takes a quarter, rounded up, and
-    // runs two cohorts of it.
+    // One cohort goes forward and one backward. Of the 33 operations left, one of four processors takes a quarter,
+    // rounded up, and runs it in two cohorts.
     several.turn(0);
     assert_eq!(ran(0), 8);
     several.turn(2);
@@ -33,7 +33,7 @@ fn a_processor_with_little_takes_a_share_of_anothers_oldest() {
     several.settle(3);
     assert_eq!(several.processors[0].live(), 1, "the result");
     several.processors[0].enter(|| drop(last));
-    // Turned one after the other, each has taken the oldest and run them in order.
+    // The processors were turned one after the other, so each has taken the oldest operations and run them in order.
     assert_eq!(list.lock().unwrap()[..16], (0..16).collect::<Vec<_>>());
     assert_eq!((0..4).map(ran).sum::<u64>(), 41);
 }
@@ -69,7 +69,7 @@ fn each_balanced_operation_runs_once_on_one_of_many_threads() {
     assert!(ran.iter().all(|ran| ran.load(Relaxed) == 1));
 }
 
-/// Operations that were admitted on one processor are not rejected by the queue of the one that steals them.
+/// Operations that were admitted on one processor are not rejected by the queue of the processor that steals them.
 #[test]
 fn a_processor_steals_no_more_than_its_queue_holds() {
     let mut graph = Graph::new();

@@ -1,4 +1,4 @@
-//! Memory budget: a soft bound on the requests that begin keeps the cache for those in progress.
+//! Memory budget: a soft bound on the requests that begin keeps the cache for requests in progress.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use phalanx_core::{Graph, Ingress, Processor, SharedStage, oneshot, yield_now};
 use proptest::prelude::*;
 
 type Object = [u8; 8192];
-/// Half of it fits seven requests, since their slots take some bytes too.
+/// Half of the cache fits seven requests, because their slots also take some bytes.
 const CACHE: usize = 128 << 10;
 const REQUESTS: usize = 100;
 
@@ -71,7 +71,7 @@ fn no_more_are_begun_than_fit_while_others_could_run() {
     let (most, postponed) = rush(Ingress::Budget);
     assert!((4..=7).contains(&most), "{most} at a time");
     assert!(postponed > 10, "{postponed}");
-    // With the cohort bound alone, more of them begin.
+    // With the cohort bound alone, more requests begin.
     let (unbounded, postponed) = rush(Ingress::Throttle);
     assert!(unbounded > 2 * most && postponed == 0, "{unbounded}, {postponed}");
 }
@@ -98,9 +98,9 @@ fn waiting_requests_do_not_count() {
     while processor.turn(&world).ran > 0 {
         turns += 1;
     }
-    // Each turn begins as many as fit, not one, since those before wait.
+    // Each turn begins as many requests as fit, not just one, because the earlier requests wait.
     assert!(turns < REQUESTS / 2, "{turns} turns");
-    // All wait at once, though no more than seven fit.
+    // All requests wait at the same time, although no more than seven fit.
     assert_eq!((requests.begun.get(), requests.now.get()), (REQUESTS, REQUESTS));
     processor.enter(|| waiting.take().into_iter().for_each(|sender| sender.send(())));
     while processor.turn(&world).ran > 0 {}
@@ -166,8 +166,8 @@ fn one_that_never_fits_is_begun_after_a_while_also_where_others_never_rest() {
     assert!(begun.get());
 }
 
-/// The largest number of requests that a cohort of the second stage passed on, of a hundred that return from I/O
-/// there at once, where each needs memory for the third stage.
+/// A hundred requests return from I/O to the second stage at the same time, and each needs memory for the third stage.
+/// Returns the maximum number of requests that a cohort of the second stage passed on.
 fn passed_on_together(ingress: Ingress) -> usize {
     let mut graph = Graph::new();
     graph.cache_bytes(CACHE);
@@ -222,7 +222,8 @@ fn pass_on(stages: Rc<Vec<SharedStage<()>>>, mut way: Vec<(usize, u8)>, ended: R
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// All requests end, whatever their ways, also backwards and through the entry, their sizes and the cache.
+    /// All requests end, whatever their sizes, the cache, and their ways through the stages, even backwards and through
+    /// the entry.
     #[test]
     fn every_request_ends_with_every_budget(
         ways in prop::collection::vec(prop::collection::vec((0usize..4, 0u8..3), 1..6), 1..60),

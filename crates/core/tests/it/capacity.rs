@@ -115,7 +115,7 @@ fn a_producer_that_waits_for_capacity_is_never_rejected() {
     let profile = processor.control().profile();
     let stages = &profile.processors[0].stages;
     assert_eq!((stages[1].rejected, stages[1].queue_length_max), (0, 8));
-    // Woken when half is free, not after each operation.
+    // The waiter is woken when half of the queue is free, not after each operation.
     assert!(stages[0].suspended <= 1000 / 4 + 1, "{}", stages[0].suspended);
 }
 
@@ -254,7 +254,7 @@ fn a_producer_waits_for_room_on_its_processor() {
     assert_eq!((ran.get(), processor.live()), (50, 0));
 }
 
-/// The bound is that of each target.
+/// Each target has a bound.
 #[test]
 fn unsent_invocations_count_for_their_own_target() {
     let mut graph = Graph::new();

@@ -85,7 +85,7 @@ fn replies_may_be_kept_and_given_by_an_operation() {
                 })
                 .unwrap();
         }
-        // One without a caller.
+        // An item without a caller.
         journal.dispatch(10).unwrap();
         journal.dispatch(11).unwrap();
     });
@@ -142,10 +142,10 @@ fn unanswered_callers_get_an_error() {
         ask(&[0, 1, 9, 4]),
         [Ok(7), unanswered.clone(), unanswered.clone(), unanswered.clone()]
     );
-    // Of the panicking cohort, sent replies remain valid; dropped, taken and untouched items fail alike.
+    // When a cohort panics, replies that were sent remain valid; dropped, taken and untouched items all fail.
     let failed = [Ok(7), panicked.clone(), panicked.clone(), panicked.clone(), panicked.clone()];
     assert_eq!(ask(&[0, 1, 4, 5, 0]), failed);
-    // Kept beyond a cohort's end, and dropped in a later one.
+    // Replies that are kept beyond the end of their cohort, and dropped in a later one.
     assert_eq!(ask(&[2]), []);
     assert_eq!(processor.live(), 2, "the item and its caller");
     assert_eq!(ask(&[3]), [unanswered]);
@@ -280,7 +280,7 @@ fn panics_and_ends_travel_home_too() {
                         let answer = stage.call_on(1, Box::new(item)).await;
                         SEEN.lock().unwrap().push(answer);
                     }
-                    // Kept on the other processor when everything is cancelled: the caller still gets an
+                    // The reply is kept on the other processor when everything is cancelled. The caller still gets an
                     // error.
                     let kept = stage.call_on(1, Box::new(1));
                     control.end();

@@ -46,7 +46,7 @@ pub(crate) fn alone(graph: Graph) -> Processor {
     graph.build(1).remove(0).build(Box::new(|| ()))
 }
 
-/// Invokes by `start`, then runs turns until nothing moves and no timer is armed.
+/// Calls `start` to invoke operations, then runs turns until nothing moves and no timer is armed.
 pub(crate) fn settle(processor: &Processor, world: &Bench, start: impl FnOnce()) {
     processor.enter(|| {
         start();
@@ -124,7 +124,7 @@ impl Several {
         turn.ran > 0 || turn.received
     }
 
-    /// Turns them one after the other, and lets time pass, until nothing has moved for `quiet` ms.
+    /// Turns the processors one after the other, and lets time pass, until nothing has moved for `quiet` ms.
     pub(crate) fn settle(&self, quiet: u32) {
         let mut still = 0;
         for _ in 0..100_000 {

@@ -23,7 +23,7 @@ fn calls_cross_and_come_home() {
                 let calls: Vec<_> = (0..40u64)
                     .map(|n| {
                         table.call(n * 7 + round, move |part| async move {
-                            // Neither the future nor what it holds need be Send.
+                            // Neither the future nor what it holds needs to be `Send`.
                             let local = Rc::new(n);
                             yield_now().await;
                             part.with(|seen| *seen += 1);
@@ -169,7 +169,7 @@ fn a_session_ends_its_children_elsewhere() {
                                 drop(orphan);
                             })
                             .unwrap();
-                            // Something that is not given back at once, as a buffer in the kernel.
+                            // Something that is not returned immediately, like a buffer in the kernel.
                             let hold = Session::current().unwrap().guard();
                             far.dispatch(move |_| async move { drop(hold) }).unwrap();
                             std::future::pending::<()>().await;
@@ -220,8 +220,7 @@ fn ending_a_program_leaves_nothing() {
     assert_eq!(Arc::strong_count(&counted), 1);
 }
 
-/// The ring to another processor is full most of the time here, and is emptied while the sender
-/// fills it.
+/// In this test the ring to the other processor is full most of the time, and is emptied while the sender fills it.
 #[test]
 fn a_stage_keeps_the_order_of_a_remote_caller() {
     const OPERATIONS: usize = 50_000;

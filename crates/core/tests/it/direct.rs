@@ -77,7 +77,7 @@ fn a_child_that_suspends_is_an_operation_like_any_other() {
         });
         let _other = b.dispatch(move |_| async move { sender.send(5) });
         log.borrow_mut().push("parent waits");
-        // The other was queued later, and waits for its cohort.
+        // The other operation was queued later, and waits for its cohort.
         assert_eq!(child.await, Ok(Some(5)));
         let slept = b.call(|_| sleep(Duration::from_millis(2))).await;
         assert_eq!(slept, Ok(()));
@@ -92,7 +92,7 @@ fn a_child_that_suspends_is_an_operation_like_any_other() {
 fn wakes_of_the_caller_are_not_lost_while_a_child_runs_inside() {
     let (log, _) = beside(|b, log| async move {
         let (sender, happens) = oneshot::local::<u8>();
-        // Awaited first, so that the channel has its waker; then the child wakes it.
+        // The channel is awaited first, so that it has the waker. Then the child wakes the operation.
         let mut happens = std::pin::pin!(happens);
         let mut child = Box::pin(b.call(move |_| async move { sender.send(1) }));
         let mut done = false;
@@ -192,7 +192,7 @@ fn an_endless_caller_lets_others_run() {
     let (processor, world, stop) = (alone(graph), Bench::default(), Rc::new(Cell::new(false)));
     let (seen, set) = (stop.clone(), stop);
     settle(&processor, &world, || {
-        // It comes back from a wait when the other is at it.
+        // It returns from a wait while the other one is in the stage.
         a.dispatch(move |_| async move {
             yield_now().await;
             set.set(true);

@@ -28,7 +28,7 @@ fn half() -> Half {
 
 type Results = Rc<RefCell<Vec<Result<(), CallError>>>>;
 
-/// An operation of `processor` that calls the other one, with a capture that counts it.
+/// An operation of `processor` that calls the other processor, with a capture that counts it.
 fn call_the_other(processor: &Processor, stage: SharedStage<()>, sent: &Arc<()>) -> Results {
     let results = Results::default();
     let (told, sent) = (results.clone(), sent.clone());
@@ -124,7 +124,7 @@ fn the_end_of_a_session_does_not_wait_for_a_processor_that_has_ended() {
     thread_local! {
         static HELD: RefCell<Option<SessionGuard>> = const { RefCell::new(None) };
     }
-    // The other processor ends after it has got the command, or before that.
+    // The other processor ends before or after it has received the command.
     for before in [false, true] {
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
@@ -163,7 +163,7 @@ fn the_end_of_a_session_does_not_wait_for_a_processor_that_has_ended() {
 
 #[test]
 fn a_partition_does_not_move_to_a_processor_that_has_ended() {
-    // The number of turns before the processor ends: later, the state is on its way.
+    // The number of turns before the processor ends. With more turns, the state is already in transit.
     for turns in 0..4 {
         let mut graph = Graph::new();
         let main = graph.shared("main", ());

@@ -1,6 +1,6 @@
-//! Partitions that move and operations that are balanced, in every order of the processors' turns up to a length.
-//! No operation is lost or runs twice, and operations run in order where the documentation promises it. A turn is
-//! too large for a loom model; the atomic types that it uses have models of their own.
+//! Partitions that move and operations that are balanced, in every order of the processors' turns up to a length. No
+//! operation is lost or runs twice, and operations run in order where the documentation promises it. A turn is too
+//! large for a loom model; the atomic types that it uses have separate models.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use phalanx_core::{Graph, MoveError};
 
 const PROCESSORS: usize = 3;
 
-/// Something that happens between turns, or a turn.
+/// A turn, or an event between turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     Turn(usize),
@@ -49,7 +49,7 @@ fn every(
     }
 }
 
-/// Runs a sequence, then to the end. In which order the operations ran.
+/// Runs a sequence, and then the program to its end. Returns the order in which the operations ran.
 fn run(steps: &[Step]) -> Vec<usize> {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());

@@ -69,7 +69,8 @@ fn a_program_that_ends_drops_envelopes_in_transit() {
     assert_eq!((Rc::strong_count(&alive), std::sync::Arc::strong_count(&sent)), (1, 1));
 }
 
-/// Operations that were admitted on one processor are not rejected by the full queue of the one they are sent to.
+/// Operations that were admitted on one processor are not rejected by the full queue of the processor to which they are
+/// sent.
 #[test]
 fn forwarded_operations_wait_for_the_queue_of_their_home() {
     let mut graph = Graph::new();

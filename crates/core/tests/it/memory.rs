@@ -11,7 +11,7 @@ fn figures(processor: &Processor) -> (u64, u64, u64) {
     (view.pooled_bytes, view.pooled_objects, view.overflow_bytes)
 }
 
-/// Turns until the gauges have been published.
+/// Turns the processor until the gauges have been published.
 fn turns(processor: &Processor, world: &Bench) {
     (0..256).for_each(|_| _ = processor.turn(world));
 }
@@ -37,7 +37,7 @@ fn objects_are_reused_last_freed_first_and_go_with_their_operation() {
         });
         let (one, two) = last.get();
         assert!((one.abs_diff(two) / 64) % 2 == 1, "an odd number of lines apart");
-        // The second is dropped first, so it is the first's that comes back first.
+        // The second object is dropped first, so the first object is reused first.
         assert!(before == (0, 0) || before == (one, two), "{before:?}, {:?}", last.get());
     }
     turns(&processor, &world);

@@ -23,14 +23,14 @@ const PROCESSORS: usize = 3;
 enum Step {
     Dispatch(Place, Plan),
     Call(Place, Plan),
-    /// Called, and the call dropped after that many yields.
+    /// A child is called, and the call is dropped after this many yields.
     Forget(Place, Plan, u8),
     Join(Vec<(Place, Plan)>),
     /// Waits for a child, but not for long.
     Hurry(Place, Plan),
     Yield,
     Sleep(u8),
-    /// In a session of its own, ended after so many yields.
+    /// Runs a child in its own session, which ends after this many yields.
     Session(Plan, u8),
     EndOwnSession,
     Panic,
@@ -91,7 +91,7 @@ struct Fate {
     completed: AtomicU32,
     panics: AtomicU32,
     refused: AtomicU32,
-    /// Times that its captures were dropped.
+    /// How often its captures were dropped.
     dropped: AtomicU32,
 }
 
@@ -155,8 +155,8 @@ impl Env {
             }),
             Place::Item(at) => self.items.call_on(at, Item(plan.len(), life)),
         };
-        // Nothing is over that was taken just now. Also where a child inside of its caller has ended
-        // their session, and the caller goes on to its next wait.
+        // Checks that nothing that was just taken is over. This also holds where a child that runs inside its caller
+        // has ended their session, and the caller continues to its next wait.
         if call.is_finished() {
             fate.refused.fetch_add(1, Relaxed);
         }
@@ -278,7 +278,7 @@ fn check(fate: &Fate, result: Result<u32, CallError>) {
     }
 }
 
-/// Some stages with a threshold, some that hold.
+/// Some stages have a threshold, some hold.
 fn rushed(options: StageOptions<'_>, how: u8) -> StageOptions<'_> {
     match how % 8 {
         0 => options.threshold(2, None),
@@ -323,7 +323,7 @@ fn run(plan: &Plan, order: &[u8]) {
         );
         let drawn = usize::from(*order.next().unwrap());
         let processor = &processors[drawn % PROCESSORS];
-        // In half of the runs calls are run inside of their callers, now at these stages, now at those.
+        // In half of the runs, calls run inside their callers, at varying stages.
         if direct {
             processor.stepping().choose_direct(drawn as u64 >> 2);
         }
@@ -342,7 +342,7 @@ fn run(plan: &Plan, order: &[u8]) {
     count(&env, &control.profile(), direct);
 }
 
-/// The model's sums against the counters.
+/// Compares the model's sums with the counters.
 fn count(env: &Env, profile: &phalanx_core::Profile, direct: bool) {
     let fates = env.fates.lock().unwrap();
     let sum = |of: fn(&Fate) -> &AtomicU32| -> u64 {
@@ -355,7 +355,7 @@ fn count(env: &Env, profile: &phalanx_core::Profile, direct: bool) {
     }
     let stages: Vec<_> = profile.processors.iter().flat_map(|p| &p.stages).collect();
     let all = |of: fn(&phalanx_core::StageView) -> u64| stages.iter().map(|s| of(s)).sum::<u64>();
-    // The root that is not a plan is one more.
+    // The root, which is not a plan, is one more.
     let started = sum(|fate| &fate.started) + 1;
     assert_eq!(all(|s| s.started.count), started);
     assert_eq!(all(|s| s.completed.count), sum(|fate| &fate.completed) + 1);

@@ -35,7 +35,7 @@ impl Drop for Log {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// From a processor, on a key; suspends so many times, or panics.
+    /// An operation invoked from a processor on a key. It suspends this many times, or panics.
     Call(usize, u64, u8),
     Panic(usize, u64),
     Move(usize, usize, usize),
@@ -125,7 +125,7 @@ fn churn(events: &[Event]) {
     let mut done = done.take();
     done.sort_unstable();
     assert_eq!(done, (0..calls).collect::<Vec<_>>(), "each is answered once");
-    // Read from processor 0: what ran, over all partitions.
+    // The operations that ran on all partitions, read from processor 0.
     let seen = Rc::new(RefCell::new(Vec::new()));
     several.processors[0].enter(|| {
         for key in 0..64u64 {
@@ -167,7 +167,7 @@ fn a_move_that_would_wait_for_ever_is_given_up() {
     several.processors[0].enter(|| {
         let log = outcome.clone();
         let recursive = main.dispatch(move |_| async move {
-            // It waits for another of its own partition, which comes when the partition is closed.
+            // The operation waits for another operation of its partition, which arrives when the partition is closed.
             let outer = table.call(1, move |mine| async move {
                 sleep(Duration::from_millis(5)).await;
                 let inner = table.call(2, |state| async move {

@@ -74,7 +74,7 @@ fn fired_by_another_processor() {
     assert_eq!(count.load(Ordering::Relaxed), 300);
 }
 
-/// Values and waiters that go first, in each order, leave nothing behind.
+/// Whichever of the value and the waiter is dropped first, nothing is left behind.
 #[test]
 fn either_end_may_go_first() {
     let value = Arc::new(());

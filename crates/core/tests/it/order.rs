@@ -38,7 +38,7 @@ fn operations_start_in_the_order_of_their_invocation() {
 #[test]
 fn a_lifo_stage_takes_the_newest_first() {
     assert_eq!(five(|stage| stage.lifo()), [4, 3, 2, 1, 0]);
-    // The cohort after one that left operations behind takes the oldest.
+    // If a cohort leaves operations behind, the next cohort takes the oldest of them.
     assert_eq!(five(|stage| stage.lifo().max_cohort(2)), [4, 3, 0, 1, 2]);
 }
 
@@ -241,8 +241,8 @@ async fn caller(stages: Stages, number: usize, plan: Vec<Invoke>, started: Start
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Of each caller the operations start in the order of their invocation, for each stage and
-    /// processor or partition, however processors take turns and however small cohorts are.
+    /// The operations of each caller start in the order of their invocation, for each stage and processor or partition,
+    /// however processors take turns and however small cohorts are.
     #[test]
     fn each_caller_is_served_in_order(
         plans in proptest::collection::vec(proptest::collection::vec(invoke(), 0..40), 1..8),

@@ -52,7 +52,7 @@ fn an_operation_past_its_deadline_is_not_started() {
                     assert_eq!(Session::current().unwrap().time_left(), Some(Duration::ZERO));
                     let late = Ingress::admit();
                     assert_eq!(late.map(drop), Err(Shed::DeadlinePassed));
-                    // A session of its own has time of its own, and one inside has no more than there is.
+                    // A separate session has its own deadline, and a nested session cannot extend the outer one's.
                     let own = Session::new();
                     let (count, inner) =
                         (count.clone(), Session::with_deadline(Duration::from_secs(9)));
@@ -82,7 +82,7 @@ fn deadlines_cross_to_other_processors() {
         let ran = work.call_on(1, |ran| async move { ran.fetch_add(1, Ordering::Relaxed) });
         assert_eq!(ran.await, Ok(0), "there is time");
         Session::current().unwrap().set_deadline(Duration::ZERO);
-        // The other's turn may have begun before.
+        // The turn of the other processor may have begun before.
         sleep(Duration::from_millis(5)).await;
         let late = work.call_on(1, |ran| async move { ran.fetch_add(1, Ordering::Relaxed) });
         assert_eq!(late.await, Err(CallError::DeadlinePassed));

@@ -42,9 +42,9 @@ fn run(max_cohort: usize, count: usize, fetches: usize) -> (Vec<(usize, &'static
 fn the_others_start_first_and_those_that_wait_go_on_in_their_order() {
     let (seen, view) = run(64, 4, 1);
     let all = |what: &'static str| (0..4).map(move |n| (n, what));
-    // The last one finds others that wait, and so waits too.
+    // The last operation finds others that wait, so it waits, too.
     assert_eq!(seen, all("start").chain(all("end")).collect::<Vec<_>>());
-    // One cohort; and a prefetch is not counted as a suspension.
+    // It is a single cohort, and a prefetch is not counted as a suspension.
     assert_eq!((view.cohorts, view.cohort_max), (1, 4));
     assert_eq!((view.started.count, view.resumed.count, view.completed.count), (4, 0, 4));
     assert_eq!(view.suspended, 0);
@@ -80,7 +80,7 @@ fn no_more_than_the_bound_wait_at_a_time() {
 #[test]
 fn a_cohort_has_no_more_operations_than_it_may() {
     let (seen, view) = run(8, 20, 2);
-    // Those of one cohort end before those of the next start.
+    // The operations of one cohort end before those of the next cohort start.
     for cohort in seen.chunks(16) {
         let starts = cohort.iter().take_while(|(_, what)| *what == "start").count();
         assert_eq!(starts, cohort.len() / 2);

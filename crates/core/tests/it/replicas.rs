@@ -48,9 +48,9 @@ fn declare(graph: &mut Graph) -> (Index, Owner) {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// From a processor; holds the value for so many turns.
+    /// A read from a processor, which holds the value for this many turns.
     Read(usize, u64, u8),
-    /// From a processor that has not received its messages yet.
+    /// A read from a processor that has not received its messages yet.
     Peek(usize, u64),
     Replace(usize, u64),
     Remove(usize, u64),

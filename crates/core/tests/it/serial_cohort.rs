@@ -44,7 +44,7 @@ fn journal(graph: &mut Graph, log: &Log, capacity: usize) -> CohortStage<u32, us
 
 type Replies = Rc<RefCell<Vec<(u32, Result<usize, CallError>)>>>;
 
-/// Calls with each item, in order, and notes what becomes of it.
+/// Calls the stage with each item, in order, and records the outcome.
 fn call_each(
     front: SharedStage<()>,
     journal: CohortStage<u32, usize>,
@@ -62,7 +62,7 @@ fn call_each(
     }
 }
 
-/// Turns until all timers have fired.
+/// Turns the processor until all timers have fired.
 fn until_rest(processor: &phalanx_core::Processor, world: &Bench) {
     while processor.live() > 0 {
         settle(processor, world, || ());
@@ -117,7 +117,7 @@ fn a_panic_fails_its_items_and_the_next_cohort_begins() {
     let journal = journal(&mut graph, &log, usize::MAX);
     let (processor, world) = (alone(graph), Bench::default());
     settle(&processor, &world, || call_each(front, journal, [1, 13], &replies));
-    // The next one is answered but for one item, whose reply the handler drops.
+    // The next cohort is answered, except for one item, whose reply the handler drops.
     settle(&processor, &world, || call_each(front, journal, [5, 0], &replies));
     until_rest(&processor, &world);
     let panicked = || CallError::Panicked { stage: "journal", message: "by intent".into() };
@@ -147,7 +147,7 @@ fn a_session_that_ends_takes_its_items_along_and_nothing_else() {
         drop(ends.end());
     });
     until_rest(&processor, &world);
-    // The first cohort has both items, since it had begun; the second has what was left.
+    // The first cohort has both items, because it had begun; the second has the remaining ones.
     let begun: Vec<_> = log.lock().unwrap().iter().step_by(2).cloned().collect();
     assert_eq!(begun, [Did::Begin(vec![1, 2]), Did::Begin(vec![4])]);
     assert_eq!(*replies.borrow(), [(2, Ok(2)), (4, Ok(3))]);

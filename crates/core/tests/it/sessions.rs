@@ -1,5 +1,5 @@
-//! Sessions over several processors: random trees of calls, ended at a random moment by a random
-//! one of them. Nothing is left, and nothing else is harmed.
+//! Sessions over several processors: random trees of calls, one of which ends the session at a random moment. Nothing
+//! is left of the session, and nothing else is affected.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -138,7 +138,7 @@ fn run(tree: Tree, turns: &[u8]) {
         let ending = env.stage.dispatch(move |_| async move {
             session.end().await;
             assert_eq!(session.operations(), 0);
-            // This function's, `env`'s and these two: no operation of the session is left.
+            // The references of this function, `env` and these two are left, so no operation of the session is.
             ended.set(Arc::strong_count(&alive) == 3);
             drop(held);
         });

@@ -112,7 +112,7 @@ fn a_result_whose_destructor_panics_harms_no_other_operation() {
     settle(&processor, &world, || {
         let bad = a.call(|_| async { OnDrop(|| panic!("in a result")) });
         bad.detach().unwrap();
-        // Finished first, and dropped by the one that waited for it.
+        // It finished first, and the operation that waited for it drops it.
         b.dispatch(move |_| async move {
             let done = a.call(|_| async { OnDrop(|| panic!("in a result")) });
             yield_now().await;
@@ -175,7 +175,7 @@ fn a_foreign_wakers_destructor_may_use_timers() {
     settle(&processor, &world, || {
         let mut timer = pin!(sleep(Duration::from_millis(3)));
         for _ in 0..2 {
-            // The second takes the place of the first, whose last count goes with it.
+            // The second takes the place of the first, whose last reference is dropped with that.
             assert!(poll_once(&mut timer, &Waker::from(Arc::new(Timer))).is_pending());
         }
     });
@@ -264,7 +264,7 @@ fn an_operation_that_holds_its_own_call_ends_with_its_session() {
                     let call = a.call(move |_| async move {
                         let own = inner.take();
                         yield_now().await;
-                        // Asked after the future is gone, by its own destructor.
+                        // The destructor of the future asks, after the future is gone.
                         let _own = own;
                         std::future::pending().await
                     });
@@ -330,7 +330,7 @@ fn a_processor_that_goes_first_answers_those_that_wait() {
     let (out, count) = (results.clone(), dropped.clone());
     settle(&one, &world, || {
         a.dispatch(move |_| async move {
-            // More than a ring holds, so some never leave home.
+            // More than a ring holds, so some never leave their processor.
             let calls = (0..3_000).map(|_| {
                 let count = count.clone();
                 let guard = OnDrop(move || _ = count.fetch_add(1, Ordering::Relaxed));
@@ -376,7 +376,7 @@ fn a_destructor_in_a_cohort_wakes_the_operation_that_just_suspended() {
     settle(&processor, &world, || {
         let (session, (sender, receiver)) = (Session::new(), phalanx_core::oneshot::local::<u8>());
         session.scope(|| a.dispatch(move |_| async move { drop(sender) })).unwrap();
-        // Taken first, being the newest; then the one that has been ended in the queue.
+        // The newest is taken first, and then the one that was ended in the queue.
         a.dispatch(move |_| async move {
             assert_eq!(receiver.await, None);
             out.set(1);

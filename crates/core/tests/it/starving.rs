@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::common::Several;
 use phalanx_core::{Cohort, Graph, SharedStage};
 
-/// Enough turns: a cohort in each direction, every other one for the envelopes.
+/// Enough turns for a cohort in each direction, where every other cohort is for the envelopes.
 const TURNS: usize = 4;
 
 /// A stage of processor 0 always has `backlog` operations, which take `ns` nanoseconds each.

@@ -27,7 +27,7 @@ fn only_the_chosen_operations_run() {
     let steps = processor.stepping();
     assert_eq!(steps.ready().collect::<Vec<_>>(), [0, 1]);
     assert!(!steps.is_idle() && steps.sleep().is_none());
-    // The oldest of those that are left; the newest of them takes its place.
+    // The oldest of the remaining operations, whose place the newest one takes.
     assert_eq!(steps.run(0, 2, |left| left - 1, &world), 2);
     assert_eq!(ran.take(), [0, 4]);
     assert_eq!(steps.run(0, 9, |_| 0, &world), 3, "no more than it declares");

@@ -54,12 +54,12 @@ impl Two {
         self.several.processors[at].enter(|| phalanx_core::gather_partitions(active));
     }
 
-    /// Sets it on both.
+    /// Sets the number on both processors.
     fn gather_all(&self, active: usize) {
         (0..2).for_each(|at| self.gather(at, active));
     }
 
-    /// As many turns as the loop runs before it gives partitions back.
+    /// The number of turns that the loop runs before it gives partitions back.
     fn run_long(&self) {
         for _ in 0..600 {
             (0..2).for_each(|at| _ = self.several.turn(at));
@@ -233,7 +233,7 @@ fn a_saturated_processor_gives_partitions_back_and_takes_none() {
         });
         works.unwrap();
     });
-    // Turns without a rest, of a millisecond each.
+    // Turns of a millisecond each, without a pause.
     for _ in 0..600 {
         now.set(now.get() + 1_000_000);
         two.several.turn(0);

@@ -81,7 +81,7 @@ fn an_interruption_resumes_only_its_own_prefetches() {
         }
     });
     settle(&processor, &world);
-    // The last operation of far is alone, and waits for nobody.
+    // The last operation of `far` is alone, and waits for no other.
     assert_eq!(log.take(), "nnnfffgggnmmmmfg");
 }
 
@@ -109,7 +109,7 @@ fn an_interrupting_stage_is_not_interrupted() {
         }
     });
     settle(&processor, &world);
-    // Both of a run before b, which is overdue after the first; b waits for an operation of near.
+    // Both operations of `a` run before `b`, which is overdue after the first; `b` waits for an operation of `near`.
     assert_eq!(&log.take()[..9], "nnaanbbbb");
 }
 
@@ -138,7 +138,7 @@ fn age_interrupts_and_its_time_is_not_the_others() {
         }
     });
     settle(&processor, &world);
-    // Queued by the second, whose own time does not count: the clock had been read before it.
+    // The second operation queued it. That operation's own time does not count, because the clock was read before it.
     assert_eq!(log.take(), "nnnnfnnnnn");
     let profile = processor.control().profile();
     let stages = &profile.processors[0].stages;
@@ -189,7 +189,7 @@ fn operations_from_other_processors_count() {
     assert_eq!(log.take(), "03333");
     send(old, 1);
     two.enter(work);
-    // Seen after the first operation, and old enough 200 µs later.
+    // The wait is noticed after the first operation, and is long enough 200 µs later.
     assert_eq!(log.take(), "33344");
 }
 
@@ -221,8 +221,8 @@ fn an_interruption_is_of_no_session_and_its_panic_of_no_harm() {
         .unwrap();
     });
     settle(&processor, &world);
-    // Calls are of their caller's session, the one from outside is of none. Each interrupts at once,
-    // and its caller goes on behind the others.
+    // Calls belong to their caller's session, and the call from outside belongs to none. Each interrupts immediately,
+    // and its caller continues behind the others.
     assert_eq!(log.take(), "-sssSSS");
 }
 
@@ -233,7 +233,7 @@ fn held(count: usize, micros: u64) -> (Processor, SharedStage<()>, SharedStage<(
     (alone(graph), busy, filling)
 }
 
-/// Runs on for `turns` sweeps, two to a turn.
+/// Continues for `turns` sweeps, two per turn.
 fn keep_busy(busy: SharedStage<()>, turns: usize) {
     busy.dispatch(move |_| async move {
         for _ in 0..turns {
@@ -321,7 +321,7 @@ fn held_work_is_done_before_the_program_ends() {
     assert_eq!(RAN.load(Ordering::Relaxed), 10);
 }
 
-/// A stage that declares no cohort size has one that follows from its memory, and does not wait for more.
+/// A stage that declares no cohort size gets one from its memory, and does not wait for more operations.
 #[test]
 fn a_stage_does_not_hold_for_more_than_a_cohort() {
     let mut graph = Graph::new();

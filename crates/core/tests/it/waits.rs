@@ -81,7 +81,7 @@ fn slow_operations_and_timeouts_are_no_cycle() {
     settle(&processor, &world, || {
         let slow = both[1].call(|_| async { sleep(Duration::from_secs(9)).await });
         both[0].dispatch(|_| async move { _ = slow.await }).unwrap();
-        // Two that await each other, but one of them only for a second.
+        // Two operations await each other, but one of them only for a second.
         let (to_two, from_one) = oneshot::local::<Call<()>>();
         let (to_one, from_two) = oneshot::local::<Call<()>>();
         to_two.send(both[0].call(|_| async {

@@ -81,7 +81,7 @@ fn cohorts_and_idleness_are_distinguished() {
     assert!(control.running().eq([None]));
 }
 
-/// Tells the line of the running operation when it is dropped.
+/// Records the line of the running operation when it is dropped.
 struct LooksWhenDropped(Sender<u32>, Control);
 
 impl Drop for LooksWhenDropped {

@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(read("self/a/file"), None, "the link leads to the root");
     }
 
-    /// Only the permission to search them, as for the kernel.
+    /// Like the kernel, this requires only permission to search the directories.
     #[test]
     #[cfg(target_os = "linux")]
     fn directories_need_not_be_readable() {
@@ -377,7 +377,7 @@ mod tests {
         std::thread::scope(|scope| {
             let reads = scope.spawn(|| {
                 if rustix::process::geteuid().is_root() {
-                    // Of this thread only: root may read every directory.
+                    // Changes the user of this thread only, because root may read every directory.
                     set_thread_uid(Uid::from_raw(65534)).unwrap();
                 }
                 assert!(read("a", Links::Followed).iter().all(Result::is_err), "it is unreadable");

@@ -297,7 +297,7 @@ mod tests {
         let content = [7; LENGTH];
         for truncated in [false, true] {
             let (file, mut sending) = copy_of(&content);
-            // Each call is a message of its own, and there is room for one.
+            // Each call sends a separate message, and there is room for one.
             let (ours, theirs) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();
             ours.set_nonblocking(true).unwrap();
             ours.set_send_buffer_size(LENGTH / 2 + 20).unwrap();

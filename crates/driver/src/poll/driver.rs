@@ -45,7 +45,7 @@ impl Driver for Poll {
         for token in waiting.chain(state.accepting).chain(datagrams) {
             self.completions.cancel(token);
         }
-        // No system call is in progress, so the descriptor can be closed at once.
+        // No system call is in progress, so the descriptor can be closed immediately.
         self.calls += 1;
         self.deregister(&state.fd);
     }

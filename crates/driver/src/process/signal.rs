@@ -23,7 +23,7 @@ mod tests {
     #[test]
     fn actions() {
         assert!(has_default_action(libc::SIGUSR2));
-        // Rust's runtime ignores it.
+        // Rust's runtime ignores this signal.
         assert!(!has_default_action(libc::SIGPIPE));
         assert!(!has_default_action(100_000));
     }

@@ -1,4 +1,4 @@
-//! Sockets of the simulated network that no driver owns: those of clients, and those to be adopted.
+//! Sockets of the simulated network that no driver owns: clients' sockets, and sockets that a driver will adopt.
 
 use std::io;
 use std::net::Shutdown;

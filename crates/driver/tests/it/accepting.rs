@@ -98,7 +98,7 @@ fn a_connection_is_detached_between_two_requests(io: &mut Harness) {
     }
 }
 
-/// A driver may have received bytes ahead. Then the connection stays, and nothing is lost.
+/// A driver may have received bytes that were not requested yet. Then the connection stays, and nothing is lost.
 fn bytes_that_arrive_before_a_detachment_are_received(io: &mut Harness) {
     let (listener, address) = io.listener();
     let mut peer = io.outside.connect(address).unwrap();
@@ -138,7 +138,7 @@ fn a_detached_connection_needs_an_open_listener(io: &mut Harness) {
     let detached = io.driver.detach(connection).unwrap();
     let error = other.driver.attach(closed, detached).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EBADF));
-    // Taken over before its listener closes, and not accepted.
+    // The connection is taken over before its listener closes, and is not accepted.
     let (listener_there, _) = other.listener();
     let mut second = io.outside.connect(address).unwrap();
     let accept = io.start(Request::Accept { listener });

@@ -26,7 +26,7 @@ fn requests_are_submitted(io: &mut Harness) {
     if io.kind == DriverKind::Sim {
         io.sent(token).unwrap();
     }
-    // The submit alone has sent it: the driver is not called meanwhile.
+    // The submit alone has sent it, because the driver is not called again before this point.
     assert_eq!(got.join().unwrap(), b"hello");
 }
 

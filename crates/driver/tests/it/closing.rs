@@ -87,7 +87,7 @@ fn a_socket_of_another_driver_is_bad(io: &mut Harness) {
     assert_eq!(&received, b"mine");
 }
 
-/// The number of our open sockets that are connected to `port`. Other tests run at the same time.
+/// The number of this process's open sockets that are connected to `port`. Other tests run at the same time.
 fn open_towards(io: &mut Harness, peers: &mut [Peer]) -> usize {
     io.idle(Duration::from_millis(20));
     let mut open = 0;

@@ -150,7 +150,7 @@ fn datagrams_arrive_after_an_error(io: &mut Harness) {
     assert_eq!(received(io, own, 100).bytes, b"hello");
 }
 
-/// A connected socket learns once that nobody receives.
+/// A connected socket gets one error if nobody receives.
 fn nobody_receives(io: &mut Harness) {
     let ((one, _), (two, address)) = (socket(io), socket(io));
     io.driver.connect_udp(one, address).unwrap();
@@ -303,7 +303,7 @@ fn a_datagram_socket_of_another_driver_is_bad(io: &mut Harness) {
     }
 }
 
-/// A receive buffer that is full drops what comes, and counts it.
+/// A full receive buffer drops further datagrams, and counts them.
 fn drops_are_counted(io: &mut Harness) {
     if io.kind != DriverKind::Sim && !cfg!(target_os = "linux") {
         let (one, _) = socket(io);

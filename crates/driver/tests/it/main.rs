@@ -28,7 +28,7 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
-/// As `on_both`, and `name::sim`.
+/// Like `on_both`, but also makes `name::sim`.
 macro_rules! on_all {
     ($($name:ident),* $(,)?) => { phalanx_testkit::per_driver!(crate::harness::run, sim: $($name),*); };
 }

@@ -194,7 +194,7 @@ impl Stream {
         if let Some(result) = self.send.and_then(|token| io.take(token)) {
             match result.unwrap() {
                 Done::Sent(_) => {}
-                // As much of it as was in the page cache.
+                // The part that was in the page cache.
                 Done::SentFile { bytes, .. } => {
                     self.from_us.extend_from_slice(&self.file[..bytes as usize]);
                 }

@@ -104,7 +104,7 @@ fn many_unparks_lose_no_wakeup(io: &mut Harness) {
             for round in 1..=ROUNDS {
                 sent.store(round, Ordering::Release);
                 unparker.unpark();
-                // Sometimes in lock step, sometimes ahead.
+                // Sometimes the threads run in lock step, sometimes one runs ahead.
                 while round % 3 == 0 && seen.load(Ordering::Acquire) < round {
                     thread::yield_now();
                 }
@@ -132,7 +132,7 @@ fn parks_do_not_return_early_without_reason(io: &mut Harness) {
 }
 
 fn a_park_of_no_time_returns_at_once(io: &mut Harness) {
-    // A stalled machine is slow now and then, but not every time.
+    // A stalled machine may be slow occasionally, but not every time.
     let slow = (0..100).filter(|_| {
         let start = Instant::now();
         io.driver.park(Some(Duration::ZERO)).unwrap();

@@ -65,7 +65,7 @@ fn many_more_sockets_than_buffers(io: &mut Harness) {
                     peer.write_all(&[number as u8, round]).unwrap();
                 }
             }
-            // In the order of arrival, because a completion that was not taken keeps its buffer.
+            // Takes completions in order of arrival, because a completion that was not taken keeps its buffer.
             let mut missing = receives.len() / 2;
             while missing > 0 {
                 io.turn(Duration::from_secs(5));

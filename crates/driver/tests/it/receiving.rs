@@ -1,4 +1,4 @@
-//! Receiving: order, ends of streams, and how far the driver runs ahead.
+//! Receiving: order, ends of streams, and how much the driver receives before it is requested.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -47,7 +47,7 @@ fn quiet_until_something_arrives(io: &mut Harness) {
     };
     let (socket, mut peer) = io.pair();
     assert!(io.driver.is_quiet(socket));
-    // Also after a receive, since a driver may run ahead then.
+    // Also after a receive, because the driver may then receive before the next request.
     for _ in 0..2 {
         peer.write_all(b"a").unwrap();
         wait(io, socket);

@@ -70,7 +70,7 @@ fn a_full_socket_leaves_the_rest_to_a_request(io: &mut Harness) {
     assert!(reader.join().unwrap() == part.repeat(parts));
 }
 
-/// Each part is sent at once as far as possible, and its rest by a request.
+/// As much as possible of each part is sent immediately, and the rest by a request.
 fn with_and_without_requests_in_order(io: &mut Harness) {
     const LENGTH: usize = 1 << 20;
     let (socket, peer) = io.pair();

@@ -139,7 +139,7 @@ fn only_one_at_a_time(io: &mut Harness) {
     drop(peer);
     let error = io.error(first);
     assert!([libc::EPIPE, libc::ECONNRESET].contains(&error), "{error}");
-    // And in the other order.
+    // The same in the other order.
     let (socket, _peer) = io.pair();
     let first = io.send(socket, b"head", vec![7; 64 << 20]);
     io.idle(Duration::from_millis(5));
@@ -340,7 +340,7 @@ fn the_delay_of_files_is_measured(io: &mut Harness) {
     }
     io.driver.submit().unwrap();
     assert!(io.driver.queue_delay() <= begun.elapsed());
-    // More than one turn of them is left.
+    // More than the bytes of one turn are left.
     let submitted = Instant::now();
     while submitted.elapsed() < MOMENT {
         thread::yield_now();

@@ -119,7 +119,8 @@ fn conversions_may_use_the_world() {
     assert_eq!(finished.recv_timeout(std::time::Duration::from_secs(60)), Ok((2, false, true)));
 }
 
-/// Everything at a port of any address reaches a socket that is bound to none, and its responses come from there.
+/// A socket that is bound to an unspecified address receives everything sent to its port at any address, and its
+/// responses come from that address.
 #[test]
 fn sockets_without_an_address_are_reached_at_any() {
     let world = World::new(1);

@@ -17,7 +17,7 @@ crate::on_all!(
     large_messages_both_ways,
 );
 
-/// A listening socket at a path of its own, and the directory that has to stay.
+/// A listening socket at a new path, and its directory, which the caller has to keep.
 fn listener(io: &mut Harness) -> (Socket, PathBuf, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
@@ -75,7 +75,7 @@ fn a_path_that_is_too_long(io: &mut Harness) {
     assert_eq!(error.kind(), expected);
 }
 
-/// The caller decides how long to wait. Repeating the request at once would keep the processor busy.
+/// The caller decides how long to wait. Repeating the request immediately would keep the processor busy.
 fn a_full_backlog(io: &mut Harness) {
     if io.outside.0.is_some() {
         return;

@@ -195,7 +195,7 @@ fn datagrams_complete(io: &mut Harness) {
     }
     let too_long = io.start(send(70_000));
     assert_eq!(io.error(too_long), libc::EMSGSIZE);
-    // Cancelled, or sent before.
+    // The request was cancelled, or sent before that.
     let (cancelled, closed) = (io.start(send(7)), io.start(send(8)));
     io.driver.cancel(cancelled);
     io.driver.close(socket);

@@ -11,7 +11,7 @@ use phalanx_matcher::{Number, Value};
 pub(crate) struct World {
     /// Attributes `a0`, `a1`, …
     pub(crate) names: usize,
-    /// Integers from 0, and as many strings.
+    /// Integers from 0, and the same number of strings.
     pub(crate) constants: i64,
     /// Nesting depth of parentheses and `NOT`s.
     pub(crate) depth: usize,
@@ -146,7 +146,7 @@ pub(crate) fn event(world: World, rng: &mut Rng) -> Vec<(String, Owned)> {
     event
 }
 
-/// The event in the form that the matcher takes.
+/// The event in the form that the matcher requires.
 pub(crate) fn borrowed(event: &[(String, Owned)]) -> Vec<(&str, Value<'_>)> {
     event.iter().map(|(name, value)| (name.as_str(), value.value())).collect()
 }

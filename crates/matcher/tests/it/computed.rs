@@ -1,5 +1,5 @@
-//! Conditions that no index can decide: they agree with an evaluator that shares no code with the crate, they read
-//! back as written, and an index finds a superset of the events that satisfy them.
+//! Conditions that no index can decide. They agree with an evaluator that shares no code with the crate, parse back
+//! from their written form, and an index finds a superset of the events that satisfy them.
 
 use fastrand::Rng;
 use phalanx_matcher::{Filter, Index, Matches, Options, Value};
@@ -92,7 +92,7 @@ fn comparison(events: &[Event], rng: &mut Rng) -> Sample {
     Sample { text: format!("{left} {operator} {right}"), truths }
 }
 
-/// Whether `text` has the pattern, by trying all places.
+/// Whether `text` has the pattern, determined by trying all places.
 fn is_like(text: &str, pattern: &[&str]) -> bool {
     let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
     let Some(text) = text.strip_prefix(first) else { return false };
@@ -173,7 +173,7 @@ fn computed_conditions_agree_with_a_plain_evaluator() {
                     Plain::Number(number) => {
                         Value::Number(phalanx_matcher::Number::nearest(*number).unwrap())
                     }
-                    // A number that a sender declares as a text is a text.
+                    // A number that the sender declares to be a text is a text.
                     Plain::Text(_) => Value::String(&texts[at]),
                 };
                 (name.clone(), value)

@@ -78,7 +78,7 @@ fn filter(world: World, rng: &mut Rng) -> Filter {
     }
 }
 
-/// Inserts, replaces and removes at random, and checks now and then.
+/// Inserts, replaces and removes at random, with occasional checks.
 fn churn(world: World, tier: Tier, seed: u64, steps: usize) {
     let mut rng = Rng::with_seed(seed);
     let options = Options { seed, tier: Some(tier), multiple: rng.bool(), ..Options::default() };
@@ -212,7 +212,7 @@ fn pieces_are_split_and_go_on() {
     model.check(&index, &events, "filed again");
 }
 
-/// A thousand filters on one pair of attributes or another.
+/// A thousand filters, each on one of several pairs of attributes.
 fn pairs(names: &str, count: usize, rng: &mut Rng) -> Vec<Filter> {
     let of = |n: usize| names.as_bytes()[n] as char;
     let text = |rng: &mut Rng| {
@@ -267,8 +267,8 @@ fn access_predicates_adapt_a_few_rows_at_a_time() {
 
 #[test]
 fn chance_alone_makes_no_access_predicate() {
-    // All attributes are equally selective, and all filters name two. Rows filed under these two need no
-    // probe of a third.
+    // All attributes are equally selective, and all filters name two. Rows filed under these two need no probe under a
+    // third schema.
     let mut rng = Rng::with_seed(5);
     let filters: Vec<Filter> = (0..20_000)
         .map(|_| {
@@ -331,7 +331,7 @@ fn rare_constants_are_labelled_too() {
     let mut index = Index::new(Options::default());
     let first = filters(9000, &|n| format!("a = {} AND b > {}", n % 90, n % 10));
     let mut all = index.insert_all(&first);
-    // The sample whose constants get their labels first skips every second filter.
+    // The sample, whose constants get their labels first, skips every second filter.
     let more = filters(9000, &|n| format!("a = {} AND b > {} AND c < {}", n % 90, n % 301, n % 90));
     all.extend(index.insert_all(&more));
     for n in 0..40 {

@@ -254,7 +254,7 @@ fn limits_are_enforced() {
     }
 }
 
-/// A filter of half a kilobyte has as many conditions as the limits allow, and little memory for each.
+/// A filter of half a kilobyte has as many conditions as the limits allow, and uses little memory for each.
 #[test]
 fn long_expansions_share_their_conditions() {
     let either = ["(a < 1 OR a > 1)"; 8].join(" AND ");
@@ -378,7 +378,7 @@ fn queries_are_short_filters() {
     ] {
         assert_eq!(Filter::parse_query(query).expect(query).to_string(), text);
     }
-    // A condition of another language is not taken as a string.
+    // A condition in the style of another language is not taken as a string.
     for (query, column, hint) in [
         ("a==1", 3, "operators are"),
         ("b=1&a=>1", 7, "operators are"),

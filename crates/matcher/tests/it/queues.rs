@@ -77,7 +77,7 @@ fn rounds(world: World, capacity: usize, seed: u64) {
             8 => _ = queues.run_ready(),
             9 | 10 => _ = queues.run_oldest(),
             11 => settle(&mut queues, &mut settled, &note),
-            // The expectation holds for the queues' snapshot, so only until the index changes again.
+            // The expectation holds for the queues' snapshot, so it is valid only until the index changes again.
             _ => {
                 while queues.run_oldest().is_some() {}
                 settle(&mut queues, &mut settled, &note);

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use phalanx_matcher::{Filter, Index, Literal, Matches, Options, Shape, Value};
 
-/// A filter with names and constants of its own, in all kinds of conditions.
+/// A filter with unique names and constants, in all kinds of conditions.
 fn own(n: u64) -> Filter {
     let text = format!(
         "(a{n} = 'x{n}' OR b{n} = {n}) AND c{n} <> 'y{n}' AND kept <> {n} AND d{n} > {n} AND e{n} LIKE 'z{n}%' AND \
@@ -50,7 +50,7 @@ fn constants_of_an_added_equality_are_freed() {
     for n in 1..1000 {
         let place = Literal::Number(n.into());
         let own = index.insert_with(&filter, "place", &place);
-        // The filter requires another place.
+        // The filter requires a different place.
         let other = Filter::parse("place = 5000 OR place = 6000 AND a > 5").unwrap();
         let never = index.insert_with(&other, "place", &place);
         let event = [("a", 6.into()), ("place", Value::from(n))];
@@ -64,7 +64,7 @@ fn constants_of_an_added_equality_are_freed() {
     assert_eq!(sizes(&index), (0, 0, 0));
 }
 
-/// Narrow labels run out, and the ranges that have one narrow and one wide label leave no unused one behind.
+/// Narrow labels run out, and ranges with one narrow and one wide label leave no unused label behind.
 #[test]
 fn labels_of_removed_ranges_are_reused() {
     let mut rng = Rng::with_seed(1);

@@ -117,7 +117,7 @@ mod tests {
         assert!(!hosts.accept_origin("null", None) && !hosts.accept_origin("localhost", None));
     }
 
-    /// A web page may be at an IP address, too.
+    /// A web page may also have an IP address as its host.
     #[test]
     fn pages_at_other_addresses_are_rejected() {
         let hosts = Hosts::new(vec!["192.0.2.7".into()]);

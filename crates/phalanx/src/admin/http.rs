@@ -16,7 +16,7 @@ const MAX_REQUEST: usize = 8 * 1024;
 const MAX_BODY: usize = 1 << 20;
 /// Time limit for an idle connection, for each request from its first byte, and for each piece of a response.
 const IO_TIMEOUT: IoTimeout = IoTimeout::after(Duration::from_secs(10));
-/// Bytes of a response sent at once.
+/// The number of bytes of a response that are sent at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// A request.

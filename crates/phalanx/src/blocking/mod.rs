@@ -46,7 +46,7 @@ pub const DEFAULT_BLOCKING_QUEUE: usize = 1024;
 /// Runtime::new().processors(1).run(graph, move |start| {
 ///     let control = start.control();
 ///     client.dispatch(move |_| async move {
-///         // The system's resolver blocks; this processor continues meanwhile.
+///         // The system's resolver blocks; this processor continues in the meantime.
 ///         let found = resolver.call(|_| ("127.0.0.1", 80).to_socket_addrs()).await;
 ///         assert_eq!(found.unwrap().unwrap().count(), 1);
 ///         control.drain();

@@ -116,7 +116,7 @@ mod tests {
             write(path, format!("{content}\n")).unwrap();
         }
 
-        /// A CPU with a first-level cache of its own.
+        /// A CPU with its own first-level cache.
         fn cpu(&self, cpu: usize, siblings: &str, last_level: &str) {
             let folder = format!("system/cpu/cpu{cpu}");
             self.file(&format!("{folder}/topology/thread_siblings_list"), siblings);

@@ -20,7 +20,7 @@
 //! | `deferred` | closing and cancelling while the driver runs a payload's destructor |
 //! | `placement/` | the processor that serves a connection, at its begin and later |
 //! | `traffic` | counters of bytes, receives and opened sockets |
-//! | `sending` | sends that complete at once |
+//! | `sending` | sends that complete immediately |
 //! | `settling` | the end of all requests |
 //! | `abandoned` | requests whose futures were dropped |
 //! | `accepting` | the future of an accept |

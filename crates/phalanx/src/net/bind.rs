@@ -177,7 +177,7 @@ fn udp(address: SocketAddr) -> io::Result<Socket> {
 mod tests {
     use super::*;
 
-    /// As the listener of a killed process whose ring still exists.
+    /// Like the listener of a killed process whose ring still exists.
     #[test]
     fn bind_waits_for_a_listener_that_goes() {
         let old = bind(([127, 0, 0, 1], 0).into(), 1).unwrap().remove(0);

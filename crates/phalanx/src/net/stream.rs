@@ -178,7 +178,7 @@ impl Stream {
     /// Bytes that arrived after those may be appended to `buffer`. Returns zero at the end of the stream.
     ///
     /// With the poll driver on Linux, the kernel discards the bytes of a TCP stream without copying them, which is
-    /// cheaper than a read. Elsewhere the cost is that of a read.
+    /// cheaper than a read. Elsewhere it costs as much as a read.
     ///
     /// # Errors
     /// The errors of [`read`](Stream::read).

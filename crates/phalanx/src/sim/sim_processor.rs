@@ -29,7 +29,7 @@ pub(super) struct SimProcessor {
     pub(super) over: bool,
     /// Whether it takes no steps.
     pub(super) is_stopped: bool,
-    /// The number of its program: 0 for that of the world.
+    /// The number of its program; 0 for the world's first program.
     pub(super) program: usize,
 }
 

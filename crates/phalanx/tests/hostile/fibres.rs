@@ -41,7 +41,7 @@ fn a_fibre_ends_its_own_session(driver: DriverChoice) {
                 fibre.wait(yield_now());
                 drop(Session::current().unwrap().end());
                 seen.set(1);
-                // It has ended, so this suspends nothing.
+                // The fibre has ended, so this suspends nothing.
                 assert_eq!(fibre.wait(child), Err(CallError::Cancelled));
                 seen.set(2);
                 fibre.wait(yield_now());
@@ -113,7 +113,7 @@ fn locals_that_panic_leave_the_stack_to_other_fibres(driver: DriverChoice) {
     });
 }
 
-/// A future that is polled by hand runs on the stack of the fibre. The operation that it runs is not the fibre.
+/// A future that is polled by hand runs on the fibre's stack, but the operation that it runs is not the fibre.
 fn an_operation_polled_on_the_stack_of_a_fibre_does_not_suspend_it(driver: DriverChoice) {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
@@ -132,7 +132,7 @@ fn an_operation_polled_on_the_stack_of_a_fibre_does_not_suspend_it(driver: Drive
                 fibre.wait(yield_now());
             });
             let ended = call.await;
-            // A fibre as the direct operation suspends itself, not the caller.
+            // A fibre that runs as a direct operation suspends itself, not its caller.
             let outer = stage.fibre(move |_, fibre| {
                 let inner = direct.fibre(|_, fibre| fibre.sleep(Duration::from_millis(1)));
                 fibre.wait(inner)
@@ -151,7 +151,7 @@ fn locals_are_used_in_destructors_of_locals(driver: DriverChoice) {
     struct Uses(Rc<RefCell<Vec<u32>>>);
     impl Drop for Uses {
         fn drop(&mut self) {
-            // Made again, if it was dropped before.
+            // The value is created again if it was dropped before.
             self.0.borrow_mut().push(FIRST.with(|first| first.replace(2)));
             if !std::thread::panicking() {
                 wait(yield_now());
@@ -215,11 +215,11 @@ fn operations_with_fibres_on_their_way_are_dropped_with_the_program(driver: Driv
     assert!(ran.unwrap().is_clean());
 }
 
-/// Set in the process that a test starts.
+/// This variable is set in the process that a test starts.
 const CHILD: &str = "PHALANX_HOSTILE_FIBRE";
 
-/// Runs a program with one fibre on a stage named "deep", which ends its process by `signal`, in a process of its own:
-/// the test `name` alone. The fibre's call is cancelled after 5 ms. Returns the errors that the process printed.
+/// Runs the test `name` alone in a separate process. There, a program with one fibre on a stage named "deep" ends its
+/// process by `signal`. The fibre's call is cancelled after 5 ms. Returns the errors that the process printed.
 fn errors_of(name: &str, signal: i32, body: impl FnOnce(&Fibre<'_>) + Send + 'static) -> String {
     if std::env::var_os(CHILD).is_some() {
         run(body);
@@ -264,7 +264,7 @@ fn an_overflow_names_stage_and_size() {
     assert!(errors.contains(message) && errors.contains("fibres::an_overflow"), "{errors}");
 }
 
-/// The handler of overflows does not swallow it.
+/// The overflow handler passes the signal on.
 #[test]
 fn a_fault_that_another_process_sends_ends_the_process() {
     errors_of("a_fault_that_another_process_sends_ends_the_process", 11, |_| {

@@ -1,8 +1,8 @@
 //! Hostile programs: safe code that misuses the runtime in every way that compiles.
 //!
-//! Hostile programs with real threads, sockets and files, like those in `crates/core/tests/hostile` for the
-//! scheduler. `cargo xtask hostile` runs this binary under AddressSanitizer and valgrind, on the poll driver,
-//! and its simulated programs under Miri.
+//! The programs use real threads, sockets and files; `crates/core/tests/hostile` has such programs for the scheduler.
+//! `cargo xtask hostile` runs this binary under AddressSanitizer and valgrind, on the poll driver, and its simulated
+//! programs under Miri.
 #![forbid(unsafe_code)]
 
 #[path = "../common/drivers.rs"]

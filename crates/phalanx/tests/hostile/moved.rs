@@ -274,7 +274,7 @@ fn a_drain_awaited_on_another_processor(driver: DriverChoice) {
         for wait in &mut waits {
             assert!(poll_once(wait).await.is_pending());
         }
-        // The table of that processor has an entry for this, too.
+        // That processor's table also has an entry for this socket.
         let there = stage.call_on(1, |_| draining());
         let [moved, dropped] = waits;
         let moved = stage.call_on(1, move |_| async move {
@@ -300,7 +300,7 @@ fn a_timer_on_another_processor(driver: DriverChoice) {
         let panicked = stage.call_on(1, move |_| async move { reset.reset(Duration::ZERO) }).await;
         assert!(matches!(panicked, Err(CallError::Panicked { .. })), "{panicked:?}");
         thread::spawn(move || drop(dropped)).join().unwrap();
-        // And the program, which drains now, has no timer left.
+        // The program, which drains now, has no timer left.
     });
 }
 

@@ -31,7 +31,7 @@ on_each_driver!(
 /// More than the buffers of a connection hold.
 const LARGE: usize = 64 << 20;
 
-/// More than completes at once, and less than the buffers of a connection hold.
+/// More than completes immediately, and less than the buffers of a connection hold.
 const BATCHED: usize = 20_000;
 
 /// Counts dropped payloads.
@@ -104,7 +104,7 @@ async fn reads_all(mut peer: TcpStream, expected: impl AsRef<[u8]> + Send + 'sta
 fn written(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
-        // They are too large to complete at once, and complete in one batch.
+        // They are too large to complete immediately, and complete in one batch.
         let mut writes = Vec::new();
         for head in ["head", ""] {
             let (stream, peer) = pair().await;
@@ -115,7 +115,7 @@ fn written(driver: DriverChoice) {
             assert!(writing.await.0.unwrap().is_empty());
             reads_all(peer, [head.as_bytes(), &[b'x'; BATCHED]].concat()).await;
         }
-        // These complete at once.
+        // These complete immediately.
         let (stream, peer) = pair().await;
         for length in [0, 4] {
             stream.write(drops.bytes(length), IoTimeout::after(TIMEOUT)).await.unwrap();

@@ -45,7 +45,7 @@ fn hostile(act: impl FnOnce() + Send + 'static) -> Waker {
     Waker::from(Arc::new(Hostile(Mutex::new(Some(Box::new(act))))))
 }
 
-/// Polls once, with a waker that only the future keeps.
+/// Polls once, with a waker to which only the future holds a reference.
 fn poll_with<F: Future + Unpin>(future: &mut F, waker: Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(&waker))
 }
@@ -84,7 +84,7 @@ fn a_waker_that_panics(driver: DriverChoice) {
         let mut reading = read(stream);
         assert!(poll_with(&mut reading, hostile(|| ())).is_pending());
         peer.write_all(b"here").unwrap();
-        // The completion arrives meanwhile and wakes nobody.
+        // The completion arrives in the meantime and wakes nobody.
         sleep(Duration::from_millis(50)).await;
         assert_eq!(reading.await.0.unwrap(), b"here");
     });

@@ -134,7 +134,7 @@ fn a_datagram_socket_on_another_processor(driver: DriverChoice) {
         });
         let theirs = moved.await.unwrap();
         assert_ne!(theirs, address);
-        // Its own processor has closed it, or does so soon.
+        // Its own processor has closed it, or will soon do so.
         while UdpSocket::bind(address).is_err() {
             phalanx::sleep(std::time::Duration::from_millis(1)).await;
         }
@@ -159,7 +159,7 @@ fn a_receive_that_has_begun_on_another_processor(driver: DriverChoice) {
             mine
         });
         let mine = moved.await.unwrap();
-        // The receive that moved was cancelled, which may take until the next turn.
+        // The receive that moved was cancelled, and the cancellation may take until the next turn.
         loop {
             peer.send_to("mine", address, IoTimeout::NONE).await.unwrap();
             match mine.recv_from(&mut [0; 4], IoTimeout::after(TIMEOUT)).await {

@@ -101,7 +101,7 @@ mod tests {
         assert!(all.adds_state() && !next.adds_state());
     }
 
-    /// An earlier version had a condition there. A subscription with one must not become one without.
+    /// An earlier version had a condition there. A subscription with a condition must not become one without.
     #[test]
     fn the_reserved_field_of_a_subscription_is_empty() {
         let (session, mut bytes) = (SessionId(1), Vec::new());

@@ -112,8 +112,8 @@ impl MessageIndex {
         }
     }
 
-    /// Ends a replay, after the references of deliveries were [counted](Self::keep): counts those of topics, and
-    /// deletes topics and messages that have none.
+    /// Ends a replay, after the references of deliveries were [counted](Self::keep): counts the references of topics,
+    /// and deletes topics and messages that have none.
     pub(super) fn finish_replay(&mut self) {
         let Self { messages, retained, live, .. } = self;
         retained.retain(|_, own| {

@@ -34,7 +34,7 @@ pub(crate) struct Index {
 pub(crate) struct LivePlaces {
     /// In order.
     places: Vec<u64>,
-    /// Those of deliveries that were sent, in order.
+    /// The positions and phases of deliveries that were sent, in order of position.
     sent: Vec<(u64, Phase)>,
 }
 

@@ -16,9 +16,9 @@
 //! is at most twice that of the longest commit, and lengthens the journal by a quarter of its size. Larger pieces, up
 //! to [`MAX_PIECE_BYTES`], are read only if further long entries follow.
 //!
-//! The end of a session can delete much at once, without further writes. Beyond two and a quarter times the
-//! *current* live data and four segments, cleaning [is urgent](Cleaning::is_urgent): it proceeds piece by
-//! piece, without waiting for entries.
+//! The end of a session can delete a lot of data at a time, without further writes. Beyond two and a quarter times the
+//! *current* live data and four segments, cleaning [is urgent](Cleaning::is_urgent): it proceeds piece by piece,
+//! without waiting for entries.
 //!
 //! The bound on the journal is therefore **two and a quarter times the maximum of live data since the journal was last
 //! within its threshold, four segments and a batch; and on disk one segment more**, because a cleaned file may be

@@ -74,7 +74,7 @@ fn few_writes_clean_little() {
             journal.append(entry).await.unwrap();
             let now = journal.status();
             let rewritten = now.rewritten - before.rewritten;
-            // Including the frame; the end of a segment may split a cleaning step and defer the rest.
+            // This includes the frame; the end of a segment may split a cleaning step and defer the rest.
             assert!(
                 rewritten <= 8 * (length + 16) + 150,
                 "{rewritten} bytes rewritten for {length}: {now:?}"
@@ -121,7 +121,7 @@ fn a_short_entry_does_not_pay_for_a_long_one() {
                 journal.append(entry).await.unwrap();
                 let now = journal.status();
                 let rewritten = now.rewritten - before.rewritten;
-                // Including the frame and the rest of a record.
+                // This includes the frame and the rest of a record.
                 let most = (64 << 10) + 8 * (length + 16) + 150;
                 assert!(rewritten <= most, "{rewritten} bytes rewritten for {length}: {now:?}");
                 let most = now.live * 9 / 4 + 4 * SEGMENT + LONG as u64;

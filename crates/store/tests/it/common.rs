@@ -1,4 +1,4 @@
-//! Test programs that end together with their work, also when it fails.
+//! Test programs that end together with their work, even if it fails.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};

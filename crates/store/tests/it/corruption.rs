@@ -1,4 +1,4 @@
-//! Corruption in the middle of a journal is reported with file and offset, and the store does not guess. An
+//! Corruption in the middle of a journal is reported with file and offset, and nothing is recovered by guesswork. An
 //! incomplete end, as a crash leaves it, is dropped, and everything before it is recovered.
 
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ const MAX_BATCH_BYTES: usize = 16 + 2 + 9 + 3;
 /// The header of a segment.
 const HEAD_BYTES: usize = 84;
 
-/// A journal of several segments, with one session in each batch; without its position file, as a power cut
-/// may leave it.
+/// A journal of several segments, with one session in each batch, but without its position file, as a power cut may
+/// leave it.
 fn journal() -> &'static Files {
     static FILES: OnceLock<Files> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -113,11 +113,11 @@ fn every_changed_byte_is_reported() {
 fn the_rest_is_recovered_wherever_the_end_is_torn() {
     let last = journal().keys().next_back().unwrap();
     let bytes = &journal()[last];
-    // Each batch has one session; the other segments are recovered in any case.
+    // Each batch has one session; the other segments are always recovered.
     let others = SESSIONS as usize - (bytes.len() - HEAD_BYTES) / MAX_BATCH_BYTES;
     for end in (0..bytes.len()).rev() {
         for junk in [&[][..], &[0; 40], &[0xa5; 7]] {
-            // Without a header nothing after it counts.
+            // Nothing after a missing header counts.
             let cut = if end < HEAD_BYTES {
                 bytes[..end].to_vec()
             } else {

@@ -1,5 +1,5 @@
-//! A store on a real disk, as a broker uses it: acknowledged entries are recovered, also after cleaning, and
-//! errors are reported.
+//! A store on a real disk, as a broker uses it: acknowledged entries are recovered, even after cleaning, and errors are
+//! reported.
 
 use std::future::Future;
 use std::path::Path;
@@ -187,7 +187,7 @@ fn a_full_store_accepts_removals() {
         journal.append(entry(&[done])).await.unwrap();
         journal.append(put(30)).await.unwrap();
         assert!(journal.append(put(31)).await.is_err());
-        // More than the queue's limit, and an entry above the maximum size.
+        // Entries beyond the queue's limit, and an entry above the maximum size.
         let calls = (0..40).map(|_| journal.append(put(1)));
         let kept = all(calls).await;
         assert!(kept.iter().any(|kept| matches!(kept, Err(AppendError::Busy { .. }))), "{kept:?}");
@@ -217,8 +217,7 @@ fn a_panic_fails_its_test() {
     with(home.path(), SMALL, |_| async { panic!("the test's panic") });
 }
 
-/// Files that hold client data are readable by their owner only, also those an older version created for
-/// everyone.
+/// Files with client data are readable only by their owner, even if an older version created them for everyone.
 #[cfg(unix)]
 #[test]
 fn files_are_private() {
@@ -252,7 +251,7 @@ fn files_are_private() {
     assert_eq!(Store::open(&path, options).unwrap().0.warnings().len(), 1);
 }
 
-/// A read-only copy can be checked, also by several processes at once.
+/// A read-only copy can be checked, even by several processes at the same time.
 #[cfg(unix)]
 #[test]
 fn a_read_only_copy_is_checked() {

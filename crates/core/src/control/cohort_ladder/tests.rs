@@ -48,7 +48,7 @@ impl Machine {
 
 type Costs = [f64; RUNGS.len()];
 
-/// Costs measured on real pipelines: code that is tiny, that just fits the cache, and that does not.
+/// Costs measured on real pipelines, whose code is tiny, just fits the cache, or does not fit.
 const PIPELINES: [Costs; 6] = [
     [78.0, 160.0, 110.0, 102.0, 100.0, 100.0, 103.0],
     [150.0, 180.0, 151.0, 148.0, 148.0, 149.0, 153.0],

@@ -1,4 +1,4 @@
-//! The control law against the model, and its single steps.
+//! Tests of the control law against the model, and of its individual steps.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -10,12 +10,12 @@ use super::*;
 const MIN_SHARE: f64 = 0.9;
 const MAX_P99: u64 = 2 * OBJECTIVE;
 
-/// The same for random cases, of which few are worse. The worst of 40,000 kept 0.87 of the possible throughput in its
-/// second, with a p99 of 153 ms; all others kept 0.93.
+/// The same bounds for random cases, of which few are worse. The worst of 40,000 kept 0.87 of the possible throughput
+/// in its second, with a p99 of 153 ms; all others kept 0.93.
 const MIN_RANDOM_SHARE: f64 = 0.85;
 const MAX_RANDOM_P99: u64 = 4 * OBJECTIVE;
 
-/// Whether `PROPTEST_CASES` is set: that many random cases. Otherwise every run has the same 64.
+/// Whether `PROPTEST_CASES` is set, which selects that many random cases. Otherwise every run has the same 64.
 fn is_random() -> bool {
     std::env::var_os("PROPTEST_CASES").is_some()
 }
@@ -52,7 +52,7 @@ proptest! {
         reading in 0.0..0.3, seed: u64,
     ) {
         let reading = (service as f64 * reading) as u64;
-        // The delay is that of one pass, so large responses need a lower target.
+        // The delay is that of a single pass, so large responses need a lower target.
         let target = TARGET / passes.div_ceil(2);
         let world = World { passes, reading, target, ..World::new(service, refusal) };
         let mut server = Server::new(world, seed);
@@ -97,7 +97,7 @@ proptest! {
         prop_assert_eq!(after.refused, 0);
     }
 
-    /// A machine that is slower for seconds has less capacity; the law uses all of it.
+    /// A machine that is slower for some seconds has less capacity, and the law uses all of it.
     #[test]
     fn a_slow_machine_does_what_it_can(
         service in 100_000u64..400_000, passes in 1u64..4, slowness in 1.5..2.0, seed: u64,
@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// A thousand closed-loop clients of small files limit themselves; rejecting some would help none.
+/// A thousand closed-loop clients of small files limit themselves, so rejecting some would not help the others.
 #[test]
 fn clients_that_wait_for_each_other_are_no_overload() {
     for slowness in [1.0, 1.7] {
@@ -250,8 +250,8 @@ fn operations_of_slow_clients_count_for_a_while() {
     assert_eq!((credits.in_flight, credits.take()), (40, None));
 }
 
-/// Responses that wait for slow clients, of which there are many more than the server has work, do not change the
-/// limit.
+/// Responses that wait for slow clients do not change the limit, even if there are many more of them than the server
+/// works on.
 #[test]
 fn slow_clients_do_not_decide_about_others() {
     for slow in [0, 100, 1000, 10_000] {

@@ -7,9 +7,9 @@ use super::setting::Setting;
 const RECOGNISED: f64 = 0.47;
 /// Another mix replaces the current one only if its distance is smaller by this factor.
 const NEARER: f64 = 0.8;
-/// The maximum ratio of a setting's p99 to that of the peak for the setting to be chosen.
+/// A setting is chosen only if the ratio of its p99 to the p99 at the peak is at most this.
 pub(super) const MAX_P99: f64 = 1.15;
-/// The ratio of a setting's CPU time to that of the peak from which the setting is not worth choosing.
+/// A setting is not worth choosing if the ratio of its CPU time to the CPU time at the peak is at least this.
 const WORTH: f64 = 0.95;
 
 /// The cost of a setting.
@@ -45,8 +45,8 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// The setting with the least CPU time among those whose p99 is near that of the peak. If no setting takes clearly
-    /// less than the peak, the peak.
+    /// The setting with the least CPU time among those whose p99 is near the p99 at the peak. If no setting takes
+    /// clearly less than the peak, the peak.
     pub fn choice(&self) -> &Point {
         self.better().unwrap_or(&self.peak)
     }

@@ -79,7 +79,7 @@ impl Traffic {
         Mix { name, peak: self.point(PEAK), points: pareto(&points) }
     }
 
-    /// The least cost of a setting whose p99 is near that of all processors.
+    /// The least cost of a setting whose p99 is near the p99 with all processors.
     pub(super) fn least_cost(&self) -> f64 {
         let most = 1.15 * self.measured(PEAK).p99_ns;
         let all = settings().map(|setting| self.measured(setting));

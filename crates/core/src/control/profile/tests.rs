@@ -1,4 +1,4 @@
-//! The law against the model, and its single rules.
+//! Tests of the control law against the model, and of its individual rules.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::model::{INTERVAL, LOADS, Noise, PEAK, PROCESSORS, Traffic, profile, s
 use super::trial::{Progress, Trial};
 use super::*;
 
-/// The law under traffic of the model.
+/// The control law, with traffic from the model.
 struct Run {
     guide: Guide,
     noise: Noise,
@@ -51,7 +51,7 @@ fn three_loads_are_told_apart_and_get_nearly_the_best_setting() {
     }
 }
 
-/// The mix of a load, with a point that promises much.
+/// The mix of a load, with a measured point that looks very good.
 fn planted(load: &Traffic, setting: Setting) -> TrafficProfile {
     let mut mix = load.mix();
     let Measured { cost_ns, p99_ns } = mix.peak.measured;
@@ -122,7 +122,7 @@ fn unknown_traffic_gets_all_processors_and_is_learned() {
 #[test]
 fn a_mix_without_a_better_setting_gets_all_processors_of_this_program() {
     let load = LOADS[0];
-    // Measured with half of the processors, none of which could be spared.
+    // The point was measured with half of the processors, and none of them could be spared.
     let half = Setting { active: PROCESSORS / 2, ..PEAK };
     let mix = Mix { name: "half".into(), peak: load.point(half), points: vec![load.point(half)] };
     let mut run = Run::new(TrafficProfile { mixes: vec![mix] });
@@ -219,7 +219,7 @@ fn connections_that_move_do_not_end_a_comparison() {
 fn varying_unknown_traffic_becomes_one_mix() {
     let mut run = Run::new(profile(&LOADS));
     let unseen = Traffic { rate: 25_000.0, bytes: 2_000.0, service: 9_000.0, crowding: 0.0 };
-    // The number of sockets differs from that of every mix, however often it is learned.
+    // The number of sockets differs from every mix, however often a mix is learned.
     for round in 1..60 {
         let mut sample = run.noise.sample(&unseen, PEAK);
         sample.indicators.sockets = f64::from(1 << (round % 10)) * 64.0;
@@ -230,7 +230,7 @@ fn varying_unknown_traffic_becomes_one_mix() {
 }
 
 impl Run {
-    /// Runs for some seconds with this load, and too little traffic to tell its cost. Returns the active processors.
+    /// Runs for some seconds with this load, but too little traffic to measure its cost. Returns the active processors.
     fn idle(&mut self, load: u32, seconds: u64) -> usize {
         for _ in 0..seconds * 1_000_000_000 / INTERVAL {
             self.now += INTERVAL;
@@ -252,7 +252,7 @@ fn too_little_traffic_gets_the_processors_that_its_load_needs() {
     let (_, steps) = run.run(&LOADS[0], 3);
     assert_eq!((steps[0].reason, steps[0].setting.active), (GuideReason::Recognised, chosen));
 
-    // Few operations that take long.
+    // Few operations, each of which takes long.
     let mut run = Run::new(profile(&LOADS));
     assert_eq!([run.idle(2_400, 5), run.idle(2_400, 60)], [3, 3]);
     assert_eq!([run.idle(1_600, 3), run.idle(1_600, 2)], [3, 2]);

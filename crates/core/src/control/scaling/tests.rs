@@ -1,4 +1,4 @@
-//! The control law against the model, and its single steps.
+//! Tests of the control law against the model, and of its individual steps.
 
 use super::model::{MS, Model, Outcome, SECOND, Segment};
 use super::*;
@@ -9,8 +9,8 @@ fn segment(seconds: f64, load: f64) -> Segment {
     Segment { seconds, load, hot: 0.0 }
 }
 
-/// The least number of processors, integrated over the trace, with which the p99 is not above `limit`: over all choices
-/// of a number for each distinct load of the trace.
+/// The minimum of the number of processors, integrated over the trace, with which the p99 is at most `limit`. It is
+/// taken over all choices of a number for each distinct load of the trace.
 fn least_seats(trace: &[Segment], limit: u64) -> f64 {
     let mut levels: Vec<Segment> = Vec::new();
     for segment in trace {
@@ -19,7 +19,7 @@ fn least_seats(trace: &[Segment], limit: u64) -> f64 {
             None => levels.push(*segment),
         }
     }
-    // By level and number: requests above the limit, and requests.
+    // By level and number: the requests above the limit, and all requests.
     let late = |level: &Segment, number: usize| {
         let sample = Segment { seconds: 4.0, ..*level };
         let latency = Model::fixed(number, 7).run(&[sample]).latency;
@@ -41,7 +41,7 @@ fn least_seats(trace: &[Segment], limit: u64) -> f64 {
     choices.filter(|(is_kept, _)| *is_kept).map(|(_, seats)| seats).fold(f64::INFINITY, f64::min)
 }
 
-/// The part of the possible saving that the law achieves, with its p99 over that of all processors.
+/// The fraction of the possible saving that the law achieves, and the ratio of its p99 to the p99 with all processors.
 fn saving(trace: &[Segment], seed: u64) -> (f64, f64) {
     let mut all = Model::fixed(PROCESSORS, seed).run(trace);
     let mut law = Model::scaled(1, PROCESSORS, seed).run(trace);
@@ -67,7 +67,7 @@ fn a_day_saves_most_of_what_is_possible() {
 fn steps_and_spikes_save_most_of_what_is_possible() {
     let step = [segment(60.0, 1.0), segment(10.0, 5.0), segment(60.0, 1.0)];
     let spike = [segment(60.0, 1.0), segment(0.5, 5.0), segment(60.0, 1.0)];
-    // The requests of the short spike that arrive before the step are more than 1 %.
+    // More than 1 % of the requests arrive in the short spike before the step.
     for (trace, most) in [(step, 1.25), (spike, 2.5)] {
         let (saving, p99) = saving(&trace, 1);
         assert!(saving >= 0.85 && p99 < most, "{saving} with a p99 of {p99}");

@@ -36,7 +36,7 @@ use crate::stage::declaration::StageParts;
 /// struct Replicated<S>(S);
 ///
 /// impl<S: Clone + Send + Sync + 'static> Policy for Replicated<S> {
-///     /// Which copy: here, or that of a processor.
+///     /// Which copy: here, or on another processor.
 ///     type Key = Option<usize>;
 ///     type Local = RefCell<S>;
 ///     type Access = Rc<RefCell<S>>;

@@ -14,7 +14,7 @@ impl Processor {
         let mut recording = self.observe.counters.recorder.lock();
         let recording = &mut *recording;
         if recording.arcs.is_empty() {
-            return; // the trace ended meanwhile
+            return; // the trace has ended in the meantime
         }
         let row = stage * stages..(stage + 1) * stages;
         let seen = recording.arcs[row.clone()].iter_mut();

@@ -173,8 +173,7 @@ mod tests {
             uring.reap(&mut Vec::new()).unwrap();
             most = most.max(uring.sockets.get(socket).unwrap().receiving.ahead.len());
         }
-        // The limit, and one more run if the kernel limits runs; otherwise twice its own 32 receives in a
-        // row.
+        // The limit and one more run, if the kernel limits runs; otherwise twice the kernel's 32 receives in a row.
         assert!((1..=4 + 2 * 32).contains(&most), "{most} chunks");
         drop(uring);
         let _ = writer.join();

@@ -257,7 +257,7 @@ mod tests {
         let again: Vec<_> =
             (0..100).map(|n| dictionary.add_slot(&format!("b{n}"), equal)).collect();
         assert_eq!((again, dictionary.attributes.len()), (slots, 101));
-        // An attribute whose name is gone is not mistaken for its successor.
+        // An attribute whose name was freed is not mistaken for the one that reuses its entry.
         let mut event = dictionary.blank(0);
         dictionary.set(&mut event, old, 5.into());
         assert_eq!(event.line, dictionary.blank);

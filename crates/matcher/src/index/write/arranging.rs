@@ -2,10 +2,10 @@
 //! and moves rows to them.
 //!
 //! The work is done in small steps between other calls: sample some rows, choose one schema per round, then examine the
-//! rows one by one (`refiling.rs`). Rows that arrive meanwhile are filed under the new choice. At any time, events find
-//! every row, at its old or its new location. At the end, abandoned schemas are dropped. A reorganization starts when
-//! the number of changes reaches the number of rows at the last one, so each change pays for a few rows, whatever the
-//! size of the index.
+//! rows one by one (`refiling.rs`). Rows that arrive in the meantime are filed under the new choice. At any time,
+//! events find every row, at its old or its new location. At the end, abandoned schemas are dropped. A reorganization
+//! starts when the number of changes reaches the number of rows at the last one, so each change pays for a few rows,
+//! whatever the size of the index.
 
 use std::sync::Arc;
 

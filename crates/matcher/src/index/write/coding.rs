@@ -237,7 +237,7 @@ impl Index {
         }
     }
 
-    /// Assigns labels to all cuts of many filters at once, evenly spread, so that none moves later.
+    /// Assigns evenly spread labels to the cuts of many filters together, so that none moves later.
     pub(crate) fn label_all<'a>(&mut self, conditions: impl Iterator<Item = (&'a str, &'a Plain)>) {
         let mut cuts: BTreeMap<u32, HashSet<&Cut>> = BTreeMap::new();
         for (name, plain) in conditions {

@@ -208,7 +208,7 @@ fn an_http_server_has_a_headline() {
     ] {
         assert!(headline.contains(wanted), "{wanted} in {headline}");
     }
-    // The list does not repeat them.
+    // The list does not repeat the values of the headline.
     let list = page.split_once("<dl class=\"program\">").unwrap().1.split_once("</dl>").unwrap().0;
     assert_eq!(list, "<dt title=\"help\">other</dt><dd><span><b>4/s</b></span> </dd>");
 }

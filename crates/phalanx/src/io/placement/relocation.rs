@@ -235,7 +235,7 @@ mod tests {
             place.plan(address, Duration::from_secs(second));
             place.offers.plan.take().map(|plan| plan.to.processor)
         };
-        // Entered, since the loads of other processors are those at its time.
+        // Inside the processor, because the loads of other processors are those at its time.
         let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
         processor.enter(|| {
             assert_eq!([target(1), target(2)], [None, None], "its load is not known");

@@ -106,7 +106,7 @@ impl SaturationProbe {
 mod tests {
     use super::*;
 
-    /// The result of a turn at this time, in milliseconds, after this processor time, in microseconds.
+    /// The result of a turn at this time, in milliseconds, when the thread has used this CPU time, in microseconds.
     fn turn(probe: &SaturationProbe, ms: u64, cpu_us: u64) -> bool {
         probe.turn(Duration::from_millis(ms), || cpu_us * 1_000)
     }

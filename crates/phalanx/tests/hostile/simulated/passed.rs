@@ -64,7 +64,7 @@ async fn echo(mut stream: Stream, counts: Arc<Counts>) {
     }
 }
 
-/// Accepts `accepts` connections. While there are clients, drops many accepts, also of connections that have arrived.
+/// Accepts `accepts` connections. While there are clients, drops many accepts, even for connections that have arrived.
 async fn serve(
     stage: SharedStage<()>,
     listener: Listener,

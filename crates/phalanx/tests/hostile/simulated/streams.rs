@@ -101,7 +101,7 @@ thread_local! {
     static RETAINED: RefCell<Option<(Stream, Reading)>> = const { RefCell::new(None) };
 }
 
-/// A program that keeps a stream and a read beyond its world, and uses those of the world before.
+/// A program that keeps a stream and a read beyond its world, and uses those of the previous world.
 fn keeper(world: &mut sim::World) {
     world.set_processors(1);
     world.set_faults(Faults::NONE);

@@ -65,7 +65,7 @@ fn drive(active: &ActiveProcessors, address: SocketAddr) {
     let mut idle: Vec<_> = (0..40).map(|_| connect()).collect();
     let (mut long, ended) = (connect(), AtomicBool::new(false));
     thread::scope(|scope| {
-        // Connections that arrive, ask and leave; and one that stays.
+        // Connections that arrive, send a request and leave, and one that stays.
         for _ in 0..3 {
             scope.spawn(|| {
                 while !ended.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! The totals of a program whose stage has the name of that of the admin pages.
+//! The totals of a program one of whose stages has the same name as the stage of the admin pages.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -48,14 +48,14 @@ fn the_totals_count_a_stage_named_admin(driver: DriverChoice) {
         |started| {
             done.recv().unwrap();
             let admin = started.admin.expect("there are admin pages");
-            // With the first operation.
+            // This includes the first operation.
             let all = OPERATIONS + 1;
             eventually("all operations are counted", || {
                 let stages = started.control.processor(0).stages;
                 let own = stages[..2].iter().map(|stage| stage.completed.count).sum::<u64>();
                 (own == all).then_some(())
             });
-            // Requests for the pages are not among them.
+            // Requests for the pages are not counted.
             assert_eq!([(); 3].map(|()| operations(admin)), [all; 3]);
             started.control.drain();
         },

@@ -262,7 +262,7 @@ fn the_end_waits_for_threads(driver: DriverChoice) {
     assert_eq!(Arc::strong_count(&done), 1);
 }
 
-/// Programs one after another, and two at once, each with its own threads.
+/// Programs that run one after another, and two at the same time, each with its own threads.
 fn used_again_by_another_program(driver: DriverChoice) {
     let program = move || {
         with_one_thread(driver, |_, slow| async move {
@@ -276,7 +276,7 @@ fn used_again_by_another_program(driver: DriverChoice) {
     });
 }
 
-/// Made, dropped, and used after a panic in a call.
+/// The state is created, dropped, and used after a panic in a call.
 fn each_thread_has_a_state(driver: DriverChoice) {
     const THREADS: usize = 2;
 

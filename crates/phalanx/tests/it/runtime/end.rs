@@ -109,7 +109,7 @@ fn bytes_of_an_ended_stream_arrive(driver: DriverChoice, end: fn(Polled), held: 
     let client = thread::spawn(move || {
         let (peer, _) = listener.accept().unwrap();
         let taken: usize = taken.recv().unwrap();
-        // The processor ends meanwhile; on a busy machine the test sees less, and passes.
+        // The processor ends in the meantime. On a busy machine the test observes less, and passes.
         thread::sleep(Duration::from_millis(50));
         assert_eq!(rest(&peer).len(), taken);
     });

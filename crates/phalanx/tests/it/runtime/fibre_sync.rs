@@ -67,7 +67,7 @@ fn a_lock_is_held_over_a_wait(driver: DriverChoice) {
     });
 }
 
-/// The first fibre has taken the lock again whenever the second one, which it wakes, runs.
+/// Whenever the second fibre runs after the first has woken it, the first has already taken the lock again.
 fn a_waiter_gets_a_lock_that_another_fibre_takes_again_and_again(driver: DriverChoice) {
     const MAX_ROUNDS: u32 = 1_000;
     one(driver, |stage| async move {

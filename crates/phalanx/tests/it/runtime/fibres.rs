@@ -125,7 +125,7 @@ fn the_end_of_a_session_unwinds_its_fibres(driver: DriverChoice) {
                 let _guard = one;
                 fibre.sleep(Duration::from_secs(3600));
             });
-            // It catches the unwinding and continues; the second wait unwinds it again.
+            // The fibre catches the unwinding and continues; its second wait unwinds it again.
             let catches = stage.fibre(move |_, fibre| {
                 let _guard = two;
                 let hour = || fibre.sleep(Duration::from_secs(3600));
@@ -185,7 +185,7 @@ fn waiting_inside_of_with_panics_at_the_wait(driver: DriverChoice) {
     assert!(ran.unwrap().is_clean());
 }
 
-/// The next operations would join the session.
+/// Otherwise the next operations would join the session.
 fn waiting_inside_of_the_scope_of_a_session_panics(driver: DriverChoice) {
     one(driver, |stage| async move {
         let call = stage.fibre(move |_, fibre| {

@@ -216,7 +216,7 @@ fn metadata(driver: DriverChoice) {
         assert_eq!(known.modified_ns, 1_000_000_000_123_456_000);
         assert!(known.changed_ns > known.modified_ns, "the time when the other time was set");
         assert_eq!(dir.open_file(b"a/file", false).await.unwrap().metadata().unwrap(), known);
-        // The file that is open, not the one that has its name now.
+        // This is the open file, not the one that has its name now.
         fs::write(path.with_extension("new"), "another").unwrap();
         fs::rename(path.with_extension("new"), &path).unwrap();
         assert_eq!(file.metadata().unwrap().inode, known.inode);

@@ -63,7 +63,7 @@ fn a_full_queue_refuses(driver: DriverChoice) {
     one(driver, |stage| async move {
         let handle = Foreign::new(stage, 3).unwrap();
         let other = handle.clone();
-        // This processor is blocked meanwhile, so nothing leaves the queue.
+        // This processor is blocked in the meantime, so nothing leaves the queue.
         let refused = thread::spawn(move || {
             let results: Vec<_> = (0..5).map(|_| other.dispatch(|_| async {})).collect();
             results.into_iter().filter_map(Result::err).collect::<Vec<_>>()
@@ -71,7 +71,7 @@ fn a_full_queue_refuses(driver: DriverChoice) {
         let refused = refused.join().unwrap();
         assert_eq!(refused, [ForeignError::Full { capacity: 3 }; 2]);
         assert_eq!(handle.refused(), 2);
-        // There is room again, for an operation of this processor too.
+        // There is room again, even for an operation of this processor.
         sleep(Duration::from_millis(1)).await;
         assert_eq!(handle.call(|_| async { 5 }).unwrap().await, Ok(5));
     });

@@ -21,7 +21,7 @@ where
     let operation = Mutex::new(Some(operation));
     let result: Arc<Mutex<Option<Result<T, CallError>>>> = Arc::default();
     let mut graph = Graph::new();
-    // FIFO, so that operations that become due at the same time on a busy machine run in order.
+    // The queue is FIFO, so that operations that become due at the same time on a busy machine run in order.
     let stage = graph.stage("test").shared(());
     let ran = runtime(driver, 1).run(graph, |start| {
         let operation = operation.lock().unwrap().take().expect("one processor");
@@ -58,8 +58,8 @@ pub(crate) fn child_of(name: &str, driver: DriverChoice) -> Option<Output> {
     Some(child.env(CHILD, "1").output().unwrap())
 }
 
-/// Runs blocking code on a thread. An operation that blocked for its peer would keep the processor from
-/// serving that peer.
+/// Runs blocking code on a thread. If an operation blocked until its peer acts, the processor could not serve that
+/// peer.
 pub(crate) async fn elsewhere<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = thread::spawn(f);
     while !thread.is_finished() {

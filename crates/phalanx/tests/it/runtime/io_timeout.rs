@@ -80,7 +80,7 @@ fn reads(driver: DriverChoice) {
         (&peer).write_all(b"late").unwrap();
         assert_eq!(stream.read(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap(), 4);
         assert_eq!(buffer, b"late");
-        // A limit of zero is a limit too, but bytes that have already arrived may be read.
+        // A limit of zero is also a limit, but bytes that have already arrived may be read.
         let error = stream.read(&mut buffer, IoTimeout::after(Duration::ZERO)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     });
@@ -104,7 +104,7 @@ fn bytes_within_the_limit(driver: DriverChoice) {
             let in_time = begun.elapsed() < LIMIT;
             thread::sleep(2 * LIMIT);
             let read = read.await.unwrap();
-            // Unless the machine was stalled before.
+            // This holds unless the machine was stalled before.
             if in_time {
                 return assert_eq!(read.unwrap(), b"in time");
             }

@@ -244,7 +244,7 @@ fn round(driver: DriverChoice, seed: u64) {
                 let life = life(town.clone(), seed, 3);
                 town.shared.dispatch(move |_| async move { _ = life.await })?;
             }
-            // A thread sends what operations await.
+            // A thread sends the values that operations await.
             let senders = town.senders.clone();
             if start.processor() == 0 {
                 town.shared.dispatch(move |_| async move {

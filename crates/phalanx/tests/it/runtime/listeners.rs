@@ -99,7 +99,7 @@ fn too_many_are_an_error(driver: DriverChoice) {
     }
 }
 
-/// A connected socket is no listener.
+/// A connected socket is not a listener.
 fn accepting_ends_with_an_error_that_stays(driver: DriverChoice) {
     let server = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let connected = TcpStream::connect(server.local_addr().unwrap()).unwrap();

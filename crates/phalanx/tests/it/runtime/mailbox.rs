@@ -77,7 +77,7 @@ fn senders_wait_in_order(driver: DriverChoice) {
             };
             sending.push(stage.call(sends));
         }
-        // When it gives up, those after it wait: the stage runs its operations in order.
+        // When it gives up, the operations after it are waiting, because the stage runs its operations in order.
         sending.remove(3).await.unwrap();
         assert_eq!(sender.try_send(9), Err(SendError::Full(9)), "nobody overtakes those who wait");
         let mut received = Vec::new();

@@ -114,7 +114,7 @@ fn both_ends(driver: DriverChoice) {
             head.is_empty() && head.capacity() >= 4,
             "the memory of the head is returned, empty"
         );
-        // An empty payload completes at once.
+        // An empty payload completes immediately.
         stream.write(payload(b""), IoTimeout::NONE).await.unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut answer = b"> ".to_vec();
@@ -149,7 +149,7 @@ fn a_taken_address(driver: DriverChoice) {
         let error = bind(address, processors).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
     }
-    // Also one of our own groups: it shares its port within the group only.
+    // The same holds for another group of this program: it shares its port only within the group.
     let ours = bind((Ipv4Addr::LOCALHOST, 0).into(), 2).unwrap();
     let address = ours[0].local_addr().unwrap();
     assert_eq!(bind(address, 2).unwrap_err().kind(), ErrorKind::AddrInUse);

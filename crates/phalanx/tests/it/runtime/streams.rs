@@ -114,7 +114,7 @@ fn bytes_are_sent_now_unless_a_write_waits(driver: DriverChoice) {
     one(driver, |_| async {
         let (stream, peer) = pair().await;
         assert_eq!(stream.send_now(b"first").unwrap(), 5);
-        // More than fits the sockets.
+        // More than the sockets' buffers hold.
         let bytes = pattern(64 << 20);
         let mut write = pin!(stream.write(bytes.clone(), IoTimeout::after(TIMEOUT)));
         assert!(poll_fn(|task| Poll::Ready(write.as_mut().poll(task).is_pending())).await);
@@ -265,7 +265,7 @@ fn nothing_is_skipped(driver: DriverChoice) {
     });
 }
 
-/// If few requests are in flight. The memory returns, empty.
+/// This holds if few requests are in flight. The memory is returned, empty.
 fn a_write_completes_at_once(driver: DriverChoice) {
     one(driver, |_| async {
         let (stream, mut peer) = pair().await;

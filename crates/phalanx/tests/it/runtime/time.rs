@@ -35,7 +35,7 @@ fn sleeps_end_in_order(driver: DriverChoice) {
                     let due = now() + wait * MS;
                     sleep(wait * MS).await;
                     assert!(now() >= due, "by the runtime's clock");
-                    // By another clock: the runtime's does not advance during a cohort.
+                    // Measured with another clock, because the runtime's clock does not advance during a cohort.
                     assert!(begun.elapsed() + 5 * MS >= wait * MS);
                     order.borrow_mut().push(due);
                 })

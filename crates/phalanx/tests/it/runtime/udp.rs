@@ -106,7 +106,7 @@ fn a_receive_times_out_and_goes_on(driver: DriverChoice) {
     });
 }
 
-/// As a server does that waits for datagrams and for a timer.
+/// Like a server that waits for datagrams and for a timer.
 fn a_receive_that_was_dropped_and_repeated(driver: DriverChoice) {
     one(driver, |_| async {
         let (one, two, address) = two();
@@ -164,7 +164,7 @@ fn many_senders(driver: DriverChoice) {
     });
 }
 
-/// Each processor has its socket of the shared port, and every client is answered.
+/// Each processor has its own socket at the shared port, and every client is answered.
 fn a_server_on_two_processors(driver: DriverChoice) {
     let sockets = bind_udp(any(), 2).unwrap();
     let address = sockets[0].local_addr().unwrap();

@@ -77,7 +77,7 @@ fn woken_by_threads(driver: DriverChoice) {
         for result in join(calls).await {
             result.unwrap();
         }
-        // With nothing else to do, so the wake-up finds the processor asleep.
+        // The processor has nothing else to do, so the wake-up finds it asleep.
         for number in 0..20 {
             let slot = Shared::default();
             let other = slot.clone();
@@ -91,7 +91,7 @@ fn woken_by_threads(driver: DriverChoice) {
     });
 }
 
-/// By several threads, repeatedly.
+/// Several threads wake the operation repeatedly.
 fn woken_too_often(driver: DriverChoice) {
     one(driver, |_| async {
         let slot = Shared::default();

@@ -42,9 +42,9 @@ pub(super) fn failure(run: impl FnOnce()) -> Option<String> {
     Some(text.or_else(|| failed.downcast_ref::<&str>().map(ToString::to_string)).unwrap())
 }
 
-/// A cache that is filled by a reader and guarded by a version. The reader fills it with the value that it
-/// has loaded if the version is still the same. With a version of a few bits that is not enough: the writer
-/// may change the value so many times meanwhile that the version is the same again.
+/// A cache that is filled by a reader and guarded by a version. The reader fills it with the value that it has loaded
+/// if the version is still the same. With a version of a few bits that is not enough: in the meantime, the writer may
+/// change the value so many times that the version is the same again.
 pub(super) fn versioned_cache(world: &mut World, bits: u32) {
     const WRITES: u32 = 8;
     world.set_processors(1);
@@ -389,8 +389,8 @@ fn a_timeout_may_fire_early_if_time_may_pass() {
     assert!(coverage.is_complete());
 }
 
-/// Operations of two full stages wait for the capacity of each other's. An operation that waits is in no queue, so both
-/// queues become shorter: no schedule is stuck.
+/// Operations of two full stages wait for each other's capacity. A waiting operation is in no queue, so both queues
+/// become shorter, and no schedule gets stuck.
 #[test]
 fn capacity_alone_is_no_deadlock() {
     let coverage = sim::explore_all(Bounds::default(), |world| {

@@ -7,7 +7,8 @@ use phalanx::sim::{self, Bounds, Faults, World};
 
 use super::exhaustive::{bounds, failure, outcomes, versioned_cache};
 
-/// A processor takes a partition over only from one that sleeps, which it may or may not do at that time.
+/// A processor takes over partitions only from a sleeping processor, and the other processor may or may not be asleep
+/// at that time.
 #[test]
 fn falling_asleep_is_a_choice_if_partitions_migrate() {
     let (all, coverage) = outcomes(Bounds::default(), |world, outcome| {

@@ -84,7 +84,7 @@ fn the_same_seed_goes_the_same_way() {
     assert_eq!(ways.len(), 40, "other seeds go other ways");
 }
 
-/// Counts itself while it lives.
+/// Counted while it exists.
 struct Alive(Rc<Cell<i32>>);
 
 impl Alive {
@@ -100,7 +100,7 @@ impl Drop for Alive {
     }
 }
 
-/// Sessions of fibres and operations that wait for each other end at any moment: nothing of them is left.
+/// Sessions of fibres and operations that wait for each other end at any moment, and nothing of them is left.
 #[test]
 fn sessions_of_fibres_end_at_any_moment() {
     sim::explore(300, |world| {

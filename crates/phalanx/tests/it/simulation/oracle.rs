@@ -57,7 +57,7 @@ fn a_sound_program_passes() {
     assert_eq!(found(200, busy_world), None);
 }
 
-/// A wake-up from a thread outside the simulation is not complete at once, and is not reported as lost.
+/// A wake-up from a thread outside the simulation takes time, and is not reported as lost.
 #[test]
 fn wake_ups_of_other_threads_are_not_lost() {
     let (wakers, received) = mpsc::channel::<Waker>();
@@ -271,7 +271,7 @@ fn endless_work_is_told() {
     assert!(found.expect("it is found").contains("not at rest after 500 steps"));
 }
 
-/// A program whose operation panics on the last processor, after a child of it has.
+/// A program in which an operation panics on the last processor, after its child has panicked.
 fn panicking_world(world: &mut World) {
     let last = world.processors() - 1;
     let mut graph = Graph::new();

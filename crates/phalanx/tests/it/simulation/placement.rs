@@ -1,4 +1,4 @@
-//! Connections that another processor serves than the one that accepted them. The loads are random numbers.
+//! Connections that are served by a processor other than the one that accepted them. The loads are random numbers.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;

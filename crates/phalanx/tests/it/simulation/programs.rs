@@ -300,7 +300,7 @@ fn programs_come_to_rest_and_run_everything_once() {
     println!("{} operations", worked.into_inner());
 }
 
-/// A fault point does not panic in the start of the world's program, nor of one that a client starts.
+/// A fault point does not panic in the start of the world's program, or of a program that a client starts.
 #[test]
 fn starts_do_not_panic() {
     sim::explore(20, |world| {

@@ -69,7 +69,7 @@ fn the_same_seed_goes_the_same_way() {
     assert_eq!(ways.len(), 40, "other seeds go other ways");
 }
 
-/// A failure is reported once, with its seed. A seed that is no number is not taken for none.
+/// A failure is reported once, with its seed. A seed that is not a number is an error.
 #[test]
 fn the_environment_selects_the_seed() {
     const NAME: &str = "simulation::repeat::the_environment_selects_the_seed";

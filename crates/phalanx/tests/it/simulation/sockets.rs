@@ -11,7 +11,7 @@ use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{Graph, select, sleep};
 
-/// A server of numbers, in which clients repeat their requests: each gets its answer, whatever the network loses,
+/// A server of numbers, to which clients repeat their requests: each gets its answer, whatever the network loses,
 /// duplicates and reorders.
 fn server_of_squares(world: &mut World, faults: Faults) {
     world.set_faults(Faults { reset: 0, accept: 0, ..faults });
@@ -205,8 +205,8 @@ fn a_dropped_accept_loses_no_connection() {
     });
 }
 
-/// Short limits do not cause a scan of a large table each: it is scanned after a time in proportion to its length. Time
-/// passes only while nothing is ready, so that it is the time of these waits.
+/// Short limits do not each cause a scan of a large table, because it is scanned only after a time in proportion to its
+/// length. Time passes only while nothing is ready, so that it is the time of these waits.
 #[test]
 fn short_limits_share_the_scans_of_a_large_table() {
     const IDLE: u32 = 3;
@@ -246,7 +246,7 @@ fn short_limits_share_the_scans_of_a_large_table() {
     });
 }
 
-/// A server that drops its receive for a timer and repeats it at once, while the driver still ends the first one.
+/// A server that drops its receive for a timer and repeats it immediately, while the driver still ends the first one.
 #[test]
 fn receives_that_are_dropped_and_repeated() {
     let answers = Rc::new(Cell::new(0));

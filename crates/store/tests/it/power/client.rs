@@ -1,5 +1,5 @@
-//! A user of the store, in the place of a broker with some clients: random entries, each as one MQTT packet
-//! causes.
+//! A user of the store that stands in for a broker with some clients. Its entries are random, each like one that an
+//! MQTT packet causes.
 
 use fastrand::Rng;
 use phalanx_store::{DeliveryId, Entry, MessageId, Phase, Record, SessionId};
@@ -17,7 +17,7 @@ pub(crate) enum Fate {
 /// A user of the store: the names of its sessions' clients and its topics start with its name.
 pub(crate) struct User {
     pub(crate) name: String,
-    /// Its numbers are this far apart.
+    /// The distance between successive numbers of a user.
     step: u64,
     next: u64,
     /// The expected content if no append is refused.

@@ -17,7 +17,7 @@ pub(crate) struct Copies(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     stored: Stored,
-    /// The number of the batch at which all are lost, once.
+    /// The number of the batch at which the mirror loses all batches, once.
     loses: Option<u64>,
     is_behind: bool,
     is_complete: bool,

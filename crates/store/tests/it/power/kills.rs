@@ -1,4 +1,4 @@
-//! Kills: the page cache survives them, and a later power cut may take what was not synced in the life before.
+//! Kills: the page cache survives them, and a later power cut may lose what was not synced in the previous life.
 
 use std::cell::Cell;
 use std::io;
@@ -41,7 +41,8 @@ impl Source for Killed {
 }
 
 impl Killed {
-    /// The files after a power cut at the end of the next life, which left these: it never writes to earlier segments.
+    /// The files after a power cut at the end of the next life, which left the files `left`. A life never writes to
+    /// earlier segments.
     fn after(self, mut left: Files) -> Files {
         let durable = self.durable.into_inner().unwrap();
         for name in self.cached.keys().filter(|name| name.ends_with(".journal")) {

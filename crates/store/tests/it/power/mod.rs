@@ -1,6 +1,6 @@
-//! A store in simulation, on a disk that gets full, fails and writes in pieces. After a power cut at any
-//! moment, and after a second one, the recovered content has all acknowledged entries, none of the refused
-//! ones and nothing else, in order.
+//! A store in simulation, on a disk that gets full, fails and writes in pieces. After a power cut at any moment, and
+//! after a second one, the recovered content consists of all acknowledged entries and a prefix of those with an unknown
+//! result, in order, and contains no refused entry.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ type Files = BTreeMap<String, Vec<u8>>;
 /// A user's appends in order, with their results.
 type Told = Rc<RefCell<Vec<(Entry, Fate)>>>;
 
-/// The mirror's batches; whether it has lost all once, and whether it is complete.
+/// The mirror's batches, whether it has lost all of them once, and whether it is complete.
 type Copied = (Stored, (bool, bool));
 
 /// The files after a power cut and after a kill, the mirror, and the results known to users at that moment.
@@ -70,7 +70,7 @@ fn of(user: usize) -> impl Fn(&str) -> bool {
 /// Uses the store until the program shuts down.
 async fn use_it(mut user: User, journal: phalanx_store::Journal, told: Told, mut rng: Rng) {
     while !is_draining() && told.borrow().len() < 400 {
-        // Several appends at once, each started before the previous one ends; but a new session is awaited.
+        // Several concurrent appends, each started before the previous one ends. Only a new session is awaited.
         let (most, mut calls) = (rng.usize(1..6), Vec::new());
         while calls.len() < most {
             let (entry, place) = (user.entry(), told.borrow().len());
@@ -246,7 +246,7 @@ fn acknowledged_entries_survive_power_cuts() {
     assert!(figures.iter().all(|figure| *figure > 0), "{figures:?}");
 }
 
-/// The first cut is before most of the disk's state, the others are after a start from it.
+/// The first cut comes before most of the disk's state exists, and the others after a start from that state.
 #[test]
 fn acknowledged_entries_are_on_the_disk_and_in_the_mirror() {
     let (differing, trimmed, lost) = (Cell::new(0), Cell::new(0), Cell::new(0));
