@@ -82,7 +82,7 @@ pub enum CallError {
     /// The call was awaited on a processor other than the one that created it. The operation continues, and its result
     /// is dropped.
     #[error(
-        "the call was awaited on another processor than the one that created it; await it there"
+        "the call was awaited on a processor other than the one that created it; await it there"
     )]
     Elsewhere,
     /// The handler of a cohort operation dropped the reply without sending it ([`CohortStage`](crate::CohortStage)).

@@ -120,7 +120,7 @@ pub enum Request {
     Receive {
         /// A connected stream socket.
         socket: Socket,
-        /// The largest number of bytes, at least one. A chunk is never larger than
+        /// The maximum number of bytes, at least one. A chunk is never larger than
         /// [`Config::buffer_size`](crate::Config::buffer_size).
         max: usize,
     },
@@ -129,7 +129,7 @@ pub enum Request {
     Skip {
         /// A connected stream socket.
         socket: Socket,
-        /// The largest number of bytes to discard, at least one.
+        /// The maximum number of bytes to discard, at least one.
         max: u64,
     },
     /// Sends all of `payload`: [`Done::Sent`]. At most one [`Send`](Self::Send), [`SendVectored`](Self::SendVectored)
@@ -163,7 +163,7 @@ pub enum Request {
         file: File,
         /// From the start of the file, in bytes.
         offset: u64,
-        /// The largest number of bytes of the file. Zero sends only the head.
+        /// The maximum number of bytes of the file. Zero sends only the head.
         length: u64,
         /// Whether the bytes are copied.
         transfer: FileTransfer,
@@ -190,7 +190,7 @@ pub enum Request {
         socket: Socket,
         /// Cleared, then filled.
         buffer: Vec<u8>,
-        /// The largest number of bytes; the rest of a longer datagram is discarded.
+        /// The maximum number of bytes; the rest of a longer datagram is discarded.
         max: usize,
     },
     /// Opens a file or directory beneath `directory`: [`Done::Opened`].
@@ -210,7 +210,7 @@ pub enum Request {
         buffer: Vec<u8>,
         /// From the start of the file, in bytes.
         offset: u64,
-        /// The largest number of bytes.
+        /// The maximum number of bytes.
         length: usize,
     },
     /// Writes all of `bytes` at `offset`: [`Done::Written`]. The driver continues short writes, so an error (`ENOSPC`,

@@ -54,7 +54,7 @@ pub(crate) enum Outgoing {
     Parts(Box<[UserBytes]>),
 }
 
-/// The largest number of parts in one system call.
+/// The maximum number of parts in one system call.
 pub(crate) const MAX_PARTS: usize = 16;
 
 impl Default for Outgoing {

@@ -113,8 +113,9 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     pass_on(signal, info, context);
 }
 
-/// Calls the earlier handler. If it was the default action, or the handler restores that, it follows when the faulting
-/// instruction is repeated. If the signal was sent, no instruction is, so the signal is raised again.
+/// Calls the earlier handler. If the earlier action was the default, or the handler restores the default, that action
+/// follows when the faulting instruction is repeated. A signal that was sent repeats no instruction, so it is raised
+/// again.
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let earlier = EARLIER.get().and_then(|all| all.get(usize::from(signal != SIGNALS[0])));
     let Some(earlier) = earlier else { std::process::abort() };

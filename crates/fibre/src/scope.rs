@@ -6,7 +6,7 @@
 //! # Safety
 //! A scoped fibre borrows for `'scope`, and [`Scope::spawn`] extends that to `'static` in order to store it. The list
 //! is reached through the scope and through the block of the parent. [`scope`] ends only after [`Finish`] has dropped
-//! every child, also when it unwinds, and nothing can add a child after that: references to the scope have ended. A
+//! every child, even when it unwinds, and nothing can add a child after that: references to the scope have ended. A
 //! child that is being polled is not in the list, but then the parent waits inside [`scope`], whose frame is below the
 //! poll on the same stack: the child is dropped first if the poll unwinds. `'scope` includes the whole call of
 //! [`scope`].

@@ -27,8 +27,8 @@ use crate::layout::Layout;
 #[cfg(target_os = "linux")]
 const MADV_GUARD_INSTALL: libc::c_int = 102;
 
-/// Tops of successive stacks differ by this many bytes modulo the page size, also from one chunk to the next, so that
-/// they share as few sets of a cache as possible.
+/// Tops of successive stacks differ by this many bytes modulo the page size, even between chunks, so that they share as
+/// few sets of a cache as possible.
 const STAGGER: usize = 64;
 /// The number of different tops: three quarters of a page, so that a fibre which waits near the top touches one page.
 const TOPS: usize = 48;
@@ -136,7 +136,7 @@ pub(crate) struct Undivided {
     chunk: Rc<Chunk>,
     size: StackSize,
     offset: usize,
-    /// The number of its first stack among those of this size.
+    /// The number of its first stack, counted over all stacks of this size.
     first: usize,
 }
 
@@ -185,13 +185,13 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// The offset of its lower end, that of the guard, in its chunk.
+    /// The offset of its lower end, where the guard begins, in its chunk.
     fn offset(&self) -> usize {
         let base = self.base.get() - self.chunk.base.addr();
         base - base % self.chunk.layout.stride()
     }
 
-    /// The lowest address, that of the guard.
+    /// The lowest address, where the guard begins.
     pub(crate) fn limit(&self) -> usize {
         self.chunk.base.addr() + self.offset()
     }

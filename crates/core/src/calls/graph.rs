@@ -34,7 +34,8 @@ pub struct StageNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StageCall {
-    /// The number of the invoking stage. None for the outside: the start of the program, and other threads.
+    /// The number of the invoking stage. `None` for calls from outside, that is, from the start of the program or other
+    /// threads.
     pub from: Option<usize>,
     /// The number of the invoked stage.
     pub to: usize,

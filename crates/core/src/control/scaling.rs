@@ -183,7 +183,7 @@ pub struct Scaling {
 }
 
 /// Whether the `active` processors, whose loads have this sum, are saturated: at least one of them if their mean load
-/// is high, otherwise all of them. The load is that of a whole interval, which may have begun before a burst.
+/// is high, otherwise all of them. The load is measured over a whole interval, which may have begun before a burst.
 pub fn are_saturated<'p>(
     load: f64,
     active: impl Iterator<Item = &'p ProcessorLoad> + Clone,

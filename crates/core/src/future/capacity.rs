@@ -28,7 +28,7 @@ use crate::stage::key::Key;
 ///
 /// It reserves no capacity: all waiters are woken together.
 ///
-/// Awaiting it outside a processor panics, as invoking does.
+/// Awaiting it outside a processor panics, as does invoking an operation there.
 #[must_use = "futures do nothing unless awaited"]
 pub struct WaitForCapacity {
     key: Key,
@@ -79,7 +79,7 @@ impl WaitForCapacity {
         run_home(identity, move |p: &Processor| {
             let capacity = &p.stage(usize::from(p.check(key))).cold.capacity;
             let waker = capacity.remove(ticket);
-            // Dropped after the borrow: it may be foreign code.
+            // Dropped after the borrow, because the destructor of a foreign waker is foreign code.
             catch_panic(|| drop(waker));
         });
     }

@@ -52,7 +52,7 @@ impl<O> Reply<O> {
     /// Replies to the caller.
     ///
     /// # Panics
-    /// If called on another processor than the one that created the reply. The call then fails with
+    /// If called on a processor other than the one that created the reply. The call then fails with
     /// [`CallError::Unanswered`].
     #[track_caller]
     pub fn send(self, value: O) {

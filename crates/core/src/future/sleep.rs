@@ -62,7 +62,7 @@ impl Sleep {
                     self.timer = Some(wheel.arm(self.deadline, waker));
                 }
                 never => {
-                    // Dropped after the borrow: it may be foreign code.
+                    // Dropped after the borrow, because the destructor of a foreign waker is foreign code.
                     std::mem::drop(wheel);
                     catch_panic(|| drop(never));
                 }
@@ -73,13 +73,13 @@ impl Sleep {
     fn check(&self, processor: &Processor) {
         assert_eq!(
             processor.identity, self.identity,
-            "a timer was used on another processor than the one that made it; create another with `sleep`"
+            "a timer was used on a processor other than the one that created it; create another with `sleep`"
         );
     }
 
     fn disarm(&mut self) {
         let Some(key) = self.timer.take() else { return };
-        // Dropped after the borrow: it may be foreign code.
+        // Dropped after the borrow, because the destructor of a foreign waker is foreign code.
         let disarm = move |p: &Processor| {
             let waker = p.waiting.timers.borrow_mut().disarm(key);
             catch_panic(|| drop(waker));
@@ -101,7 +101,7 @@ impl Future for Sleep {
             if self.deadline == u64::MAX {
                 return Poll::Pending;
             }
-            // Cloned before the borrow and dropped after it: it may be foreign code.
+            // Cloned before the borrow and dropped after it, because a foreign waker runs foreign code.
             let mut waker = context.waker().clone();
             let mut wheel = p.waiting.timers.borrow_mut();
             if !self.timer.is_some_and(|key| wheel.replace_waker(key, &mut waker)) {

@@ -81,7 +81,7 @@ impl Pools {
         let (layout, count) = chunk_of(stride, usize::MAX).expect("room for a chunk");
         let start = slab.allocate(layout, &mut self.chunks.borrow_mut());
         self.bytes.set(self.bytes.get() + layout.size());
-        // In reverse order, so that the first block is taken first.
+        // Freed in reverse order, so that the first block is taken first.
         for n in (1..count).rev() {
             // SAFETY: the block lies within the new chunk and is unused.
             self.push(class, unsafe { start.add(n * stride) });

@@ -6,7 +6,7 @@ use crate::operation::slot::Header;
 pub(crate) const CLASSES: [usize; 11] =
     [128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384];
 
-/// The largest payload of an operation, in bytes.
+/// The maximum size of an operation's payload, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = CLASSES[CLASSES.len() - 1];
 
 /// The size of a slot of a class, in bytes.

@@ -85,7 +85,7 @@ pub(crate) fn at_home<R>(
     if result.is_none() {
         assert!(
             !ProcessorId(identity).is_alive(),
-            "{handle} was used on another processor than the one that made it; use it there"
+            "{handle} was used on a processor other than the one that created it; use it there"
         );
     }
     result

@@ -116,7 +116,7 @@ impl Session {
             let here = self.0.identity == p.identity;
             assert!(
                 here,
-                "a session was used on another processor than the one that made it; use it there"
+                "a session was used on a processor other than the one that created it; use it there"
             );
             p.waiting.sessions.with_current(self.0.index, f)
         })

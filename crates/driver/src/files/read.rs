@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::{Errno, pread};
 
-/// The largest number of bytes in one `pread`.
+/// The maximum number of bytes in one `pread`.
 const READ_STEP: usize = 256 << 10;
 
 /// Checks a range of a file: the kernel's offsets are signed, and -1 means the file's current position.

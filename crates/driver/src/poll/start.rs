@@ -27,7 +27,7 @@ impl Poll {
             return self.completions.complete(token, Ok(Done::Sent(payload.into_head())));
         }
         state.sending = Some(Sending { token, payload, sent: 0 });
-        // Otherwise an event queues it.
+        // If the socket is not ready, an event will queue it.
         let is_ready = state.writable;
         self.completions.pending.insert(token, Pending::Send(socket));
         if is_ready {
@@ -66,7 +66,7 @@ impl Poll {
         }
         state.receiving = Some(token);
         (state.max, state.skips) = (max, skips);
-        // Otherwise an event queues it.
+        // If the socket is not ready, an event will queue it.
         let is_ready = state.readable;
         self.completions.pending.insert(token, Pending::Receive(socket));
         if is_ready {

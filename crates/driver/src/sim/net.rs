@@ -113,7 +113,7 @@ impl Net {
     /// A port that was not assigned before.
     ///
     /// # Panics
-    /// If there is none.
+    /// If all ports have been used.
     pub(super) fn free_port(&mut self) -> u16 {
         const FIRST: u16 = 20_000;
         assert!(

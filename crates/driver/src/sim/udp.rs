@@ -11,7 +11,7 @@ use super::net::{HOST_V4, unspecified};
 use super::{State, World, code};
 use crate::DatagramBatch;
 
-/// The largest datagram of IPv4.
+/// The maximum size of an IPv4 datagram.
 const MAX_BYTES: usize = 65_507;
 
 /// Bytes that a datagram takes in a receive buffer in addition to its content, so that empty datagrams fill it too.

@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-/// The largest number of datagrams that one call receives.
+/// The maximum number of datagrams that one call receives.
 pub const MAX_BATCH: usize = 32;
 
 /// Datagrams that were received together, and the memory for them.
@@ -165,7 +165,7 @@ mod linux {
         }
         let received = loop {
             // SAFETY: the headers point to buffers, parts and addresses of these lengths, which nothing else uses
-            // meanwhile.
+            // during the call.
             let received = unsafe {
                 libc::recvmmsg(
                     fd.as_raw_fd(),

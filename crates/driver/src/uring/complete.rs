@@ -17,7 +17,7 @@ use crate::uring::ring::queues::{Event, is_transient};
 use crate::uring::sockets::State;
 use crate::{Address, Done, Token};
 
-/// The largest number of message headers that are kept for reuse.
+/// The maximum number of message headers that are kept for reuse.
 const SPARE_MESSAGES: usize = 64;
 
 impl Connecting {

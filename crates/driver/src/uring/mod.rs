@@ -58,8 +58,7 @@ pub struct Uring {
     completions: Completions<Pending>,
     /// Sockets whose receive found no buffer.
     starved: VecDeque<Socket>,
-    /// The largest number of bytes that a multishot receive may take without interruption; 0 for the kernel's
-    /// default.
+    /// The maximum number of bytes that a multishot receive may take without interruption; 0 for the kernel's default.
     multishot_limit: u32,
     /// Paths that helper threads resolve.
     owner_checks: BlockingJobs,

@@ -46,7 +46,7 @@ fn test(predicate: &Predicate, value: Option<Value<'_>>) -> Truth {
             Some(inside != *negated)
         }
         Test::In { values, negated } => {
-            // Same as `x = a OR x = b …`: the result is unknown if a member has another type than the value.
+            // Same as `x = a OR x = b …`: the result is unknown if a member's type differs from the value's.
             let mut known = true;
             for literal in values {
                 match compare(value?, literal) {

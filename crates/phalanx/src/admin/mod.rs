@@ -40,7 +40,7 @@ pub(crate) use custom::CustomPages;
 pub use custom::{AdminRequest, AdminResponse};
 pub(crate) use hosts::Hosts;
 
-/// Largest number of clients; further connections are closed.
+/// The maximum number of clients; further connections are closed.
 const MAX_CONNECTIONS: usize = 64;
 
 /// The sources of a snapshot's data.

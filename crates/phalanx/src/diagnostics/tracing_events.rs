@@ -85,8 +85,8 @@ mod enabled {
     }
 
     impl Sheds {
-        /// Reports stages whose count has grown, at most once per second. Returns the time of the next check;
-        /// none without a subscriber.
+        /// Reports stages whose count has grown, at most once per second. Returns the time of the next check; `None`
+        /// without a subscriber.
         pub(crate) fn report(&mut self, control: &Control) -> Option<Instant> {
             const PAUSE: Duration = Duration::from_secs(1);
             let mut listens = false;

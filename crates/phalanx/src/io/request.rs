@@ -19,7 +19,7 @@ use super::abandoned::LastWrite;
 use super::socket::HomeSocket;
 use super::{Io, IoTimeout, NO_RUNTIME, try_with, with_any};
 
-/// The error of using a socket, such as a stream or a listener, on another processor than the one that created it, or
+/// The error of using a socket, such as a stream or a listener, on a processor other than the one that created it, or
 /// of awaiting a request of the socket there.
 ///
 /// A socket belongs to its processor, and a request belongs to the processor where it was first awaited. Send the bytes
@@ -43,7 +43,7 @@ use super::{Io, IoTimeout, NO_RUNTIME, try_with, with_any};
 pub enum Elsewhere {
     /// The socket or request belongs to another processor, of this program or of another one.
     #[error(
-        "a socket or request was used on another processor than the one that made it; \
+        "a socket or request was used on a processor other than the one that created it; \
          send the bytes to that processor and use it there"
     )]
     AnotherProcessor,

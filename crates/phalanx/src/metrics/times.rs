@@ -43,7 +43,7 @@ impl Times {
     /// Creates an empty histogram. `help` is one sentence.
     ///
     /// # Panics
-    /// If `name` does not end in `_seconds`, and as [`Counter::new`].
+    /// If `name` does not end in `_seconds`. Also like [`Counter::new`].
     pub fn new(name: &'static str, help: &'static str) -> Self {
         assert!(name.ends_with("_seconds"), "invalid name `{name}`: the unit is missing");
         let counter = Counter::new(name, help);

@@ -109,7 +109,7 @@ pub(crate) struct Automatic {
     pub(super) saturated: Arc<Saturated>,
     /// None without a profile.
     pub(super) profile: Option<TrafficProfile>,
-    /// Differences of this machine from the one on which the profile was measured.
+    /// Differences between this machine and the one on which the profile was measured.
     #[cfg_attr(not(feature = "admin"), allow(dead_code, reason = "the admin pages show them"))]
     foreign: Vec<String>,
     last: Mutex<Last>,

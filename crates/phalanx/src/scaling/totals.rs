@@ -16,7 +16,7 @@ pub struct Totals {
     pub uptime_ns: u64,
     /// CPU time of the process, in nanoseconds.
     pub cpu_ns: u64,
-    /// Completed operations of all stages except that of the admin pages.
+    /// Completed operations of all stages except the one of the admin pages.
     pub operations: u64,
     /// Bytes received from connections.
     pub bytes_in: u64,
@@ -67,8 +67,8 @@ impl Totals {
         }
     }
 
-    /// The traffic since `before`, and the cost of an operation. The p99 is that of the waits of queued operations. The
-    /// cost is `None` if there were too few operations.
+    /// The traffic since `before`, and the cost of an operation. The p99 is computed from the waits of queued
+    /// operations. The cost is `None` if there were too few operations.
     pub fn since(&self, before: &Self) -> (Indicators, Option<Measured>) {
         let operations = self.operations.saturating_sub(before.operations);
         let of = |now: u64, before: u64| now.saturating_sub(before) as f64;

@@ -28,7 +28,7 @@ use crate::runtime::block_on::Outcome;
 /// ```
 ///
 /// # Panics
-/// Like [`run`](super::run), and if `main` does.
+/// Like [`run`](super::run), and if `main` panics.
 pub fn block_on<S, M, F>(
     seed: u64,
     workers: Option<usize>,

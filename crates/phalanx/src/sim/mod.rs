@@ -89,7 +89,7 @@ pub use world::World;
 use crate::blocking::workers;
 use crate::io;
 
-/// Result of a simulated run.
+/// The result of a simulated run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The seed.

@@ -34,7 +34,7 @@ impl Machine {
             if self.left == 0 {
                 self.slow =
                     if self.slow > 1.0 { 1.0 } else { 1.3 + self.draws.next(41) as f64 / 100.0 };
-                // Between two slices and more than a whole trial.
+                // A period lasts from two slices to more than a whole trial.
                 self.left = 8_000 << self.draws.next(7);
             }
             let part = rest.min(self.left);

@@ -61,7 +61,7 @@ impl<T> Future for LocalReceiver<T> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
-        // Cloned before the borrow and dropped after it: a foreign waker is foreign code.
+        // Cloned before the borrow and dropped after it, because cloning or dropping a foreign waker runs foreign code.
         let waker = context.waker().clone();
         let _before = {
             let mut inner = self.0.borrow_mut();

@@ -95,7 +95,8 @@ impl<T: Send> Future for Receiver<T> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
-        // Cloned before the lock, and the old one dropped after it: a foreign waker is foreign code.
+        // Cloned before the lock is taken, and the old one dropped after it is released, because a foreign waker runs
+        // foreign code.
         let waker = context.waker().clone();
         let (polled, _before) = self.0.step(|state| match state {
             State::Waiting(before) => (State::Waiting(Some(waker)), (Poll::Pending, before)),
@@ -141,8 +142,8 @@ mod loom {
         std::pin::Pin::new(receiver).poll(&mut std::task::Context::from_waker(&waker))
     }
 
-    /// The sender sends or is dropped during a poll: the receiver gets the value or none, at once or after
-    /// a wake-up.
+    /// The sender sends or is dropped during a poll: the receiver gets the value or none, immediately or after a
+    /// wake-up.
     #[test]
     fn a_receiver_that_was_polled_before_the_send_is_woken() {
         for fired in [true, false] {

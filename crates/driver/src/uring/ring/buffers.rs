@@ -5,11 +5,11 @@
 //! never touched.
 //!
 //! # Safety
-//! The kernel reads the entries from its own head up to the tail that we publish. We write only the entry at
-//! the tail, then publish it with release ordering. There are at least as many entries as buffers, and every
-//! buffer is in at most one place (see `chunk.rs`). So the entry at the tail is never one that the kernel has
-//! yet to read. A [`Buffers`] keeps the pool alive. If the driver is dropped while the kernel may still
-//! write, it leaks both (see `Uring::drop`).
+//! The kernel reads the entries from its own head up to the tail that the driver publishes. The driver writes only the
+//! entry at the tail, and then publishes it with release ordering. There are at least as many entries as buffers, and
+//! every buffer is in at most one place (see `chunk.rs`). So the entry at the tail is never one that the kernel has yet
+//! to read. A [`Buffers`] keeps the pool alive. If the driver is dropped while the kernel may still write, it leaks
+//! both (see `Uring::drop`).
 
 use std::io;
 use std::mem::size_of;
@@ -51,8 +51,8 @@ impl Buffers {
         };
         let window = Window::new(pool.count());
         let mut buffers = Buffers { pool, entries: entries.cast(), capacity, tail: 0, window };
-        // SAFETY: a page-aligned mapping of `capacity` entries. The kernel pins its pages, so they outlive
-        // even a ring that is closed after our mapping was removed.
+        // SAFETY: a page-aligned mapping of `capacity` entries. The kernel pins its pages, so they outlive even a ring
+        // that is closed after the mapping was removed.
         unsafe { ring.register_buffers(buffers.entries as u64, capacity, GROUP)? };
         buffers.give();
         Ok(buffers)

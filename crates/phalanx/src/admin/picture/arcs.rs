@@ -12,9 +12,9 @@ use super::layout::{BOX_HEIGHT, BOX_WIDTH, Layout, Place};
 use crate::metrics::Interval;
 use crate::metrics::human::count;
 
-/// Largest number of crossing arcs; more would hide each other.
+/// The maximum number of crossing arcs; more would hide each other.
 const MAX_CROSSING: usize = 40;
-/// Largest number of crossing arcs with labels.
+/// The maximum number of crossing arcs with labels.
 const MAX_LABELLED: usize = 12;
 
 pub(super) fn draw(out: &mut String, layout: &Layout, interval: &Interval, class: &str) {

@@ -1,6 +1,6 @@
 //! Style sheets, with a light and a dark theme.
 
-/// Style of the drawing, also in the standalone SVG.
+/// Style of the drawing, which the standalone SVG also contains.
 pub(super) const PICTURE: &str = "\
 :root{--page:#f6f7f9;--box:#fff;--line:#d5d9e0;--text:#1c2330;--soft:#5d6779;--heat:#ff7a1a;\
 --busy:#f06a10;--rest:#dfe3ea;--arc:#7b8aa3;--cross:#2f7de1;--out:#2c9a6c;--bad:#c9202d;--link:#1d63bd}\

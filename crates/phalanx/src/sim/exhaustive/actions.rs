@@ -20,7 +20,7 @@ pub(super) enum Action {
     },
     Client(usize),
     Worker(WorkerStep),
-    /// A processor without work sleeps or ends. A separate step only if the time matters.
+    /// A processor without work sleeps or ends. This is a separate step only if the time matters.
     Sleep(usize),
     Wake(usize, &'static str),
     /// Time passes although a processor could run.

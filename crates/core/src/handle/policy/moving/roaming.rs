@@ -1,7 +1,7 @@
 //! Stages whose operations may run on any processor that the runtime chooses: balanced stages
 //! ([`crate::processor::policy::balance::steal`]) and exclusive stages with a large state
-//! ([`crate::processor::policy::balance::cache_affinity`]). Until then, an invocation waits as an envelope in the
-//! caller's processor, in the ring of the stage.
+//! ([`crate::processor::policy::balance::cache_affinity`]). Until it is sent or run, an invocation waits as an envelope
+//! in the caller's processor, in the ring of the stage.
 
 use std::future::Future;
 use std::marker::PhantomData;

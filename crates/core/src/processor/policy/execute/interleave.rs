@@ -1,5 +1,5 @@
-//! Interleaving: `prefetch(&data).await` starts the load of a cache line and lets the cohort's next operation
-//! run meanwhile. This hides memory latency across requests, not within one.
+//! Interleaving: `prefetch(&data).await` starts the load of a cache line and lets the cohort's next operation run in
+//! the meantime. This hides memory latency across requests, not within one.
 //!
 //! An operation that waits for a prefetch uses neither a waker nor its stage's queue. It waits in a small FIFO ring of
 //! its processor. It resumes in the same cohort once all other operations have been started or
