@@ -84,7 +84,7 @@ enum Pending {
     File(usize),
     /// A path that a helper thread resolves.
     OwnerCheck(u64),
-    /// A request behind a cancelled one of this socket.
+    /// A request that waits for a cancelled one of this socket.
     Queued(Socket),
 }
 

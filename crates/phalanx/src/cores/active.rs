@@ -121,7 +121,7 @@ impl ActiveProcessors {
         }
     }
 
-    /// The cores that the threads of active processors may use. Empty if the system does not say.
+    /// The cores that the threads of active processors may use. Empty if the system does not report them.
     pub(crate) fn cores(&self) -> &[usize] {
         self.0.seats.as_ref().map_or(&[], |seats| seats.cores(self.count()))
     }

@@ -85,7 +85,7 @@ impl Seats {
         self.cores(active)
     }
 
-    /// The cores that the threads of active processors may use. Empty if the system does not say.
+    /// The cores that the threads of active processors may use. Empty if the system does not report them.
     pub(crate) fn cores(&self, active: usize) -> &[usize] {
         if active == self.processors && !self.pinned {
             &self.cores

@@ -42,7 +42,7 @@ impl Family<Counter> {
     /// A family of counters without members.
     ///
     /// # Panics
-    /// Like [`Counter::new`], and if the label contains other characters than lowercase letters and underscores.
+    /// Like [`Counter::new`]. Also if the label contains characters other than lowercase letters and underscores.
     pub fn counters(name: &'static str, help: &'static str, label: &'static str) -> Self {
         Self::new(Counter::new(name, help), label)
     }

@@ -58,7 +58,7 @@ pub enum GuideReason {
     Trial,
     /// The compared setting is better.
     Kept,
-    /// The compared setting is not better, or the profile's choice is not.
+    /// The compared setting, or the profile's choice, is not better.
     Undone,
     /// The traffic changed during a comparison.
     Invalid,
@@ -333,8 +333,8 @@ impl Guide {
     }
 }
 
-/// The maximum p99 of an acceptable setting in samples. `peak` is the p99 of the peak in samples, and `profiled` that
-/// in the profile.
+/// The maximum p99 of an acceptable setting in samples. `peak` is the p99 of the peak in samples, and `profiled` its
+/// p99 in the profile.
 fn largest_p99(peak: f64, profiled: f64) -> f64 {
     peak + (MAX_P99 - 1.0) * peak.max(profiled)
 }

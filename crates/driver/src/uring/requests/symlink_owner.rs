@@ -1,7 +1,7 @@
 //! Opening paths in which a link is followed only if it has the same owner as its target.
 //!
-//! No single call does this, so a helper thread resolves the path, one component at a time. Only paths that
-//! contain a link, or are not in the kernel's cache, take this path.
+//! No single call does this, so a helper thread resolves the path, one component at a time. Only paths that contain a
+//! link, or are not in the kernel's cache, are opened in this way.
 
 use std::ffi::CString;
 

@@ -1,9 +1,9 @@
 //! The two queues shared with the kernel, and their system call.
 //!
 //! # Safety
-//! The kernel reads and writes the memory that a submission points to until that operation's final
-//! completion. So [`Ring::push`] is unsafe, and its caller must keep the memory valid. Otherwise only
-//! `io_uring_enter` is unsafe here; its argument lives across the call.
+//! The kernel reads and writes the memory that a submission points to until that operation's final completion. So
+//! [`Ring::push`] is unsafe, and its caller must keep the memory valid. The only other unsafe call is `io_uring_enter`,
+//! whose argument lives until the call returns.
 
 use std::collections::VecDeque;
 use std::io;
