@@ -77,8 +77,7 @@ fn assert_given_back(processor: &Processor, count: &Count) {
     assert_eq!((processor.live(), processor.timers()), (2, 0), "{:?}", processor.leaks());
     let left = processor.leaks();
     let operations = left.iter().filter(|left| left.to_string().contains("an operation of"));
-    let sessions =
-        left.iter().filter(|left| left.to_string().contains("1 operations and 0 guards"));
+    let sessions = left.iter().filter(|left| left.to_string().contains("1 operations, 0 guards"));
     assert_eq!((operations.count(), sessions.count(), left.len()), (2, 1, 3), "{left:?}");
     assert_eq!(count.alive(), 1, "the one in the operation");
     processor.check_invariants().unwrap();
@@ -137,7 +136,7 @@ fn handles_are_used_on_another_processor() {
             let panic = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or(panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            assert!(text.is_some_and(|text| text.contains("away from the processor")));
+            assert!(text.is_some_and(|text| text.contains("on a processor other than the one")));
         };
         panics(&mut || _ = poll_once(&mut mine.timer, Waker::noop()));
         panics(&mut || mine.timer.reset(Duration::ZERO));

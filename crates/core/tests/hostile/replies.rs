@@ -100,7 +100,7 @@ fn a_reply_sent_elsewhere_panics_and_the_caller_gets_an_error() {
     let sent = catch_unwind(AssertUnwindSafe(|| two.enter(|| reply.send(1))));
     let panic = sent.expect_err("refused");
     let text = panic.downcast_ref::<String>().expect("a text");
-    assert!(text.contains("away from the processor that made it"), "{text}");
+    assert!(text.contains("on a processor other than the one that created it"), "{text}");
     one.enter(|| assert!(!call.is_finished()));
     one.turn(&world);
     let told = one.enter(|| poll_once(&mut call, Waker::noop()));

@@ -226,7 +226,7 @@ mod tests {
             let profile = TrafficProfile { mixes: vec![mix; mixes] };
             serde_json::to_string(&ProfileFile::new(&profile)).unwrap()
         };
-        assert!(error(&of(0)).contains("of 0 mixes") && error(&of(65)).contains("1 to 64"));
+        assert!(error(&of(0)).contains("not 0") && error(&of(65)).contains("1 to 64"));
         assert!(error(&valid.replace("\"active\":1", "\"active\":0")).contains("mix \"a\""));
     }
 }

@@ -296,7 +296,7 @@ fn a_timer_on_another_processor(driver: DriverChoice) {
         let [awaited, mut reset, dropped] = timers;
         let panicked = stage.call_on(1, move |_| awaited).await;
         let Err(CallError::Panicked { message, .. }) = panicked else { panic!("{panicked:?}") };
-        assert!(message.contains("away from the processor that made it"), "{message}");
+        assert!(message.contains("on a processor other than the one that created it"), "{message}");
         let panicked = stage.call_on(1, move |_| async move { reset.reset(Duration::ZERO) }).await;
         assert!(matches!(panicked, Err(CallError::Panicked { .. })), "{panicked:?}");
         thread::spawn(move || drop(dropped)).join().unwrap();

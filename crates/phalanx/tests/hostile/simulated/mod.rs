@@ -114,7 +114,7 @@ fn panics(f: impl FnOnce()) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
 }
 
-const AWAY: &str = "away from the processor that made it";
+const AWAY: &str = "on a processor other than the one that created it";
 
 #[test]
 fn a_simulation_within_a_client_is_refused() {

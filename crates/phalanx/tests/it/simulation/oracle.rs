@@ -127,7 +127,7 @@ fn a_failure_says_how_it_is_repeated() {
 #[test]
 #[cfg(debug_assertions)]
 fn a_double_run_is_found() {
-    finds(Fault::DoubleRun, &["queued twice", "cannot run", "freed with something alive"]);
+    finds(Fault::DoubleRun, &["queued twice", "cannot run", "freed with a live value"]);
 }
 
 /// An event that forgets its waiter when it is polled twice before it is triggered.
