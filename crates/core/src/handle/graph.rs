@@ -149,10 +149,7 @@ impl Graph {
     /// # Panics
     /// If `bound` is zero or above 2²⁴, the number of operations that wakers can name.
     pub fn max_operations(&mut self, bound: usize) {
-        assert!(
-            (1..=MAX_OPERATIONS).contains(&bound),
-            "max_operations must be 1 to {MAX_OPERATIONS}"
-        );
+        assert!((1..=MAX_OPERATIONS).contains(&bound), "the bound must be 1 to {MAX_OPERATIONS}");
         self.settings.max_operations = bound;
     }
 

@@ -149,8 +149,7 @@ impl Processor {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn check(&self, key: Key) -> u8 {
-        key.among(self.first_key)
-            .expect("a stage's handle must be used in a program of the graph that made it")
+        key.among(self.first_key).expect("use handles with the graph that made them")
     }
 
     /// Like [`check`](Self::check), but for code that is about to move `invocation` into a slot. Inside a

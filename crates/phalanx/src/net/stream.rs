@@ -137,8 +137,7 @@ impl Stream {
 
     /// Reads exactly as many bytes as fill `buffer`. Further bytes are left for the next read.
     ///
-    /// The `timeout` applies to the whole call. If the call fails or the future is dropped, bytes that were already
-    /// read are lost.
+    /// The `timeout` applies to the whole call. If the call fails or is dropped, bytes that were already read are lost.
     ///
     /// # Errors
     /// `UnexpectedEof` if the stream ends before `buffer` is full; otherwise the errors of [`read`](Self::read).
@@ -204,8 +203,7 @@ impl Stream {
         }
     }
 
-    /// Sends all of `payload`, which is a sequence of bytes or a head followed by a body. Returns the head's memory,
-    /// cleared for reuse.
+    /// Sends all of `payload`: a sequence of bytes, or a head followed by a body. Returns the head's memory for reuse.
     ///
     /// # Errors
     /// The errors of `send(2)` and of [`IoTimeout`]. After an error it is unknown how much was sent.
@@ -315,8 +313,8 @@ impl Stream {
     }
 
     /// [Offers](Self::offer) a connection together with its state, which the other processor [takes](Self::take_state).
-    /// `state` is called if the connection moves. It must return everything that the other processor needs, including
-    /// received bytes.
+    /// `state` is called if the connection moves. It must return all that the other processor needs, including received
+    /// bytes.
     ///
     /// ```
     /// use phalanx::net::{IoTimeout, Stream};
@@ -377,8 +375,7 @@ impl Stream {
     }
 
     /// Whether the peer has shut down its write direction or the connection is broken. There may still be unread bytes
-    /// before the end. A server can check this from time to time while it works on a long request, and stop if nobody
-    /// is waiting for the response.
+    /// before the end. During a long request, a server can check this from time to time, and stop if nobody waits.
     pub fn is_closed_by_peer(&self) -> bool {
         self.0.driver(|driver, socket| Ok(driver.is_closed_by_peer(socket))).unwrap_or(true)
     }

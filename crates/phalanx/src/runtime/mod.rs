@@ -58,8 +58,7 @@ pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
 /// The default of [`Runtime::shutdown_timeout`], the time limit of a graceful shutdown: 10 s.
 pub const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The default of [`Runtime::region`], the size in bytes of each processor's memory region: 2 MiB, which is one huge
-/// page.
+/// The default of [`Runtime::region`], the size in bytes of each processor's memory region: 2 MiB (one huge page).
 pub const DEFAULT_REGION: usize = 2 << 20;
 
 /// Options for running a program: its processors, their drivers and its shutdown.
@@ -173,8 +172,8 @@ impl Runtime {
     }
 
     /// Sets the number of receive buffers per processor, and their size in bytes, which bounds the data of one receive.
-    /// The default, 512 buffers of 8 KiB, suits requests; use larger buffers for bulk data. When all buffers are in
-    /// use, receives wait.
+    /// The default, 512 buffers of 8 KiB, suits requests; use larger buffers for bulk data. When all are in use,
+    /// receives wait.
     ///
     /// # Errors
     /// Running fails with [`RunError::OutOfRange`] if `count` is not in 1 to 32768 or `bytes` not in 1 to 2²⁴.
@@ -185,8 +184,7 @@ impl Runtime {
     }
 
     /// Sets the maximum time for which an idle processor polls before it parks; [`DEFAULT_SPIN`] by default. Zero
-    /// disables spinning. A processor spins for less time, or not at all, while spinning costs more CPU time than the
-    /// parks that it avoids.
+    /// disables spinning. A processor spins for less time, or not at all, if spinning costs more CPU time than parking.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
         self.worker.spin = spin;
@@ -446,7 +444,7 @@ impl Runtime {
 /// The number of the processor that runs this operation, from zero.
 ///
 /// # Panics
-/// Outside a runtime's processor.
+/// If called outside a processor of a runtime.
 pub fn processor() -> usize {
     crate::io::with(crate::io::Io::index)
 }

@@ -128,9 +128,8 @@ impl Graph {
         let mut set = HandleSet::default();
         handles.add_to(&mut set);
         let first = Key::new(self.id, 0);
-        let number = |key: Key| {
-            key.among(first).expect("a stage's handle must be used with the graph that made it")
-        };
+        let number =
+            |key: Key| key.among(first).expect("use handles with the graph that made them");
         set.0.into_iter().map(|key| number(key).into()).collect()
     }
 

@@ -76,10 +76,7 @@ impl Current {
 
     /// Begins a turn. Turns of one processor do not nest.
     pub(crate) fn begin_turn(&self) -> TurnGuard<'_> {
-        assert!(
-            !self.turning.replace(true),
-            "a turn of a processor was started inside its own turn"
-        );
+        assert!(!self.turning.replace(true), "a turn of a processor began inside its own turn");
         TurnGuard(&self.turning)
     }
 }

@@ -21,9 +21,7 @@ impl Processor {
     fn count_outbound(&self, target: usize, inbox: Inbox, change: isize) {
         if let Inbox::Stage(stage) = inbox {
             let outbound = &self.stages[usize::from(stage)].cold.capacity.outbound[target];
-            outbound.set(
-                outbound.get().checked_add_signed(change).expect("only counted messages are sent"),
-            );
+            outbound.set(outbound.get().checked_add_signed(change).expect("a message was counted"));
         }
     }
 
