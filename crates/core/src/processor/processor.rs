@@ -149,7 +149,7 @@ impl Processor {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn check(&self, key: Key) -> u8 {
-        key.among(self.first_key).expect("use handles with the graph that made them")
+        key.among(self.first_key).expect("a handle works only with the graph that made it")
     }
 
     /// Like [`check`](Self::check), but for code that is about to move `invocation` into a slot. Inside a

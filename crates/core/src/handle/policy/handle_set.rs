@@ -129,7 +129,7 @@ impl Graph {
         handles.add_to(&mut set);
         let first = Key::new(self.id, 0);
         let number =
-            |key: Key| key.among(first).expect("use handles with the graph that made them");
+            |key: Key| key.among(first).expect("a handle works only with the graph that made it");
         set.0.into_iter().map(|key| number(key).into()).collect()
     }
 
