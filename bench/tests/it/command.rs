@@ -156,8 +156,8 @@ fn a_cluster_is_compared_with_one_broker() {
     }
     let report = report(&bench(&["cluster", "--quick"]));
     let rows = report["rows"].as_array().unwrap();
-    // Five rows of kept messages, two of their latency, and three of each kind of kill.
-    assert_eq!(rows.len(), 2 + 4 + 4 + 2 + 5 + 2 + 3 * 3, "{report}");
+    // Five rows of kept messages, two of their latency, two of moves, and three of each kind of kill.
+    assert_eq!(rows.len(), 2 + 4 + 4 + 2 + 5 + 2 + 2 + 3 * 3, "{report}");
     assert_eq!(report["failed"], json!([]), "{report}");
     for row in rows {
         assert!(row["cluster"].as_f64().unwrap() > 0.0 && row["slices"] == 1, "{row}");
