@@ -1,4 +1,4 @@
-//! The moves of sessions from and to this node, for the router; and the sessions that another node may have.
+//! The sessions that are moving from or to this node, and those that were given to another node.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -11,13 +11,13 @@ use crate::lock::lock;
 use crate::model::client_key::ClientKey;
 use crate::peers::claims::fitting;
 
-/// Maximum number of sessions that wait to be looked for, of those that were given.
+/// Maximum number of sessions that one question to the other nodes concerns.
 const MAX_AT_ONCE: usize = 1000;
 
-/// Maximum bytes of their names, which have to fit one message of NATS.
+/// Maximum bytes of the client identifiers and users in one question, which has to fit into one NATS message.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Maximum number of remembered sessions that were given and have ended.
+/// Maximum number of remembered sessions whose copy at this node has ended.
 const MAX_PASSED: usize = 64 * 1024;
 
 /// The moves of this node's sessions.
@@ -26,37 +26,37 @@ pub(crate) struct Moves(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The session here of each move that the router has to know, by token.
+    /// This node's session of each move whose marks the router has to deliver, by token.
     sessions: BTreeMap<Arc<str>, ClientKey>,
-    /// The sessions that were given to another node, since when this is known, and the tokens of the moves.
+    /// The sessions that were given to another node, with the time and the token of the move.
     given: HashMap<Identity, (Duration, Arc<str>)>,
-    /// The numbers of moves of those that have ended, and when; the latest last in `order`.
+    /// For given sessions whose copy has ended: when, and after how many moves. `order` has the oldest first.
     passed: HashMap<Identity, (Duration, u32)>,
     order: VecDeque<(Duration, Identity)>,
 }
 
 impl Moves {
-    /// A session leaves or arrives.
+    /// Records that a session leaves or arrives.
     pub(crate) fn begin(&self, token: &Arc<str>, session: ClientKey) {
         lock(&self.0).sessions.insert(token.clone(), session);
     }
 
-    /// The router need not know the move any more.
+    /// Records that the router need not know the move any more.
     pub(crate) fn end(&self, token: &str) {
         lock(&self.0).sessions.remove(token);
     }
 
-    /// The session that moves here.
+    /// This node's session of the move with this token.
     pub(crate) fn session(&self, token: &str) -> Option<ClientKey> {
         lock(&self.0).sessions.get(token).copied()
     }
 
-    /// The session of a client was given to another node by this move, at this time.
+    /// Records that the session of a client was given to another node by this move, at this time.
     pub(crate) fn give(&self, client: Identity, token: Arc<str>, at: Duration) {
         lock(&self.0).given.insert(client, (at, token));
     }
 
-    /// The copy of a session that was given, after this number of moves, has ended.
+    /// Records that the copy of a given session has ended, after this number of moves.
     pub(crate) fn pass(&self, client: Identity, moves: u32) {
         let mut state = lock(&self.0);
         state.given.remove(&client);
@@ -71,19 +71,19 @@ impl Moves {
         }
     }
 
-    /// The number of moves of a session that was given and has ended since this time. A question to all nodes may have
-    /// reached the other node before the session was there.
+    /// The number of moves of a given session whose copy has ended since this time. Without it, no node would report the
+    /// session if a question reached the new node before the session arrived, and this node after its copy had ended.
     pub(crate) fn passed_since(&self, client: &Identity, time: Duration) -> Option<u32> {
         let state = lock(&self.0);
         state.passed.get(client).filter(|(at, _)| *at >= time).map(|(_, moves)| *moves)
     }
 
-    /// The session of a client is this node's again, or has ended.
+    /// Records that the session of a client belongs to this node again, or has ended.
     pub(crate) fn settle(&self, client: &Identity) {
         lock(&self.0).given.remove(client);
     }
 
-    /// Some clients whose sessions were given before this time, with the tokens, in the order in which they were.
+    /// Clients whose sessions were given before this time, oldest first, with the tokens; as many as one question can contain.
     pub(crate) fn given_before(&self, time: Duration) -> Vec<(Identity, Arc<str>)> {
         let mut all: Vec<_> = {
             let state = lock(&self.0);

@@ -1,4 +1,4 @@
-//! The new node's side of a move.
+//! The side of the node to which a session moves.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -29,10 +29,11 @@ use crate::session::operations::RETRY_DELAY;
 use crate::session::partition::install::{Added, Arriving};
 use crate::session::partition::moving::NotNow;
 
-/// Maximum number of sessions that arrive at once, because of the memory for their states. Others wait.
+/// Maximum number of sessions that arrive at the same time. Each needs memory for its state. Other sessions wait.
 const MAX_ARRIVING: usize = 64;
 
-/// Begins to move a session here, and answers the question when it is done. Returns the question if it has to wait.
+/// Begins to move a session to this node, and answers the question when the move has ended. Returns the question if it has
+/// to wait.
 pub(in crate::cluster) fn arrive(
     node: &Rc<Node>,
     moves: &Rc<Moves>,
@@ -58,7 +59,7 @@ pub(in crate::cluster) fn arrive(
         all.arriving.borrow_mut().remove(&of);
         let Some(question) = question else { return };
         let is_over = now() >= question.asked + own.timeout || is_draining();
-        // Not if the client was there again: it would be disconnected.
+        // Not after `Over`: the client may be back at the holder, and another attempt would disconnect it there.
         if is_over || moved != Err(NotNow::Again) {
             return question.answer.send(Whereabouts::Elsewhere);
         }
@@ -74,7 +75,7 @@ pub(in crate::cluster) fn arrive(
     Ok(())
 }
 
-/// A session from a holder, with its subscriptions.
+/// Decodes a session and its subscriptions as sent by the holder.
 fn read(
     bytes: &[u8],
     client: &Identity,
@@ -82,17 +83,17 @@ fn read(
 ) -> Option<(RecoveredSession, Vec<SubscriptionRequest>)> {
     let state = RecoveredState::at(Recovered::of(bytes)?, 1, clocks).ok()?;
     let session = state.sessions.into_iter().next()?.sessions.into_iter().next()?;
-    // The numbers are those of the holder.
+    // The messages have numbers of the holder's journal.
     session.messages().for_each(|message| message.set_number(0));
     let is_its = session.client_id == client.client && session.user == client.user;
     let requests = state.routes.clients.into_iter().next().map(|(_, requests)| requests);
     is_its.then_some((session, requests.unwrap_or_default()))
 }
 
-/// Moves the session of a client here, and answers its question then.
+/// Moves the session of a client to this node, and answers its question.
 ///
 /// # Errors
-/// If it does not move, and the question is not answered.
+/// If the session did not move. The question has not been answered then.
 async fn move_here(
     (node, kept, moves): (&Rc<Node>, &Kept, &Moves),
     (client, from): (&Identity, &Found),
@@ -118,7 +119,7 @@ async fn move_here(
     let may_have_arrived = Cell::new(false);
     let joined = async {
         accepts(node)?;
-        // Otherwise the client would be disconnected for nothing.
+        // If a node did not answer, the move would fail after it had disconnected the client.
         known(node, kept, (0, limit)).await.ok_or(NotNow::Over)?;
         let left = step(Step::Leave).await?;
         let (mut session, requests) = read(&left, client, Clocks::read()).ok_or(NotNow::Over)?;
@@ -167,7 +168,8 @@ async fn move_here(
         while give_up().await.is_err() && !is_draining() {
             sleep(RETRY_DELAY).await;
         }
-        // Only now: the holder may use its session at once. If it hears nothing, it asks where the session is.
+        // Sent after the copy was removed, because the holder resumes its session at once. Not sent if this node may have
+        // the session; the holder then asks all nodes.
         if !may_have_arrived.get() {
             tell(node, &from.node, &Request { step: Step::Stay, ..request.clone() });
         }
@@ -186,7 +188,8 @@ async fn move_here(
         answer(Whereabouts::Unknown);
         return Ok(());
     }
-    // The holder ends its copy, even if the client has gone. First, because a later claim of another node ends this copy.
+    // Makes the holder remove its copy, even if the client has gone. The claim precedes the use of the session, so that an
+    // earlier claim which arrives late does not end this copy.
     node.peers.claims.add(client, time_of_day(), now());
     let arrived = || stages.sessions.arrived(client.clone(), token.clone());
     let has_arrived = loop {
@@ -205,13 +208,13 @@ async fn move_here(
     Ok(())
 }
 
-/// Whether this node's journal has space for a session and is written. Otherwise the session stays where it is of use.
+/// Fails if this node's journal is full or its disk does not keep up. The session is of more use at its node then.
 fn accepts(node: &Node) -> Result<(), NotNow> {
     let wal = &node.context.wal;
     if wal.is_full() || wal.is_behind() { Err(NotNow::Over) } else { Ok(()) }
 }
 
-/// Adds the copy of a session. `None` if it is not known whether it was added.
+/// Adds the copy of a session. Returns `None` if it is unknown whether the copy was added.
 async fn install(node: &Node, arriving: Arriving) -> Option<Added> {
     let (stages, offered) = (node.context.stages, Arc::new(Mutex::new(Some(arriving))));
     loop {
@@ -226,7 +229,7 @@ async fn install(node: &Node, arriving: Arriving) -> Option<Added> {
     }
 }
 
-/// Waits until all nodes whose journals are not adopted have this version of the filters.
+/// Waits until all nodes whose journals are not adopted know this version of this node's filters.
 async fn known(node: &Node, kept: &Kept, (version, limit): (u64, Duration)) -> Option<()> {
     let interest = &node.peers.interest;
     while now() < limit && !is_draining() {
@@ -264,7 +267,7 @@ mod tests {
         let client = |client: &str| Identity { user: None, client: client.into() };
         let clocks = Clocks::default();
         let (session, _) = read(entry.bytes(), &client("c"), clocks).unwrap();
-        // The journal does not have those with a number.
+        // Messages with a number count as stored in this node's journal, and these are not.
         assert!(session.messages().map(|own| own.number()).eq([0]));
         assert!(read(entry.bytes(), &client("d"), clocks).is_none());
         assert!(read(b"x", &client("c"), clocks).is_none());

@@ -1,4 +1,4 @@
-//! The holder's side of a move.
+//! The side of the node that holds a session and gives it away.
 
 use std::cell::{Cell, RefCell};
 use std::num::NonZero;
@@ -24,37 +24,37 @@ use crate::model::moving::Cut;
 use crate::requests::{self, Item};
 use crate::session::partition::moving::{Left, NotNow};
 
-/// Maximum number of sessions that leave at once, because of the memory for their states.
+/// Maximum number of sessions that leave this node at the same time. Each needs memory for its state.
 const MAX_LEAVING: usize = 64;
 
-/// Maximum number of subscriptions in one question to the router.
+/// Maximum number of subscriptions that one request to the router names.
 const CHUNK: usize = 1024;
 
-/// A session that leaves.
+/// A session that leaves this node.
 pub(super) struct Leaving {
     token: Arc<str>,
     owner: Identity,
     begun: Duration,
-    /// An operation serves a request.
+    /// Whether an operation is serving a request of this move.
     is_busy: Cell<bool>,
-    /// The client was disconnected.
+    /// Whether the client has been disconnected.
     leaves: Cell<bool>,
-    /// The other node has given up.
+    /// Whether the new node has given up.
     is_over: Cell<bool>,
-    /// The answers to the steps that are done.
+    /// The answers to completed steps.
     subscriptions: RefCell<Option<Rc<[u8]>>>,
     nodes: RefCell<Option<Vec<String>>>,
     state: RefCell<Option<Rc<[u8]>>>,
 }
 
 impl Leaving {
-    /// Whether so much time has passed that the session is not given any more.
+    /// Whether the move has lasted so long that the session must not be given any more.
     fn is_old(&self, node: &Node) -> bool {
         now().saturating_sub(self.begun) > node.timeout / 2
     }
 }
 
-/// Receives requests of other nodes.
+/// Receives requests about moves from other nodes.
 pub(in crate::cluster) fn listen(node: &Rc<Node>, moves: &Rc<Moves>) {
     super::requests::listen(node, moves);
     let (own, moves) = (node.clone(), moves.clone());
@@ -97,7 +97,7 @@ fn received(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
     if request.step == Step::Stay {
         leaving.is_over.set(true);
     }
-    // It is repeated; and a step that is under way ends with the move.
+    // The new node repeats its request. The step that is running checks `is_over` when it has finished.
     if leaving.is_busy.replace(true) {
         return;
     }
@@ -130,12 +130,12 @@ fn received(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
 
 fn reply(node: &Node, to: Option<&str>, answer: &Answer<'_>) {
     if let Some(to) = to {
-        // The other node repeats its request.
+        // If the answer cannot be sent, the new node repeats its request.
         let _ = node.client.publish(to, None, None, &answer.write());
     }
 }
 
-/// Does a step, unless it is done. Returns the whole answer.
+/// Performs a step, unless it has been performed already. Returns the complete answer.
 async fn serve(
     (node, kept): (&Node, &Kept),
     own: &Leaving,
@@ -181,7 +181,7 @@ async fn leave(node: &Node, own: &Leaving) -> Result<Rc<[u8]>, NotNow> {
         let requests::Answer::Subscriptions(all) = asked.map_err(busy)? else {
             return Err(NotNow::Busy);
         };
-        // The router does not have one of them yet.
+        // The router has not processed one of the subscriptions yet.
         if all.len() < count {
             return Err(NotNow::Busy);
         }
@@ -220,7 +220,7 @@ async fn cut((node, kept): (&Node, &Kept), own: &Leaving, request: &Request) -> 
     Ok(())
 }
 
-/// Gives the session, once all nodes have divided their messages.
+/// Gives the session to the new node when the marks of all nodes have arrived.
 async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, NotNow> {
     let sessions = node.context.stages.sessions;
     let (until, mut pause) = (now() + node.timeout / TICKS / 2, LOOK_INTERVAL);
@@ -233,10 +233,10 @@ async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, N
         let this = kept.own().map(|own| own.to_string());
         let is_lost = |node: &String| !journals.contains(node) && this.as_ref() != Some(node);
         if nodes.iter().any(is_lost) {
-            // One was adopted: its messages are being handed over.
+            // A node's journal was adopted, and its messages are being handed over.
             return Err(NotNow::Again);
         }
-        // Those without a lane to this node may have messages for the session, too.
+        // Nodes without a lane to this node may have messages for the session as well.
         nodes.extend(journals);
         nodes.sort_unstable();
         nodes.dedup();
@@ -250,7 +250,7 @@ async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, N
             Err(why) => return Err(why),
         }
     };
-    // Otherwise this node would continue the session after a crash.
+    // If this node crashed before the record was on disk, it would continue the session after a restart.
     if node.context.wal.durable(lsn).await.is_err() {
         return Err(NotNow::Over);
     }
@@ -260,7 +260,7 @@ async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, N
     Ok(bytes)
 }
 
-/// The session does not move.
+/// Ends a move: the session stays at this node.
 async fn end(node: &Node, moves: &Moves, own: &Leaving) {
     let stay = || node.context.stages.sessions.stay(own.owner.clone(), own.token.clone());
     while stay().await.is_err() && !is_draining() {
@@ -270,7 +270,7 @@ async fn end(node: &Node, moves: &Moves, own: &Leaving) {
     moves.leaving.borrow_mut().remove(&own.token);
 }
 
-/// Forgets the moves after which the session is the other node's: they would take the place of others.
+/// Removes the moves whose session now belongs to the new node, to make space for other moves.
 fn forget_ended(node: &Node, moves: &Moves) {
     let is_here = |own: &Leaving| node.peers.moves.session(&own.token).is_some();
     let has_given = |own: &Leaving| own.state.borrow().is_some() && !own.is_busy.get();
@@ -289,7 +289,7 @@ pub(in crate::cluster) async fn tend(node: Rc<Node>, moves: Rc<Moves>) {
             if own.state.borrow().is_none() {
                 end(&node, &moves, &own).await;
             } else if now().saturating_sub(own.begun) > 2 * node.timeout {
-                // The other node has the state, or never will.
+                // The new node either has the state by now or has given up.
                 node.peers.moves.end(&own.token);
                 moves.leaving.borrow_mut().remove(&own.token);
             }

@@ -1,4 +1,4 @@
-//! Requests and answers of nodes about a move.
+//! The requests and answers that nodes exchange about a move.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ use crate::cluster::node::Node;
 use crate::cluster::other::VERSION;
 use crate::session::partition::moving::NotNow;
 
-/// Bytes of one answer. A message with it is smaller than the default limit of NATS, 1 MiB.
+/// Maximum bytes of one answer, so that its message is smaller than NATS's default limit of 1 MiB.
 const PART: usize = 512 * 1024;
 
-/// First pause before a request is repeated that the holder cannot fulfil yet.
+/// The first pause before a request is repeated that the holder cannot serve yet.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A request to the holder of a session.
@@ -35,27 +35,27 @@ pub(super) struct Request {
     pub(super) client: String,
     pub(super) user: Option<String>,
     pub(super) step: Step,
-    /// The number of the first byte of the answer.
+    /// The offset in the complete answer from which on bytes are requested.
     pub(super) offset: usize,
 }
 
 /// A step of a move.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) enum Step {
-    /// The client is disconnected. The answer is the session with its subscriptions.
+    /// Disconnect the client. The answer contains the session and its subscriptions.
     Leave,
-    /// The nodes divide their messages. The answer is empty.
+    /// Have all nodes send their marks. The answer is empty.
     Cut,
-    /// The session is given. The answer is its state.
+    /// Give the session away. The answer contains its state.
     Give,
-    /// The new node has given up. There is no answer.
+    /// Keep the session, because the new node has given up. There is no answer.
     Stay,
 }
 
-/// The head of a session's state.
+/// The header of a session's state.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Head {
-    /// The journals of the nodes that have divided their messages.
+    /// The journals of the nodes whose marks the holder has.
     pub(super) nodes: Vec<String>,
     /// The latest claim that the holder knows.
     pub(super) claimed: u64,
@@ -63,18 +63,18 @@ pub(super) struct Head {
 
 /// The answer of a holder.
 pub(super) enum Answer<'a> {
-    /// Later.
+    /// The holder cannot serve the request yet.
     Wait,
     /// The session does not move.
     Over,
     /// The move is over because the nodes changed.
     Again,
-    /// Bytes of the answer, and their total number.
+    /// The size of the complete answer, and some of its bytes.
     Part(usize, &'a [u8]),
 }
 
 impl<'a> Answer<'a> {
-    /// The bytes from `offset` on, as far as they fit an answer.
+    /// The bytes from `offset` on that fit into one answer.
     pub(super) fn part(all: &'a [u8], offset: usize) -> Self {
         let rest = all.get(offset..).unwrap_or_default();
         Self::Part(all.len(), &rest[..rest.len().min(PART)])
@@ -108,7 +108,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Joins the head and the state of a session.
+/// Encodes the header and the state of a session.
 pub(super) fn joined(head: &Head, state: &[u8]) -> Vec<u8> {
     let head = serde_json::to_vec(head).unwrap_or_default();
     let mut out = (head.len() as u64).to_be_bytes().to_vec();
@@ -117,7 +117,7 @@ pub(super) fn joined(head: &Head, state: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The head and the state of a session.
+/// Decodes the header and the state of a session.
 pub(super) fn parted(bytes: &[u8]) -> Option<(Head, &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let length = usize::try_from(u64::from_be_bytes(*length)).ok()?;
@@ -125,7 +125,7 @@ pub(super) fn parted(bytes: &[u8]) -> Option<(Head, &[u8])> {
     Some((serde_json::from_slice(head).ok()?, state))
 }
 
-/// The requests of this node that wait for an answer, by number.
+/// Requests of this node that have not been answered, by number.
 #[derive(Default)]
 pub(super) struct Calls {
     next: Cell<u64>,
@@ -156,14 +156,14 @@ pub(super) fn listen(node: &Rc<Node>, moves: &Rc<Moves>) {
 /// Sends a request without an answer to the node with this name.
 pub(super) fn tell(node: &Node, name: &str, request: &Request) {
     let payload = serde_json::to_vec(request).unwrap_or_default();
-    // If it is lost, the holder asks later.
+    // If the request is lost, the holder asks all nodes later.
     let _ = node.client.publish(&subject(node, name), None, None, &payload);
 }
 
-/// Asks the node with this name until it has sent the whole answer.
+/// Sends a request to the node with this name until the complete answer has arrived.
 ///
 /// # Errors
-/// If the session does not move, or not until the limit.
+/// If the session does not move, or the answer is incomplete at `limit`.
 pub(super) async fn ask(
     (node, moves): (&Node, &Moves),
     name: &str,
@@ -180,7 +180,7 @@ pub(super) async fn ask(
         let request = Request { offset: all.len(), ..request.clone() };
         let payload = serde_json::to_vec(&request).unwrap_or_default();
         let reply = format!("{}.{number}", inbox(node));
-        // A lost one is repeated.
+        // A lost request is repeated below.
         let _ = node.client.publish(&subject, Some(&reply), None, &payload);
         let pause = (node.timeout / TICKS).min(limit.saturating_sub(now()));
         let answer = select(receiver, sleep(pause)).await;

@@ -1,4 +1,4 @@
-//! Sessions that were given to another node, of which it is not known whether they have arrived there.
+//! Sessions that this node gave away without learning whether they arrived.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::cluster::node::Node;
 use crate::kept::state::RENEWALS;
 use crate::model::moving::Holding;
 
-/// Asks the other nodes about such sessions, until shutdown.
+/// Asks the other nodes about these sessions, until shutdown.
 pub(in crate::cluster) async fn resolve(node: Rc<Node>, rounds: Rc<Rounds>) {
     let Some(kept) = node.context.kept.clone() else { return };
     loop {
@@ -23,7 +23,7 @@ pub(in crate::cluster) async fn resolve(node: Rc<Node>, rounds: Rc<Rounds>) {
             let clients: Vec<_> = given.iter().map(|(client, _)| client.clone()).collect();
             let (found, is_complete) = round((&node, &kept), &rounds, &clients).await;
             for ((client, token), found) in given.into_iter().zip(found) {
-                // If the broker is full, later.
+                // If the broker is full, the next round decides.
                 let _ = decide(&node, (client, token), &found, is_complete).await;
             }
         }
@@ -33,7 +33,7 @@ pub(in crate::cluster) async fn resolve(node: Rc<Node>, rounds: Rc<Rounds>) {
     }
 }
 
-/// Decides about the session of a client that was given by the move with this token.
+/// Keeps or removes the copy of a session that was given away by the move with this token, depending on the answers.
 async fn decide(
     node: &Node,
     (client, token): (Identity, Arc<str>),

@@ -17,8 +17,9 @@ use crate::model::moving::Cut;
 use crate::model::subscriptions::subscribers::{ClientIndex, Subscription};
 
 impl Router {
-    /// Divides the messages of this node, which has the session, and asks all other nodes to divide theirs. Returns their
-    /// journals; none, and nothing is done, if one of them is not among these: its messages are being handed over.
+    /// Puts a mark into the queue of this node's session, and into the lanes to all other nodes, which answer with their own
+    /// marks. Returns their journals. If one of them is not among `journals`, its messages are being handed over: then this
+    /// does nothing and returns no journals.
     pub(crate) fn cut(
         &mut self,
         own: &Cut,
@@ -36,11 +37,11 @@ impl Router {
         nodes
     }
 
-    /// A cut of another node has come. If that node has the session, this one divides its messages, too: at one moment for
-    /// the holder, the new node, and the sessions here.
+    /// Delivers the mark of another node. If it is the holder's, this node sends its own marks to the holder, the new node and
+    /// the session here at the same moment.
     pub(super) fn cut_came(&mut self, message: &Arc<Message>, batches: &mut [DeliveryBatch]) {
         let origin = node_of(message, &self.indices, &self.clients).unwrap_or_default();
-        // A node may pass on what another one had queued.
+        // A node that has adopted a journal passes on marks that the lost node had queued. These do not count.
         let came = Cut::read(&message.payload).filter(|own| own.by == origin);
         if let Some(came) = &came {
             self.divide_at(&came.token, message, batches);
@@ -55,7 +56,7 @@ impl Router {
         self.wal.come(message);
     }
 
-    /// Divides this node's messages for the session of the move that is here, if there is one.
+    /// Puts this node's mark into the queue of the move's session at this node, if there is one.
     fn divide(&self, own: &Cut, batches: &mut [DeliveryBatch]) {
         self.divide_at(&own.token, &Arc::new(Message::cut(own.write())), batches);
     }
@@ -68,7 +69,7 @@ impl Router {
         }
     }
 
-    /// Sends a cut to the node with this journal.
+    /// Sends a mark to the node with this journal.
     fn send_cut(&mut self, own: &Cut, journal: &str, batches: &mut [DeliveryBatch]) {
         let node = self.nodes.iter().find(|node| self.journal(**node) == journal);
         let Some(node) = node.map(|node| self.clients[*node as usize].key) else { return };

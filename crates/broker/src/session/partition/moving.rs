@@ -24,7 +24,7 @@ use crate::session::state::moving::{Divided, put_state};
 /// A session that leaves, without its subscriptions.
 pub(crate) struct Left {
     pub(crate) key: ClientKey,
-    /// Its ID, its record, and the keys of its subscriptions.
+    /// The ID of the session, its record, and the keys of its subscriptions.
     pub(crate) number: u64,
     pub(crate) record: Entry,
     pub(crate) keys: Vec<Box<str>>,
@@ -33,13 +33,13 @@ pub(crate) struct Left {
 /// Why a session does not move now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotNow {
-    /// Messages or another move are under way.
+    /// Messages are still being processed, or another move is under way.
     Busy,
     /// The session leaves, and its client was disconnected, but messages of the client are still being routed.
     Routing,
-    /// It cannot move, is not there, or the move is over.
+    /// The session cannot move, does not exist, or the move has ended.
     Over,
-    /// The move is over because the nodes changed. Another one may succeed.
+    /// The move has ended because the set of nodes changed. Another move may succeed.
     Again,
 }
 
@@ -62,8 +62,9 @@ impl Sessions {
         self.at(slot).is_some_and(|session| session.user == owner.user).then_some(slot)
     }
 
-    /// Disconnects the client, whose session leaves. If it `leaves` already by this move, and no longer does, the client is
-    /// back, and the session stays. The effects are to be applied even without a result.
+    /// Lets a session leave, and disconnects its client. `leaves` is whether an earlier call for this move has done so: if
+    /// the session is not leaving then, the client has come back, and the session stays. The caller applies the effects even
+    /// if there is an error.
     pub(in crate::session) fn leave(
         &mut self,
         owner: &Identity,
@@ -82,7 +83,7 @@ impl Sessions {
         if leaves && !session.moving.is_leaving(token) {
             return (Err(NotNow::Over), effects);
         }
-        // Each message of a group reaches one of its members, of which two would be this client.
+        // Each message of a shared subscription reaches one member, and both copies would be members.
         if session.shared > 0 {
             return (Err(NotNow::Over), effects);
         }
@@ -101,8 +102,8 @@ impl Sessions {
             self.append();
         }
         let Some(session) = self.at(slot) else { return (Err(NotNow::Over), effects) };
-        // A message of the ended connection is still being routed. Messages that the client publishes at the other node must not
-        // overtake it.
+        // A message of the ended connection is still being routed. Messages that the client publishes at the other node must
+        // not overtake it.
         let is_open = |(id, begun): (&PacketId, &Option<Arc<Qos2InFlight>>)| {
             begun.as_ref().is_some_and(|own| !own.is_routed() && !own.has_refused(*id))
         };
@@ -115,8 +116,8 @@ impl Sessions {
         (Ok(Left { key, number: session.number, record, keys }), effects)
     }
 
-    /// Gives the session of a client to another node, once all of these nodes have divided their messages. Returns its state
-    /// before the cuts, and the LSN after which it may be sent.
+    /// Gives the session of a client to another node, if the marks of all these nodes have arrived. Returns the state ahead
+    /// of the marks, and the LSN that has to be durable before the state is sent.
     pub(in crate::session) fn give(
         &mut self,
         owner: &Identity,
@@ -138,7 +139,7 @@ impl Sessions {
         let mut received: Vec<_> = received.collect();
         received.sort_unstable();
         let before = session.load();
-        // Those of QoS 0 reach no other connection.
+        // QoS 0 messages do not survive the connection.
         let mut places = divided.are_behind.iter();
         let mut lost = Vec::new();
         session.queue.retain(|own| {
@@ -159,7 +160,7 @@ impl Sessions {
         if let Some(will) = &mut session.will
             && will.is_in_time(now)
         {
-            // The other node publishes it if the client does not come.
+            // The new node publishes the will if the client does not come.
             will.due = None;
         }
         session.moving = Moving::Given(token.into());
@@ -175,7 +176,8 @@ impl Sessions {
         Ok((entry, self.append()))
     }
 
-    /// The session of a client stays here, or is this node's again, after the move with this token. Returns whether it does.
+    /// Ends the move with this token: the session stays at this node, or belongs to it again. Returns whether there was such
+    /// a move.
     pub(in crate::session) fn stay(
         &mut self,
         owner: &Identity,
@@ -211,8 +213,7 @@ impl Sessions {
         true
     }
 
-    /// Ends the copy of a session that moved, if another node has a later one: this one moved fewer times. Returns whether
-    /// it did.
+    /// Removes a given session, if it has moved fewer times than the copy of another node. Returns whether it was removed.
     pub(in crate::session) fn drop_given(
         &mut self,
         owner: &Identity,
@@ -230,7 +231,7 @@ impl Sessions {
         is_dropped
     }
 
-    /// Ends the copy of a session that arrives by this move, unless it has arrived.
+    /// Removes the copy of a session that is arriving by this move, unless it has arrived.
     pub(in crate::session) fn give_up(
         &mut self,
         owner: &Identity,
@@ -252,7 +253,7 @@ impl Sessions {
     /// from which on the session is this node's.
     ///
     /// # Errors
-    /// If the marks of some of these nodes have not come: then `offered` stays as it is.
+    /// If the marks of some of these nodes have not arrived. `offered` is unchanged then.
     pub(in crate::session) fn arrive(
         &mut self,
         owner: &Identity,
@@ -272,7 +273,7 @@ impl Sessions {
             _ => return Err(NotNow::Over),
         };
         let divided = Divided::of(&session.queue);
-        // The holder may not know a node that is new.
+        // A node that has just joined may be missing in `nodes`, because the holder did not know it.
         let is_whole = divided.before.iter().all(|origin| divided.cuts.contains_key(origin));
         if !is_whole || !divided.is_by(nodes) {
             return Err(NotNow::Busy);
@@ -323,7 +324,7 @@ impl Sessions {
             self.records.push(&Record::Done { session, delivery });
         }
         self.watch(key);
-        // Last: it makes the session this node's.
+        // The last record, because it makes the session this node's.
         self.put(key);
         if let Some(peers) = &self.counters.peers {
             peers.moves.end(token);
@@ -331,7 +332,7 @@ impl Sessions {
         Ok(self.append())
     }
 
-    /// The session that has arrived is on disk, and may be used.
+    /// Records that the session which has arrived is on disk. From now on its client may use it.
     pub(in crate::session) fn arrived(&mut self, owner: &Identity, token: &str) -> bool {
         let Some(slot) = self.slot_of(owner) else { return false };
         let Some(session) = self.at(slot) else { return false };

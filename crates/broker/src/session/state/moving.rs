@@ -13,20 +13,20 @@ use crate::model::moving::Cut;
 use crate::model::session::{Queued, Session};
 use crate::session::state::outgoing::is_of_node;
 
-/// Where a message of a queue came from: a node's session here, or this node.
+/// The origin of a queued message: another node, as its session here, or this node.
 pub(in crate::session) type Origin = Option<ClientKey>;
 
 fn origin(message: &Message) -> Origin {
     message.from.filter(|_| message.source != Source::Here)
 }
 
-/// A queue that cuts divide.
+/// A queue that marks divide.
 pub(in crate::session) struct Divided {
-    /// The journals whose messages are divided, by origin.
+    /// The journals of the nodes whose marks are in the queue, by origin.
     pub(in crate::session) cuts: HashMap<Origin, String>,
-    /// For each queued message, whether it is behind the cut of its origin; `None` for a cut.
+    /// For each queued message, whether it is behind the mark of its origin; `None` for a mark.
     pub(in crate::session) are_behind: Vec<Option<bool>>,
-    /// Origins of messages before a cut.
+    /// The origins of messages that are ahead of a mark or have none.
     pub(in crate::session) before: HashSet<Origin>,
 }
 
@@ -36,7 +36,7 @@ impl Divided {
         let mut is_behind = |own: &Queued| {
             let origin = origin(&own.message);
             if own.message.source == Source::Cut {
-                // A repeated one changes nothing.
+                // Only the first mark of a node counts.
                 let by = || Cut::read(&own.message.payload).map(|cut| cut.by).unwrap_or_default();
                 cuts.entry(origin).or_insert_with(by);
                 return None;
@@ -51,22 +51,22 @@ impl Divided {
         Self { cuts, are_behind, before }
     }
 
-    /// Whether all of these nodes have divided their messages.
+    /// Whether the queue has the marks of all these nodes.
     pub(in crate::session) fn is_by(&self, nodes: &[String]) -> bool {
         nodes.iter().all(|node| self.cuts.values().any(|by| by == node))
     }
 }
 
 impl Session {
-    /// Whether a cut is for this session: it belongs to the move that is under way, or the session is that of a node. The
-    /// router may have added it just before an earlier move ended.
+    /// Whether this session takes a mark: the mark belongs to the move that is under way, or the session has the messages for
+    /// another node. The router may have sent a mark just before its move ended.
     pub(in crate::session) fn takes_cut(&self, message: &Message) -> bool {
         let cut = || Cut::read(&message.payload);
         is_of_node(&self.client_id)
             || cut().is_some_and(|cut| self.moving.token() == Some(&cut.token))
     }
 
-    /// Begins the delay of the will, whose client is away.
+    /// Begins the will delay, because the client is away.
     pub(in crate::session) fn begin_will_delay(&mut self, now: Duration) {
         let ends = self.ends;
         if let Some(will) = &mut self.will {
@@ -75,7 +75,8 @@ impl Session {
         }
     }
 
-    /// Sets the queue, without the last messages beyond the limits, which it returns: both copies had a full queue.
+    /// Sets the queue. Removes the newest messages beyond the limits, and returns them: each of the two joined queues may have
+    /// been full.
     pub(in crate::session) fn set_limited_queue(
         &mut self,
         mut queue: VecDeque<Queued>,
@@ -92,7 +93,7 @@ impl Session {
         beyond
     }
 
-    /// Removes the cuts from the queue.
+    /// Removes the marks from the queue.
     pub(in crate::session) fn remove_cuts(&mut self) {
         let mut queue = std::mem::take(&mut self.queue);
         queue.retain(|own| own.message.source != Source::Cut);
@@ -101,7 +102,7 @@ impl Session {
     }
 }
 
-/// Adds the records of a session before the cuts, for another node.
+/// Appends the records of a session for another node, without the messages behind marks.
 pub(in crate::session) fn put_state(
     entry: &mut Entry,
     session: &Session,
