@@ -119,6 +119,27 @@ fn requests_are_counted_staged_and_threaded() {
     assert!(report["cycles_over_twin"].as_f64().unwrap() > 0.0, "{report}");
 }
 
+/// Requires that the staged server starts under valgrind, where io_uring does not work.
+#[test]
+fn publishes_are_counted_staged_and_threaded() {
+    let output = bench(&["figure8", "--misses", "--quick"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        assert!(said.contains("valgrind is not installed"), "{said}");
+        return;
+    }
+    let report = report(&output);
+    let costs = report["costs"].as_array().unwrap();
+    let name = |row: &Value| format!("{} {}", row["server"], row["phase"]).replace('"', "");
+    let of = |server: &str| ["construction", "matching"].map(|phase| format!("{server} {phase}"));
+    let rows: Vec<_> = costs.iter().map(name).collect();
+    assert_eq!(rows, [of("twin"), of("staged")].concat(), "{said}");
+    for row in costs {
+        // A filter is parsed and inserted; an event is received, matched and answered.
+        assert!(row["instructions"].as_f64().unwrap() > 1000.0, "{row}");
+    }
+}
+
 #[test]
 fn every_shape_of_the_broker_is_measured() {
     let report = report(&bench(&["broker", "--quick"]));

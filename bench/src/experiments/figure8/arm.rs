@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use phalanx::runtime::DriverChoice;
 use phalanx_matcher::{Index, Snapshot};
 
 use super::options::Options;
@@ -86,12 +87,13 @@ pub(super) enum Running {
 }
 
 impl Arm {
-    /// Starts it with all threads on `cores`.
+    /// Starts it with all threads on `cores`. A staged server has the driver.
     pub(super) fn start(
         self,
         indexes: &Indexes,
         cores: &[usize],
         processors: usize,
+        driver: DriverChoice,
     ) -> io::Result<Running> {
         let division = match self {
             Self::Twin => {
@@ -100,7 +102,7 @@ impl Arm {
             Self::Staged(cohort) => Division::Whole(indexes.whole().clone(), cohort),
             Self::Divided => Division::Parts(indexes.parts.clone()),
         };
-        staged::start(cores, processors, division).map(Running::Staged)
+        staged::start(cores, processors, driver, division).map(Running::Staged)
     }
 }
 

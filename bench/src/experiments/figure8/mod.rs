@@ -16,6 +16,7 @@ mod twin;
 
 use std::time::{Duration, Instant};
 
+use phalanx::runtime::DriverChoice;
 use phalanx_kernels::workload::{Generator, attributes};
 use phalanx_matcher::{Attribute, Event, Matches, Snapshot, Value};
 
@@ -55,7 +56,9 @@ pub fn run(options: &Options) -> Result<Option<Report>, Error> {
     if let Some(arm) = options.serve {
         // The cores are those of this process.
         let indexes = Indexes::build(&options, &[arm]);
-        let server = arm.start(&indexes, &cores::allowed()?, options.processors)?;
+        // A server of its own may run under valgrind, where io_uring does not work: completions do not arrive.
+        let (allowed, driver) = (cores::allowed()?, DriverChoice::Poll);
+        let server = arm.start(&indexes, &allowed, options.processors, driver)?;
         crate::baselines::announce(server.address());
         loop {
             std::thread::park();
@@ -76,7 +79,8 @@ pub fn run(options: &Options) -> Result<Option<Report>, Error> {
         (report.costs, report.partial) = cost::measure(&options, &arms, &cores, events)?;
         return Ok(Some(report));
     }
-    let start = |arm: &Arm| arm.start(&indexes, &cores.server, options.processors);
+    let start =
+        |arm: &Arm| arm.start(&indexes, &cores.server, options.processors, DriverChoice::Auto);
     let servers = arms.iter().map(start).collect::<std::io::Result<Vec<_>>>()?;
     let names: Vec<String> = arms.iter().map(Arm::to_string).collect();
     for clients in options.clients.iter().copied() {

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use phalanx::net::{IoTimeout, Listener, Listeners, Payload, Stream};
-use phalanx::runtime::{Control, StartContext};
+use phalanx::runtime::{Control, DriverChoice, StartContext};
 use phalanx::shutdown::is_draining;
 use phalanx::stage::{Cohort, CohortStage};
 use phalanx::{CallError, Graph, Runtime, SharedStage};
@@ -45,13 +45,19 @@ pub(super) struct Staged {
 }
 
 /// Listens on a free port, with all threads on `cores`.
-pub(super) fn start(cores: &[usize], processors: usize, division: Division) -> io::Result<Staged> {
+pub(super) fn start(
+    cores: &[usize],
+    processors: usize,
+    driver: DriverChoice,
+    division: Division,
+) -> io::Result<Staged> {
     let listeners = Listeners::bind(SocketAddr::from(([127, 0, 0, 1], 0)), processors)?;
     let address = listeners.local_addr();
     let (tell, told) = channel();
     let _bound = Bound::to(cores)?;
     let thread = std::thread::spawn(move || {
-        serve(&listeners, processors, division, |up| {
+        let runtime = Runtime::new().processors(processors).driver(driver).signals(false);
+        serve(&listeners, runtime, division, |up| {
             let _ = tell.send(up);
         })
     });
@@ -67,7 +73,7 @@ pub(super) fn start(cores: &[usize], processors: usize, division: Division) -> i
 
 fn serve(
     listeners: &Listeners,
-    processors: usize,
+    runtime: Runtime,
     division: Division,
     up: impl FnOnce(Control),
 ) -> io::Result<()> {
@@ -84,7 +90,6 @@ fn serve(
         })?;
         Ok(())
     };
-    let runtime = Runtime::new().processors(processors).signals(false);
     runtime.run_and(graph, start, |ready| up(ready.control.clone())).map_err(io::Error::other)?;
     Ok(())
 }
