@@ -175,9 +175,7 @@ impl Poll {
                     break Ok(Chunk::empty());
                 }
                 Ok(length) => {
-                    // A short receive means that nothing is left; later bytes cause a new edge. Only the end
-                    // of the stream may follow without an edge.
-                    state.readable = length == wanted || state.read_closed;
+                    state.received(length, wanted);
                     chunk.truncate(length);
                     break Ok(chunk);
                 }
@@ -211,7 +209,7 @@ impl Poll {
                     break Ok(Done::Received(Chunk::empty()));
                 }
                 Ok((_, length)) => {
-                    state.readable = length == most || state.read_closed;
+                    state.received(length, most);
                     break Ok(Done::Skipped(length as u64));
                 }
                 Err(rustix::io::Errno::INTR) => {}
@@ -252,7 +250,8 @@ impl Poll {
     fn accepted(&mut self, listener: Socket, token: Token, fd: io::Result<OwnedFd>) {
         let state = self.sockets.get_mut(listener).expect("the caller looked");
         state.accepting.pop_front();
-        let connection = fd.and_then(|fd| self.register(fd));
+        let is_split = state.is_split;
+        let connection = fd.and_then(|fd| self.register(fd, is_split));
         self.completions.finish(token, connection.map(Done::Accepted));
     }
 }

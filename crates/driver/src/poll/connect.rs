@@ -37,7 +37,7 @@ impl Poll {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
             _ => {}
         }
-        self.register(socket.into())
+        self.register(socket.into(), matches!(address, Address::Unix(_)))
     }
 
     /// Handles the first writable event of `socket`: the connection is established or has failed.

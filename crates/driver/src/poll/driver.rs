@@ -25,7 +25,7 @@ impl Driver for Poll {
         rustix::io::ioctl_fionbio(&fd, true)?;
         #[cfg(target_vendor = "apple")]
         socket2::SockRef::from(&fd).set_nosigpipe(true)?;
-        self.register(fd)
+        self.register_any(fd)
     }
 
     fn fd(&self, socket: Socket) -> Option<BorrowedFd<'_>> {
@@ -61,7 +61,7 @@ impl Driver for Poll {
 
     fn attach(&mut self, listener: Socket, connection: Endpoint) -> io::Result<Socket> {
         self.sockets.open(listener)?;
-        let connection = self.register(connection.into_fd()?)?;
+        let connection = self.register_any(connection.into_fd()?)?;
         let state = self.sockets.get_mut(listener).expect("found above");
         match state.accepting.pop_front() {
             Some(token) => self.completions.finish(token, Ok(Done::Accepted(connection))),

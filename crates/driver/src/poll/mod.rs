@@ -128,13 +128,23 @@ impl Poll {
         })
     }
 
-    /// Registers a non-blocking socket.
-    fn register(&mut self, fd: OwnedFd) -> io::Result<Socket> {
+    /// Registers a non-blocking socket of any kind.
+    fn register_any(&mut self, fd: OwnedFd) -> io::Result<Socket> {
+        self.calls += 1;
+        let is_unix = socket2::SockRef::from(&fd).local_addr().is_ok_and(|own| own.is_unix());
+        self.register(fd, is_unix)
+    }
+
+    /// Registers a non-blocking socket, whose streams may be [split](State::is_split).
+    fn register(&mut self, fd: OwnedFd, is_split: bool) -> io::Result<Socket> {
         let raw = fd.as_raw_fd();
-        let socket = self.sockets.insert(State::new(fd));
+        let socket = self.sockets.insert(State::new(fd, is_split));
         let token = mio::Token(socket.index as usize);
         self.calls += 1;
         let interest = Interest::READABLE | Interest::WRITABLE;
+        // Urgent bytes.
+        #[cfg(target_os = "linux")]
+        let interest = interest | Interest::PRIORITY;
         if let Err(error) = self.poll.registry().register(&mut SourceFd(&raw), token, interest) {
             self.sockets.remove(socket);
             return Err(error);
@@ -181,6 +191,7 @@ impl Poll {
             state.readable |= event.is_readable() || event.is_read_closed() || error;
             state.writable |= event.is_writable() || event.is_write_closed() || error;
             state.read_closed |= event.is_read_closed() || error;
+            state.is_split |= event.is_priority();
             if !state.queued && state.has_requests() {
                 state.queued = true;
                 self.queue.push(socket);

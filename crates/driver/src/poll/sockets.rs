@@ -18,6 +18,9 @@ pub(super) struct State {
     pub(super) writable: bool,
     /// There will be no further edge: from now on a short receive does not clear `readable`.
     pub(super) read_closed: bool,
+    /// Whether a receive may be short although bytes are left, for which there will be no further edge: the peer has
+    /// sent urgent bytes (TCP), or may pass descriptors (Unix). The kernel ends a receive there.
+    pub(super) is_split: bool,
     /// Whether the socket is in the driver's queue.
     pub(super) queued: bool,
     /// Whether the socket is in the list of sockets that wait for a receive buffer.
@@ -52,12 +55,13 @@ pub(super) struct SendingFile {
 }
 
 impl State {
-    pub(super) fn new(fd: OwnedFd) -> State {
+    pub(super) fn new(fd: OwnedFd, is_split: bool) -> State {
         State {
             fd,
             readable: false,
             writable: true,
             read_closed: false,
+            is_split,
             queued: false,
             starved: false,
             receiving: None,
@@ -69,6 +73,13 @@ impl State {
             accepting: VecDeque::new(),
             datagrams: None,
         }
+    }
+
+    /// Records a receive of `length` bytes, of at most `most`. A short one means that nothing is left; later bytes
+    /// cause a new edge. Only the end of the stream, and bytes of a stream that [is split](Self::is_split), may follow
+    /// without an edge.
+    pub(super) fn received(&mut self, length: usize, most: usize) {
+        self.readable = length == most || self.read_closed || self.is_split;
     }
 
     /// Whether a send is in flight.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use phalanx_driver::{Done, Request};
 
 use crate::harness::{Harness, pattern, write_all};
+use crate::peer::Peer;
 
 crate::on_all!(
     pipelined_small_messages,
@@ -23,6 +24,31 @@ crate::on_all!(
     quiet_until_something_arrives,
     the_end_is_seen_behind_unread_bytes,
 );
+crate::on_both!(bytes_behind_an_urgent_byte);
+
+/// A receive ends before an urgent byte, so a short one may leave bytes in the socket.
+fn bytes_behind_an_urgent_byte(io: &mut Harness) {
+    for skips in [false, true] {
+        let (socket, mut peer) = io.pair();
+        peer.write_all(b"abc").unwrap();
+        let Peer::Real(stream) = &peer else { panic!("a socket of the machine") };
+        assert_eq!(rustix::net::send(stream, b"!", rustix::net::SendFlags::OOB), Ok(1));
+        peer.write_all(b"def").unwrap();
+        io.idle(Duration::from_millis(20));
+        let mut got = 0;
+        while got < 6 {
+            let receive = Request::Receive { socket, max: usize::MAX };
+            let skip = Request::Skip { socket, max: 1000 };
+            let token = io.start(if skips { skip } else { receive });
+            got += match io.finish(token).unwrap() {
+                Done::Received(chunk) => chunk.len() as u64,
+                Done::Skipped(bytes) => bytes,
+                other => panic!("{other:?}"),
+            };
+        }
+        assert_eq!(got, 6);
+    }
+}
 
 fn the_end_is_seen_behind_unread_bytes(io: &mut Harness) {
     let (socket, mut peer) = io.pair();

@@ -1,10 +1,13 @@
 //! Unix stream sockets.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IoSlice, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use phalanx_driver::{Address, Done, Request, Socket};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tempfile::TempDir;
 
 use crate::harness::{Harness, pattern};
@@ -16,6 +19,32 @@ crate::on_all!(
     a_full_backlog,
     large_messages_both_ways,
 );
+crate::on_both!(bytes_behind_passed_descriptors);
+
+/// A receive ends behind bytes with which the peer has passed descriptors, so a short one may leave bytes in the socket.
+fn bytes_behind_passed_descriptors(io: &mut Harness) {
+    let (listener, path, _directory) = listener(io);
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let adopted = (io.driver.adopt(ours.into()).unwrap(), theirs);
+    let accept = io.start(Request::Accept { listener });
+    let connected = UnixStream::connect(&path).unwrap();
+    let accepted = (io.accepted(accept), connected);
+    let other = UnixListener::bind(path.with_extension("other")).unwrap();
+    let connected = connect(io, &path.with_extension("other")).unwrap();
+    let connected = (connected, other.accept().unwrap().0);
+    for (socket, mut peer) in [adopted, accepted, connected] {
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut passed = SendAncillaryBuffer::new(&mut space);
+        let passed_on = std::io::stdout();
+        let file = [passed_on.as_fd()];
+        assert!(passed.push(SendAncillaryMessage::ScmRights(&file)));
+        let bytes = [IoSlice::new(b"abc")];
+        assert_eq!(sendmsg(&peer, &bytes, &mut passed, SendFlags::empty()), Ok(3));
+        peer.write_all(b"def").unwrap();
+        io.idle(Duration::from_millis(20));
+        assert_eq!(io.received_exactly(socket, 6), b"abcdef");
+    }
+}
 
 /// A listening socket at a new path, and its directory, which the caller has to keep.
 fn listener(io: &mut Harness) -> (Socket, PathBuf, TempDir) {
