@@ -7,3 +7,6 @@ pub(crate) mod read;
 pub(crate) mod read_dir;
 pub(crate) mod resolve_beneath;
 pub(crate) mod sendfile;
+
+#[cfg(all(test, target_os = "linux"))]
+mod sandbox_tests;

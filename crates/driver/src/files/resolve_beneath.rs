@@ -1,9 +1,9 @@
 //! Opening files beneath a directory, and never outside it.
 //!
-//! Linux resolves such a path in one call (`openat2`). On other systems, and on kernels before 5.6, the path is
-//! resolved one component at a time, so that the kernel never follows a link by itself. The same is done for
-//! [`Links::SameOwner`]. In that case, the compared owners are those of the link that was actually read and of the file
-//! that was actually opened, even if another process moves files concurrently.
+//! Linux resolves such a path in one call (`openat2`). On other systems, on kernels before 5.6, and in sandboxes that
+//! refuse the call, the path is resolved one component at a time, so that the kernel never follows a link by itself. The
+//! same is done for [`Links::SameOwner`]. In that case, the compared owners are those of the link that was actually read
+//! and of the file that was actually opened, even if another process moves files concurrently.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
@@ -57,8 +57,9 @@ pub(crate) fn open(directory: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::
     let (flags, mode) = flags(how);
     #[cfg(target_os = "linux")]
     match rustix::fs::openat2(directory, path, flags, mode, resolve(how)) {
-        // A file was moved during the call, so the kernel cannot tell whether `..` still stays within the directory.
-        Err(Errno::NOSYS | Errno::AGAIN) => {}
+        // A file was moved during the call, so the kernel cannot tell whether `..` still stays within the directory. Or
+        // a sandbox refuses a call that it does not know. If the file may not be opened, the same error follows below.
+        Err(Errno::NOSYS | Errno::AGAIN | Errno::PERM) => {}
         // The path contains a link.
         Err(Errno::LOOP) if how.links == Links::SameOwner => {}
         done => return Ok(done?),
