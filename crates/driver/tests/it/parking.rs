@@ -10,6 +10,7 @@ crate::on_both!(
     park_ends_after_its_timeout,
     parks_do_not_return_early_without_reason,
     coalescing_ends_after_its_limit,
+    a_park_of_centuries_sleeps,
 );
 crate::on_all!(coalesced_completions_are_reaped);
 
@@ -31,6 +32,22 @@ fn park_ends_after_its_timeout(io: &mut Harness) {
     io.driver.park(Some(Duration::from_millis(50))).unwrap();
     let time = start.elapsed();
     assert!(time >= Duration::from_millis(45) && time < Duration::from_secs(5), "{time:?}");
+}
+
+/// Such timeouts exceed the range of the kernel's clock.
+fn a_park_of_centuries_sleeps(io: &mut Harness) {
+    for timeout in [Duration::from_nanos(u64::MAX), Duration::MAX] {
+        settle(io);
+        let unparker = io.driver.unparker();
+        let other = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            unparker.unpark();
+        });
+        let start = Instant::now();
+        io.driver.park(Some(timeout)).unwrap();
+        assert!(start.elapsed() >= Duration::from_millis(45), "{timeout:?}: {:?}", start.elapsed());
+        other.join().unwrap();
+    }
 }
 
 fn coalescing_ends_after_its_limit(io: &mut Harness) {

@@ -49,6 +49,9 @@ pub(crate) struct Ring {
 /// the sleep as waiting for a disk, and tools show a busy core.
 const NO_IOWAIT: u32 = 1 << 7;
 
+/// The longest sleep (136 years). The kernel's seconds are signed: a sleep of 2⁶³ seconds would end immediately.
+const MAX_SLEEP: Duration = Duration::from_secs(u32::MAX as u64);
+
 impl Ring {
     pub(crate) fn new(ring: IoUring, calls: u64) -> Ring {
         // GETEVENTS even without waiting: deferred task work runs only with this flag. It also makes a system
@@ -165,7 +168,7 @@ impl Ring {
     /// Calls `io_uring_enter` once. Returns true if the kernel took all submissions in the queue.
     fn enter(&mut self, wanted: u32, timeout: Option<Duration>) -> io::Result<bool> {
         let length = self.ring.submission().len() as u32;
-        let limit = timeout.map(Timespec::from);
+        let limit = timeout.map(|timeout| Timespec::from(timeout.min(MAX_SLEEP)));
         let mut args = SubmitArgs::new();
         if let Some(limit) = &limit {
             args = args.timespec(limit);
