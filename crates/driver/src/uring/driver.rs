@@ -181,7 +181,8 @@ impl Driver for Uring {
             Some(Pending::File(key)) => self.end_file(key),
             Some(Pending::OwnerCheck(job)) => self.cancel_owner_check(token, job),
             Some(Pending::Queued(socket)) => self.cancel_queued(token, socket),
-            // The multishot operation continues; its results are for the next request.
+            // The multishot operation continues; its results are for the next request. An accept ends with the next
+            // submission, unless there is another request.
             Some(Pending::Receive(socket)) => {
                 let state = self.sockets.get_mut(socket).expect("a request keeps no closed socket");
                 state.receiving.waiting = None;
@@ -192,13 +193,16 @@ impl Driver for Uring {
                 let accepting = state.and_then(|state| state.accepting.as_mut());
                 let waiting = &mut accepting.expect("a request keeps no closed socket").waiting;
                 waiting.retain(|other| *other != token);
+                if waiting.is_empty() && !self.unrequested.contains(&listener) {
+                    self.unrequested.push(listener);
+                }
                 self.completions.cancel(token);
             }
         }
     }
 
     fn submit(&mut self) -> io::Result<()> {
-        self.replenish(false);
+        self.prepare_submission(false);
         if self.ring.has_submissions() || self.ring.holds_back() {
             self.ring.submit()?;
         }
@@ -208,7 +212,7 @@ impl Driver for Uring {
 
     fn submit_backlogged(&mut self) -> io::Result<()> {
         self.queue_delay.reaping_skipped();
-        self.replenish(false);
+        self.prepare_submission(false);
         if self.ring.has_submissions() {
             self.ring.submit_backlogged()?;
         }
@@ -226,7 +230,7 @@ impl Driver for Uring {
     }
 
     fn park(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.replenish(true);
+        self.prepare_submission(true);
         // Files continue in the next turn, so the thread must not sleep.
         let some =
             !self.completions.done.is_empty() || self.ring.has_events() || self.files.is_ready();
@@ -241,7 +245,7 @@ impl Driver for Uring {
     }
 
     fn coalesce(&mut self, completions: usize, limit: Duration) -> io::Result<()> {
-        self.replenish(true);
+        self.prepare_submission(true);
         if self.files.is_ready() {
             return self.submit();
         }

@@ -58,6 +58,8 @@ pub struct Uring {
     completions: Completions<Pending>,
     /// Sockets whose receive found no buffer.
     starved: VecDeque<Socket>,
+    /// Listeners whose last accept request has ended. Their accepts end with a submission, unless there is another one.
+    unrequested: Vec<Socket>,
     /// The maximum number of bytes that a multishot receive may take without interruption; 0 for the kernel's default.
     multishot_limit: u32,
     /// Paths that helper threads resolve.
@@ -105,6 +107,7 @@ impl Uring {
             sockets: SocketTable::new(),
             completions: Completions::new(),
             starved: VecDeque::new(),
+            unrequested: Vec::new(),
             multishot_limit: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
             owner_checks: BlockingJobs::new(Arc::clone(&unparker) as Arc<dyn Unpark>),
             files: FileSends::default(),
@@ -154,6 +157,12 @@ impl Uring {
         // owns. `complete` removes that entry only at the final completion. If the driver is dropped before,
         // `teardown` waits for the completion or leaks the entry.
         unsafe { self.ring.push(submission.user_data(user_data)) };
+    }
+
+    /// Called before each submission. The thread then `sleeps` if nothing has completed.
+    fn prepare_submission(&mut self, sleeps: bool) {
+        self.stop_accepts();
+        self.replenish(sleeps);
     }
 
     /// Asks the kernel to cancel an operation.

@@ -23,6 +23,7 @@ crate::on_all!(
     a_connection_is_detached_between_two_requests,
     bytes_that_arrive_before_a_detachment_are_received,
 );
+crate::on_both!(a_driver_without_an_accept_takes_no_connections);
 
 /// Connections that one driver accepts and another takes over: before, during and after an accept.
 fn a_detached_connection_completes_an_accept_of_another_driver(io: &mut Harness) {
@@ -259,4 +260,34 @@ fn a_cancelled_connect_ends(io: &mut Harness) {
     io.driver.submit().unwrap();
     io.driver.cancel(connect);
     assert!(io.finish(connect).is_err());
+}
+
+/// A processor without an accept in flight, such as one at its limit of connections, must leave the connections of a
+/// shared socket to the others.
+fn a_driver_without_an_accept_takes_no_connections(io: &mut Harness) {
+    let shared = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut other = io.beside();
+    let mine = io.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
+    let theirs = other.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
+    let address = shared.local_addr().unwrap();
+    for is_cancelled in [false, true] {
+        let accept = io.start(Request::Accept { listener: mine });
+        io.idle(Duration::from_millis(5));
+        let mut clients = Vec::new();
+        if is_cancelled {
+            io.driver.cancel(accept);
+            assert_eq!(io.error(accept), libc::ECANCELED);
+        } else {
+            clients.push(io.outside.connect(address).unwrap());
+            io.accepted(accept);
+        }
+        io.idle(Duration::from_millis(5));
+        for _ in 0..8 {
+            let accept = other.start(Request::Accept { listener: theirs });
+            other.idle(Duration::from_millis(1));
+            clients.push(io.outside.connect(address).unwrap());
+            io.idle(Duration::from_millis(1));
+            other.accepted(accept);
+        }
+    }
 }

@@ -1,4 +1,5 @@
-//! Accepting connections: one multishot operation per listener.
+//! Accepting connections: one multishot operation per listener. It ends when no request waits, because other processors
+//! may accept from the same socket, and a connection that this one has taken would wait until its next request.
 //!
 //! # Safety
 //! A descriptor that the kernel has created appears in exactly one completion, and is owned from there on.
@@ -40,6 +41,23 @@ impl Uring {
         state.accepting.as_mut().expect("found above").armed = Some(user_data);
     }
 
+    /// Cancels the accepts that no request waits for, once the caller has seen all results and could request another
+    /// connection.
+    pub(crate) fn stop_accepts(&mut self) {
+        if !self.completions.done.is_empty() {
+            return;
+        }
+        while let Some(listener) = self.unrequested.pop() {
+            let accepting = self.sockets.get(listener).and_then(|state| state.accepting.as_ref());
+            if let Some(accepting) = accepting
+                && accepting.waiting.is_empty()
+                && let Some(user_data) = accepting.armed
+            {
+                self.abort(user_data);
+            }
+        }
+    }
+
     /// Handles a completion of the multishot accept of `listener`.
     pub(crate) fn accepted(&mut self, user_data: u64, listener: Socket, event: Event) {
         let outcome = event.outcome().map(|fd| {
@@ -55,6 +73,12 @@ impl Uring {
             accepting.armed = None;
         }
         let waiting = accepting.waiting.pop_front();
+        if waiting.is_some()
+            && accepting.waiting.is_empty()
+            && !self.unrequested.contains(&listener)
+        {
+            self.unrequested.push(listener);
+        }
         match (outcome, waiting) {
             (Ok(fd), Some(token)) => {
                 let connection = self.sockets.insert(State::new(fd));
