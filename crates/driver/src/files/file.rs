@@ -7,6 +7,8 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -31,6 +33,9 @@ enum Inner {
 pub(crate) struct Descriptor {
     fd: OwnedFd,
     window: Mutex<Option<Arc<Window>>>,
+    /// Whether the file has offsets, once it is known.
+    #[cfg(target_os = "linux")]
+    has_offsets: OnceLock<bool>,
 }
 
 impl AsFd for Descriptor {
@@ -45,7 +50,32 @@ impl AsRawFd for Descriptor {
     }
 }
 
+impl From<OwnedFd> for Descriptor {
+    fn from(fd: OwnedFd) -> Self {
+        Self {
+            fd,
+            window: Mutex::default(),
+            #[cfg(target_os = "linux")]
+            has_offsets: OnceLock::new(),
+        }
+    }
+}
+
 impl Descriptor {
+    /// Checks that the file has offsets, with one system call per file. `pread(2)` does the same, but io_uring ignores
+    /// the offset and waits for the bytes of a pipe.
+    ///
+    /// # Errors
+    /// `ESPIPE` for a pipe, a socket or a terminal.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn check_offsets(&self) -> io::Result<()> {
+        let ask = || rustix::fs::tell(self) != Err(rustix::io::Errno::SPIPE);
+        if *self.has_offsets.get_or_init(ask) {
+            return Ok(());
+        }
+        Err(io::Error::from_raw_os_error(libc::ESPIPE))
+    }
+
     /// The mapped window that contains the byte at `at`, which must be within the file's `length`.
     ///
     /// # Errors
@@ -111,7 +141,7 @@ pub struct ReadNow {
 
 impl From<OwnedFd> for File {
     fn from(fd: OwnedFd) -> Self {
-        Self(Inner::Real(Arc::new(Descriptor { fd, window: Mutex::default() })))
+        Self(Inner::Real(Arc::new(fd.into())))
     }
 }
 

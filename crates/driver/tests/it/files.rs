@@ -3,6 +3,7 @@
 use std::ffi::CString;
 
 use phalanx_driver::{Access, Done, File, OpenHow, Request};
+use tempfile::TempDir;
 
 use crate::disk::Disk;
 use crate::harness::{Harness, pattern};
@@ -16,7 +17,7 @@ crate::on_all!(
     a_cancelled_read_completes,
 );
 
-crate::on_both!(a_pipe_does_not_block);
+crate::on_both!(a_pipe_does_not_block, a_pipe_has_no_offsets);
 
 fn file(io: &Harness, bytes: &[u8]) -> (Disk, File) {
     let disk = io.disk();
@@ -111,13 +112,33 @@ fn opening_stays_beneath(io: &mut Harness) {
     }
 }
 
-fn a_pipe_does_not_block(io: &mut Harness) {
+/// A directory with a `pipe`.
+fn pipe() -> (TempDir, File) {
     let root = tempfile::tempdir().unwrap();
     let path = CString::new(root.path().join("pipe").to_str().unwrap()).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     let directory = File::directory(root.path()).unwrap();
+    (root, directory)
+}
+
+fn a_pipe_does_not_block(io: &mut Harness) {
+    let (_root, directory) = pipe();
     assert!(open(io, &directory, "pipe", false).is_ok());
+}
+
+fn a_pipe_has_no_offsets(io: &mut Harness) {
+    let (root, directory) = pipe();
+    let path = root.path().join("pipe");
+    let both = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let file = open(io, &directory, "pipe", false).unwrap();
+    let (file, both) = ([file.clone(), file], File::from(both));
+    for file in file {
+        let token = io.start(Request::ReadAt { file, buffer: Vec::new(), offset: 0, length: 9 });
+        assert_eq!(io.error(token), libc::ESPIPE);
+    }
+    let token = io.start(Request::WriteAt { file: both, bytes: "x".into(), offset: 7 });
+    assert_eq!(io.error(token), libc::ESPIPE);
 }
 
 fn many_files_at_once(io: &mut Harness) {

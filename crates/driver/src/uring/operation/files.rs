@@ -65,8 +65,8 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// # Errors
-    /// `ENOMEM` if there is no memory for `length` bytes. `EINVAL` for a range that ends beyond 2⁶³ bytes; an
-    /// offset of -1 would have another meaning for the kernel.
+    /// `ESPIPE` for a pipe. `ENOMEM` if there is no memory for `length` bytes. `EINVAL` for a range that ends beyond 2⁶³
+    /// bytes; an offset of -1 would have another meaning for the kernel.
     pub(crate) fn new(
         token: Token,
         file: &File,
@@ -76,6 +76,9 @@ impl Reading {
     ) -> io::Result<Reading> {
         check_range(offset, length)?;
         let file = file.shared_fd()?;
+        if length > 0 {
+            file.check_offsets()?;
+        }
         reserve(&mut buffer, length)?;
         Ok(Reading { token, file, buffer, offset, length })
     }
@@ -115,8 +118,8 @@ pub(crate) struct Writing {
 
 impl Writing {
     /// # Errors
-    /// `EINVAL` for a range that ends beyond 2⁶³ bytes; an offset of -1 would have another meaning for the
-    /// kernel.
+    /// `ESPIPE` for a pipe. `EINVAL` for a range that ends beyond 2⁶³ bytes; an offset of -1 would have another meaning
+    /// for the kernel.
     pub(crate) fn new(
         token: Token,
         file: &File,
@@ -125,6 +128,9 @@ impl Writing {
     ) -> io::Result<Writing> {
         check_range(offset, bytes.len())?;
         let file = file.shared_fd()?;
+        if !bytes.is_empty() {
+            file.check_offsets()?;
+        }
         Ok(Writing { token, file, bytes, offset, written: 0 })
     }
 
