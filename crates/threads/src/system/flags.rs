@@ -18,6 +18,7 @@ pub(crate) const SO_TYPE: usize = 3;
 pub(crate) const SO_RCVTIMEO: usize = 20;
 pub(crate) const SO_SNDTIMEO: usize = 21;
 pub(crate) const SOCK_STREAM: u64 = 1;
+pub(crate) const SOCK_DGRAM: u64 = 2;
 const IPPROTO_TCP: u64 = 6;
 
 /// Whether the program has made a descriptor non-blocking.

@@ -302,6 +302,11 @@ fn calls_to_receive_that_return_at_once_or_wait_for_more() {
 }
 
 #[test]
+fn ends_and_full_queues_of_datagram_sockets() {
+    runs_as_natively("datagrams");
+}
+
+#[test]
 fn summons_of_threads_that_call_nothing_replaced() {
     runs_as_natively("summons");
 }

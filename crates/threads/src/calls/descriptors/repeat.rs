@@ -2,10 +2,13 @@
 
 use crate::calls::descriptors::wait::{Ready, deadline, wait};
 use crate::readiness::{records, transfer};
-use crate::system::flags::{self, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_STREAM, is_nonblocking};
+use crate::schedule::home::go_home;
+use crate::system::flags::{
+    self, SO_RCVTIMEO, SO_SNDTIMEO, SO_TYPE, SOCK_DGRAM, SOCK_STREAM, is_nonblocking,
+};
 use crate::system::sys;
 use crate::thread::Thread;
-use crate::waiting::key::{HUP, IN, NVAL, OUT, key};
+use crate::waiting::key::{HUP, IN, NVAL, OUT, RDHUP, key};
 use crate::waiting::table;
 
 const MSG_DONTWAIT: usize = 0x40;
@@ -101,7 +104,12 @@ fn wait_for(
         }
         is_omitted = false;
         match wait(thread, descriptor, interest, limit.flatten()) {
-            Ready::Retry => result = attempt(),
+            Ready::Retry => {
+                result = attempt();
+                if result == AGAIN && interest == IN && is_shut_down(descriptor) {
+                    return None;
+                }
+            }
             Ready::TimedOut => break,
             Ready::Interrupted => return Some(-(sys::EINTR as isize)),
             Ready::Closed => return Some(-(sys::EBADF as isize)),
@@ -109,6 +117,11 @@ fn wait_for(
         }
     }
     Some(result)
+}
+
+/// Whether nothing more can be received. A blocking call reports the end of a datagram socket, but an attempt does not.
+fn is_shut_down(descriptor: i32) -> bool {
+    descriptor_events(descriptor, RDHUP) & (RDHUP | HUP) != 0
 }
 
 /// Sends everything, as a blocking call does; a failure after a part reports the part. If `flags` are given, the data
@@ -148,7 +161,14 @@ pub(super) fn repeat_until_sent(
         result = AGAIN;
         match ready {
             _ if length > 0 && sent == length => break,
-            Ready::Retry => result = attempt(sent),
+            Ready::Retry => {
+                result = attempt(sent);
+                if result == AGAIN && flags::option(descriptor, SO_TYPE) == Some(SOCK_DGRAM) {
+                    // The queue of the receiver is full, which is no event of this socket.
+                    go_home(thread);
+                    return None;
+                }
+            }
             Ready::TimedOut => break,
             Ready::Interrupted if sent == 0 => return Some(-(sys::EINTR as isize)),
             Ready::Closed if sent == 0 => return Some(-(sys::EBADF as isize)),
