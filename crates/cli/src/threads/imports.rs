@@ -57,7 +57,7 @@ const CONVERTED: &str = "
     usleep write writev";
 
 const HOME: &str = "
-    _Fork __clone __connect __fork __sigpause __sigsetjmp __sigsuspend __vfork __wait __waitpid __xpg_sigpause
+    _Fork abort __clone __connect __fork __sigpause __sigsetjmp __sigsuspend __vfork __wait __waitpid __xpg_sigpause
     arch_prctl capget capset clone connect daemon execl execle execlp execv execve execvp execvpe fdatasync
     fexecve flock fork forkpty fsync getaddrinfo getcontext gethostbyname gethostbyname_r getnameinfo gsignal
     initgroups ioperm iopl lockf lockf64 mq_receive mq_send mq_timedreceive mq_timedsend msgrcv msgsnd nice

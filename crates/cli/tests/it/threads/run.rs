@@ -307,6 +307,11 @@ fn ends_and_full_queues_of_datagram_sockets() {
 }
 
 #[test]
+fn signals_to_the_calling_thread() {
+    runs_as_natively("ownsignals");
+}
+
+#[test]
 fn summons_of_threads_that_call_nothing_replaced() {
     runs_as_natively("summons");
 }

@@ -10,6 +10,7 @@ use core::arch::naked_asm;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::calls::threads::attributes;
+use crate::calls::threads::signals::keep_pending;
 use crate::lifecycle::activation;
 use crate::readiness::records;
 use crate::schedule::home::{go_home, obey, stay_home};
@@ -88,6 +89,21 @@ unsafe extern "C" fn separate_prioritized_then(
 unsafe extern "C" fn name_then(address: &AtomicUsize, name: *const u8) -> usize {
     HAS_NAMES.store(true, Ordering::Relaxed);
     unsafe { go_home_then(address, name) }
+}
+
+/// As [`go_home_then`], before the thread sends itself a signal. If it blocks the signal, it stays at home, where the signal
+/// is pending.
+unsafe extern "C" fn keep_pending_then(
+    address: &AtomicUsize,
+    name: *const u8,
+    _: usize,
+    signal: u32,
+) -> usize {
+    let thread = current();
+    obey(thread);
+    go_home(thread);
+    keep_pending(thread, signal);
+    unsafe { look_up(address, name) }
 }
 
 /// As [`stay_home_then`], before `sigsetjmp` if it saves the signal mask, which belongs to the kernel thread.
@@ -183,7 +199,7 @@ stubs! { share_then:
     fork posix_spawn posix_spawnp daemon forkpty system popen sendmmsg;
 
 go_home_then:
-    raise gsignal sigpending capget
+    sigpending capget
     execl execle execlp execv execve execvp execvpe fexecve
     setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups initgroups
     pthread_getname_np pthread_getcpuclockid pthread_testcancel
@@ -193,13 +209,16 @@ go_home_then:
     msgrcv msgsnd semop semtimedop mq_receive mq_send mq_timedreceive mq_timedsend
     sigaltstack getaddrinfo getnameinfo gethostbyname gethostbyname_r;
 
+keep_pending_then:
+    raise gsignal;
+
 name_then:
     pthread_setname_np;
 
 stay_home_then:
     sigwait sigwaitinfo sigtimedwait sigsuspend pause
     sigpause __sigpause __xpg_sigpause sighold sigrelse sigset sigblock sigsetmask getcontext setcontext swapcontext
-    pthread_setcanceltype timer_create ptrace setjmp;
+    pthread_setcanceltype timer_create ptrace setjmp abort;
 
 separate_then:
     nice unshare setns setfsuid setfsgid capset personality ioperm iopl pkey_set;

@@ -66,8 +66,19 @@ fn interrupt_carriers() {
     monitor::wake_up();
 }
 
-/// As [`call_home`], after a signal was sent to a kernel thread.
+/// Keeps a thread at home that sends itself a signal which it blocks: carriers do not have its pending signals.
+pub(super) fn keep_pending(thread: &Thread, signal: u32) {
+    if (1..=64).contains(&signal) && sys::signal_mask() & sys::bit(signal) != 0 {
+        stay_home(thread);
+    }
+}
+
+/// As [`call_home`], after the calling thread, which is at home, sent a signal to a kernel thread.
 pub(crate) fn call_home_by_tid(tid: u32, signal: i32) {
+    let own = current();
+    if own.home_tid() == tid {
+        return keep_pending(own, signal as u32);
+    }
     let mut is_called = false;
     all::for_each(|thread| is_called |= thread.tid.get() == tid && call_home(thread, signal));
     if is_called {
