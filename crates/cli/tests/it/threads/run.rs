@@ -312,6 +312,11 @@ fn signals_to_the_calling_thread() {
 }
 
 #[test]
+fn malformed_times_for_free_locks() {
+    runs_as_natively("malformed");
+}
+
+#[test]
 fn summons_of_threads_that_call_nothing_replaced() {
     runs_as_natively("summons");
 }

@@ -135,6 +135,11 @@ unsafe extern "C" fn pthread_rwlock_timedwrlock(lock: Object, time: *const Times
     unsafe { pthread_rwlock_clockwrlock(lock, 0, time) }
 }
 
+/// Whether the C library accepts a limit. It reports others at once.
+fn is_valid(clock: i32, time: *const Timespec) -> bool {
+    (0..=1).contains(&clock) && deadline(clock, time).is_some()
+}
+
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_rwlock_clockrdlock(
     lock: Object,
@@ -142,7 +147,7 @@ unsafe extern "C" fn pthread_rwlock_clockrdlock(
     time: *const Timespec,
 ) -> i32 {
     let native = || unsafe { real::pthread_rwlock_clockrdlock(lock, clock, time) };
-    if (0..=1).contains(&clock) { read(lock, Some((clock, time)), native) } else { native() }
+    if is_valid(clock, time) { read(lock, Some((clock, time)), native) } else { native() }
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
@@ -152,7 +157,7 @@ unsafe extern "C" fn pthread_rwlock_clockwrlock(
     time: *const Timespec,
 ) -> i32 {
     let native = || unsafe { real::pthread_rwlock_clockwrlock(lock, clock, time) };
-    if (0..=1).contains(&clock) { write(lock, Some((clock, time)), native) } else { native() }
+    if is_valid(clock, time) { write(lock, Some((clock, time)), native) } else { native() }
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]

@@ -88,7 +88,6 @@ unsafe extern "C" fn sem_clockwait(semaphore: Object, clock: i32, time: *const T
     }
     match deadline(clock, time) {
         Some(deadline) => wait(semaphore, Some(deadline)),
-        None if unsafe { real::sem_trywait(semaphore) } == 0 => 0,
         None => sys::fail(sys::EINVAL) as i32,
     }
 }
