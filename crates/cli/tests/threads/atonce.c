@@ -1,5 +1,5 @@
 // Calls that return at once although nothing has arrived: for buffers of 0 bytes, and connections of a socket that does not
-// listen. Threads that wait for descriptors of a range that is closed.
+// listen or cannot get a descriptor. Threads that wait for descriptors of a range that is closed.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -56,6 +57,17 @@ static void *accept_nothing(void *unused) {
     return unused;
 }
 
+// A call to accept needs a descriptor before it waits.
+static void *accept_without_descriptor(void *unused) {
+    int listener = bound(SOCK_STREAM);
+    struct rlimit limit = {64, 64};
+    usleep(1000);
+    CHECK(listen(listener, 1) == 0 && setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    while (dup(listener) >= 0) continue;
+    CHECK(accept(listener, NULL, NULL) == -1 && errno == EMFILE);
+    return unused;
+}
+
 static void *read_byte(void *pipes) {
     char byte;
     usleep(1000);
@@ -97,6 +109,7 @@ int main(int count, char **arguments) {
     if (part < 0 || part == 0) run(transfer_nothing);
     if (part < 0 || part == 1) run(accept_nothing);
     if (part < 0 || part == 2) close_read_ends();
+    if (part < 0 || part == 3) run(accept_without_descriptor);
     puts("done");
     return 0;
 }

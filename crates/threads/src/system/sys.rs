@@ -161,6 +161,16 @@ pub(crate) fn is_stored(descriptor: i32) -> bool {
     kind_of_file(descriptor) == FileKind::Stored
 }
 
+/// Whether the process may open another descriptor.
+pub(crate) fn has_free_descriptor() -> bool {
+    const CLOEXEC: usize = 0x80000;
+    let opened = call(SYS_EVENTFD2, [0, CLOEXEC, 0, 0, 0, 0]);
+    if opened >= 0 {
+        call(SYS_CLOSE, [opened as usize, 0, 0, 0, 0, 0]);
+    }
+    opened >= 0
+}
+
 /// Whether a descriptor refers to a pipe.
 pub(crate) fn is_pipe(descriptor: i32) -> bool {
     kind_of_file(descriptor) == FileKind::Pipe

@@ -146,8 +146,9 @@ unsafe extern "C" fn accept4(descriptor: i32, address: *mut u8, size: *mut u32, 
         records::open(accepted);
         accepted
     };
-    // Without a listening socket the call fails at once.
-    let waits = || flags::option(descriptor, SO_ACCEPTCONN) == Some(1);
+    // Without a listening socket, or a free descriptor for the connection, the call fails at once.
+    let waits =
+        || flags::option(descriptor, SO_ACCEPTCONN) == Some(1) && sys::has_free_descriptor();
     let Some(thread) = convertible() else { return native() };
     when_ready(thread, descriptor, SO_RCVTIMEO, waits, || native() as isize) as i32
 }
