@@ -1,10 +1,12 @@
 // Malformed times for locks that are free: the C library reports them for read-write locks and semaphores, but not for
-// mutexes.
+// mutexes. A wait for no bit of a futex.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +26,10 @@ static void *use_locks(void *unused) {
     printf("semaphore: %d", sem_timedwait(&semaphore, &malformed));
     printf(" %d\n", errno);
     printf("by clock: %d", sem_clockwait(&semaphore, CLOCK_MONOTONIC, &malformed));
+    printf(" %d\n", errno);
+    struct timespec now = {0};
+    unsigned word = 0;
+    printf("no bit: %ld", syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, 0, &now, NULL, 0));
     printf(" %d\n", errno);
     return unused;
 }

@@ -39,6 +39,8 @@ pub(in crate::calls) fn futex(thread: &Thread, arguments: [usize; 6]) -> Option<
     }
     let wake = |address, count| table::wake(address, count) as isize;
     match operation & OPERATION {
+        // The kernel reports an error.
+        WAIT_BITSET if mask as u32 == 0 => None,
         WAIT | WAIT_BITSET => wait(thread, arguments),
         // Futex waits may return early, so waiters for other bits may be woken, too.
         WAKE_BITSET if mask != ANY_BIT => {
