@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use h3::client::SendRequest;
-use h3_quinn::OpenStreams;
+use h3::client::{RequestStream, SendRequest};
+use h3_quinn::{BidiStream, OpenStreams};
 use http::{Method, Request, Response};
 use phalanx_testkit::tcp;
 use quinn::crypto::rustls::QuicClientConfig;
@@ -99,6 +99,9 @@ fn endpoint(
     endpoint
 }
 
+/// A request and its response.
+pub(super) type Stream = RequestStream<BidiStream<Bytes>, Bytes>;
+
 /// A connection with HTTP/3.
 #[derive(Clone)]
 pub(super) struct Client {
@@ -139,16 +142,30 @@ impl Client {
         }
         let _ = stream.finish().await;
         let response = stream.recv_response().await?;
-        let mut content = Vec::new();
-        while let Some(mut piece) = stream.recv_data().await? {
-            content.extend_from_slice(&piece.copy_to_bytes(piece.remaining()));
-        }
-        Ok((response, content))
+        Ok((response, content(&mut stream).await?))
+    }
+
+    /// Sends a request for a file, and returns when its response begins.
+    pub(super) async fn begin(&mut self, path: &str) -> Stream {
+        let request = Request::get(format!("https://sim.test{path}")).body(()).unwrap();
+        let mut stream = self.send.send_request(request).await.unwrap();
+        stream.finish().await.unwrap();
+        stream.recv_response().await.unwrap();
+        stream
     }
 
     pub(super) async fn get(&mut self, path: &str) -> (Response<()>, Vec<u8>) {
         self.ask(Method::GET, path, &[], b"").await.unwrap()
     }
+}
+
+/// Receives the content of a response.
+pub(super) async fn content(stream: &mut Stream) -> Result<Vec<u8>, h3::error::StreamError> {
+    let mut content = Vec::new();
+    while let Some(mut piece) = stream.recv_data().await? {
+        content.extend_from_slice(&piece.copy_to_bytes(piece.remaining()));
+    }
+    Ok(content)
 }
 
 /// The first datagram of a new connection, whose client never answers.
