@@ -13,6 +13,7 @@ use crate::sockets::quiet::is_quiet;
 use crate::sockets::send::{send_now, would_block};
 use crate::uring::operation::files::{Opening, Reading, Syncing, Writing};
 use crate::uring::operation::inflight::{Connecting, Operation};
+use crate::uring::requests::accept::note_unrequested;
 use crate::uring::sockets::State;
 use crate::uring::{Pending, Uring};
 use crate::{
@@ -193,8 +194,8 @@ impl Driver for Uring {
                 let accepting = state.and_then(|state| state.accepting.as_mut());
                 let waiting = &mut accepting.expect("a request keeps no closed socket").waiting;
                 waiting.retain(|other| *other != token);
-                if waiting.is_empty() && !self.unrequested.contains(&listener) {
-                    self.unrequested.push(listener);
+                if waiting.is_empty() {
+                    note_unrequested(&mut self.unrequested, listener);
                 }
                 self.completions.cancel(token);
             }

@@ -14,6 +14,13 @@ use crate::uring::sockets::{ACCEPT_AHEAD, State};
 use crate::uring::{Pending, Uring};
 use crate::{Done, Socket, Token};
 
+/// Adds a listener whose last accept request has ended, unless it is in the list.
+pub(crate) fn note_unrequested(unrequested: &mut Vec<Socket>, listener: Socket) {
+    if !unrequested.contains(&listener) {
+        unrequested.push(listener);
+    }
+}
+
 impl Uring {
     pub(crate) fn accept(&mut self, token: Token, listener: Socket) {
         let Some(state) = self.sockets.get_mut(listener) else {
@@ -73,11 +80,8 @@ impl Uring {
             accepting.armed = None;
         }
         let waiting = accepting.waiting.pop_front();
-        if waiting.is_some()
-            && accepting.waiting.is_empty()
-            && !self.unrequested.contains(&listener)
-        {
-            self.unrequested.push(listener);
+        if waiting.is_some() && accepting.waiting.is_empty() {
+            note_unrequested(&mut self.unrequested, listener);
         }
         match (outcome, waiting) {
             (Ok(fd), Some(token)) => {

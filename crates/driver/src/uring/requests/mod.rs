@@ -1,6 +1,6 @@
 //! Requests to the driver: starting them, and handling the completions of their operations.
 
-mod accept;
+pub(super) mod accept;
 mod datagrams;
 pub(crate) mod queued;
 mod receive;
