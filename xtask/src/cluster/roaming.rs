@@ -17,14 +17,14 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// That of the client with this name.
+    /// The course of the client with this name.
     pub(super) fn of(shared: &Shared, client: &str) -> Self {
         let mix = |seed: u64, byte| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).max(1);
         let random = shared.roams.map(|seed| Random(client.bytes().fold(seed, mix)));
         Self { nodes: shared.cluster.nodes.len() as u64, random, leaves: None }
     }
 
-    /// The client has arrived at a node.
+    /// Draws when the client, which has arrived at a node, leaves it.
     pub(super) fn arrive(&mut self) {
         let stay = |random: &mut Random| STAYS.0 + random.below(STAYS.1 - STAYS.0);
         let stay = self.random.as_mut().map(stay);
