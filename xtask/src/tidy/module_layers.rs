@@ -107,7 +107,7 @@ pub(super) const CRATES: &[Layers] = &[
             &["ending", "guard", "intervals"],
             &["other"],
             &["node"],
-            &["adoption", "asking", "members", "retained", "takeover"],
+            &["adoption", "asking", "takeover"],
             &["moving"],
             &["find", "serving"],
             &["receiving", "tending"],

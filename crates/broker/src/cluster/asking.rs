@@ -13,7 +13,7 @@ use phalanx_nats::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Identity;
-use crate::cluster::node::Node;
+use crate::cluster::node::{Node, answered_request};
 use crate::cluster::other::VERSION;
 use crate::kept::state::{Kept, RENEWALS};
 use crate::model::moving::Holding;
@@ -67,7 +67,7 @@ pub(super) struct Rounds {
 /// Receives the questions of other nodes, and their answers.
 pub(super) fn listen(node: &Rc<Node>, rounds: &Rc<Rounds>) {
     let of_answers = rounds.clone();
-    let inbox = format!("{}.*", inbox(node));
+    let inbox = format!("{}.*", node.inbox("find"));
     node.client.subscribe(&inbox, None, move |own| answered(&of_answers, &own));
     let own = node.clone();
     node.client.subscribe(&subject(node), None, move |message| answer(&own, &message));
@@ -75,10 +75,6 @@ pub(super) fn listen(node: &Rc<Node>, rounds: &Rc<Rounds>) {
 
 fn subject(node: &Node) -> String {
     node.subject(&format!("find.{VERSION}"))
-}
-
-fn inbox(node: &Node) -> String {
-    node.subject(&format!("inbox.{}.find", node.start))
 }
 
 /// Asks all nodes once. Returns the copies of each client's session at other nodes, and whether all nodes answered.
@@ -101,7 +97,7 @@ pub(super) async fn round(
     // If the message is lost, the question is repeated.
     let _ = node.client.publish(
         &subject(node),
-        Some(&format!("{}.{number}", inbox(node))),
+        Some(&format!("{}.{number}", node.inbox("find"))),
         None,
         &payload,
     );
@@ -143,9 +139,8 @@ fn is_answered(round: &Round, journals: Option<&BTreeSet<String>>) -> bool {
 
 /// Handles an answer.
 fn answered(rounds: &Rounds, message: &Message<'_>) {
-    let number = message.subject.rsplit('.').next().and_then(|number| number.parse().ok());
     let mut rounds = rounds.open.borrow_mut();
-    let round = number.and_then(|number: u64| rounds.get_mut(&number));
+    let round = answered_request(message).and_then(|number| rounds.get_mut(&number));
     let answer = serde_json::from_slice::<Answer>(message.payload);
     let (Some(round), Ok(answer)) = (round, answer) else { return };
     round.answers.insert(answer.journal.clone(), answer);

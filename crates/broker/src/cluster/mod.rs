@@ -14,14 +14,12 @@
 //! | `ending.rs` | ends the sessions of clients that connected to another node |
 //! | `node.rs` | this node, its connection to NATS, and the payloads that it sends |
 //! | `adoption/` | takes over the sessions of a lost node, with the messages that other nodes have for them |
-//! | `retained.rs` | sends the retained messages to a node that joins |
 //! | `takeover.rs` | announces clients that connected here, and receives the announcements of other nodes |
 //! | `asking.rs` | asks all nodes for their copies of sessions |
 //! | `moving/` | moves a session to the node where its client connects |
 //! | `find.rs` | finds the node that has a client's session |
-//! | `serving.rs` | the life of one lane |
+//! | `serving/` | the life of one lane, and what is exchanged at its begin and while it lasts |
 //! | `receiving.rs` | announcements and frames that other nodes send |
-//! | `members.rs` | exchanges the numbers of online members of shared subscriptions with other nodes |
 //! | `tending.rs` | closes the lanes of nodes that are gone, and opens missing lanes |
 //! | `running.rs` | runs this node from its start to its shutdown |
 
@@ -31,12 +29,10 @@ mod ending;
 mod find;
 mod guard;
 mod intervals;
-mod members;
 mod moving;
 mod node;
 mod other;
 mod receiving;
-mod retained;
 mod running;
 mod serving;
 mod takeover;

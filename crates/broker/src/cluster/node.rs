@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::sleep;
-use phalanx_nats::{Client, Rejected};
+use phalanx_nats::{Client, Message, Rejected};
 
 use crate::cluster::ending::Ending;
 use crate::cluster::other::{Hello, Other, VERSION};
@@ -75,6 +75,11 @@ impl Node {
         format!("{}.{name}", self.prefix)
     }
 
+    /// Returns the subject below which this process receives the answers to numbered requests of a kind.
+    pub(super) fn inbox(&self, kind: &str) -> String {
+        self.subject(&format!("inbox.{}.{kind}", self.start))
+    }
+
     pub(super) fn say_hello(&self) {
         let kept = self.context.kept.as_ref();
         let journal = kept.and_then(|kept| kept.own()).map(|own| own.to_string());
@@ -120,4 +125,9 @@ impl Node {
         self.next_lane.set(number.wrapping_add(1));
         number
     }
+}
+
+/// The number of the request that a message in an [inbox](Node::inbox) answers.
+pub(super) fn answered_request(message: &Message<'_>) -> Option<u64> {
+    message.subject.rsplit('.').next()?.parse().ok()
 }

@@ -225,8 +225,9 @@ impl Session {
     }
 
     /// Replaces the queue with a subset of its messages, which has this size in bytes.
-    pub(crate) fn set_queue(&mut self, queue: VecDeque<Queued>, bytes: usize) {
-        (self.queue, self.queued_bytes, self.searched) = (queue, bytes, 0);
+    pub(crate) fn set_queue(&mut self, queue: VecDeque<Queued>) {
+        self.queued_bytes = queue.iter().map(|own| own.message.size()).sum();
+        (self.queue, self.searched) = (queue, 0);
     }
 
     /// Removes a message in flight.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::intervals::TICKS;
 use crate::cluster::moving::{Moves, longer};
-use crate::cluster::node::Node;
+use crate::cluster::node::{Node, answered_request};
 use crate::cluster::other::VERSION;
 use crate::session::partition::moving::NotNow;
 
@@ -137,20 +137,20 @@ pub(super) fn subject(node: &Node, name: &str) -> String {
     node.subject(&format!("moving.{VERSION}.{name}"))
 }
 
-fn inbox(node: &Node) -> String {
-    node.subject(&format!("inbox.{}.moving", node.start))
-}
-
 /// Receives the answers to this node's requests.
 pub(super) fn listen(node: &Rc<Node>, moves: &Rc<Moves>) {
     let moves = moves.clone();
-    node.client.subscribe(&format!("{}.*", inbox(node)), None, move |message: Message<'_>| {
-        let number = message.subject.rsplit('.').next().and_then(|own| own.parse().ok());
-        let call = number.and_then(|number: u64| moves.calls.open.borrow_mut().remove(&number));
-        if let Some(call) = call {
-            call.send(message.payload.to_vec());
-        }
-    });
+    node.client.subscribe(
+        &format!("{}.*", node.inbox("moving")),
+        None,
+        move |message: Message<'_>| {
+            let number = answered_request(&message);
+            let call = number.and_then(|number| moves.calls.open.borrow_mut().remove(&number));
+            if let Some(call) = call {
+                call.send(message.payload.to_vec());
+            }
+        },
+    );
 }
 
 /// Sends a request without an answer to the node with this name.
@@ -179,7 +179,7 @@ pub(super) async fn ask(
         calls.open.borrow_mut().insert(number, sender);
         let request = Request { offset: all.len(), ..request.clone() };
         let payload = serde_json::to_vec(&request).unwrap_or_default();
-        let reply = format!("{}.{number}", inbox(node));
+        let reply = format!("{}.{number}", node.inbox("moving"));
         // A lost request is repeated below.
         let _ = node.client.publish(&subject, Some(&reply), None, &payload);
         let pause = (node.timeout / TICKS).min(limit.saturating_sub(now()));

@@ -1,4 +1,12 @@
 //! The life of one lane: both nodes open their sessions for each other, and serve them.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `retained.rs` | sends the retained messages to a node that joins |
+//! | `members.rs` | exchanges the numbers of online members of shared subscriptions with other nodes |
+
+mod members;
+mod retained;
 
 use std::collections::HashSet;
 use std::future::pending;
@@ -18,7 +26,7 @@ use crate::cluster::adoption::handover::ADOPTED;
 use crate::cluster::intervals::HELLOS;
 use crate::cluster::node::Node;
 use crate::cluster::other::Other;
-use crate::cluster::{retained, takeover};
+use crate::cluster::takeover;
 use crate::config::Config;
 use crate::connection::bridged::{Bridged, serve_bridged};
 use crate::context::Context;
@@ -33,7 +41,7 @@ use crate::session::partition::open::{Opened, Opening};
 use crate::transport::Transport;
 
 /// Time for which the session for a disconnected node keeps its messages, in seconds.
-pub(super) const SESSION_EXPIRY: u32 = 3600;
+pub(in crate::cluster) const SESSION_EXPIRY: u32 = 3600;
 
 /// Bytes by which a message may grow on a lane, where the number of a shared subscription is added.
 const GROWTH: usize = 16;
@@ -47,7 +55,7 @@ struct Attached {
 }
 
 /// Opens a lane to another node, and serves it until it ends.
-pub(super) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
+pub(in crate::cluster) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
     let result = match attach(node, other, node.next_lane()).await {
         Ok(attached) => {
             let granted = ask(node, other, &attached).await;
@@ -84,7 +92,7 @@ async fn ask(node: &Node, other: &Other, attached: &Attached) -> Option<Side> {
 }
 
 /// Grants a lane to another node, and serves it until it ends.
-pub(super) async fn accept(node: &Rc<Node>, other: &Rc<Other>, side: Side) {
+pub(in crate::cluster) async fn accept(node: &Rc<Node>, other: &Rc<Other>, side: Side) {
     match attach(node, other, side.lane).await {
         Ok(attached) => {
             attached.lane.send_frame(&NodeFrame::Accept(attached.side.clone()));

@@ -246,8 +246,11 @@ impl Sessions {
         if let Some(peers) = &self.counters.peers {
             match &session.moving {
                 Moving::No => (),
-                Moving::Leaving(token) | Moving::Arrived(token) => peers.moves.end(token),
-                Moving::Arriving { token, .. } => peers.moves.end(token),
+                Moving::Leaving(token)
+                | Moving::Arriving { token, .. }
+                | Moving::Arrived(token) => {
+                    peers.moves.end(token);
+                }
                 Moving::Given(token) => {
                     peers.moves.end(token);
                     peers.moves.pass(session.identity(), session.moves);

@@ -142,7 +142,8 @@ impl Sessions {
         // QoS 0 messages do not survive the connection.
         let mut places = divided.are_behind.iter();
         let mut lost = Vec::new();
-        session.queue.retain(|own| {
+        let mut queue = std::mem::take(&mut session.queue);
+        queue.retain(|own| {
             let is_behind = places.next().copied().flatten();
             let stays = own.how.qos != QoS::AtMostOnce || is_behind == Some(true);
             if !stays {
@@ -150,8 +151,7 @@ impl Sessions {
             }
             stays
         });
-        session.queued_bytes = session.queue.iter().map(|own| own.message.size()).sum();
-        session.searched = 0;
+        session.set_queue(queue);
         for message in lost {
             drops.add(DropReason::Offline, 1, || session.dropped_message(&message));
         }

@@ -89,7 +89,7 @@ impl Session {
             bytes -= last.message.size();
             beyond.push(last);
         }
-        self.set_queue(queue, bytes);
+        self.set_queue(queue);
         beyond
     }
 
@@ -97,8 +97,7 @@ impl Session {
     pub(in crate::session) fn remove_cuts(&mut self) {
         let mut queue = std::mem::take(&mut self.queue);
         queue.retain(|own| own.message.source != Source::Cut);
-        let bytes = queue.iter().map(|own| own.message.size()).sum();
-        self.set_queue(queue, bytes);
+        self.set_queue(queue);
     }
 }
 

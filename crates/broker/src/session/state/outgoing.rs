@@ -114,7 +114,7 @@ impl Session {
     /// Removes expired messages from a full queue. Called at intervals, because it searches the whole queue.
     #[cold]
     fn sweep(&mut self, context: &mut SendContext<'_>) {
-        let (mut next, mut bytes) = (Duration::MAX, 0);
+        let mut next = Duration::MAX;
         let session = self.number;
         let mut queue = std::mem::take(&mut self.queue);
         queue.retain(|own| {
@@ -122,7 +122,6 @@ impl Session {
             let stays = expires.is_none_or(|expires| expires > context.now);
             if stays {
                 next = next.min(expires.unwrap_or(Duration::MAX));
-                bytes += own.message.size();
                 return true;
             }
             context.drops.add(DropReason::Expired, 1, || self.dropped_message(&own.message));
@@ -132,7 +131,7 @@ impl Session {
             }
             false
         });
-        self.set_queue(queue, bytes);
+        self.set_queue(queue);
         self.sweep = next.max(context.now.saturating_add(SWEEP_INTERVAL));
     }
 
