@@ -34,6 +34,9 @@ pub(crate) enum Tool {
 /// The number of hostile programs: that of core and that of phalanx.
 const PROGRAMS: usize = 2;
 
+/// Reports of valgrind that are no errors, each with the reason.
+const SUPPRESSIONS: &str = "xtask/valgrind.supp";
+
 const MIRI_FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation -Zmiri-ignore-leaks";
 
 /// Why a tool did not pass.
@@ -122,7 +125,8 @@ fn valgrind(root: &Path) -> Result<(), Obstacle> {
     }
     for program in programs {
         let mut command = Command::new("valgrind");
-        command.args(["--quiet", "--error-exitcode=99", "--fair-sched=try"]).arg(program.path);
+        command.args(["--quiet", "--error-exitcode=99", "--fair-sched=try"]);
+        command.arg(format!("--suppressions={SUPPRESSIONS}")).arg(program.path);
         command.current_dir(root).env("PHALANX_DRIVER", "poll");
         succeed(command, "valgrind reported an error, or a test failed")?;
     }

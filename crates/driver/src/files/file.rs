@@ -4,14 +4,15 @@
 //! [`Request`](crate::Request)s or say that they may block.
 
 use std::ffi::CStr;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::AtFlags;
 
 use crate::OpenHow;
 use crate::files::mmap::Window;
@@ -163,8 +164,9 @@ impl File {
     /// # Errors
     /// The errors of `open(2)`.
     pub fn directory(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-        Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+        let directory =
+            fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path)?;
+        Ok(OwnedFd::from(directory).into())
     }
 
     /// The file's descriptor.
