@@ -16,6 +16,8 @@ pub(crate) struct Outbox {
     /// Maximum packet size of the client, in bytes.
     most: usize,
     bytes: RefCell<Vec<u8>>,
+    /// Whether the bytes begin with the rest of a packet of the session.
+    has_rest: Cell<bool>,
     /// Whether the client sent DISCONNECT. Pending responses are still sent, but no further packets.
     is_disconnected: Cell<bool>,
     /// Whether no further responses will be added.
@@ -53,6 +55,7 @@ impl Outbox {
             version,
             most,
             bytes: RefCell::default(),
+            has_rest: Cell::new(false),
             is_disconnected: Cell::new(false),
             is_closed: Cell::new(false),
             leaving: Cell::new(Leaving::No),
@@ -91,10 +94,11 @@ impl Outbox {
         self.sender.notify();
     }
 
-    /// Appends the rest of a packet that was sent in part.
+    /// Stores the rest of a packet of the session that was sent in part. The outbox must be [idle](Self::is_idle).
     #[cold]
     pub(crate) fn push_rest(&self, rest: &[u8]) {
         self.bytes.borrow_mut().extend_from_slice(rest);
+        self.has_rest.set(true);
         self.sender.notify();
     }
 
@@ -178,6 +182,7 @@ impl Outbox {
     /// Takes all pending bytes, and stores `spare` as the next buffer.
     pub(crate) fn take(&self, spare: Vec<u8>) -> Vec<u8> {
         self.reader.notify();
+        self.has_rest.set(false);
         std::mem::replace(&mut self.bytes.borrow_mut(), spare)
     }
 
@@ -194,7 +199,8 @@ impl Outbox {
     /// Whether responses are pending, and output of the session may be sent before them.
     pub(crate) fn may_alternate(&self) -> bool {
         let is_ending = self.is_closed.get() || self.is_disconnected.get();
-        !self.is_empty() && !is_ending && self.leaving.get() == Leaving::No
+        let is_staying = !is_ending && self.leaving.get() == Leaving::No;
+        !self.is_empty() && !self.has_rest.get() && is_staying
     }
 
     /// Completes when there are responses, or the outbox is closed.

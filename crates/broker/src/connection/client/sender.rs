@@ -201,7 +201,7 @@ impl WaitingSender for Shared {
         self.context.counters.bytes_sent.add(sent as u64);
         self.peer.listener.bytes_sent.add(sent as u64);
         if sent < bytes.len() {
-            // Before any responses, which must not split the packet.
+            // Sent before any response or message, which must not split the packet.
             self.outbox.push_rest(&bytes[sent..]);
         }
         true

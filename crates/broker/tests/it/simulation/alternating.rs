@@ -1,4 +1,5 @@
-//! A client that constantly causes responses also gets its messages.
+//! Responses and messages of one connection: a client that constantly causes responses also gets its messages, and a
+//! packet that is sent in part is completed before the next one begins.
 
 use std::time::Duration;
 
@@ -55,6 +56,51 @@ fn messages_arrive_between_responses() {
                     if read % AT_ONCE == 0 {
                         assert!(busy.say_all(&some).await.is_ok());
                         net.sleep(Duration::from_millis(10)).await;
+                    }
+                }
+            });
+        });
+    });
+}
+
+/// Number of responses, and of messages, that the client awaits at a time.
+const EACH: usize = 8;
+
+/// A message that is sent alone may be sent in part, while responses are also sent. The session's next message must not
+/// precede the rest.
+#[test]
+fn packets_are_not_split() {
+    sim::explore_each(200, |seed| {
+        sim::run(seed, |world| {
+            world.set_faults(Faults { short: 700, at_once: 300, ..Faults::NONE });
+            begin(world, &config(world), |_| ());
+            let net = world.net();
+            world.client(async move {
+                let Ok((mut busy, _)) = Wire::ask(&net, "busy", 0).await else { panic!("busy") };
+                subscribe_to(&mut busy, &["mine"]).await;
+                let Ok((mut writer, _)) = Wire::ask(&net, "writer", 0).await else { panic!() };
+                let payload = [b'x'; 40];
+                let message = Publish {
+                    delivery: Delivery::AtMostOnce,
+                    topic: "mine",
+                    payload: &payload,
+                    retain: false,
+                    duplicate: false,
+                    properties: Properties::NONE,
+                };
+                for _ in 0..20 {
+                    for _ in 0..EACH {
+                        let asked = busy.say(&publish("other", b"y", Properties::NONE)).await;
+                        assert!(asked.is_ok());
+                        assert!(writer.say(&Packet::Publish(message)).await.is_ok());
+                    }
+                    for _ in 0..2 * EACH {
+                        let Ok(came) = busy.next().await else { panic!("the connection is lost") };
+                        match came.packet() {
+                            Packet::Publish(own) => assert_eq!(own.payload, payload),
+                            Packet::PubAck(_) => (),
+                            other => panic!("{other:?}"),
+                        }
                     }
                 }
             });
