@@ -115,7 +115,7 @@ impl Net {
     /// # Panics
     /// If all ports have been used.
     pub(super) fn free_port(&mut self) -> u16 {
-        const FIRST: u16 = 20_000;
+        const FIRST: u16 = 2_000;
         assert!(
             self.ports < u16::MAX - FIRST,
             "all ports of this world were used; use more worlds"
