@@ -14,8 +14,8 @@ use crate::model::client_key::ClientKey;
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::moving::Cut;
+use crate::model::node_capacity::NodeCapacity;
 use crate::model::qos2::Qos2InFlight;
-use crate::model::room::Room;
 use crate::model::session::Adoptions;
 use crate::model::subscriptions::subscribers::Subscription;
 use crate::model::subscriptions::subscription_size::Keys;
@@ -216,7 +216,7 @@ pub(crate) struct Publication {
     /// Approximate number of deliveries per message.
     pub(crate) each: usize,
     /// The full queue for another node, if there was one. The publisher waits for it, and then sends the rest again.
-    pub(crate) full: Option<Arc<Room>>,
+    pub(crate) full: Option<Arc<NodeCapacity>>,
     /// Whether the publisher has waited for the maximum time.
     pub(crate) insists: bool,
 }

@@ -13,8 +13,8 @@ use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::delivery::How;
 use crate::model::message::Message;
 use crate::model::moving::Moving;
+use crate::model::node_capacity::NodeCapacity;
 use crate::model::qos2::Qos2InFlight;
-use crate::model::room::Room;
 use crate::model::small_map::SmallMap;
 use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::model::waiting_sender::WaitingSender;
@@ -40,8 +40,8 @@ pub(crate) struct Session {
     pub(crate) shared: usize,
     /// Whether the client counts as online for its shared subscriptions.
     pub(crate) is_online: bool,
-    /// For another node: the room of its queue, for which publishers wait.
-    pub(crate) room: Option<Arc<Room>>,
+    /// For another node: the capacity of its queue, for which publishers wait.
+    pub(crate) node_capacity: Option<Arc<NodeCapacity>>,
     /// Whether the router may have subscriptions of this session.
     pub(crate) routed: bool,
     /// Messages waiting to be written, in order, and their size in bytes.
@@ -183,7 +183,7 @@ impl Session {
             keys: BTreeMap::new(),
             shared: 0,
             is_online: false,
-            room: None,
+            node_capacity: None,
             routed: false,
             queue: VecDeque::new(),
             queued_bytes: 0,

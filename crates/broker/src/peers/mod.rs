@@ -20,7 +20,7 @@ mod status;
 
 use std::sync::Arc;
 
-use crate::model::room::Rooms;
+use crate::model::node_capacity::NodeCapacities;
 use crate::peers::claims::Claims;
 use crate::peers::handovers::Handovers;
 use crate::peers::interest::Interest;
@@ -34,7 +34,7 @@ pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};
 pub(crate) struct Peers {
     pub(crate) interest: Interest,
     pub(crate) members: Members,
-    pub(crate) rooms: Rooms,
+    pub(crate) node_capacities: NodeCapacities,
     pub(crate) claims: Claims,
     pub(crate) handovers: Handovers,
     pub(crate) moves: Moves,
@@ -46,7 +46,7 @@ impl Peers {
         Arc::new(Self {
             interest: Interest::default(),
             members: Members::new(),
-            rooms: Rooms::default(),
+            node_capacities: NodeCapacities::default(),
             claims: Claims::default(),
             handovers: Handovers::default(),
             moves: Moves::default(),

@@ -155,7 +155,7 @@ impl RoutingBatch {
             own.reasons.extend(reasons.by_ref().take(count));
             if let Some(at) = own.reasons.iter().position(|reason| *reason == NODE_FULL) {
                 own.reasons.truncate(at);
-                own.full = router.room_of(own.messages[at].from);
+                own.full = router.full_node_of(own.messages[at].from);
             }
             if own.reasons.is_empty() && count > 0 {
                 // Answered now, so that this publisher queues for a permit before publishers that arrive later.

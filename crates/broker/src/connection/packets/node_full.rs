@@ -8,7 +8,7 @@ use phalanx::time::now;
 use phalanx::{select, sleep};
 
 use crate::connection::client::Connection;
-use crate::model::room::Room;
+use crate::model::node_capacity::NodeCapacity;
 
 /// Maximum time for which a publisher waits, as a multiple of the cluster's timeout.
 const MAX_TIMEOUTS: u32 = 4;
@@ -23,9 +23,13 @@ impl Connection {
     }
 
     /// Waits for space in the queue, and adds the time to `waited`. Returns false if the connection has to end.
-    pub(super) async fn wait_for_node(&self, room: &Room, waited: &mut Duration) -> bool {
+    pub(super) async fn wait_for_node(
+        &self,
+        capacity: &NodeCapacity,
+        waited: &mut Duration,
+    ) -> bool {
         let (begun, limit) = (now(), self.node_limit().saturating_sub(*waited));
-        let wait = room.wait(limit);
+        let wait = capacity.wait(limit);
         let ended = async {
             while !self.outbox.is_closed() && !is_draining() {
                 select(sleep(self.node_limit() / POLLS), draining()).await;

@@ -114,8 +114,8 @@ impl Connection {
             let full = own.full.take();
             let is_gone = match &full {
                 // Boxed, because it is rare.
-                Some(room) if done.is_ok() && !owes => {
-                    !Box::pin(self.wait_for_node(room, &mut waited)).await
+                Some(capacity) if done.is_ok() && !owes => {
+                    !Box::pin(self.wait_for_node(capacity, &mut waited)).await
                 }
                 _ => false,
             };

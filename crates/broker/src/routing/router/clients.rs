@@ -8,7 +8,7 @@ use super::Router;
 use crate::access::{Identity, NODE_CLIENTS};
 use crate::model::client_key::ClientKey;
 use crate::model::message::{Message, Source};
-use crate::model::room::Room;
+use crate::model::node_capacity::NodeCapacity;
 use crate::model::session::Adoptions;
 use crate::model::subscriptions::subscribers::ClientIndex;
 use crate::peers::handovers::handover_of;
@@ -28,7 +28,7 @@ pub(super) struct Client {
     /// Whether it is another node of the cluster.
     pub(super) is_node: bool,
     /// For another node: the space in its queue, for which publishers wait.
-    pub(super) room: Option<Arc<Room>>,
+    pub(super) node_capacity: Option<Arc<NodeCapacity>>,
     /// For another node: its online members of shared subscriptions, if it has announced any.
     pub(super) members: Option<Box<OnlineMembers>>,
     /// The adoptions through which the session came to this node, oldest first.
@@ -120,7 +120,7 @@ impl Router {
             }
             let (last, target) = (Cell::new((0, 0)), (key, durable_id));
             let peers = self.peers.as_ref().filter(|_| is_node);
-            let room = peers.map(|peers| peers.rooms.of(&identity.client));
+            let node_capacity = peers.map(|peers| peers.node_capacities.of(&identity.client));
             let client = Client {
                 key,
                 identity,
@@ -128,7 +128,7 @@ impl Router {
                 durable_id,
                 target,
                 is_node,
-                room,
+                node_capacity,
                 members: None,
                 adoptions,
                 last,

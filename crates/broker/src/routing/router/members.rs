@@ -31,7 +31,7 @@ impl States for Known<'_> {
         let client = &self.clients[node as usize];
         let count = || client.members.as_ref().map_or(DEFAULT, |members| members.of(group));
         // While a node's queue is full, members at other nodes get the messages.
-        let is_full = client.room.as_ref().is_some_and(|room| room.is_full());
+        let is_full = client.node_capacity.as_ref().is_some_and(|capacity| capacity.is_full());
         if client.online && !is_full { count() } else { 0 }
     }
 }

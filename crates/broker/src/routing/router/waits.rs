@@ -7,7 +7,7 @@ use phalanx_mqtt::{QoS, Reason};
 use super::Router;
 use crate::model::client_key::ClientKey;
 use crate::model::message::{Message, Source};
-use crate::model::room::Room;
+use crate::model::node_capacity::NodeCapacity;
 use crate::requests::NODE_FULL;
 
 /// The publishers in the current batch that have to wait.
@@ -15,7 +15,7 @@ use crate::requests::NODE_FULL;
 pub(super) struct Waits {
     /// Publishers that have waited for the maximum time. Their messages are queued anyway.
     insisting: Vec<ClientKey>,
-    held: Vec<(ClientKey, Arc<Room>)>,
+    held: Vec<(ClientKey, Arc<NodeCapacity>)>,
 }
 
 impl Router {
@@ -25,9 +25,9 @@ impl Router {
     }
 
     /// The queue that a publisher has to wait for, if its messages were not routed.
-    pub(crate) fn room_of(&self, publisher: Option<ClientKey>) -> Option<Arc<Room>> {
+    pub(crate) fn full_node_of(&self, publisher: Option<ClientKey>) -> Option<Arc<NodeCapacity>> {
         let held = self.waits.held.iter().find(|(held, _)| Some(*held) == publisher);
-        held.map(|(_, room)| room.clone())
+        held.map(|(_, capacity)| capacity.clone())
     }
 
     /// Clears the state after a batch was routed.
@@ -41,18 +41,18 @@ impl Router {
     pub(super) fn hold(&mut self, messages: &[Arc<Message>], reasons: &mut [Reason]) {
         let Self { nodes, clients, waits, found, alone, .. } = self;
         let full = |client: u32| {
-            let room = clients[client as usize].room.as_ref();
-            room.filter(|room| room.is_full())
+            let capacity = clients[client as usize].node_capacity.as_ref();
+            capacity.filter(|capacity| capacity.is_full())
         };
         if waits.held.is_empty() && nodes.iter().all(|node| full(*node).is_none()) {
             return;
         }
         let mut receivers = [found, alone].map(|all| all.iter().peekable());
         for (n, (message, reason)) in messages.iter().zip(reasons).enumerate() {
-            let mut room = None;
+            let mut capacity = None;
             for receivers in &mut receivers {
                 while let Some((_, client, _)) = receivers.next_if(|(at, ..)| *at as usize == n) {
-                    room = room.or_else(|| full(*client));
+                    capacity = capacity.or_else(|| full(*client));
                 }
             }
             let Some(from) = message.from.filter(|_| message.source == Source::Here) else {
@@ -60,12 +60,12 @@ impl Router {
             };
             if waits.held.iter().any(|(held, _)| *held == from) {
                 *reason = NODE_FULL;
-            } else if let Some(room) = room
+            } else if let Some(capacity) = capacity
                 && message.qos != QoS::AtMostOnce
                 && !waits.insisting.contains(&from)
             {
                 *reason = NODE_FULL;
-                waits.held.push((from, room.clone()));
+                waits.held.push((from, capacity.clone()));
             }
         }
     }

@@ -40,7 +40,7 @@ impl Sessions {
             return effects;
         }
         session.detach(&drops);
-        session.room.as_ref().inspect(|room| room.open());
+        session.node_capacity.as_ref().inspect(|capacity| capacity.open());
         self.set_online(key, false);
         let Some(session) = self.get(key) else { return effects };
         if session.number != 0 {

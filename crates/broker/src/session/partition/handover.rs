@@ -37,7 +37,7 @@ impl Sessions {
         let session = self.at(slot)?;
         let before = session.load();
         session.detach(&drops);
-        session.room.as_ref().inspect(|room| room.open());
+        session.node_capacity.as_ref().inspect(|capacity| capacity.open());
         if !client.starts_with(ADOPTED_CLIENTS) {
             // The session for a lost node ends with its last message, so it must not expire before. The session of an
             // awaited handover keeps its timer.

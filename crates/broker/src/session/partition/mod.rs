@@ -263,10 +263,10 @@ impl Sessions {
         self.departed.push(session.client_id.clone());
         self.counters.sessions.add(-1);
         let client = &session.client_id;
-        if session.room.is_some()
+        if session.node_capacity.is_some()
             && let Some(peers) = &self.counters.peers
         {
-            peers.rooms.forget(client);
+            peers.node_capacities.forget(client);
         }
         let keys = session.keys.iter();
         keys.for_each(|(key, size)| self.counters.unsubscribed(client, (key, *size)));
@@ -303,7 +303,7 @@ impl Sessions {
                     &mut SendContext { limits, scratch, spares, records, now, drops, at_once };
                 let before = session.load();
                 let is_accepted = session.deliver(message, &delivery.how, delivery.number, context);
-                session.show_room(context.limits);
+                session.update_capacity(context.limits);
                 self.load.change(before, session.load());
                 delivered += u64::from(is_accepted);
             }
@@ -334,7 +334,7 @@ impl Sessions {
         if let Some(session) = self.get(key).filter(|session| session.is_on(connection_id)) {
             let before = session.load();
             session.answered(answers, &mut records);
-            session.room.as_ref().inspect(|room| room.progressed());
+            session.node_capacity.as_ref().inspect(|capacity| capacity.progressed());
             let after = session.load();
             self.load.change(before, after);
             self.load.show();
@@ -367,7 +367,7 @@ impl Sessions {
         let (before, drops) = (session.load(), &counters.drops);
         let at_once = false;
         session.fill(&mut SendContext { limits, scratch, spares, records, now, drops, at_once });
-        session.show_room(limits);
+        session.update_capacity(limits);
         if session.load() != before {
             load.change(before, session.load());
             load.show();

@@ -146,7 +146,7 @@ impl Sessions {
             false => self.limits.inflight_messages,
         };
         let peers = self.counters.peers.as_ref().filter(|_| client.starts_with(NODE_CLIENTS));
-        let room = peers.map(|peers| peers.rooms.of(&client));
+        let capacity = peers.map(|peers| peers.node_capacities.of(&client));
         let Some(session) = self.at(slot) else {
             return (Err(Reason::UNSPECIFIED_ERROR), effects, Lsn::default());
         };
@@ -186,7 +186,7 @@ impl Sessions {
         if session.shared > 0 {
             effects.present = Some((key, true));
         }
-        session.room = room;
+        session.node_capacity = capacity;
         let durable_id = session.durable_id();
         self.set_online(key, true);
         self.watch(key);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `outgoing.rs` | messages to the client: queued, written, in flight, acknowledged |
 //! | `moving.rs` | the queue of a session that moves to another node |
-//! | `room.rs` | the space in the queue for another node |
+//! | `node_capacity.rs` | the space in the queue for another node |
 //! | `pending_wills.rs` | wills that the router has not accepted yet |
 //! | `load.rs` | the number of messages held for clients |
 //! | `directory.rs` | the partition of each session |
@@ -14,6 +14,6 @@ pub(crate) mod directory;
 pub(crate) mod effects;
 pub(super) mod load;
 pub(super) mod moving;
+mod node_capacity;
 pub(crate) mod outgoing;
 pub(super) mod pending_wills;
-mod room;

@@ -5,8 +5,8 @@ mod durable;
 mod flow;
 mod install;
 mod moving;
+mod node_capacity;
 mod reconnect;
-mod rooms;
 mod subscriptions;
 
 use std::sync::Arc;

@@ -22,7 +22,7 @@ fn only_publishers_of_what_a_full_node_wants_wait() {
     let peers = Peers::new();
     table.router.peers = Some(peers.clone());
     let there = node(2, "b");
-    let room = peers.rooms.of(&there.identity.client);
+    let capacity = peers.node_capacities.of(&there.identity.client);
     table.router.subscribe(there, vec![request("there")]);
     table.router.subscribe(client(1), vec![request("#")]);
     let (once, least) = (Delivery::AtMostOnce, Delivery::AtLeastOnce(PacketId::MIN));
@@ -41,16 +41,16 @@ fn only_publishers_of_what_a_full_node_wants_wait() {
         let at = (&*table.policy, Duration::ZERO);
         table.router.publish(&all, &mut batches, at, (usize::MAX, &mut reasons));
         let held: Vec<_> = reasons.iter().map(|reason| *reason == NODE_FULL).collect();
-        let rooms = [5, 6, 7].map(|own| table.router.room_of(Some(key(own))).is_some());
+        let full = [5, 6, 7].map(|own| table.router.full_node_of(Some(key(own))).is_some());
         table.router.end_waits();
-        (held, rooms, batches[0].deliveries.len())
+        (held, full, batches[0].deliveries.len())
     };
     let (t, f) = (true, false);
     assert_eq!(route(&mut table), (vec![f; 7], [f; 3], 10));
-    room.fill();
+    capacity.fill();
     assert_eq!(route(&mut table), (vec![f, f, t, f, t, t, f], [t, t, f], 5));
     table.router.insist(Some(key(5)));
     assert_eq!(route(&mut table), (vec![f, f, f, f, f, t, f], [f, t, f], 8));
-    room.give_up();
+    capacity.give_up();
     assert_eq!(route(&mut table), (vec![f; 7], [f; 3], 10));
 }

@@ -10,7 +10,7 @@ fn the_queue_for_a_connected_node_takes_what_publishers_wait_for() {
     let mut sessions = with(Limits { queued_messages: 8, ..Limits::default() });
     let (peers, node) = (Peers::new(), Arc::from("$cluster/b"));
     sessions.counters.peers = Some(peers.clone());
-    let room = peers.rooms.of(&node);
+    let capacity = peers.node_capacities.of(&node);
     let opening = Opening { client_id: node, receive_maximum: 2, ..opening() };
     let Opened { key, connection_id, .. } = sessions.open(opening, at(0)).0.unwrap();
     let deliver = |sessions: &mut Sessions, qos, count: usize| {
@@ -27,32 +27,32 @@ fn the_queue_for_a_connected_node_takes_what_publishers_wait_for() {
     };
     let dropped = |sessions: &Sessions| sessions.counters.drops.count(DropReason::QueueFull);
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 9), 7);
-    assert!(!room.is_full());
+    assert!(!capacity.is_full());
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 1), 8);
-    assert!(room.is_full());
+    assert!(capacity.is_full());
     assert_eq!(deliver(&mut sessions, QoS::AtMostOnce, 1), 8);
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 3), 11, "they were routed before");
     assert_eq!(dropped(&sessions), 1);
     // Publishers no longer wait.
-    room.give_up();
+    capacity.give_up();
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 1), 11);
     assert_eq!(dropped(&sessions), 2);
     for number in 1..=5 {
-        assert!(room.is_given_up());
+        assert!(capacity.is_given_up());
         let answer = [Answered { kind: Kind::PubAck, id: id(number), failed: false }];
         sessions.answered((key, connection_id), &answer);
         let _ = sessions.pull((key, connection_id), &mut Vec::new(), at(0), (Waker::noop(), None));
     }
-    assert!(room.is_given_up(), "6 are left, which is three quarters");
+    assert!(capacity.is_given_up(), "6 are left, which is three quarters");
     let answer = [Answered { kind: Kind::PubAck, id: id(6), failed: false }];
     sessions.answered((key, connection_id), &answer);
     let _ = sessions.pull((key, connection_id), &mut Vec::new(), at(0), (Waker::noop(), None));
-    assert!(!room.is_given_up() && !room.is_full());
+    assert!(!capacity.is_given_up() && !capacity.is_full());
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 4), 9);
-    assert!(room.is_full());
+    assert!(capacity.is_full());
     // Publishers do not wait for a node that is not connected.
     sessions.close(key, connection_id, Closing { will: false, expiry: None }, at(0));
-    assert!(!room.is_full());
+    assert!(!capacity.is_full());
     assert_eq!(deliver(&mut sessions, QoS::AtLeastOnce, 1), 9);
     assert_eq!(dropped(&sessions), 3);
 }

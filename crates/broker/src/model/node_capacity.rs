@@ -16,13 +16,13 @@ use phalanx::task::Either;
 
 use crate::lock::lock;
 
-/// The rooms, by client identifier of this node's session for the node.
+/// The capacities of the queues for nodes, by client identifier of this node's session for the node.
 #[derive(Default)]
-pub(crate) struct Rooms(Mutex<BTreeMap<Arc<str>, Arc<Room>>>);
+pub(crate) struct NodeCapacities(Mutex<BTreeMap<Arc<str>, Arc<NodeCapacity>>>);
 
 /// Whether the queue for one node has space. The session sets it, the router reads it, and publishers wait for it.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct NodeCapacity {
     state: AtomicU8,
     /// The number of times that the node has acknowledged messages.
     progress: AtomicU64,
@@ -35,21 +35,21 @@ const OPEN: u8 = 0;
 const FULL: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-impl Rooms {
-    /// The room of this session's queue.
-    pub(crate) fn of(&self, client: &Arc<str>) -> Arc<Room> {
+impl NodeCapacities {
+    /// The capacity of the queue of this session.
+    pub(crate) fn of(&self, client: &Arc<str>) -> Arc<NodeCapacity> {
         lock(&self.0).entry(client.clone()).or_default().clone()
     }
 
-    /// Removes the room of a session that has ended.
+    /// Removes the capacity of a session that has ended.
     pub(crate) fn forget(&self, client: &str) {
-        if let Some(room) = lock(&self.0).remove(client) {
-            room.open();
+        if let Some(capacity) = lock(&self.0).remove(client) {
+            capacity.open();
         }
     }
 }
 
-impl Room {
+impl NodeCapacity {
     /// Whether publishers have to wait.
     pub(crate) fn is_full(&self) -> bool {
         self.state.load(Ordering::SeqCst) == FULL
@@ -124,17 +124,17 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(20);
 
     /// Waits, and calls `happens` a second later. Returns the time waited, in whole seconds.
-    async fn waited(room: &Room, happens: impl Fn(&Room)) -> u64 {
+    async fn waited(capacity: &NodeCapacity, happens: impl Fn(&NodeCapacity)) -> u64 {
         let begun = now();
         let took = Rc::new(Cell::new(None));
         let of_wait = took.clone();
         let waits = pin!(async {
-            room.wait(LIMIT).await;
+            capacity.wait(LIMIT).await;
             of_wait.set(Some(now() - begun));
         });
         let happens = pin!(async {
             sleep(Duration::from_secs(1)).await;
-            happens(room);
+            happens(capacity);
             std::future::pending::<()>().await;
         });
         select(waits, happens).await;
@@ -148,20 +148,20 @@ mod tests {
             None,
             |_| (),
             |()| async {
-                let room = Rooms::default().of(&Arc::from("$cluster/b"));
-                assert_eq!(waited(&room, |_| ()).await, 0);
-                room.fill();
-                assert_eq!(waited(&room, Room::open).await, 1);
-                room.fill();
-                assert_eq!(waited(&room, Room::progressed).await, LIMIT.as_secs());
-                assert!(room.is_full(), "it makes progress");
-                assert_eq!(waited(&room, |_| ()).await, LIMIT.as_secs());
-                assert!(room.is_given_up() && !room.is_full());
-                room.fill();
-                assert_eq!(waited(&room, |_| ()).await, 0, "nobody waits");
-                room.open();
-                room.fill();
-                assert!(room.is_full() && lock(&room.waiting).is_empty());
+                let capacity = NodeCapacities::default().of(&Arc::from("$cluster/b"));
+                assert_eq!(waited(&capacity, |_| ()).await, 0);
+                capacity.fill();
+                assert_eq!(waited(&capacity, NodeCapacity::open).await, 1);
+                capacity.fill();
+                assert_eq!(waited(&capacity, NodeCapacity::progressed).await, LIMIT.as_secs());
+                assert!(capacity.is_full(), "it makes progress");
+                assert_eq!(waited(&capacity, |_| ()).await, LIMIT.as_secs());
+                assert!(capacity.is_given_up() && !capacity.is_full());
+                capacity.fill();
+                assert_eq!(waited(&capacity, |_| ()).await, 0, "nobody waits");
+                capacity.open();
+                capacity.fill();
+                assert!(capacity.is_full() && lock(&capacity.waiting).is_empty());
             },
         );
     }
