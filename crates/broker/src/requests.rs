@@ -61,7 +61,7 @@ pub(crate) enum Item {
 
 impl Item {
     /// Whether the request may append records or make deliveries.
-    pub(crate) fn may_be_noted(&self) -> bool {
+    pub(crate) fn may_append_or_deliver(&self) -> bool {
         match self {
             Self::Publish(_)
             | Self::System(_)

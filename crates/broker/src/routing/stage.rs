@@ -62,7 +62,7 @@ fn route(
     let place = wal.is_enabled().then(|| Reserved::new(delivery, sessions, wal));
     let has_none = place.as_ref().is_some_and(Option::is_none);
     for (item, reply) in cohort.drain() {
-        if has_none && item.may_be_noted() {
+        if has_none && item.may_append_or_deliver() {
             // Dropping the reply reports that the broker is busy.
             continue;
         }
