@@ -187,8 +187,8 @@ pub trait Driver {
     ///
     /// # Panics
     /// If `connection` is not open in this driver.
-    fn is_quiet(&mut self, connection: Socket) -> bool {
-        self.fd(connection).is_some_and(sockets::quiet::is_quiet)
+    fn is_idle(&mut self, connection: Socket) -> bool {
+        self.fd(connection).is_some_and(sockets::idle::is_idle)
     }
 
     /// Whether the peer of `connection` has shut down its write direction or the connection is broken. There may still
@@ -197,7 +197,7 @@ pub trait Driver {
     /// # Panics
     /// If `connection` is not open in this driver.
     fn is_closed_by_peer(&self, connection: Socket) -> bool {
-        self.fd(connection).is_some_and(sockets::quiet::is_closed_by_peer)
+        self.fd(connection).is_some_and(sockets::idle::is_closed_by_peer)
     }
 
     /// Enables or disables `TCP_NODELAY`, with which small writes are sent immediately. Has no effect in a simulation.

@@ -206,9 +206,9 @@ impl Driver for Sim {
         }
     }
 
-    fn is_quiet(&mut self, connection: Socket) -> bool {
+    fn is_idle(&mut self, connection: Socket) -> bool {
         match *self.sockets.get(connection).expect("an open socket") {
-            SimSocket::Stream(end) => net::is_quiet(&self.world.state(), end),
+            SimSocket::Stream(end) => net::is_idle(&self.world.state(), end),
             SimSocket::Listener(_) | SimSocket::Udp(_) => false,
         }
     }

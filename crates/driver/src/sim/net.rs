@@ -232,7 +232,7 @@ pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Resul
 }
 
 /// Whether nothing has arrived at `end` that was not received.
-pub(super) fn is_quiet(state: &State, end: End) -> bool {
+pub(super) fn is_idle(state: &State, end: End) -> bool {
     let connection = &state.net.connections[end.connection];
     let (side, pipe) = (&connection.sides[end.side], &connection.pipes[end.side]);
     let bytes = pipe.segments.front().map(|(at, _)| *at);

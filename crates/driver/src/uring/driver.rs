@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::files::sendfile::FileSend;
 use crate::sockets::datagrams::receive_now;
-use crate::sockets::quiet::is_quiet;
+use crate::sockets::idle::is_idle;
 use crate::sockets::send::{send_now, would_block};
 use crate::uring::operation::files::{Opening, Reading, Syncing, Writing};
 use crate::uring::operation::inflight::{Connecting, Operation};
@@ -85,10 +85,10 @@ impl Driver for Uring {
         self.accept_detached(listener, connection.into_fd()?)
     }
 
-    fn is_quiet(&mut self, connection: Socket) -> bool {
+    fn is_idle(&mut self, connection: Socket) -> bool {
         self.calls += 1;
         let state = self.sockets.get(connection).expect("an open socket");
-        if !is_quiet(state.fd.as_fd()) {
+        if !is_idle(state.fd.as_fd()) {
             return false;
         }
         // Bytes that the kernel has received in advance of requests are no longer in the socket.

@@ -21,7 +21,7 @@ crate::on_all!(
     skipped_bytes_are_counted,
     skipping_ends_with_the_stream,
     a_receive_takes_no_more_than_its_limit,
-    quiet_until_something_arrives,
+    idle_until_something_arrives,
     the_end_is_seen_behind_unread_bytes,
 );
 crate::on_both!(bytes_behind_an_urgent_byte);
@@ -53,7 +53,7 @@ fn bytes_behind_an_urgent_byte(io: &mut Harness) {
 fn the_end_is_seen_behind_unread_bytes(io: &mut Harness) {
     let (socket, mut peer) = io.pair();
     peer.write_all(b"a").unwrap();
-    while io.driver.is_quiet(socket) {
+    while io.driver.is_idle(socket) {
         io.idle(Duration::from_millis(1));
     }
     assert!(!io.driver.is_closed_by_peer(socket));
@@ -65,27 +65,27 @@ fn the_end_is_seen_behind_unread_bytes(io: &mut Harness) {
     assert!(io.received(socket).unwrap().is_empty() && io.driver.is_closed_by_peer(socket));
 }
 
-fn quiet_until_something_arrives(io: &mut Harness) {
+fn idle_until_something_arrives(io: &mut Harness) {
     let wait = |io: &mut Harness, socket| {
-        while io.driver.is_quiet(socket) {
+        while io.driver.is_idle(socket) {
             io.idle(Duration::from_millis(1));
         }
     };
     let (socket, mut peer) = io.pair();
-    assert!(io.driver.is_quiet(socket));
+    assert!(io.driver.is_idle(socket));
     // Also after a receive, because the driver may then receive before the next request.
     for _ in 0..2 {
         peer.write_all(b"a").unwrap();
         wait(io, socket);
         io.idle(Duration::from_millis(1));
-        assert!(!io.driver.is_quiet(socket));
+        assert!(!io.driver.is_idle(socket));
         assert_eq!(*io.received(socket).unwrap(), *b"a");
-        assert!(io.driver.is_quiet(socket));
+        assert!(io.driver.is_idle(socket));
     }
     peer.shutdown(Shutdown::Write).unwrap();
     wait(io, socket);
     assert!(io.received(socket).unwrap().is_empty());
-    assert!(!io.driver.is_quiet(socket), "the end stays");
+    assert!(!io.driver.is_idle(socket), "the end stays");
 }
 
 fn pipelined_small_messages(io: &mut Harness) {

@@ -366,12 +366,12 @@ impl Stream {
     /// use phalanx::net::Stream;
     ///
     /// fn take(unused: &mut Vec<Stream>) -> Option<Stream> {
-    ///     std::iter::from_fn(|| unused.pop()).find(Stream::is_quiet)
+    ///     std::iter::from_fn(|| unused.pop()).find(Stream::is_idle)
     /// }
     /// # let _ = take;
     /// ```
-    pub fn is_quiet(&self) -> bool {
-        self.0.driver(|driver, socket| Ok(driver.is_quiet(socket))).unwrap_or(false)
+    pub fn is_idle(&self) -> bool {
+        self.0.driver(|driver, socket| Ok(driver.is_idle(socket))).unwrap_or(false)
     }
 
     /// Whether the peer has shut down its write direction or the connection is broken. There may still be unread bytes

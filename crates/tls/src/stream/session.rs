@@ -214,8 +214,8 @@ impl TlsStream {
     /// received bytes, and `state`. Then only [`finish`](Self::finish) may be called, which fails. A connection with
     /// unsent records does not move.
     pub(crate) fn offer(&self, state: impl FnOnce() -> Box<dyn Any + Send>) -> bool {
-        let is_quiet = !self.writing.get() && !self.session().wants_write();
-        is_quiet
+        let is_idle = !self.writing.get() && !self.session().wants_write();
+        is_idle
             && self.stream.offer_with(|| Moving {
                 session: self.session.take().expect(HERE),
                 early: self.early.take(),
@@ -246,7 +246,7 @@ impl TlsStream {
     }
 
     /// Whether there is nothing to read: no data, no part of a record, no end and no error.
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let has_data = |session: &mut Connection| match session.reader().fill_buf() {
             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
             Ok(_) => true,
@@ -254,7 +254,7 @@ impl TlsStream {
         self.early.borrow().is_empty()
             && self.records.borrow().is_whole()
             && !has_data(&mut self.session())
-            && self.stream.is_quiet()
+            && self.stream.is_idle()
     }
 
     /// The socket.

@@ -102,11 +102,11 @@ impl Wire {
         }
     }
 
-    /// Whether there is nothing to read ([`Stream::is_quiet`]).
-    pub fn is_quiet(&self) -> bool {
+    /// Whether there is nothing to read ([`Stream::is_idle`]).
+    pub fn is_idle(&self) -> bool {
         match self {
-            Self::Plain(stream) => stream.is_quiet(),
-            Self::Tls(stream) => stream.is_quiet(),
+            Self::Plain(stream) => stream.is_idle(),
+            Self::Tls(stream) => stream.is_idle(),
         }
     }
 

@@ -142,7 +142,7 @@ impl Local {
         let mut idle = self.members[member].idle.borrow_mut();
         // All below the last one are older.
         let next = || idle.pop_if(|(_, since)| now().saturating_sub(*since) < limit);
-        std::iter::from_fn(next).map(|(wire, _)| wire).find(Wire::is_quiet)
+        std::iter::from_fn(next).map(|(wire, _)| wire).find(Wire::is_idle)
     }
 
     /// Keeps a connection for a later request.

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 
 /// Whether the kernel has neither bytes nor an end nor an error for a receive. Consumes nothing.
-pub(crate) fn is_quiet(fd: BorrowedFd<'_>) -> bool {
+pub(crate) fn is_idle(fd: BorrowedFd<'_>) -> bool {
     let mut byte = [MaybeUninit::uninit()];
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
     let found = SockRef::from(&fd).recv_with_flags(&mut byte, flags);
