@@ -48,25 +48,25 @@ experiments! {
     Broker(broker::Options) = "broker", broker::run;
     State(state::Options) = "state", state::run;
     Cluster(cluster::Options) = "cluster", cluster::run;
-    Pipeline(pipeline::Options) = "pipeline", |own| match own.walk {
+    Pipeline(pipeline::Options) = "pipeline", |options| match options.walk {
         Some(cohort) => {
-            own.kib.iter().for_each(|kib| pipeline::walk(cohort, *kib, own.requests));
+            options.kib.iter().for_each(|kib| pipeline::walk(cohort, *kib, options.requests));
             Ok(None)
         }
-        None => pipeline::run(own).map(Some),
+        None => pipeline::run(options).map(Some),
     };
-    Concurrency(concurrency::Options) = "concurrency", |own| {
-        if let Some(requests) = own.walk {
-            concurrency::walk(own, requests);
+    Concurrency(concurrency::Options) = "concurrency", |options| {
+        if let Some(requests) = options.walk {
+            concurrency::walk(options, requests);
             return Ok(None);
         }
-        concurrency::run(own).map(Some)
+        concurrency::run(options).map(Some)
     };
     Failure(failure::Options) = "failure", failure::run;
     Ladder(ladder::Options) = "ladder", ladder::run;
-    Interleave(interleave::Options) = "interleave", |own| {
+    Interleave(interleave::Options) = "interleave", |options| {
         interleave::in_huge_pages()?;
-        interleave::run(own)
+        interleave::run(options)
     };
     Figure2(figure2::Options) = "figure2", figure2::run;
     Figure4(figure4::Options) = "figure4", figure4::run;
@@ -77,11 +77,11 @@ experiments! {
     Placement(placement::Options) = "placement", placement::run;
     Light(light::Options) = "light", light::run;
     Overload(overload::Options) = "overload", overload::run;
-    Match(matching::Options) = "match", |own| {
-        if !own.misses && own.walk.is_none() {
+    Match(matching::Options) = "match", |options| {
+        if !options.misses && options.walk.is_none() {
             interleave::in_huge_pages()?;
         }
-        matching::run(own)
+        matching::run(options)
     };
     Scale(scale::Options) = "scale", scale::run;
     Spread(spread::Options) = "spread", spread::run;
