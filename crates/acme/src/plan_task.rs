@@ -355,14 +355,8 @@ fn in_words(then: SystemTime, now: SystemTime) -> String {
 
 /// Text of an authority without control characters, so that it is a single line without terminal commands.
 fn escaped(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character.is_control() {
-            true => line.extend(character.escape_default()),
-            false => line.push(character),
-        }
-    }
-    line
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    text.chars().map(escape).collect()
 }
 
 /// The end of a message about the next attempt.

@@ -44,13 +44,8 @@ pub(crate) enum Reason {
 /// message, and control characters must not reach the author's terminal.
 pub(crate) fn clipped(text: &str, quote: &str) -> String {
     let mut all = text.chars();
-    let mut short = String::new();
-    for c in all.by_ref().take(MAX_SHOWN) {
-        match c.is_control() {
-            true => short.extend(c.escape_default()),
-            false => short.push(c),
-        }
-    }
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    let short: String = all.by_ref().take(MAX_SHOWN).map(escape).collect();
     let dots = if all.next().is_some() { "…" } else { "" };
     format!("{quote}{short}{dots}{quote}")
 }
