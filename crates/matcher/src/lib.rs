@@ -26,7 +26,7 @@ mod value;
 pub use filter::{Evaluator, Filter};
 pub use index::code::dictionary::Attribute;
 pub use index::code::event::Event;
-pub use index::read::matching::{Match, Matches, PieceId};
+pub use index::read::matching::{Match, Matches};
 pub use index::read::queues::Queues;
 pub use index::rows::snapshot::{Shape, Snapshot};
 pub use index::{Index, Options, Subscription};

@@ -3,9 +3,7 @@
 
 use crate::common::World;
 use fastrand::Rng;
-use phalanx_matcher::{
-    Event, Filter, Index, Matches, Options, PieceId, Snapshot, Subscription, Tier,
-};
+use phalanx_matcher::{Event, Filter, Index, Matches, Options, Snapshot, Subscription, Tier};
 
 type Attributes = Vec<(String, crate::common::Owned)>;
 
@@ -50,23 +48,6 @@ impl Model {
         matches.clear();
         (0..3).for_each(|part| snapshot.match_part(&coded, part, 3, &mut matches));
         assert_eq!(cohort(&mut matches), expected, "{note}: in parts");
-
-        // Each piece separately, with the events that touch it.
-        let mut queues: Vec<Vec<u32>> = vec![Vec::new(); snapshot.shape().pieces];
-        let mut pieces: Vec<PieceId> = Vec::new();
-        for (at, event) in coded.iter().enumerate() {
-            snapshot.pieces(event, |piece| {
-                queues[piece.index()].push(at as u32);
-                pieces.push(piece);
-            });
-        }
-        pieces.sort_unstable();
-        pieces.dedup();
-        matches.clear();
-        for piece in pieces {
-            snapshot.match_piece(piece, &coded, &queues[piece.index()], &mut matches);
-        }
-        assert_eq!(cohort(&mut matches), expected, "{note}: piece by piece");
     }
 }
 

@@ -14,18 +14,6 @@ use crate::simd;
 /// Prefetch distance, in pairs.
 const AHEAD: usize = 4;
 
-/// A part of a snapshot that can be matched separately; see [`Snapshot::pieces`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PieceId(u32);
-
-impl PieceId {
-    /// Its index among the snapshot's [`pieces`](crate::Shape::pieces).
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
 /// An event of a cohort and a subscription that it satisfies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Match {
@@ -41,7 +29,6 @@ pub struct Matches {
     found: Vec<Match>,
     /// Matches of subscriptions with several conjunctions, possibly repeated.
     several: Vec<Match>,
-    pairs: Vec<u64>,
     visits: Vec<Visit>,
     sorted: Vec<u64>,
     counts: Vec<u32>,
@@ -193,31 +180,6 @@ impl Snapshot {
         }
         true
     }
-
-    /// Calls `piece` for each piece that may hold subscriptions satisfied by the event.
-    ///
-    /// # Panics
-    /// If another snapshot coded the event.
-    pub fn pieces(&self, event: &Event, mut piece: impl FnMut(PieceId)) {
-        self.0.owns(event);
-        self.0.each_piece(event, |at| piece(PieceId(at)));
-    }
-
-    /// Matches the events at the indices `chosen` with one piece. The union over all
-    /// [`pieces`](Snapshot::pieces) of an event is its complete result.
-    ///
-    /// # Panics
-    /// If another snapshot coded an event, or an index is out of range.
-    pub fn match_piece(
-        &self,
-        piece: PieceId,
-        events: &[Event],
-        chosen: &[u32],
-        matches: &mut Matches,
-    ) {
-        chosen.iter().for_each(|at| self.0.owns(&events[*at as usize]));
-        self.0.match_piece(&self.0.pieces[piece.index()], events, chosen, matches);
-    }
 }
 
 /// Reusable buffers for matching a piece.
@@ -297,14 +259,6 @@ impl State {
         }
     }
 
-    #[inline]
-    fn each_piece(&self, event: &Event, mut f: impl FnMut(u32)) {
-        for schema in &self.schemas {
-            let Some(key) = schema.key(event) else { continue };
-            schema.buckets[schema.bucket(key)].pieces.iter().for_each(|piece| f(*piece));
-        }
-    }
-
     /// Calls `found` for each row of a cluster that the event satisfies.
     #[inline]
     pub(crate) fn check(&self, cluster: &Cluster, event: &Event, mut found: impl FnMut(u32)) {
@@ -320,24 +274,6 @@ impl State {
                 found(group.ids[row]);
             });
         }
-    }
-
-    fn match_piece(&self, piece: &Piece, events: &[Event], chosen: &[u32], matches: &mut Matches) {
-        let schema = &*self.schemas[piece.schema as usize];
-        let Matches { found, several, pairs, room, .. } = matches;
-        pairs.clear();
-        for at in chosen {
-            if let Some(key) = schema.key(&events[*at as usize])
-                && let Some(cluster) = piece.map.get(&key)
-            {
-                pairs.push(u64::from(*cluster) << 32 | u64::from(*at));
-            }
-        }
-        let of = |at: u32| &events[at as usize];
-        let line = |at: u32| &events[at as usize].line;
-        self.match_pairs(piece, pairs, line, of, room, &mut |at, id| {
-            Matches::push(found, several, at, id);
-        });
     }
 
     /// Matches events with the clusters that they touch in a piece. A pair holds the cluster in its high word
