@@ -25,7 +25,10 @@ fn serve(raw: &[u8], piece: usize) -> (Vec<String>, Vec<u8>) {
             );
             seen.push(format!("{request:?}"));
             if !request.has_body {
-                let head = |block: &mut Vec<u8>| encoder::lines(block, request.head.lines());
+                let head = |block: &mut Vec<u8>| {
+                    let fields = request.head.fields();
+                    fields.for_each(|(name, value)| encoder::field(block, name, value));
+                };
                 let stream = request.stream;
                 connection.respond(stream, false, head).expect("the stream is open");
                 let content = [b'x'; 600];

@@ -18,7 +18,8 @@ fn request(stream: &[u8], piece: usize) -> Result<(Vec<String>, Vec<u8>), Error>
                 Received::Head(head) => {
                     assert!(head.lines().len() <= LIMITS.head);
                     let mut block = Vec::new();
-                    phalanx_http2::encoder::lines(&mut block, head.lines());
+                    let field = phalanx_http2::encoder::field;
+                    head.fields().for_each(|(name, value)| field(&mut block, name, value));
                     let mut frame = Vec::new();
                     encoder::head_of(&mut frame, &block);
                     heads.push(format!("{head:?}"));

@@ -10,6 +10,9 @@ use phalanx_http2::{Body, Connection, Limits, encoder};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
+/// The name and the value of a field.
+type Field = (Vec<u8>, Vec<u8>);
+
 /// A response in progress.
 struct Response {
     stream: u32,
@@ -28,7 +31,9 @@ async fn serve(mut socket: DuplexStream) {
         while let Some(request) = connection.next_request(&input, &mut taken, Duration::ZERO) {
             let length = request.head.path()[1..].parse().unwrap();
             let content = (0..length).map(|n| n as u8).collect();
-            let fields = request.head.lines().to_vec();
+            let fields = request.head.fields();
+            let fields: Vec<Field> =
+                fields.map(|(name, value)| (name.into(), value.into())).collect();
             let stream = request.stream;
             responses.push(Response { stream, content, sent: 0, is_answered: false });
             if !request.has_body {
@@ -51,7 +56,7 @@ async fn serve(mut socket: DuplexStream) {
                 if !is_complete {
                     continue;
                 }
-                answer(&mut connection, response, b"");
+                answer(&mut connection, response, &[]);
             }
             while connection.poll_room(&mut context(), response.stream).is_ready() {
                 let rest = &response.content[response.sent..];
@@ -92,13 +97,13 @@ fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-fn answer(connection: &mut Connection, response: &mut Response, fields: &[u8]) {
+fn answer(connection: &mut Connection, response: &mut Response, fields: &[Field]) {
     response.is_answered = true;
     let end = response.content.is_empty();
     connection
         .respond(response.stream, end, |block| {
             encoder::status(block, 200);
-            encoder::lines(block, fields);
+            fields.iter().for_each(|(name, value)| encoder::field(block, name, value));
         })
         .unwrap();
 }

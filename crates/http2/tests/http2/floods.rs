@@ -17,17 +17,23 @@ fn floods_end_the_connection() {
         0 => frame(HEADERS, 1, 1, &[0; 16_384]),
         _ => frame(CONTINUATION, 0, 1, &[0; 16_384]),
     };
+    let pieces = |n: u32| match n {
+        0 => frame(HEADERS, END_HEADERS, 1, POST),
+        _ => frame(DATA, 0, 1, b"x"),
+    };
     let repeated = |bytes: Vec<u8>| move |_: u32| bytes.clone();
     type Case = (Box<dyn Fn(u32) -> Vec<u8>>, u32, Excess);
     // (frames, how many are permitted, reason)
-    let table: [Case; 8] = [
+    let table: [Case; 10] = [
         (Box::new(reset), 999, Excess::Resets),
         (Box::new(invalid), 1000, Excess::ServerResets),
         (Box::new(repeated(frame(PING, 0, 0, &[0; 8]))), 999, Excess::ControlFrames),
+        (Box::new(repeated(frame(PING, ACK, 0, &[0; 8]))), 999, Excess::ControlFrames),
         (Box::new(repeated(frame(SETTINGS, 0, 0, &[]))), 999, Excess::ControlFrames),
         (Box::new(repeated(frame(PRIORITY, 0, 1, &[0; 5]))), 999, Excess::ControlFrames),
         (Box::new(repeated(window(0, 1))), 1000, Excess::IdleFrames),
         (Box::new(repeated(frame(99, 0, 0, &[]))), 1000, Excess::IdleFrames),
+        (Box::new(pieces), 1001, Excess::IdleFrames),
         (Box::new(block), 8, Excess::FieldBlock),
     ];
     for (frames, permitted, excess) in table {

@@ -30,8 +30,8 @@ on_each_driver!(
 );
 
 const NO_ERROR: u32 = 0;
-pub(crate) const PROTOCOL_ERROR: u32 = 1;
-pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
+const PROTOCOL_ERROR: u32 = 1;
+const ENHANCE_YOUR_CALM: u32 = 11;
 
 /// A small file and one of a mebibyte.
 pub(crate) fn site() -> Site {

@@ -1,18 +1,16 @@
-//! HTTP/2 at the level of frames: clients that cause much work with little traffic, and malformed requests.
+//! HTTP/2 at the level of frames: limits on what clients may do. The tests of the crate `http2` cover each kind of flood
+//! and of malformed request.
 
 use phalanx_testkit::bytes::{noise, same};
-use phalanx_testkit::http::Client;
 use phalanx_testkit::http2::{Connection, Frame, kind};
 
-use crate::web::connections::http2::{ENHANCE_YOUR_CALM, PROTOCOL_ERROR, site, start};
-use crate::{on_each_driver, on_one_driver};
+use crate::on_each_driver;
+use crate::web::connections::http2::{site, start};
 
 on_each_driver!(resets_below_the_bound, window_updates_for_sent_data, stalled_streams);
-on_one_driver!(useless_frames, blanks_around_values, fragments, lengths, connect);
 
 const CANCEL: u32 = 8;
 
-const ACK: u8 = 1;
 /// END_STREAM and END_HEADERS.
 const WHOLE: u8 = 5;
 /// SETTINGS_INITIAL_WINDOW_SIZE
@@ -52,32 +50,6 @@ fn resets_below_the_bound(driver: &'static str) {
     }
 }
 
-fn useless_frames(driver: &'static str) {
-    let site = site();
-    let server = start(driver, &site, &[]);
-    let ping = bytes(kind::PING, ACK, 0, &[1; 8]);
-    // (name, frame, whether a request with a body is in progress)
-    let table = [
-        ("updates of one byte", bytes(kind::WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]), false),
-        ("updates of the connection", bytes(kind::WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), false),
-        ("frames of an unknown kind", bytes(0xbb, 0, 0, &[]), false),
-        ("larger ones", bytes(0xbb, 0xff, 1, &[0; 100]), false),
-        ("answers to no ping", ping, false),
-        ("small pieces of content", bytes(kind::DATA, 0, 1, b"x"), true),
-    ];
-    for (what, frame, has_body) in table {
-        let mut client = Connection::open(server.address, &[(WINDOW, 0)]);
-        if has_body {
-            client.post(1, "/large");
-        } else {
-            client.get(1, "/large");
-        }
-        client.send_bytes(&frame.repeat(1500));
-        assert_eq!(client.goodbye(), ENHANCE_YOUR_CALM, "{what}");
-    }
-    assert_eq!(Client::connect(server.address).get("/small").status, 200);
-}
-
 /// Two updates per KiB, more than 2,000 in total, which accompany useful work.
 fn window_updates_for_sent_data(driver: &'static str) {
     let site = site();
@@ -112,98 +84,4 @@ fn stalled_streams(driver: &'static str) {
     assert_eq!(client.content(1).len(), 1000);
     client.get(3, "/small");
     assert_eq!(client.answer(3), (200, b"small".to_vec()));
-}
-
-fn blanks_around_values(driver: &'static str) {
-    let site = site();
-    let server = start(driver, &site, &[]);
-    let mut client = Connection::open(server.address, &[]);
-    let begin = [(":method", "GET"), (":scheme", "http"), (":path", "/small"), (":authority", "a")];
-    let mut stream = 1;
-    for value in [" a", "a ", "\ta", "a\t", " ", "\t", " a "] {
-        client.headers(stream, true, &[&begin[..], &[("x", value)]].concat());
-        client.until(|client| client.reset(stream).is_some());
-        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{value:?}");
-        // After a body, too.
-        stream += 2;
-        client.post(stream, "/small");
-        client.send(kind::DATA, 0, stream, b"x");
-        client.headers(stream, true, &[("x", value)]);
-        client.until(|client| client.reset(stream).is_some());
-        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{value:?}");
-        stream += 2;
-    }
-    client.headers(stream, true, &[&begin[..], &[("x", "a \t b"), ("y", "")]].concat());
-    assert_eq!(client.answer(stream).0, 200);
-}
-
-fn fragments(driver: &'static str) {
-    let site = site();
-    let server = start(driver, &site, &[]);
-    let mut client = Connection::open(server.address, &[]);
-    let paths: [&[u8]; 7] = [
-        b"\x04\x08/small#x",
-        b"\x04\x0a/small?y#x",
-        b"\x04\x01#",
-        // /a#b in Huffman code.
-        b"\x04\x84\x60\x7f\xf5\x1f",
-        b"\x00\x05:path\x08/small#x",
-        // Added to the dynamic table, and then referenced.
-        b"\x44\x08/small#x",
-        b"\xbe",
-    ];
-    let mut stream = 1;
-    for path in paths {
-        client.send(kind::HEADERS, WHOLE, stream, &[BEGIN, path].concat());
-        client.until(|client| client.is_over(stream));
-        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{path:?}");
-        stream += 2;
-        client.get(stream, "/small");
-        assert_eq!(client.answer(stream), (200, b"small".to_vec()), "behind {path:?}");
-        stream += 2;
-    }
-    // Only an absolute path is valid.
-    for path in ["http://b/small", "small", "", "/a b"] {
-        client.headers(
-            stream,
-            true,
-            &[(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "a")],
-        );
-        client.until(|client| client.is_over(stream));
-        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{path:?}");
-        stream += 2;
-    }
-}
-
-fn lengths(driver: &'static str) {
-    let site = site();
-    let server = start(driver, &site, &[]);
-    let mut client = Connection::open(server.address, &[]);
-    let mut stream = 1;
-    for lengths in
-        [&["+4"][..], &["4, 4"], &["4", "5"], &["5", "4"], &["5"], &["3"], &["-4"], &[""]]
-    {
-        let begin =
-            [(":method", "POST"), (":scheme", "http"), (":path", "/small"), (":authority", "a")];
-        let lengths: Vec<_> = lengths.iter().map(|length| ("content-length", *length)).collect();
-        client.headers(stream, false, &[&begin[..], &lengths].concat());
-        client.send(kind::DATA, 1, stream, b"some");
-        client.until(|client| client.is_over(stream));
-        assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{lengths:?}");
-        stream += 2;
-    }
-    client.get(stream, "/small");
-    assert_eq!(client.answer(stream).0, 200);
-}
-
-/// CONNECT is not served, and gets a response although its body has no end.
-fn connect(driver: &'static str) {
-    let site = site();
-    let server = start(driver, &site, &[]);
-    let mut client = Connection::open(server.address, &[]);
-    client.headers(1, false, &[(":method", "CONNECT"), (":authority", "b:443")]);
-    assert_eq!(client.answer(1).0, 405);
-    client.headers(3, true, &[(":method", "CONNECT"), (":authority", "b:443"), ("host", "a:443")]);
-    client.until(|client| client.is_over(3));
-    assert_eq!(client.reset(3), Some(PROTOCOL_ERROR));
 }
