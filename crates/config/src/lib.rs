@@ -1,12 +1,13 @@
 //! The configuration dialect: keys are declared once, and set by TOML files, flags and environment variables.
 //!
-//! Each key is declared once, in an implementation of [`Keys`], with its help text. Reading, writing, listing and
+//! Each key is declared once, in an implementation of [`Keys`], which [`settings!`] writes for most structs. Reading, writing, listing and
 //! checking the keys are [passes](Pass) over the declarations. Reading does not stop at the first error: the
 //! operator gets all of them, each with its line and column, or its flag. This crate opens no files.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `pass.rs` | a pass over declarations |
+//! | `settings.rs` | a struct and its declarations in one place |
 //! | `reader.rs` | reading a table over existing values |
 //! | `declaration.rs` | listing the declarations, for flags and variables |
 //! | `reference.rs` | the reference page of the keys |
@@ -16,18 +17,13 @@
 //! | `difference.rs` | comparison of two configurations |
 //!
 //! ```
-//! use phalanx_config::{Keys, Origins, Pass};
+//! use phalanx_config::{Origins, settings};
 //!
-//! #[derive(Clone, Default)]
-//! struct Garden {
-//!     trees: u16,
-//!     gate: Option<String>,
-//! }
-//!
-//! impl Keys for Garden {
-//!     fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-//!         pass.range("trees", &mut self.trees, 1.., "number of trees");
-//!         pass.key("gate", &mut self.gate, "name of the gate");
+//! settings! {
+//!     #[derive(Clone)]
+//!     struct Garden {
+//!         trees: u16 => range("trees", 1.., "number of trees");
+//!         gate: Option<String> => key("gate", "name of the gate");
 //!     }
 //! }
 //!
@@ -57,6 +53,7 @@ mod error;
 mod pass;
 mod reader;
 mod reference;
+mod settings;
 mod units;
 mod value;
 

@@ -6,66 +6,85 @@ use std::time::Duration;
 
 use phalanx::Runtime;
 use phalanx::runtime::{DriverChoice, PlacementMode};
-use phalanx_config::{ConfigError, Keys, Pass, Size, choices};
+use phalanx_config::{ConfigError, Pass, Size, choices, settings};
 
 use crate::workers::Workers;
 
-/// Runtime settings: workers, driver, shutdown and admin pages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuntimeConfig {
-    /// Worker threads (processors), each with its own listening sockets: 1 to 1024.
-    pub workers: usize,
-    /// Minimum number of active workers, if `workers` is a range.
-    pub min_workers: Option<usize>,
-    /// Automatic placement.
-    pub placement: PlacementChoice,
-    /// The profile used by automatic placement.
-    pub profile: Option<PathBuf>,
-    /// I/O driver.
-    pub driver: DriverChoice,
-    /// Whether each worker is bound to a core.
-    pub pin: bool,
-    /// Longest time that an idle worker polls before it sleeps.
-    pub spin: Duration,
-    /// Longest time that an idle worker waits in order to batch events; zero disables batching.
-    pub batch_delay: Duration,
-    /// Time to finish work in progress at shutdown.
-    pub shutdown_timeout: Duration,
-    /// Run time above which an operation that does not suspend is reported on stderr; zero disables the
-    /// report.
-    pub stall_threshold: Duration,
-    /// Size of a core's second-level cache in bytes, from which cohort sizes are derived; zero detects it.
-    pub l2_cache_size: usize,
-    /// Address of the admin pages.
-    pub admin: Option<SocketAddr>,
-    /// Whether other machines may reach the admin pages.
-    pub admin_public: bool,
-    /// Host names accepted by the admin pages, in addition to IP addresses and `localhost`.
-    pub admin_hosts: Vec<String>,
-    /// Whether signals end the program. Not a key of the configuration file.
-    pub signals: bool,
+settings! {
+    /// Runtime settings: workers, driver, shutdown and admin pages.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RuntimeConfig {
+        @section "Runtime";
+        /// Worker threads (processors), each with its own listening sockets: 1 to 1024.
+        pub workers: usize = 1 => with(worker_keys);
+        /// Minimum number of active workers, if `workers` is a range.
+        pub min_workers: Option<usize> => none();
+        /// Automatic placement.
+        pub placement: PlacementChoice = PlacementChoice::Auto
+            => key_as::<Choices>("placement",
+                "whether the number of active workers follows the load: on, off, advise (record what on would do), \
+                 or auto: on if workers is a range or there is a profile");
+        /// The profile used by automatic placement.
+        pub profile: Option<PathBuf>
+            => key("profile",
+                "file written by `phalanx profile`, from which placement chooses the number of active workers, spin \
+                 and batch-delay");
+        /// I/O driver.
+        pub driver: DriverChoice = DriverChoice::Auto
+            => key_as::<Choices>("driver",
+                "kernel interface: io_uring, or poll (epoll, kqueue); auto uses io_uring unless it is missing or \
+                 forbidden, and logs one line in that case");
+        /// Whether each worker is bound to a core.
+        pub pin: bool
+            => key("pin", "pin each worker to a separate core; for machines that run nothing else");
+        /// Longest time that an idle worker polls before it sleeps.
+        pub spin: Duration = phalanx::runtime::DEFAULT_SPIN
+            => range("spin", Duration::ZERO..=SECOND,
+                "longest time that an idle worker polls before it sleeps; it polls less if polling costs more \
+                 processor time than it saves");
+        /// Longest time that an idle worker waits in order to batch events; zero disables batching.
+        pub batch_delay: Duration
+            => range("batch-delay", Duration::ZERO..=Duration::from_millis(10),
+                "longest time that an idle worker waits to batch events; saves processor time, but adds latency; 1ms \
+                 is a good value");
+        /// Time to finish work in progress at shutdown.
+        pub shutdown_timeout: Duration = phalanx::runtime::DEFAULT_SHUTDOWN_TIMEOUT
+            => range("shutdown-timeout", Duration::ZERO..=DAY, "time to complete requests in progress at shutdown");
+        /// Run time above which an operation that does not suspend is reported on stderr; zero disables the
+        /// report.
+        pub stall_threshold: Duration = phalanx::runtime::DEFAULT_STALL_THRESHOLD
+            => range("stall-threshold", Duration::ZERO..=DAY,
+                "report on stderr operations that run longer than this without suspending; 0 disables the report");
+        /// Size of a core's second-level cache in bytes, from which cohort sizes are derived; zero detects it.
+        pub l2_cache_size: usize
+            => key_as::<Size>("l2-cache-size",
+                "size of a core's second-level cache, which determines the cohort size; 0 detects it");
+        /// Address of the admin pages.
+        pub admin: Option<SocketAddr>
+            => key("admin",
+                "address of the admin pages: live metrics as HTML, as JSON and for Prometheus; loopback only unless \
+                 admin-public is set, since they reveal details of the load");
+        /// Whether other machines may reach the admin pages.
+        pub admin_public: bool
+            => key("admin-public", "allow an admin address that other machines can reach");
+        /// Host names accepted by the admin pages, in addition to IP addresses and `localhost`.
+        pub admin_hosts: Vec<String>
+            => key("admin-hosts",
+                "host names under which the admin pages answer, in addition to IP addresses and localhost");
+        /// Whether signals end the program. Not a key of the configuration file.
+        pub signals: bool = true => none();
+    }
 }
 
-impl Default for RuntimeConfig {
-    fn default() -> Self {
-        Self {
-            workers: 1,
-            min_workers: None,
-            placement: PlacementChoice::Auto,
-            profile: None,
-            driver: DriverChoice::Auto,
-            pin: false,
-            spin: phalanx::runtime::DEFAULT_SPIN,
-            batch_delay: Duration::ZERO,
-            shutdown_timeout: phalanx::runtime::DEFAULT_SHUTDOWN_TIMEOUT,
-            stall_threshold: phalanx::runtime::DEFAULT_STALL_THRESHOLD,
-            l2_cache_size: 0,
-            admin: None,
-            admin_public: false,
-            admin_hosts: Vec::new(),
-            signals: true,
-        }
-    }
+/// The key `workers`: a number, or a range.
+fn worker_keys(config: &mut RuntimeConfig, pass: &mut Pass<'_, '_>) {
+    let RuntimeConfig { workers, min_workers, .. } = config;
+    let help = "number of workers: threads, each with its own listening sockets; from 1 to 1024, or a range such as \
+                 \"1..8\", within which the number of active workers follows the load";
+    let mut range = (min_workers.unwrap_or(*workers), *workers);
+    pass.key_as::<Workers, _>("workers", &mut range, help);
+    pass.default_is("one per core");
+    (*min_workers, *workers) = ((range.0 < range.1).then_some(range.0), range.1);
 }
 
 /// Whether the number of active workers follows the load.
@@ -94,72 +113,6 @@ choices! {
 
 choices! {
     Choices as DriverChoice: DriverChoice::Auto = "auto", DriverChoice::Uring = "uring", DriverChoice::Poll = "poll";
-}
-
-impl Keys for RuntimeConfig {
-    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let Self {
-            workers,
-            min_workers,
-            placement,
-            profile,
-            driver,
-            pin,
-            spin,
-            batch_delay,
-            shutdown_timeout,
-            stall_threshold,
-            l2_cache_size,
-            admin,
-            admin_public,
-            admin_hosts,
-            signals: _,
-        } = self;
-        pass.section("Runtime");
-        let help = "number of workers: threads, each with its own listening sockets; from 1 to 1024, or a range such \
-                    as \"1..8\", within which the number of active workers follows the load";
-        let mut range = (min_workers.unwrap_or(*workers), *workers);
-        pass.key_as::<Workers, _>("workers", &mut range, help);
-        pass.default_is("one per core");
-        (*min_workers, *workers) = ((range.0 < range.1).then_some(range.0), range.1);
-        let help = "whether the number of active workers follows the load: on, off, advise (record what on would do), \
-                    or auto: on if workers is a range or there is a profile";
-        pass.key_as::<Choices, _>("placement", placement, help);
-        let help = "file written by `phalanx profile`, from which placement chooses the number of active workers, \
-                    spin and batch-delay";
-        pass.key("profile", profile, help);
-        let help = "kernel interface: io_uring, or poll (epoll, kqueue); auto uses io_uring unless it is missing or \
-                    forbidden, and logs one line in that case";
-        pass.key_as::<Choices, _>("driver", driver, help);
-        pass.key(
-            "pin",
-            pin,
-            "pin each worker to a separate core; for machines that run nothing else",
-        );
-        let help = "longest time that an idle worker polls before it sleeps; it polls less if polling costs more \
-                    processor time than it saves";
-        pass.range("spin", spin, Duration::ZERO..=SECOND, help);
-        let help = "longest time that an idle worker waits to batch events; saves processor time, but adds latency; \
-                    1ms is a good value";
-        pass.range("batch-delay", batch_delay, Duration::ZERO..=Duration::from_millis(10), help);
-        let help = "time to complete requests in progress at shutdown";
-        pass.range("shutdown-timeout", shutdown_timeout, Duration::ZERO..=DAY, help);
-        let help = "report on stderr operations that run longer than this without suspending; 0 disables the report";
-        pass.range("stall-threshold", stall_threshold, Duration::ZERO..=DAY, help);
-        let help =
-            "size of a core's second-level cache, which determines the cohort size; 0 detects it";
-        pass.key_as::<Size, _>("l2-cache-size", l2_cache_size, help);
-        let help = "address of the admin pages: live metrics as HTML, as JSON and for Prometheus; loopback only \
-                    unless admin-public is set, since they reveal details of the load";
-        pass.key("admin", admin, help);
-        pass.key(
-            "admin-public",
-            admin_public,
-            "allow an admin address that other machines can reach",
-        );
-        let help = "host names under which the admin pages answer, in addition to IP addresses and localhost";
-        pass.key("admin-hosts", admin_hosts, help);
-    }
 }
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -151,7 +151,7 @@ pub(super) const CRATES: &[Layers] = &[
             &["value"],
             &["declaration"],
             &["pass", "reader"],
-            &["difference", "reference"],
+            &["difference", "reference", "settings"],
         ],
         exceptions: &[],
     },

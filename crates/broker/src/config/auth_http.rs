@@ -4,34 +4,54 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use phalanx_access::{CallOutOptions, CallOuts, Endpoint, FileError, Permissions};
-use phalanx_config::{ConfigError, Keys, Pass, choices};
+use phalanx_config::{ConfigError, choices, settings};
 
-use crate::config::first_line;
+use crate::config::{DAY, MILLISECOND, MINUTE, first_line};
 
-/// An HTTP service that decides about logins, access to topics, or both.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuthHttp {
-    /// The URL that gets the credentials of each login; `None` if another way to log in is configured, or none.
-    pub login_url: Option<String>,
-    /// The URL that decides about publishing and subscribing, in addition to the access list.
-    pub access_url: Option<String>,
-    /// The form of the request's body.
-    pub format: BodyFormat,
-    /// PEM file: certificate authorities of the service, by default those of the system.
-    pub ca: Option<PathBuf>,
-    /// A file whose first line is the value of `Authorization` in requests.
-    pub authorization_file: Option<PathBuf>,
-    /// Time limit of a request, and of the wait before it. Beyond it, logins are refused with *server unavailable*, and
-    /// publishing and subscribing with *implementation specific error*.
-    pub timeout: Duration,
-    /// Concurrent requests to each URL. Further requests wait, up to 2,000; beyond that they are refused with *server busy*.
-    pub max_requests: usize,
-    /// How long an answer that allows is used again.
-    pub allow_lifetime: Duration,
-    /// How long an answer that denies is used again.
-    pub deny_lifetime: Duration,
-    /// Maximum number of kept answers. The broker drops those that end next beyond it.
-    pub max_answers: usize,
+settings! {
+    /// An HTTP service that decides about logins, access to topics, or both.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AuthHttp {
+        /// The URL that gets the credentials of each login; `None` if another way to log in is configured, or none.
+        pub login_url: Option<String>
+            => key("login-url",
+                "URL that gets username, password, clientid and peerhost of each login by POST; 2xx accepts the \
+                 login, 400, 401 and 403 reject it");
+        /// The URL that decides about publishing and subscribing, in addition to the access list.
+        pub access_url: Option<String>
+            => key("access-url",
+                "URL that gets username, clientid, peerhost, action (publish or subscribe), acc (2 or 4) and topic \
+                 by POST before a client publishes to a topic or subscribes to a filter that acl-file allows");
+        /// The form of the request's body.
+        pub format: BodyFormat => key("format", "form of the request's body");
+        /// PEM file: certificate authorities of the service, by default those of the system.
+        pub ca: Option<PathBuf>
+            => key("ca", "PEM file with the certificate authorities of the service, by default those of the system");
+        /// A file whose first line is the value of `Authorization` in requests.
+        pub authorization_file: Option<PathBuf>
+            => key("authorization-file", "file whose first line is sent as Authorization, such as Bearer TOKEN");
+        /// Time limit of a request, and of the wait before it. Beyond it, logins are refused with *server unavailable*,
+        /// and publishing and subscribing with *implementation specific error*.
+        pub timeout: Duration = Duration::from_secs(2)
+            => range("timeout", MILLISECOND..=MINUTE,
+                "time limit of a request, and of the wait for it; then the login, the message or the subscription is \
+                 rejected");
+        /// Concurrent requests to each URL. Further requests wait, up to 2,000; beyond that they are refused with
+        /// *server busy*.
+        pub max_requests: usize = 64
+            => range("max-requests", 1..=4096, "concurrent requests to each URL; further ones wait");
+        /// How long an answer that allows is used again.
+        pub allow_lifetime: Duration = Duration::from_secs(60)
+            => range("allow-lifetime", Duration::ZERO..=DAY,
+                "time for which the answer that accepts a login or access is used for the same credentials or the \
+                 same topic");
+        /// How long an answer that denies is used again.
+        pub deny_lifetime: Duration = Duration::from_secs(5)
+            => range("deny-lifetime", Duration::ZERO..=DAY, "the same for an answer that rejects");
+        /// Maximum number of kept answers. The broker drops those that end next beyond it.
+        pub max_answers: usize = 10_000
+            => range("max-answers", 0..=100_000, "answers of each URL that are kept");
+    }
 }
 
 /// The form of a request's body.
@@ -46,23 +66,6 @@ pub enum BodyFormat {
 
 choices! {
     BodyFormat as BodyFormat: BodyFormat::Json = "json", BodyFormat::Form = "form";
-}
-
-impl Default for AuthHttp {
-    fn default() -> Self {
-        Self {
-            login_url: None,
-            access_url: None,
-            format: BodyFormat::default(),
-            ca: None,
-            authorization_file: None,
-            timeout: Duration::from_secs(2),
-            max_requests: 64,
-            allow_lifetime: Duration::from_secs(60),
-            deny_lifetime: Duration::from_secs(5),
-            max_answers: 10_000,
-        }
-    }
 }
 
 impl AuthHttp {
@@ -110,51 +113,6 @@ fn field_value(path: &Path) -> Result<String, String> {
         return Err(format!("{path}: the first line is empty, or contains control characters"));
     }
     Ok(value.to_owned())
-}
-
-const MILLISECOND: Duration = Duration::from_millis(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const DAY: Duration = Duration::from_secs(86_400);
-
-impl Keys for AuthHttp {
-    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let Self {
-            login_url,
-            access_url,
-            format,
-            ca,
-            authorization_file,
-            timeout,
-            max_requests,
-            allow_lifetime,
-            deny_lifetime,
-            max_answers,
-        } = self;
-        let help = "URL that gets username, password, clientid and peerhost of each login by POST; 2xx accepts the login, \
-                    400, 401 and 403 reject it";
-        pass.key("login-url", login_url, help);
-        let help = "URL that gets username, clientid, peerhost, action (publish or subscribe), acc (2 or 4) and topic by \
-                    POST before a client publishes to a topic or subscribes to a filter that acl-file allows";
-        pass.key("access-url", access_url, help);
-        pass.key("format", format, "form of the request's body");
-        let help = "PEM file with the certificate authorities of the service, by default those of the system";
-        pass.key("ca", ca, help);
-        let help = "file whose first line is sent as Authorization, such as Bearer TOKEN";
-        pass.key("authorization-file", authorization_file, help);
-        let help = "time limit of a request, and of the wait for it; then the login, the message or the subscription is rejected";
-        pass.range("timeout", timeout, MILLISECOND..=MINUTE, help);
-        pass.range(
-            "max-requests",
-            max_requests,
-            1..=4096,
-            "concurrent requests to each URL; further ones wait",
-        );
-        let help = "time for which the answer that accepts a login or access is used for the same credentials or the same topic";
-        pass.range("allow-lifetime", allow_lifetime, Duration::ZERO..=DAY, help);
-        let help = "the same for an answer that rejects";
-        pass.range("deny-lifetime", deny_lifetime, Duration::ZERO..=DAY, help);
-        pass.range("max-answers", max_answers, 0..=100_000, "answers of each URL that are kept");
-    }
 }
 
 #[cfg(test)]

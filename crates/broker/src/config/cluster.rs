@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_config::{ConfigError, Given, Keys, Pass, Value, Written};
+use phalanx_config::{ConfigError, Given, Value, Written, settings};
 use phalanx_nats::{
     Access, Credentials, JetStreamUse, Limits, Question, ServerAddress, ServerInfo, survey,
 };
@@ -13,40 +13,40 @@ use phalanx_tls::Connector;
 use crate::cluster_names::ClusterNames;
 use crate::config::first_line;
 
-/// The cluster that this broker is a node of. Without servers, it is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Cluster {
-    /// The NATS servers, tried in this order.
-    pub servers: Vec<NatsServer>,
-    /// The name of the cluster. Clusters with different names can share NATS servers.
-    pub name: String,
-    /// The name of this node, unique in the cluster; empty for the machine's host name.
-    pub node: String,
-    /// The user name at NATS.
-    pub username: Option<String>,
-    /// The file whose first line is the password at NATS; without a user name, it is a token.
-    pub password_file: Option<PathBuf>,
-    /// PEM file: the authorities of the servers' certificates; `None` for those of the system.
-    pub authorities: Option<PathBuf>,
-    /// Time without a message after which a node or a server is considered lost.
-    pub timeout: Duration,
-    /// Whether NATS has a copy of the sessions, which another node adopts if this one is lost.
-    pub keep_sessions: bool,
-}
-
-impl Default for Cluster {
-    fn default() -> Self {
-        Self {
-            servers: Vec::new(),
-            name: "mqtt".into(),
-            node: String::new(),
-            username: None,
-            password_file: None,
-            authorities: None,
-            timeout: Duration::from_secs(5),
-            keep_sessions: false,
-        }
+settings! {
+    /// The cluster that this broker is a node of. Without servers, it is none.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct Cluster {
+        @section "Cluster";
+        /// The NATS servers, tried in this order.
+        pub servers: Vec<NatsServer>
+            => key("cluster", "be a node of a cluster over these NATS servers, nats://HOST:PORT or tls:// for TLS");
+        /// The name of the cluster. Clusters with different names can share NATS servers.
+        pub name: String = "mqtt".into()
+            => key("cluster-name", "name of the cluster; several can share the NATS servers");
+        /// The name of this node, unique in the cluster; empty for the machine's host name.
+        pub node: String
+            => key("node-name", "name of this node, unique in the cluster; empty for the host name");
+        /// The user name at NATS.
+        pub username: Option<String> => key("cluster-username", "user name at NATS");
+        /// The file whose first line is the password at NATS; without a user name, it is a token.
+        pub password_file: Option<PathBuf>
+            => key("cluster-password-file",
+                "file whose first line is the password at NATS, or a token if there is no user name");
+        /// PEM file: the authorities of the servers' certificates; `None` for those of the system.
+        pub authorities: Option<PathBuf>
+            => key("cluster-ca",
+                "PEM file with the authorities of the certificates of NATS, by default those of the system");
+        /// Time without a message after which a node or a server is considered lost.
+        pub timeout: Duration = Duration::from_secs(5)
+            => range("cluster-timeout", Duration::from_millis(500)..=Duration::from_secs(3600),
+                "time without a message after which a node or a NATS server is considered lost");
+        /// Whether NATS has a copy of the sessions, which another node adopts if this one is lost.
+        pub keep_sessions: bool
+            => key("cluster-keep-sessions",
+                "keep a copy of the persistent sessions in JetStream of NATS: another node adopts them if this one \
+                 is lost, and a session moves to the node where its client connects");
     }
 }
 
@@ -85,40 +85,6 @@ impl Value for NatsServer {
 
     fn print(value: &Self) -> Written {
         value.0.to_string().into()
-    }
-}
-
-impl Keys for Cluster {
-    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let Self {
-            servers,
-            name,
-            node,
-            username,
-            password_file,
-            authorities,
-            timeout,
-            keep_sessions,
-        } = self;
-        pass.section("Cluster");
-        let help =
-            "be a node of a cluster over these NATS servers, nats://HOST:PORT or tls:// for TLS";
-        pass.key("cluster", servers, help);
-        let help = "name of the cluster; several can share the NATS servers";
-        pass.key("cluster-name", name, help);
-        let help = "name of this node, unique in the cluster; empty for the host name";
-        pass.key("node-name", node, help);
-        pass.key("cluster-username", username, "user name at NATS");
-        let help =
-            "file whose first line is the password at NATS, or a token if there is no user name";
-        pass.key("cluster-password-file", password_file, help);
-        let help = "PEM file with the authorities of the certificates of NATS, by default those of the system";
-        pass.key("cluster-ca", authorities, help);
-        let help = "time without a message after which a node or a NATS server is considered lost";
-        let range = Duration::from_millis(500)..=Duration::from_secs(3600);
-        pass.range("cluster-timeout", timeout, range, help);
-        let help = "keep a copy of the persistent sessions in JetStream of NATS: another node adopts them if this one is lost, and a session moves to the node where its client connects";
-        pass.key("cluster-keep-sessions", keep_sessions, help);
     }
 }
 

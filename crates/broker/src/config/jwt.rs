@@ -4,38 +4,37 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use phalanx_access::{Claims, Endpoint, FileError, Jwt, RemoteKeys};
-use phalanx_config::{ConfigError, Keys, Pass};
+use phalanx_config::{ConfigError, settings};
 
-/// JSON Web Tokens as passwords.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JwtConfig {
-    /// A JSON Web Key Set: the keys of the issuers. Excludes `keys_url`.
-    pub keys_file: Option<PathBuf>,
-    /// The URL of a JSON Web Key Set, which the broker fetches.
-    pub keys_url: Option<String>,
-    /// PEM file: certificate authorities of `keys_url`, by default those of the system.
-    pub keys_ca: Option<PathBuf>,
-    /// How long the keys at `keys_url` are used after they were fetched, if further fetches fail.
-    pub keys_max_age: Duration,
-    /// The claim that contains the user name.
-    pub user_claim: String,
-    /// The audience that tokens must name.
-    pub audience: Option<String>,
-    /// The issuer that tokens must name.
-    pub issuer: Option<String>,
-}
+use crate::config::{DAY, MINUTE};
 
-impl Default for JwtConfig {
-    fn default() -> Self {
-        Self {
-            keys_file: None,
-            keys_url: None,
-            keys_ca: None,
-            keys_max_age: 7 * DAY,
-            user_claim: "sub".into(),
-            audience: None,
-            issuer: None,
-        }
+settings! {
+    /// JSON Web Tokens as passwords.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct JwtConfig {
+        /// A JSON Web Key Set: the keys of the issuers. Excludes `keys_url`.
+        pub keys_file: Option<PathBuf>
+            => key("keys-file", "JSON Web Key Set with the keys that sign tokens; SIGHUP rereads it");
+        /// The URL of a JSON Web Key Set, which the broker fetches.
+        pub keys_url: Option<String>
+            => key("keys-url",
+                "URL of the key set, such as https://id.example.org/jwks.json, instead of keys-file; fetched at the \
+                 start and again when it is too old or a token has an unknown key");
+        /// PEM file: certificate authorities of `keys_url`, by default those of the system.
+        pub keys_ca: Option<PathBuf>
+            => key("keys-ca",
+                "PEM file with the certificate authorities of keys-url, by default those of the system");
+        /// How long the keys at `keys_url` are used after they were fetched, if further fetches fail.
+        pub keys_max_age: Duration = 7 * DAY
+            => range("keys-max-age", MINUTE..=365 * DAY,
+                "time for which the keys of keys-url are used after they were fetched, if further fetches fail");
+        /// The claim that contains the user name.
+        pub user_claim: String = "sub".into()
+            => key("user-claim", "claim that contains the user name");
+        /// The audience that tokens must name.
+        pub audience: Option<String> => key("audience", "audience (aud) that tokens must name");
+        /// The issuer that tokens must name.
+        pub issuer: Option<String> => key("issuer", "issuer (iss) that tokens must name");
     }
 }
 
@@ -79,28 +78,5 @@ impl JwtConfig {
             (Some(_), None) => (),
         }
         errors
-    }
-}
-
-const MINUTE: Duration = Duration::from_secs(60);
-const DAY: Duration = Duration::from_secs(86_400);
-
-impl Keys for JwtConfig {
-    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let Self { keys_file, keys_url, keys_ca, keys_max_age, user_claim, audience, issuer } =
-            self;
-        let help = "JSON Web Key Set with the keys that sign tokens; SIGHUP rereads it";
-        pass.key("keys-file", keys_file, help);
-        let help = "URL of the key set, such as https://id.example.org/jwks.json, instead of keys-file; fetched at the start \
-                    and again when it is too old or a token has an unknown key";
-        pass.key("keys-url", keys_url, help);
-        let help =
-            "PEM file with the certificate authorities of keys-url, by default those of the system";
-        pass.key("keys-ca", keys_ca, help);
-        let help = "time for which the keys of keys-url are used after they were fetched, if further fetches fail";
-        pass.range("keys-max-age", keys_max_age, MINUTE..=365 * DAY, help);
-        pass.key("user-claim", user_claim, "claim that contains the user name");
-        pass.key("audience", audience, "audience (aud) that tokens must name");
-        pass.key("issuer", issuer, "issuer (iss) that tokens must name");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use phalanx_config::{ConfigError, Keys, Pass, Size, choices};
+use phalanx_config::{ConfigError, Size, choices, settings};
 use phalanx_mqtt::Version;
 use phalanx_service::ListenAddress;
 
@@ -12,37 +12,58 @@ use crate::config::values::OrOfBroker;
 use crate::config::{Config, MAX_DURABLE_PACKET, Security, Tls};
 use crate::listen::{Listen, Scheme};
 
-/// Settings of one listen address. A setting that is absent is that of the broker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ListenerConfig {
-    /// The address, one of [`Config::listen`].
-    pub address: Listen,
-    /// Concurrent connections of the address; they also count for [`Limits::connections`](crate::Limits::connections).
-    /// Beyond it, connections are rejected like those beyond that limit.
-    pub connections: Option<usize>,
-    /// As [`Limits::packet_size`](crate::Limits::packet_size).
-    pub packet_size: Option<usize>,
-    /// As [`Security::protocols`](crate::Security::protocols).
-    pub protocols: Option<Vec<Protocol>>,
-    /// As [`Security::logins`](crate::Security::logins).
-    pub logins: Option<Vec<LoginMethod>>,
-    /// As [`Security::password_file`](crate::Security::password_file).
-    pub password_file: Option<PathBuf>,
-    /// As [`Security::allow_anonymous`](crate::Security::allow_anonymous), but false rejects clients without a user name
-    /// also if no way to log in is configured.
-    pub allow_anonymous: Option<bool>,
-    /// As [`Security::certificate_user`](crate::Security::certificate_user).
-    pub certificate_user: Option<bool>,
-    /// As [`Security::user_as_client_id`](crate::Security::user_as_client_id).
-    pub user_as_client_id: Option<bool>,
-    /// As [`Config::content_filters`].
-    pub content_filters: Option<bool>,
-    /// As [`Security::allowed_origins`](crate::Security::allowed_origins).
-    pub allowed_origins: Option<Vec<String>>,
-    /// The certificate of the address, and the authorities of its clients, instead of all of
-    /// [`Security::tls`](crate::Security::tls).
-    pub tls: Option<Tls>,
+settings! {
+    /// Settings of one listen address. A setting that is absent is that of the broker.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct ListenerConfig {
+        @section "Settings of one address";
+        /// The address, one of [`Config::listen`].
+        pub address: Listen = Scheme::Mqtt.at(([127, 0, 0, 1], 0))
+            => key("address",
+                "the address, as in `listen`; the following keys replace those of the broker at this address");
+        /// Concurrent connections of the address; they also count for
+        /// [`Limits::connections`](crate::Limits::connections). Beyond it, connections are rejected like those beyond
+        /// that limit.
+        pub connections: Option<usize>
+            => range("max-connections", Some(1)..,
+                "connections of this address; they also count for max-connections of the broker");
+        /// As [`Limits::packet_size`](crate::Limits::packet_size).
+        pub packet_size: Option<usize>
+            => key_as::<OrOfBroker<Size>>("max-packet-size", "size of a packet from a client");
+        /// As [`Security::protocols`](crate::Security::protocols).
+        pub protocols: Option<Vec<Protocol>>
+            => key_as::<OrOfBroker<Vec<Protocol>>>("protocols", "accepted versions of MQTT");
+        /// As [`Security::logins`](crate::Security::logins).
+        pub logins: Option<Vec<LoginMethod>>
+            => key_as::<OrOfBroker<Vec<LoginMethod>>>("logins", "accepted ways to log in");
+        /// As [`Security::password_file`](crate::Security::password_file).
+        pub password_file: Option<PathBuf>
+            => key_as::<OrOfBroker<PathBuf>>("password-file",
+                "users of this address, in place of password-file or auth-http of the broker");
+        /// As [`Security::allow_anonymous`](crate::Security::allow_anonymous), but false rejects clients without a user
+        /// name also if no way to log in is configured.
+        pub allow_anonymous: Option<bool>
+            => key_as::<OrOfBroker<bool>>("allow-anonymous", "accept clients without a user name");
+        /// As [`Security::certificate_user`](crate::Security::certificate_user).
+        pub certificate_user: Option<bool>
+            => key_as::<OrOfBroker<bool>>("certificate-user",
+                "the common name of a client's certificate is its user name");
+        /// As [`Security::user_as_client_id`](crate::Security::user_as_client_id).
+        pub user_as_client_id: Option<bool>
+            => key_as::<OrOfBroker<bool>>("user-as-client-id", "replace client identifiers by user names");
+        /// As [`Config::content_filters`].
+        pub content_filters: Option<bool>
+            => key_as::<OrOfBroker<bool>>("content-filters", "subscriptions may filter messages by content");
+        /// As [`Security::allowed_origins`](crate::Security::allowed_origins).
+        pub allowed_origins: Option<Vec<String>>
+            => key_as::<OrOfBroker<Vec<String>>>("allowed-origins",
+                "origins of web pages whose scripts may connect by WebSocket");
+        /// The certificate of the address, and the authorities of its clients, instead of all of
+        /// [`Security::tls`](crate::Security::tls).
+        pub tls: Option<Tls>
+            => optional("tls", "certificate of this address, and authorities of its clients");
+    }
 }
 
 /// A version of MQTT.
@@ -89,30 +110,10 @@ impl LoginMethod {
     pub const ALL: [Self; 3] = [Self::Password, Self::Jwt, Self::Http];
 }
 
-impl Default for ListenerConfig {
-    /// No settings, for 127.0.0.1:0.
-    fn default() -> Self {
-        Self::new(Scheme::Mqtt.at(([127, 0, 0, 1], 0)))
-    }
-}
-
 impl ListenerConfig {
     /// No settings.
     pub fn new(address: Listen) -> Self {
-        Self {
-            address,
-            connections: None,
-            packet_size: None,
-            protocols: None,
-            logins: None,
-            password_file: None,
-            allow_anonymous: None,
-            certificate_user: None,
-            user_as_client_id: None,
-            content_filters: None,
-            allowed_origins: None,
-            tls: None,
-        }
+        Self { address, ..Self::default() }
     }
 
     /// The configuration of the broker with these settings.
@@ -279,48 +280,5 @@ impl Security {
         if let Some(auth_http) = &mut self.auth_http {
             auth_http.login_url = None;
         }
-    }
-}
-
-impl Keys for ListenerConfig {
-    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let Self {
-            address,
-            connections,
-            packet_size,
-            protocols,
-            logins,
-            password_file,
-            allow_anonymous,
-            certificate_user,
-            user_as_client_id,
-            content_filters,
-            allowed_origins,
-            tls,
-        } = self;
-        pass.section("Settings of one address");
-        let help = "the address, as in `listen`; the following keys replace those of the broker at this address";
-        pass.key("address", address, help);
-        let help = "connections of this address; they also count for max-connections of the broker";
-        pass.range("max-connections", connections, Some(1).., help);
-        let help = "size of a packet from a client";
-        pass.key_as::<OrOfBroker<Size>, _>("max-packet-size", packet_size, help);
-        let help = "accepted versions of MQTT";
-        pass.key_as::<OrOfBroker<Vec<Protocol>>, _>("protocols", protocols, help);
-        let help = "accepted ways to log in";
-        pass.key_as::<OrOfBroker<Vec<LoginMethod>>, _>("logins", logins, help);
-        let help = "users of this address, in place of password-file or auth-http of the broker";
-        pass.key_as::<OrOfBroker<PathBuf>, _>("password-file", password_file, help);
-        let help = "accept clients without a user name";
-        pass.key_as::<OrOfBroker<bool>, _>("allow-anonymous", allow_anonymous, help);
-        let help = "the common name of a client's certificate is its user name";
-        pass.key_as::<OrOfBroker<bool>, _>("certificate-user", certificate_user, help);
-        let help = "replace client identifiers by user names";
-        pass.key_as::<OrOfBroker<bool>, _>("user-as-client-id", user_as_client_id, help);
-        let help = "subscriptions may filter messages by content";
-        pass.key_as::<OrOfBroker<bool>, _>("content-filters", content_filters, help);
-        let help = "origins of web pages whose scripts may connect by WebSocket";
-        pass.key_as::<OrOfBroker<Vec<String>>, _>("allowed-origins", allowed_origins, help);
-        pass.optional("tls", tls, "certificate of this address, and authorities of its clients");
     }
 }

@@ -3,42 +3,46 @@
 use std::path::PathBuf;
 
 use phalanx_acme::{ChallengeKind, ExternalAccount, LETS_ENCRYPT, Plan};
+use phalanx_config::settings;
 
+use crate::config::values::AcmeChallenges;
 use crate::config::{Config, HostConfig};
 
-/// The authority that issues certificates for hosts without a configured certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acme {
-    /// URL of the authority's directory.
-    pub directory: String,
-    /// Whether the operator accepts the authority's terms of service.
-    pub accept_terms: bool,
-    /// Contacts of the account: e-mail addresses or URLs.
-    pub contact: Vec<String>,
-    /// Folder of the account and the certificates.
-    pub storage: PathBuf,
-    /// PEM file of the authorities that sign the certificate of the directory's server; `None` for those of the system.
-    pub ca: Option<PathBuf>,
-    /// How to prove control of the names.
-    pub challenge: AcmeChallenge,
-    /// Key identifier of an account at the authority.
-    pub external_account: Option<String>,
-    /// File with the MAC key of that account, in base64url.
-    pub external_key: Option<PathBuf>,
-}
-
-impl Default for Acme {
-    fn default() -> Self {
-        Self {
-            directory: LETS_ENCRYPT.to_owned(),
-            accept_terms: false,
-            contact: Vec::new(),
-            storage: PathBuf::new(),
-            ca: None,
-            challenge: AcmeChallenge::default(),
-            external_account: None,
-            external_key: None,
-        }
+settings! {
+    /// The authority that issues certificates for hosts without a configured certificate.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Acme {
+        /// URL of the authority's directory.
+        pub directory: String = LETS_ENCRYPT.to_owned()
+            => key("directory", "URL of the authority's directory; the default is Let's Encrypt");
+        /// Whether the operator accepts the authority's terms of service.
+        pub accept_terms: bool
+            => key("accept-terms", "confirms that you accept the authority's terms of service; required");
+        /// Contacts of the account: e-mail addresses or URLs.
+        pub contact: Vec<String>
+            => key("contact", "e-mail addresses at which the authority can reach you");
+        /// Folder of the account and the certificates.
+        pub storage: PathBuf
+            => required("storage",
+                "folder for the account, the certificates and their keys; created if it does not exist");
+        /// PEM file of the authorities that sign the certificate of the directory's server; `None` for those of the
+        /// system.
+        pub ca: Option<PathBuf>
+            => key("ca",
+                "PEM file of the authorities that sign the certificate of the directory's server; false for those of \
+                 the system");
+        /// How to prove control of the names.
+        pub challenge: AcmeChallenge
+            => key_as::<AcmeChallenges>("challenge",
+                "how to prove control of the names: http-01 (port 80), tls-alpn-01 (port 443), or auto: http-01 if \
+                 there is an address without TLS at port 80 that other machines can reach, otherwise tls-alpn-01; \
+                 after a failure, auto tries the other one if other machines can reach an address without TLS");
+        /// Key identifier of an account at the authority.
+        pub external_account: Option<String>
+            => key("external-account", "key identifier of your account at the authority, if it requires one");
+        /// File with the MAC key of that account, in base64url.
+        pub external_key: Option<PathBuf>
+            => key("external-key", "file with the MAC key of that account, in base64url");
     }
 }
 

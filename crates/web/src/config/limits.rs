@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use phalanx_config::settings;
 pub use phalanx_http::LogFormat;
+
+use crate::config::values::LogFormats;
 
 /// Timeouts of a connection and of the file cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,24 +53,36 @@ impl Default for Timeouts {
     }
 }
 
-/// Limits per client address. IPv6 clients are identified by their /64 network.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PerAddress {
-    /// Concurrent connections; `None` for no limit.
-    pub connections: Option<u32>,
-    /// Sustained requests per second; `None` for no limit.
-    pub requests_per_second: Option<f64>,
-    /// Requests allowed in a burst above the sustained rate.
-    pub burst: u32,
+settings! {
+    /// Limits per client address. IPv6 clients are identified by their /64 network.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct PerAddress {
+        /// Concurrent connections; `None` for no limit.
+        pub connections: Option<u32>
+            => range("max-connections-per-address", Some(1)..,
+                "maximum number of concurrent connections of one address; further ones are closed, those without TLS \
+                 after a 429");
+        /// Sustained requests per second; `None` for no limit.
+        pub requests_per_second: Option<f64>
+            => range("max-request-rate", Some(0.001)..,
+                "maximum average rate of requests per second of one address; further requests get 429");
+        /// Requests allowed in a burst above the sustained rate.
+        pub burst: u32
+            => key("request-burst", "additional requests of one address allowed in a burst");
+    }
 }
 
-/// The access log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AccessLog {
-    /// Line format.
-    pub format: LogFormat,
-    /// Destination.
-    pub target: LogTarget,
+settings! {
+    /// The access log.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AccessLog {
+        /// Line format.
+        pub format: LogFormat
+            => key_as::<LogFormats>("format",
+                "format of the lines: common, combined, json, or a text with fields such as \"$address $status\"");
+        /// Destination.
+        pub target: LogTarget => key("target", "stdout, or a file; a path must contain a slash");
+    }
 }
 
 /// Destination of the access log.

@@ -5,115 +5,104 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use phalanx_config::{Given, Keys, Pass, Short, Size, Value, Written};
+use phalanx_config::{Given, Short, Size, Value, Written, settings};
 use phalanx_tls::Authority;
 
-const MILLISECOND: Duration = Duration::from_millis(1);
-const DAY: Duration = Duration::from_secs(86_400);
+use crate::config::{DAY, MILLISECOND};
 
-/// Paths whose requests are forwarded to other servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proxy {
-    /// The paths: this one, and all below it. `/` stands for all paths.
-    pub prefix: String,
-    /// The servers, which share the requests.
-    pub to: Vec<Upstream>,
-    /// PEM file with the authorities that sign the certificates of servers with TLS; `None` for those of the system.
-    pub authorities: Option<PathBuf>,
-    /// Whether the prefix is removed from the path that a server gets.
-    pub strip_prefix: bool,
-    /// Whether the servers get the client's `Host`; otherwise they get the host of their URL.
-    pub preserve_host: bool,
-    /// Maximum size of a request body, in bytes; requests with larger ones get 413.
-    pub max_body: u64,
-    /// Minimum average rate at which a client must send a body, in bytes per second; zero for no minimum.
-    pub min_body_rate: u64,
-    /// Maximum number of requests in progress at each server, over all workers.
-    pub max_requests: usize,
-    /// Maximum number of tunnels at each server, over all workers, that do not count as requests in progress.
-    pub max_tunnels: usize,
-    /// Maximum number of requests that wait while every server has [`max_requests`](Self::max_requests) in progress.
-    pub max_queue: usize,
-    /// Maximum number of unused connections that are kept to each server.
-    pub max_idle: usize,
-    /// Time for which an unused connection is kept.
-    pub keep_alive: Duration,
-    /// Maximum time to wait for a free server, and to connect.
-    pub connect_timeout: Duration,
-    /// Time from the request to the head of the response.
-    pub response_timeout: Duration,
-    /// Time between two parts of a body, or of a tunnel.
-    pub idle_timeout: Duration,
-    /// Regular health checks of the servers; `None` for none.
-    pub health: Option<HealthCheck>,
-}
-
-/// Regular requests that determine whether a server is up: it must respond within `timeout` with a status from 200 to
-/// 399.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthCheck {
-    /// Path of the requests.
-    pub path: String,
-    /// Time between two checks of a server.
-    pub interval: Duration,
-    /// Time to the head of a response.
-    pub timeout: Duration,
-    /// Successful checks in a row after which a server gets requests again.
-    pub healthy: u32,
-    /// Failed checks in a row after which a server gets no more requests.
-    pub unhealthy: u32,
-}
-
-impl Default for HealthCheck {
-    fn default() -> Self {
-        Self {
-            path: "/".into(),
-            interval: Duration::from_secs(5),
-            timeout: Duration::from_secs(2),
-            healthy: 2,
-            unhealthy: 3,
-        }
+settings! {
+    /// Paths whose requests are forwarded to other servers.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Proxy {
+        /// The paths: this one, and all below it. `/` stands for all paths.
+        pub prefix: String
+            => required("prefix",
+                "path to forward, with all paths below it; / for all; the first matching rule applies");
+        /// The servers, which share the requests.
+        pub to: Vec<Upstream>
+            => required("to",
+                "servers that share the requests, such as http://127.0.0.1:3000, or https://app:3000 for TLS");
+        /// PEM file with the authorities that sign the certificates of servers with TLS; `None` for those of the
+        /// system.
+        pub authorities: Option<PathBuf>
+            => key("ca", "PEM file with the authorities of https servers; false for those of the system");
+        /// Whether the prefix is removed from the path that a server gets.
+        pub strip_prefix: bool => key("strip-prefix", "remove the prefix from the path");
+        /// Whether the servers get the client's `Host`; otherwise they get the host of their URL.
+        pub preserve_host: bool = true
+            => key("preserve-host", "forward the client's `Host`; otherwise the servers get the host of their URL");
+        /// Maximum size of a request body, in bytes; requests with larger ones get 413.
+        pub max_body: u64 = 100 << 20
+            => key_as::<Size>("max-body", "maximum size of a request body; larger ones get 413");
+        /// Minimum average rate at which a client must send a body, in bytes per second; zero for no minimum.
+        pub min_body_rate: u64 = 500
+            => key("min-body-rate",
+                "minimum average rate at which a client must send a body, in bytes per second; slower ones get 408; \
+                 0 for no minimum");
+        /// Maximum number of requests in progress at each server, over all workers.
+        pub max_requests: usize = 256
+            => range("max-requests", 1..,
+                "maximum number of requests in progress at each server, over all workers; each worker may always \
+                 have one");
+        /// Maximum number of tunnels at each server, over all workers, that do not count as requests in progress.
+        pub max_tunnels: usize = 1024
+            => key("max-tunnels",
+                "number of tunnels at each server, such as WebSockets, over all workers, that do not count towards \
+                 max-requests; further tunnels do");
+        /// Maximum number of requests that wait while every server has [`max_requests`](Self::max_requests) in
+        /// progress.
+        pub max_queue: usize = 256
+            => key("max-queue",
+                "maximum number of requests that wait while all servers are busy, over all workers; further ones get \
+                 503");
+        /// Maximum number of unused connections that are kept to each server.
+        pub max_idle: usize = 32
+            => key("max-idle-connections",
+                "maximum number of unused connections that each worker keeps to each server");
+        /// Time for which an unused connection is kept.
+        pub keep_alive: Duration = Duration::from_secs(30)
+            => range("keep-alive", MILLISECOND..=DAY, "time for which an unused connection is kept");
+        /// Maximum time to wait for a free server, and to connect.
+        pub connect_timeout: Duration = Duration::from_secs(5)
+            => range("connect-timeout", MILLISECOND..=DAY,
+                "time to wait for a free server and to connect; then 503 or 504");
+        /// Time from the request to the head of the response.
+        pub response_timeout: Duration = Duration::from_secs(60)
+            => range("response-timeout", MILLISECOND..=DAY, "time until the head of a response arrives; then 504");
+        /// Time between two parts of a body, or of a tunnel.
+        pub idle_timeout: Duration = Duration::from_secs(60)
+            => range("idle-timeout", MILLISECOND..=DAY, "time between two parts of a body or of a tunnel");
+        /// Regular health checks of the servers; `None` for none.
+        pub health: Option<HealthCheck>
+            => optional("health", "check regularly whether each server is up; true uses the defaults below");
     }
 }
 
-impl Keys for HealthCheck {
-    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        pass.key("path", &mut self.path, "path of the requests");
-        let times = MILLISECOND..=DAY;
-        let help = "time between two checks of a server";
-        pass.range("interval", &mut self.interval, times.clone(), help);
-        pass.range("timeout", &mut self.timeout, times, "time to the head of a response");
-        let help = "successful checks in a row until a server gets requests again";
-        pass.range("healthy", &mut self.healthy, 1.., help);
-        let help = "failed checks in a row until a server gets no more requests; for the first check, one failure \
-                    is enough";
-        pass.range("unhealthy", &mut self.unhealthy, 1.., help);
+settings! {
+    /// Regular requests that determine whether a server is up: it must respond within `timeout` with a status from 200
+    /// to 399.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HealthCheck {
+        /// Path of the requests.
+        pub path: String = "/".into() => key("path", "path of the requests");
+        /// Time between two checks of a server.
+        pub interval: Duration = Duration::from_secs(5)
+            => range("interval", MILLISECOND..=DAY, "time between two checks of a server");
+        /// Time to the head of a response.
+        pub timeout: Duration = Duration::from_secs(2)
+            => range("timeout", MILLISECOND..=DAY, "time to the head of a response");
+        /// Successful checks in a row after which a server gets requests again.
+        pub healthy: u32 = 2
+            => range("healthy", 1.., "successful checks in a row until a server gets requests again");
+        /// Failed checks in a row after which a server gets no more requests.
+        pub unhealthy: u32 = 3
+            => range("unhealthy", 1..,
+                "failed checks in a row until a server gets no more requests; for the first check, one failure is \
+                 enough");
     }
 }
 
 impl Proxy {
-    /// The defaults, without a path and servers.
-    pub fn new() -> Self {
-        Self {
-            prefix: String::new(),
-            to: Vec::new(),
-            authorities: None,
-            strip_prefix: false,
-            preserve_host: true,
-            max_body: 100 << 20,
-            min_body_rate: 500,
-            max_requests: 256,
-            max_tunnels: 1024,
-            max_queue: 256,
-            max_idle: 32,
-            keep_alive: Duration::from_secs(30),
-            connect_timeout: Duration::from_secs(5),
-            response_timeout: Duration::from_secs(60),
-            idle_timeout: Duration::from_secs(60),
-            health: None,
-        }
-    }
-
     /// Maximum number of connections from `workers` workers to all servers: connections in use, unused ones and health
     /// checks.
     pub(crate) fn max_connections(&self, workers: usize) -> usize {
@@ -121,64 +110,6 @@ impl Proxy {
         let in_use = self.max_requests.max(workers).saturating_add(self.max_tunnels);
         let of_server = in_use.saturating_add(self.max_idle.saturating_mul(workers));
         of_server.saturating_add(1).saturating_mul(self.to.len())
-    }
-}
-
-impl Default for Proxy {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Keys for Proxy {
-    fn keys(&mut self, pass: &mut Pass<'_, '_>) {
-        let help =
-            "path to forward, with all paths below it; / for all; the first matching rule applies";
-        pass.required("prefix", &mut self.prefix, help);
-        let help = "servers that share the requests, such as http://127.0.0.1:3000, or https://app:3000 for TLS";
-        pass.required("to", &mut self.to, help);
-        let help = "PEM file with the authorities of https servers; false for those of the system";
-        pass.key("ca", &mut self.authorities, help);
-        pass.key("strip-prefix", &mut self.strip_prefix, "remove the prefix from the path");
-        let help = "forward the client's `Host`; otherwise the servers get the host of their URL";
-        pass.key("preserve-host", &mut self.preserve_host, help);
-        let help = "maximum size of a request body; larger ones get 413";
-        pass.key_as::<Size, _>("max-body", &mut self.max_body, help);
-        let help = "minimum average rate at which a client must send a body, in bytes per second; slower ones get \
-                    408; 0 for no minimum";
-        pass.key("min-body-rate", &mut self.min_body_rate, help);
-        let help = "maximum number of requests in progress at each server, over all workers; each worker may always \
-                    have one";
-        pass.range("max-requests", &mut self.max_requests, 1.., help);
-        let help = "number of tunnels at each server, such as WebSockets, over all workers, that do not count \
-                    towards max-requests; further tunnels do";
-        pass.key("max-tunnels", &mut self.max_tunnels, help);
-        let help = "maximum number of requests that wait while all servers are busy, over all workers; further ones get 503";
-        pass.key("max-queue", &mut self.max_queue, help);
-        let help = "maximum number of unused connections that each worker keeps to each server";
-        pass.key("max-idle-connections", &mut self.max_idle, help);
-        for (name, time, help) in [
-            ("keep-alive", &mut self.keep_alive, "time for which an unused connection is kept"),
-            (
-                "connect-timeout",
-                &mut self.connect_timeout,
-                "time to wait for a free server and to connect; then 503 or 504",
-            ),
-            (
-                "response-timeout",
-                &mut self.response_timeout,
-                "time until the head of a response arrives; then 504",
-            ),
-            (
-                "idle-timeout",
-                &mut self.idle_timeout,
-                "time between two parts of a body or of a tunnel",
-            ),
-        ] {
-            pass.range(name, time, MILLISECOND..=DAY, help);
-        }
-        let help = "check regularly whether each server is up; true uses the defaults below";
-        pass.optional("health", &mut self.health, help);
     }
 }
 
@@ -201,7 +132,7 @@ impl Short for Proxy {
         match list.iter_mut().find(|proxy| proxy.prefix == prefix) {
             Some(proxy) => proxy.to.push(server),
             None => {
-                list.push(Self { prefix: prefix.to_owned(), to: vec![server], ..Self::new() });
+                list.push(Self { prefix: prefix.to_owned(), to: vec![server], ..Self::default() });
             }
         }
         Ok(())
@@ -324,7 +255,7 @@ mod tests {
         ] {
             let rule = |prefix: &str| {
                 let (prefix, to) = (prefix.to_owned(), vec!["http://a".parse().unwrap()]);
-                Proxy { prefix, to, ..Proxy::new() }
+                Proxy { prefix, to, ..Proxy::default() }
             };
             let mut config = crate::Config::of(".");
             config.hosts[0].proxies = prefixes.map(rule).to_vec();
@@ -339,8 +270,11 @@ mod tests {
         for (url, is_valid) in [("https://a..b", false), ("http://a..b", true), ("https://a", true)]
         {
             let mut config = crate::Config::of(".");
-            config.hosts[0].proxies =
-                vec![Proxy { prefix: "/".into(), to: vec![url.parse().unwrap()], ..Proxy::new() }];
+            config.hosts[0].proxies = vec![Proxy {
+                prefix: "/".into(),
+                to: vec![url.parse().unwrap()],
+                ..Proxy::default()
+            }];
             assert_eq!(config.check().is_empty(), is_valid, "{url}");
         }
     }
@@ -364,14 +298,14 @@ mod tests {
     #[test]
     fn connections_take_descriptors() {
         let to = ["http://a", "http://b"].map(|url| url.parse().unwrap()).to_vec();
-        let rule = Proxy { max_requests: 5, max_tunnels: 2, max_idle: 3, to, ..Proxy::new() };
+        let rule = Proxy { max_requests: 5, max_tunnels: 2, max_idle: 3, to, ..Proxy::default() };
         // Five requests, two tunnels, two workers with 3 unused connections each, and one health check.
         assert_eq!(rule.max_connections(2), 28);
         assert_eq!(rule.max_connections(7), 62);
         assert_eq!(Proxy { max_requests: usize::MAX, ..rule }.max_connections(2), usize::MAX);
         let mut config = crate::Config::of(".");
         let before = config.kept_files();
-        let rule = Proxy { to: vec!["http://a".parse().unwrap()], ..Proxy::new() };
+        let rule = Proxy { to: vec!["http://a".parse().unwrap()], ..Proxy::default() };
         config.hosts[0].proxies = vec![rule];
         assert!(config.kept_files() > before, "they are reserved");
     }

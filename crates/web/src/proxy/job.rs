@@ -252,7 +252,7 @@ mod tests {
             panic!("{text}")
         };
         let to = vec!["http://10.0.0.2:3000".parse().unwrap()];
-        let rule = Proxy { prefix: "/api".into(), to, strip_prefix, ..Proxy::new() };
+        let rule = Proxy { prefix: "/api".into(), to, strip_prefix, ..Proxy::default() };
         let group = Group::new(&rule, 1, None);
         let origin = Origin { address: Some([10, 0, 0, 9].into()), is_tls: false, field };
         let job = Job::new(&group, &request, request.body, origin)?;

@@ -41,7 +41,7 @@ mod tests {
         let found = |prefix: &str, strip_prefix, value: &str| {
             let to = ["http://10.0.0.1:3000", "https://b"].map(|url| url.parse().unwrap());
             let mut rule =
-                Proxy { prefix: prefix.into(), to: to.to_vec(), strip_prefix, ..Proxy::new() };
+                Proxy { prefix: prefix.into(), to: to.to_vec(), strip_prefix, ..Proxy::default() };
             // Without TLS there is no need for a connector.
             rule.to[1].is_tls = false;
             let group = Group::new(&rule, 1, None);

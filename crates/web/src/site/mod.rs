@@ -366,7 +366,7 @@ mod tests {
         std::fs::copy(authority.certificate(), &ca).unwrap();
         let rule = |prefix: &str, to: &str| {
             let (prefix, to) = (prefix.to_owned(), vec![to.parse().unwrap()]);
-            Proxy { prefix, to, ..Proxy::new() }
+            Proxy { prefix, to, ..Proxy::default() }
         };
         let mut config = Config::of(home.path());
         let tls = Proxy { authorities: Some(ca.clone()), ..rule("/b", "https://b") };

@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn paths_of_a_prefix() {
         let group = |prefix: &str, strip_prefix| {
-            Group::new(&Proxy { prefix: prefix.into(), strip_prefix, ..Proxy::new() }, 1, None)
+            Group::new(&Proxy { prefix: prefix.into(), strip_prefix, ..Proxy::default() }, 1, None)
         };
         for (prefix, path, whole, stripped) in [
             ("/api", "/api", Some("/api"), Some("/")),

@@ -275,7 +275,7 @@ mod tests {
             |_| (),
             |()| async {
                 let to = ["http://a", "http://b"].map(|url| url.parse().unwrap()).to_vec();
-                let group = Group::new(&Proxy { to, max_requests: 2, ..Proxy::new() }, 1, None);
+                let group = Group::new(&Proxy { to, max_requests: 2, ..Proxy::default() }, 1, None);
                 let local = Rc::new(Local::new(&group));
                 let take = || local.take_slot(&group, Tried::default(), Duration::MAX);
                 let health = &group.members[0].health;
@@ -309,7 +309,7 @@ mod tests {
             |_| (),
             |()| async {
                 let to = vec!["http://a".parse().unwrap()];
-                let rule = Proxy { to, max_requests: 1, max_tunnels: 2, ..Proxy::new() };
+                let rule = Proxy { to, max_requests: 1, max_tunnels: 2, ..Proxy::default() };
                 let group = Group::new(&rule, 1, None);
                 let local = Rc::new(Local::new(&group));
                 let take = || local.take_slot(&group, Tried::default(), Duration::MAX);
@@ -343,7 +343,7 @@ mod tests {
             |_| (),
             |()| async {
                 let to = vec!["http://a".parse().unwrap()];
-                let group = Group::new(&Proxy { to, ..Proxy::new() }, 64, None);
+                let group = Group::new(&Proxy { to, ..Proxy::default() }, 64, None);
                 let locals = [(); 2].map(|()| Rc::new(Local::new(&group)));
                 let take = |n: usize| locals[n].take_slot(&group, Tried::default(), Duration::MAX);
                 let mut slots = Vec::new();
@@ -375,7 +375,7 @@ mod tests {
             |_| (),
             |()| async {
                 let to = ["http://a", "http://b"].map(|url| url.parse().unwrap()).to_vec();
-                let group = Group::new(&Proxy { to, max_requests: 1, ..Proxy::new() }, 1, None);
+                let group = Group::new(&Proxy { to, max_requests: 1, ..Proxy::default() }, 1, None);
                 let local = Rc::new(Local::new(&group));
                 let take = || local.take_slot(&group, Tried::default(), Duration::MAX);
                 let [Ok(one), Ok(other)] = [take().await, take().await] else {

@@ -38,7 +38,7 @@ fn paths_are_for_some_addresses() {
             host.access = vec![rule("/admin/**"), rule("/api/admin/**")];
             host.rewrites = vec![Rewrite { from: "/other/**".into(), to: "/admin/$rest".into() }];
             let to = vec![format!("http://{}", backend.address).parse().unwrap()];
-            host.proxies = vec![Proxy { prefix: "/api".into(), to, ..Proxy::new() }];
+            host.proxies = vec![Proxy { prefix: "/api".into(), to, ..Proxy::default() }];
             config.real_ip_from = networks("127.0.0.1");
             config.h2c = true;
             *running.lock().unwrap() = Some(backend);

@@ -162,7 +162,8 @@ fn servers_learn_that_a_client_uses_tls() {
                 }
             });
             let to = vec![format!("http://{}", backend.address).parse().unwrap()];
-            config.hosts[0].proxies = vec![Proxy { prefix: "/small".into(), to, ..Proxy::new() }];
+            config.hosts[0].proxies =
+                vec![Proxy { prefix: "/small".into(), to, ..Proxy::default() }];
             *running.lock().unwrap() = Some(backend);
         },
         |server, _| {

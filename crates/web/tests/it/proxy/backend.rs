@@ -128,9 +128,8 @@ impl Peer {
 
 /// A configuration that passes `/api` to this address.
 pub(crate) fn passing(address: SocketAddr, change: impl Fn(&mut Proxy)) -> Config {
-    let mut proxy = Proxy::new();
-    proxy.prefix = "/api".into();
-    proxy.to = vec![format!("http://{address}").parse().unwrap()];
+    let to = vec![format!("http://{address}").parse().unwrap()];
+    let mut proxy = Proxy { prefix: "/api".into(), to, ..Proxy::default() };
     change(&mut proxy);
     let mut config = Config::of(".");
     config.hosts[0].proxies = vec![proxy];

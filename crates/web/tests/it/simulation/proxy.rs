@@ -336,8 +336,7 @@ fn proxy(world: &mut World) {
         world.set_faults(Faults::drawn(world.seed()));
     }
     world.set_most_steps(1_000_000);
-    let mut rule = Proxy::new();
-    rule.prefix = "/".into();
+    let mut rule = Proxy { prefix: "/".into(), ..Proxy::default() };
     let used = 1 + world.draw(2) as usize;
     rule.to = servers()[..used]
         .iter()
