@@ -152,7 +152,7 @@ fn set<T>(value: &mut T, new: Option<T>) {
 impl Config {
     /// The settings of an address, if it has some.
     pub(crate) fn listener(&self, address: ListenAddress) -> Option<&ListenerConfig> {
-        self.listeners.iter().find(|own| own.address.address == address)
+        self.listeners.iter().find(|listener| listener.address.address == address)
     }
 
     /// The configuration that applies at an address.
@@ -164,7 +164,7 @@ impl Config {
 
     /// The configuration that would apply at an address if it accepted all ways to log in that are configured.
     pub(super) fn with_all_logins(&self, address: ListenAddress) -> Self {
-        self.listener(address).map_or_else(|| self.clone(), |own| own.over(self))
+        self.listener(address).map_or_else(|| self.clone(), |listener| listener.over(self))
     }
 
     /// The configuration that applies at addresses without settings of their own.
@@ -177,33 +177,33 @@ impl Config {
     /// The certificates of the broker, and those of single addresses.
     pub(crate) fn tls_profiles(&self) -> impl Iterator<Item = (Option<ListenAddress>, &Tls)> {
         let of_listeners = self.listeners.iter();
-        let of_listeners =
-            of_listeners.filter_map(|own| Some((Some(own.address.address), own.tls.as_ref()?)));
+        let of_listeners = of_listeners
+            .filter_map(|listener| Some((Some(listener.address.address), listener.tls.as_ref()?)));
         self.security.tls.iter().map(|tls| (None, tls)).chain(of_listeners)
     }
 
     /// Checks that the settings of addresses can follow those of `running`, as a reload requires.
     pub(crate) fn check_listeners_follow(&self, running: &Self) -> Result<(), ConfigError> {
         let wrong = |what: String| Err(ConfigError::of("listener", what));
-        for own in &self.listeners {
+        for listener in &self.listeners {
             let before =
-                running.listener(own.address.address).and_then(|before| before.tls.as_ref());
-            if own.tls.as_ref() != before {
-                let address = own.address;
+                running.listener(listener.address.address).and_then(|before| before.tls.as_ref());
+            if listener.tls.as_ref() != before {
+                let address = listener.address;
                 return wrong(format!(
                     "`tls` of {address} differs from that of the start; restart to apply"
                 ));
             }
         }
-        let removed = |own: &&ListenerConfig| {
-            own.tls.is_some() && self.listener(own.address.address).is_none()
+        let removed = |listener: &&ListenerConfig| {
+            listener.tls.is_some() && self.listener(listener.address.address).is_none()
         };
-        if let Some(own) = running.listeners.iter().find(removed)
-            && self.listen.contains(&own.address)
+        if let Some(listener) = running.listeners.iter().find(removed)
+            && self.listen.contains(&listener.address)
         {
             return wrong(format!(
                 "`tls` of {} is in use until a restart; restart to apply",
-                own.address
+                listener.address
             ));
         }
         if !self.password_files().is_empty() && running.password_files().is_empty() {
@@ -214,7 +214,8 @@ impl Config {
 
     /// The password files of the broker and of all addresses.
     pub(crate) fn password_files(&self) -> BTreeSet<&PathBuf> {
-        let of_listeners = self.listeners.iter().filter_map(|own| own.password_file.as_ref());
+        let of_listeners =
+            self.listeners.iter().filter_map(|listener| listener.password_file.as_ref());
         self.security.password_file.iter().chain(of_listeners).collect()
     }
 
@@ -224,8 +225,8 @@ impl Config {
         let mut wrong = |n: usize, key: &str, what: &str| {
             errors.push(ConfigError::of(format!("listener[{n}].{key}"), what));
         };
-        for (n, own) in self.listeners.iter().enumerate() {
-            let address = own.address;
+        for (n, listener) in self.listeners.iter().enumerate() {
+            let address = listener.address;
             if !self.listen.contains(&address) {
                 let what = format!("{address} is not an address in `listen`; add it there");
                 wrong(n, "address", &what);
@@ -241,14 +242,16 @@ impl Config {
                 Some(_) => (MAX_DURABLE_PACKET, " with persistence-dir"),
                 None => (phalanx_mqtt::Frame::MAX_BODY, ""),
             };
-            if let Some(size) = own.packet_size.filter(|size| !(128..=most).contains(size)) {
+            if let Some(size) = listener.packet_size.filter(|size| !(128..=most).contains(size)) {
                 let what = format!("found {size}, expected 128 to {most}{condition}");
                 wrong(n, "max-packet-size", &what);
             }
-            for what in own.allowed_origins.iter().flatten().filter_map(|own| check_origin(own)) {
+            for what in
+                listener.allowed_origins.iter().flatten().filter_map(|origin| check_origin(origin))
+            {
                 wrong(n, "allowed-origins", &what);
             }
-            let tls = own.tls.as_ref();
+            let tls = listener.tls.as_ref();
             if tls.is_some() && !address.is_tls() {
                 wrong(n, "tls", &format!("{address} does not use TLS; use mqtts or wss"));
             }

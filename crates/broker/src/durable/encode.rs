@@ -180,7 +180,7 @@ impl Extras {
             field(&mut out, tag::WILL, |out| write_will(message, *delay, out));
         }
         if let Some(adoptions) = adoptions {
-            let bytes = adoptions.iter().flat_map(|own| own.to_le_bytes());
+            let bytes = adoptions.iter().flat_map(|adoption| adoption.to_le_bytes());
             field(&mut out, tag::ADOPTIONS, |out| out.extend(bytes));
         }
         if (moves, moving) != (0, 0) {
@@ -206,7 +206,7 @@ impl Extras {
                 tag::PENDING_WILL => extras.pending_wills.push(read_will(field)?.message),
                 tag::ADOPTIONS => {
                     let (all, rest) = field.as_chunks::<4>();
-                    let all = all.iter().map(|own| u32::from_le_bytes(*own));
+                    let all = all.iter().map(|adoption| u32::from_le_bytes(*adoption));
                     extras.adoptions = rest.is_empty().then(|| Some(all.collect()))?;
                 }
                 tag::MOVES => {
@@ -304,7 +304,7 @@ mod tests {
             assert_eq!((moves, moving.code()), (3, 1));
             let read = read.unwrap();
             let topics: Vec<_> =
-                pending_wills.iter().map(|own| (own.topic.as_str(), own.expires())).collect();
+                pending_wills.iter().map(|will| (will.topic.as_str(), will.expires())).collect();
             assert_eq!(topics, [("t", read.message.expires()); 2]);
             assert_eq!((read.delay, read.due), (will.delay, None));
             assert_eq!(read.message.expires(), expires.map(|s| Duration::from_secs(s.into())));
@@ -327,10 +327,10 @@ mod tests {
                 [].into_iter(),
             )),
         );
-        assert!(nothing.is_some_and(|own| own.will.is_none() && own.user.is_none()));
-        assert!(somebody.is_some_and(|own| own.will.is_none()
-            && own.user.as_deref() == Some("eve")
-            && own.adoptions.as_deref() == Some(&[5, 7])));
+        assert!(nothing.is_some_and(|extras| extras.will.is_none() && extras.user.is_none()));
+        assert!(somebody.is_some_and(|extras| extras.will.is_none()
+            && extras.user.as_deref() == Some("eve")
+            && extras.adoptions.as_deref() == Some(&[5, 7])));
         assert!(Extras::read(&[9, 0, 0, 0, 0]).is_none(), "a later version");
     }
 

@@ -77,7 +77,7 @@ impl StreamMirror {
         let inbox = format!("phalanx.{}.inbox.{}", kept.cluster.name, kept.start);
         let streams = JetStream::new(&client, &format!("{inbox}.journal"), timeout / 2);
         let start = u64::from_str_radix(&kept.start, 16).unwrap_or_default();
-        let own = Rc::new(Self {
+        let mirror = Rc::new(Self {
             kept,
             client,
             streams,
@@ -92,10 +92,10 @@ impl StreamMirror {
             missing: Cell::default(),
             lease: RefCell::default(),
         });
-        let ending = own.clone();
+        let ending = mirror.clone();
         // If the processor is full, the connection ends after `linger` at shutdown.
         let _ = stage.dispatch(move |_| async move { ending.stop_when_idle().await });
-        own
+        mirror
     }
 
     /// Starts an operation of the mirror. Returns false if the processor is full.
@@ -120,7 +120,7 @@ impl StreamMirror {
 
     fn subject(&self, kind: &str) -> String {
         let journal = self.journal.borrow();
-        journal.as_ref().map_or_else(String::new, |own| self.kept.names.subject(own, kind))
+        journal.as_ref().map_or_else(String::new, |journal| self.kept.names.subject(journal, kind))
     }
 
     /// Maximum size of a part, in bytes. It is smaller if the server accepts less than usual.
@@ -209,7 +209,7 @@ impl StreamMirror {
     /// Finds the last message of the stream after an attempt with an unknown outcome. Returns it if it is new.
     async fn find_last(&self) -> Result<Option<Stored>, Failed> {
         let journal = self.journal.borrow().clone();
-        let Some(stream) = journal.map(|own| self.kept.names.stream(&own).name) else {
+        let Some(stream) = journal.map(|journal| self.kept.names.stream(&journal).name) else {
             return Err(Failed::Again("the stream is not open".into()));
         };
         // The leader answers. If it has fewer messages than known, it was restored from an earlier state.
@@ -236,7 +236,7 @@ impl StreamMirror {
     /// Removes the batches before `first`, which is found by binary search.
     async fn remove_before(&self, first: u64) -> Result<(), Failed> {
         let journal = self.journal.borrow().clone();
-        let Some(stream) = journal.map(|own| self.kept.names.stream(&own).name) else {
+        let Some(stream) = journal.map(|journal| self.kept.names.stream(&journal).name) else {
             return Ok(());
         };
         let state = self.streams.state(&stream).await?;
@@ -244,8 +244,9 @@ impl StreamMirror {
         while low < high {
             let middle = low + (high - low) / 2;
             let found = self.streams.next(&stream, middle, &self.subject(BATCH)).await?;
-            let found =
-                found.as_ref().and_then(|own| Some((own.number, Head::decode(&own.payload)?)));
+            let found = found
+                .as_ref()
+                .and_then(|message| Some((message.number, Head::decode(&message.payload)?)));
             match found {
                 Some((number, (head, _))) if head.batch < first => low = number + 1,
                 _ => high = middle,

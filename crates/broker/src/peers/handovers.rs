@@ -68,7 +68,7 @@ impl Handovers {
     /// Adds the handover whose session has this client identifier and ID, and possibly messages to be relayed.
     pub(crate) fn begin(&self, client: &Arc<str>, session: u64, has_messages: bool) {
         let Some((journal, node)) = handover_of(client) else { return };
-        let own = Awaited {
+        let awaited = Awaited {
             client: client.clone(),
             adoption: adoption_id(journal),
             journal: journal.into(),
@@ -76,7 +76,7 @@ impl Handovers {
             asked: None,
             is_relayed: !has_messages,
         };
-        self.change(|state| _ = state.awaited.insert(session, own));
+        self.change(|state| _ = state.awaited.insert(session, awaited));
     }
 
     /// Removes a handover whose session has ended.
@@ -84,7 +84,7 @@ impl Handovers {
         if handover_of(client).is_none() {
             return;
         }
-        self.change(|state| state.awaited.retain(|_, own| *own.client != *client));
+        self.change(|state| state.awaited.retain(|_, awaited| *awaited.client != *client));
     }
 
     /// Ends a handover when its mark has arrived: the node's messages then reach the adopted sessions as usual. Returns
@@ -93,10 +93,11 @@ impl Handovers {
         let mut session = None;
         self.change(|state| {
             let mut all = state.awaited.iter();
-            let found = all.find(|(_, own)| own.adoption == adoption && *own.node == *node);
+            let found =
+                all.find(|(_, awaited)| awaited.adoption == adoption && *awaited.node == *node);
             session = found.map(|(session, _)| *session);
-            let own = session.and_then(|session| state.awaited.remove(&session));
-            state.done.extend(own.map(|own| own.client));
+            let awaited = session.and_then(|session| state.awaited.remove(&session));
+            state.done.extend(awaited.map(|awaited| awaited.client));
         });
         session
     }
@@ -109,7 +110,10 @@ impl Handovers {
         }
         let state = lock(&self.state);
         let is_awaited = |adoption: &u32| {
-            state.awaited.values().any(|own| own.adoption == *adoption && *own.node == *node)
+            state
+                .awaited
+                .values()
+                .any(|awaited| awaited.adoption == *adoption && *awaited.node == *node)
         };
         adoptions.iter().copied().find(is_awaited)
     }
@@ -117,7 +121,7 @@ impl Handovers {
     /// Whether messages for a session with these adoptions are awaited.
     pub(crate) fn awaits(&self, adoptions: &[u32]) -> bool {
         let state = lock(&self.state);
-        state.awaited.values().any(|own| adoptions.contains(&own.adoption))
+        state.awaited.values().any(|awaited| adoptions.contains(&awaited.adoption))
     }
 
     /// Whether no handover is awaited, and no session remains to be ended.
@@ -140,8 +144,10 @@ impl Handovers {
     /// Records that the messages that the lost node had queued for the handover's node were relayed.
     pub(crate) fn note_relayed(&self, client: &str) {
         self.change(|state| {
-            if let Some(own) = state.awaited.values_mut().find(|own| *own.client == *client) {
-                own.is_relayed = true;
+            if let Some(awaited) =
+                state.awaited.values_mut().find(|awaited| *awaited.client == *client)
+            {
+                awaited.is_relayed = true;
             }
         });
     }
@@ -150,31 +156,32 @@ impl Handovers {
     /// next.
     pub(crate) fn note_adopted(&self, journal: &str) {
         self.change(|state| {
-            let of_journal = state.awaited.values_mut().filter(|own| *own.journal == *journal);
-            of_journal.for_each(|own| own.asked = Some(now()));
+            let of_journal =
+                state.awaited.values_mut().filter(|awaited| *awaited.journal == *journal);
+            of_journal.for_each(|awaited| awaited.asked = Some(now()));
         });
     }
 
     /// Records that the node of a handover can be asked.
     pub(crate) fn note_reachable(&self, client: &str) {
         self.change(|state| {
-            let found = state.awaited.values_mut().find(|own| *own.client == *client);
-            found.map(|own| own.asked.get_or_insert_with(now));
+            let found = state.awaited.values_mut().find(|awaited| *awaited.client == *client);
+            found.map(|awaited| awaited.asked.get_or_insert_with(now));
         });
     }
 
     /// Records that the lane to a node has ended.
     pub(crate) fn note_away(&self, node: &str) {
         self.change(|state| {
-            let of_node = state.awaited.values_mut().filter(|own| *own.node == *node);
-            of_node.for_each(|own| own.asked = None);
+            let of_node = state.awaited.values_mut().filter(|awaited| *awaited.node == *node);
+            of_node.for_each(|awaited| awaited.asked = None);
         });
     }
 
     /// Waits until the nodes that can be asked have handed over, for at most `limit` since that was first possible. A new
     /// subscription of an adopted session gets their messages only then.
     pub(crate) async fn settled(&self, limit: Duration) {
-        let is_near = |own: &Awaited| own.asked.is_some_and(|at| now() < at + limit);
+        let is_near = |awaited: &Awaited| awaited.asked.is_some_and(|at| now() < at + limit);
         while self.count.load(Ordering::Acquire) > 0
             && lock(&self.state).awaited.values().any(is_near)
         {

@@ -139,15 +139,15 @@ impl Group {
         is_wanted: impl Fn(ClientIndex) -> bool,
     ) -> Option<(ClientIndex, Subscription)> {
         let (count, next) = (self.members.len(), self.next.get());
-        let (at, client, own) = (0..count).find_map(|n| {
+        let (at, client, subscription) = (0..count).find_map(|n| {
             let at = (next + n) % count;
-            let (client, own) = self.members.get_index(at)?;
-            let is_found = is_wanted(*client) && states.may_receive(*client, own.covered);
-            is_found.then_some((at, *client, *own))
+            let (client, subscription) = self.members.get_index(at)?;
+            let is_found = is_wanted(*client) && states.may_receive(*client, subscription.covered);
+            is_found.then_some((at, *client, *subscription))
         })?;
         // Continue after the chosen member, so that a member after disconnected ones does not get their turns, too.
         self.next.set(at + 1);
-        Some((client, own))
+        Some((client, subscription))
     }
 
     /// Chooses the next node by these weights: `None` if all are 0; `Some(None)` for this node.
@@ -204,11 +204,12 @@ mod tests {
         }
 
         fn is_online(&self, client: ClientIndex) -> bool {
-            self.nodes.get(&client).map_or(client >= self.first, |own| own.0)
+            self.nodes.get(&client).map_or(client >= self.first, |node| node.0)
         }
 
         fn online_at(&self, node: Option<ClientIndex>, _: u32) -> u32 {
-            let count = |node| self.nodes.get(&node).map_or(0, |own| if own.0 { own.1 } else { 0 });
+            let count =
+                |node| self.nodes.get(&node).map_or(0, |node| if node.0 { node.1 } else { 0 });
             node.map_or(self.here, count)
         }
     }
@@ -216,9 +217,9 @@ mod tests {
     fn group(members: u32, nodes: &[ClientIndex]) -> Group {
         let mut group = Group::new("g", 1);
         let (options, identifier, covered) = (SubscribeOptions::default(), None, Covered::UNKNOWN);
-        let own = Subscription { options, identifier, covered };
-        (0..members).for_each(|n| assert!(!group.add(n, own, false)));
-        nodes.iter().for_each(|node| assert!(!group.add(*node, own, true)));
+        let subscription = Subscription { options, identifier, covered };
+        (0..members).for_each(|n| assert!(!group.add(n, subscription, false)));
+        nodes.iter().for_each(|node| assert!(!group.add(*node, subscription, true)));
         group
     }
 
@@ -241,13 +242,13 @@ mod tests {
         let mut known = Known { here: 2, nodes, ..Known::default() };
         let all = receivers(&group, &known, 8);
         assert_eq!(all, [20, 0, 20, 20, 30, 20, 1, 20], "their turns are spread");
-        assert_eq!(receivers(&group, &known, 8).iter().filter(|own| **own == 20).count(), 5);
+        assert_eq!(receivers(&group, &known, 8).iter().filter(|client| **client == 20).count(), 5);
         // When the members of a node have gone, its credit must not affect later choices.
         known.nodes.insert(20, (true, 1_000_000));
         receivers(&group, &known, 1000);
         known.nodes.insert(20, (true, 1));
         let all = receivers(&group, &known, 400);
-        let shares = [20, 30].map(|node| all.iter().filter(|own| **own == node).count());
+        let shares = [20, 30].map(|node| all.iter().filter(|client| **client == node).count());
         assert!(shares.iter().all(|share| (98..=102).contains(share)), "{shares:?}");
     }
 
@@ -269,7 +270,7 @@ mod tests {
         let mut all = receivers(&group, &known, 4);
         all.sort_unstable();
         assert_eq!(all, [20, 20, 40, 40]);
-        known.nodes.values_mut().for_each(|own| own.0 = false);
+        known.nodes.values_mut().for_each(|node| node.0 = false);
         assert_eq!(receivers(&group, &known, 2), [0, 1]);
         known.barred = vec![0, 1];
         assert!([20, 30, 40].contains(&receivers(&group, &known, 1)[0]));

@@ -86,7 +86,7 @@ impl Router {
         self.unsubscribe(client, keys);
         if let Some(index) = self.indices.remove(&client) {
             let session = self.clients[index as usize].durable_id;
-            if self.relays.iter().any(|own| own.session == session) {
+            if self.relays.iter().any(|relay| relay.session == session) {
                 self.end_relay(session);
             }
             if let Some(peers) = &self.peers {
@@ -160,16 +160,16 @@ impl Router {
         for index in &self.nodes {
             let client = &mut self.clients[*index as usize];
             let node = client.identity.client.strip_prefix(NODE_CLIENTS);
-            let of_node = self.relays.iter().filter(|own| Some(&*own.node) == node);
-            let first = of_node.min_by_key(|own| own.session);
+            let of_node = self.relays.iter().filter(|relay| Some(&*relay.node) == node);
+            let first = of_node.min_by_key(|relay| relay.session);
             client.target =
-                first.map_or((client.key, client.durable_id), |own| (own.key, own.session));
+                first.map_or((client.key, client.durable_id), |relay| (relay.key, relay.session));
         }
     }
 
     /// Removes a relay that has ended.
     pub(super) fn end_relay(&mut self, session: u64) {
-        self.relays.retain(|own| own.session != session);
+        self.relays.retain(|relay| relay.session != session);
         self.set_targets();
     }
 }
@@ -185,7 +185,8 @@ pub(super) fn node_of<'c>(
     }
     let Some(from) = message.from else {
         // The message comes from a queue: of the lost node that its publisher names, or else of this node.
-        let lost = message.publisher.as_deref().and_then(|own| own.strip_prefix(NODE_CLIENTS));
+        let lost =
+            message.publisher.as_deref().and_then(|publisher| publisher.strip_prefix(NODE_CLIENTS));
         return Some(lost.unwrap_or_default());
     };
     let index = indices.get(&from)?;

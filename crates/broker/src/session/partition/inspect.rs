@@ -66,9 +66,9 @@ impl Kick {
             Self::User(user) => session.user.as_deref() == Some(user),
             Self::Clients(_) => !is_reserved(&session.client_id),
             Self::Address(address) => {
-                let origin = session.attachment.as_ref().and_then(|own| own.origin);
-                let own = origin.and_then(|origin| origin.address);
-                own.is_some_and(|own| own.ip().to_canonical() == *address)
+                let origin = session.attachment.as_ref().and_then(|attachment| attachment.origin);
+                let from = origin.and_then(|origin| origin.address);
+                from.is_some_and(|from| from.ip().to_canonical() == *address)
                     && !is_reserved(&session.client_id)
             }
         }
@@ -79,15 +79,15 @@ impl ClientView {
     pub(in crate::session) fn of(session: &Session, with_filters: bool) -> Self {
         let SessionLoad { queued, queued_bytes, inflight } = session.load();
         let attachment = session.attachment.as_ref();
-        let origin = attachment.and_then(|own| own.origin);
+        let origin = attachment.and_then(|attachment| attachment.origin);
         let filters = session.keys.keys().map(|key| key.to_string());
         Self {
             client: session.client_id.to_string(),
             user: session.user.as_deref().map(str::to_owned),
             connected: attachment.is_some(),
-            address: origin.and_then(|own| own.address).map(|address| address.to_string()),
-            listener: origin.map(|own| own.listen.to_string()),
-            version: attachment.map(|own| match own.version {
+            address: origin.and_then(|origin| origin.address).map(|address| address.to_string()),
+            listener: origin.map(|origin| origin.listen.to_string()),
+            version: attachment.map(|attachment| match attachment.version {
                 Version::V3 => "3.1.1",
                 Version::V5 => "5",
             }),
