@@ -19,7 +19,6 @@ mod live;
 mod loom;
 mod peers;
 mod posix;
-mod random;
 mod task;
 mod template;
 mod test_runs;

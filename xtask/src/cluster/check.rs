@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
+use fastrand::Rng;
 
 use super::disturb::disturb;
 use super::ending;
@@ -17,7 +18,6 @@ use super::load::{Shared, locked};
 use super::nemesis::Nemesis;
 use super::nodes::{Cluster, Shape};
 use crate::live::{Home, binary, quantile};
-use crate::random::Random;
 use crate::task::Outcome;
 
 /// The guarantees that are compared.
@@ -125,8 +125,14 @@ pub(super) fn check(root: &Path, options: &Options) -> Outcome {
         is_complete: AtomicBool::new(false),
     });
     let mut continued = Vec::new();
-    let ran =
-        disturb(&shared, options.kinds(), seconds, &mut Random(seed), &ending, &mut continued);
+    let ran = disturb(
+        &shared,
+        options.kinds(),
+        seconds,
+        &mut Rng::with_seed(seed),
+        &ending,
+        &mut continued,
+    );
     if ran.is_err() {
         shared.is_complete.store(true, Ordering::Relaxed);
         shared.cluster.kill();

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use phalanx_mqtt::QoS;
 
 use super::ledger::Kind;
 use super::load::{Publisher, STUCK, Shared, Subscriber, WINDOW, locked};
 use super::nemesis::{LIMIT, Nemesis, Strike};
 use super::probes;
-use crate::random::Random;
 
 /// Time after a fault of a node in which the loss of its sessions is noticed.
 const NOTICED: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ pub(super) fn disturb(
     shared: &Arc<Shared>,
     kinds: &[Nemesis],
     seconds: u64,
-    random: &mut Random,
+    random: &mut Rng,
     ending: &AtomicBool,
     continued: &mut Vec<Duration>,
 ) -> Result<(), String> {
@@ -51,7 +51,7 @@ pub(super) fn disturb(
     let publishers: Vec<_> = nodes.flat_map(publish).collect();
     let (begun, mut struck) = (Instant::now(), None);
     while begun.elapsed() < Duration::from_secs(seconds) && !ending.load(Ordering::Relaxed) {
-        thread::sleep(Duration::from_millis(200 + random.below(2_000)));
+        thread::sleep(Duration::from_millis(200 + random.u64(..2_000)));
         settle(shared, &mut subscribers)?;
         let strikes = Strike::draw(kinds, shared.disturbed, random);
         if !strikes.is_empty() {

@@ -5,12 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use fastrand::Rng;
 
 use super::ledger::Kind;
 use super::load::Shared;
 use super::probes;
 use super::relay::Mode;
-use crate::random::Random;
 
 /// Longest duration of a fault, in milliseconds.
 const LONGEST: u64 = 9_000;
@@ -55,14 +55,14 @@ pub(super) struct Strike {
 
 impl Strike {
     /// A random fault, or two at once at different nodes, of the first `nodes`.
-    pub(super) fn draw(kinds: &[Nemesis], nodes: usize, random: &mut Random) -> Vec<Self> {
+    pub(super) fn draw(kinds: &[Nemesis], nodes: usize, random: &mut Rng) -> Vec<Self> {
         let mut one = |kinds: &[Nemesis], (at, choices): (usize, usize)| {
-            let kind = *kinds.get(random.below(kinds.len().max(1) as u64) as usize)?;
-            let length = Duration::from_millis(200 + random.below(LONGEST));
-            let mode = if random.below(2) == 0 { Mode::Frozen } else { Mode::Closed };
-            let at = at + random.below(choices as u64) as usize;
-            let is_pair = random.below(3) == 0;
-            let server = random.below(1 << 16) as usize;
+            let kind = *kinds.get(random.u64(..kinds.len().max(1) as u64) as usize)?;
+            let length = Duration::from_millis(200 + random.u64(..LONGEST));
+            let mode = if random.u64(..2) == 0 { Mode::Frozen } else { Mode::Closed };
+            let at = at + random.u64(..choices as u64) as usize;
+            let is_pair = random.u64(..3) == 0;
+            let server = random.u64(..1 << 16) as usize;
             Some((Self { kind, at: at % nodes, server, length, mode }, is_pair))
         };
         let Some((first, is_pair)) = one(kinds, (0, nodes)) else { return Vec::new() };

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use super::load::Shared;
-use crate::random::Random;
 
 /// Limits of the time that a client stays at a node, in milliseconds.
 const STAYS: (u64, u64) = (300, 4_000);
@@ -12,7 +13,7 @@ const STAYS: (u64, u64) = (300, 4_000);
 pub(super) struct Course {
     nodes: u64,
     /// `None` if the client stays where it is.
-    random: Option<Random>,
+    random: Option<Rng>,
     leaves: Option<Instant>,
 }
 
@@ -20,13 +21,13 @@ impl Course {
     /// The course of the client with this name.
     pub(super) fn of(shared: &Shared, client: &str) -> Self {
         let mix = |seed: u64, byte| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).max(1);
-        let random = shared.roams.map(|seed| Random(client.bytes().fold(seed, mix)));
+        let random = shared.roams.map(|seed| Rng::with_seed(client.bytes().fold(seed, mix)));
         Self { nodes: shared.cluster.nodes.len() as u64, random, leaves: None }
     }
 
     /// Draws when the client, which has arrived at a node, leaves it.
     pub(super) fn arrive(&mut self) {
-        let stay = |random: &mut Random| STAYS.0 + random.below(STAYS.1 - STAYS.0);
+        let stay = |random: &mut Rng| STAYS.0 + random.u64(..STAYS.1 - STAYS.0);
         let stay = self.random.as_mut().map(stay);
         self.leaves = stay.map(|stay| Instant::now() + Duration::from_millis(stay));
     }
@@ -41,7 +42,7 @@ impl Course {
         let is_due = self.is_due();
         match &mut self.random {
             Some(random) if is_due => {
-                let steps = 1 + random.below(self.nodes - 1);
+                let steps = 1 + random.u64(..self.nodes - 1);
                 ((at as u64 + steps) % self.nodes) as usize
             }
             _ => at,

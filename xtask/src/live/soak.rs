@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use super::server::{Client, Server};
 use super::{Home, binary};
-use crate::random::Random;
 use crate::task::Outcome;
 
 /// File sizes: below and above the bound for caching whole, and too large to be cached.
@@ -275,35 +276,35 @@ impl Shared {
 
     /// Replaces files; truncates one and extends it again.
     fn disturb(&self) {
-        let mut random = Random(77);
+        let mut random = Rng::with_seed(77);
         while !self.over.load(Ordering::Relaxed) {
-            let n = random.below(CHANGING as u64) as usize;
+            let n = random.u64(..CHANGING as u64) as usize;
             let last = self.versions[n].lock().expect("whole").last().map_or(0, |last| last.1);
             if let Err(error) = self.replace(n, last + 1) {
                 self.fault(format!("cannot replace a file: {error}"));
             }
             if let Ok(file) = std::fs::OpenOptions::new().write(true).open(self.root.join("cut")) {
-                let _ = file.set_len(random.below(100_000));
+                let _ = file.set_len(random.u64(..100_000));
                 let _ = (&file).write_all(&vec![b'c'; 2_000_000]);
             }
-            thread::sleep(Duration::from_millis(20 + random.below(200)));
+            thread::sleep(Duration::from_millis(20 + random.u64(..200)));
         }
     }
 
     /// Starts clients with many connections and kills them before they finish.
     fn kill(&self) {
-        let mut random = Random(99);
+        let mut random = Rng::with_seed(99);
         while !self.over.load(Ordering::Relaxed) {
             let url = format!("http://{}/stable-4", self.address);
             let mut load = Command::new(&self.binary);
             load.args(["load", &*url, "--connections", KILLED_CONNECTIONS, "--duration", "60"]);
             let load = load.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-            thread::sleep(Duration::from_millis(100 + random.below(500)));
+            thread::sleep(Duration::from_millis(100 + random.u64(..500)));
             match load.and_then(|mut load| load.kill().and_then(|()| load.wait())) {
                 Ok(_) => drop(self.killed.fetch_add(1, Ordering::Relaxed)),
                 Err(error) => self.fault(format!("cannot start a client to be killed: {error}")),
             }
-            thread::sleep(Duration::from_millis(500 + random.below(1000)));
+            thread::sleep(Duration::from_millis(500 + random.u64(..1000)));
         }
     }
 
@@ -319,9 +320,9 @@ impl Shared {
 
     /// Runs one client after another.
     fn client(&self, seed: u64) {
-        let mut random = Random(seed + 1);
+        let mut random = Rng::with_seed(seed + 1);
         while !self.over.load(Ordering::Relaxed) {
-            match random.below(10) {
+            match random.u64(..10) {
                 0 => self.leave(&mut random),
                 1 => self.cut(),
                 _ => {
@@ -334,13 +335,13 @@ impl Shared {
     }
 
     /// Disconnects in the middle of a request or an answer.
-    fn leave(&self, random: &mut Random) {
+    fn leave(&self, random: &mut Rng) {
         let Ok(Client { mut stream, .. }) = Client::connect(self.address) else { return };
-        let n = random.below(STABLE as u64);
+        let n = random.u64(..STABLE as u64);
         let request = format!("GET /stable-{n} HTTP/1.1\r\nHost: soak\r\n\r\n").repeat(3);
-        let length = random.below(request.len() as u64) as usize;
+        let length = random.u64(..request.len() as u64) as usize;
         let _ = stream.write_all(&request.as_bytes()[..length]);
-        if random.below(2) == 0 {
+        if random.u64(..2) == 0 {
             let mut piece = [0; 1000];
             let _ = stream.set_read_timeout(Some(Duration::from_millis(5)));
             let _ = std::io::Read::read(&mut stream, &mut piece);
@@ -361,21 +362,21 @@ impl Shared {
     }
 
     /// Sends several requests on one connection, some of them pipelined.
-    fn converse(&self, random: &mut Random) -> Result<(), String> {
+    fn converse(&self, random: &mut Rng) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("no answer: {error}");
         let mut client = Client::connect(self.address).map_err(failed)?;
-        for _ in 0..1 + random.below(20) {
+        for _ in 0..1 + random.u64(..20) {
             if self.over.load(Ordering::Relaxed) {
                 break;
             }
-            let depth = match random.below(4) {
-                0 => 1 + random.below(16),
+            let depth = match random.u64(..4) {
+                0 => 1 + random.u64(..16),
                 _ => 1,
             };
             let asked: Vec<_> = (0..depth)
-                .map(|_| match random.below(3) {
-                    0 => ("changing", random.below(CHANGING as u64) as usize),
-                    _ => ("stable", random.below(STABLE as u64) as usize),
+                .map(|_| match random.u64(..3) {
+                    0 => ("changing", random.u64(..CHANGING as u64) as usize),
+                    _ => ("stable", random.u64(..STABLE as u64) as usize),
                 })
                 .collect();
             let lines = asked

@@ -12,6 +12,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use phalanx_testkit::http::find;
 
 use crate::conformance::known;
@@ -54,7 +55,7 @@ pub(crate) fn differential() {
         return;
     }
     let seeds = seeds();
-    let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut rng = Rng::with_seed(seed);
     let (begun, mut streams, mut faults, mut known) =
         (Instant::now(), 0_u64, Vec::new(), std::collections::BTreeMap::new());
     let mut collected = Collected::default();
@@ -191,10 +192,10 @@ fn seeds() -> Vec<Vec<u8>> {
 
 fn stream(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     let mut stream = Vec::new();
-    for _ in 0..1 + rng.below(3) {
-        stream.extend_from_slice(&seeds[rng.below(seeds.len())]);
+    for _ in 0..1 + rng.usize(..3) {
+        stream.extend_from_slice(&seeds[rng.usize(..seeds.len())]);
     }
-    for _ in 0..rng.below(3) {
+    for _ in 0..rng.usize(..3) {
         change(&mut stream, rng);
     }
     stream
@@ -215,33 +216,21 @@ fn change(stream: &mut Vec<u8>, rng: &mut Rng) {
         b"5\r\nhello\r\n",
     ];
     const BYTES: &[u8] = b"\r\n\0 \t:,;0159aAfF/\x0b\x7f\xff";
-    let at = rng.below(stream.len());
-    match rng.below(5) {
-        0 => stream[at] = BYTES[rng.below(BYTES.len())],
-        1 => stream.insert(at, BYTES[rng.below(BYTES.len())]),
+    let at = rng.usize(..stream.len());
+    match rng.usize(..5) {
+        0 => stream[at] = BYTES[rng.usize(..BYTES.len())],
+        1 => stream.insert(at, BYTES[rng.usize(..BYTES.len())]),
         2 => {
             stream.remove(at);
         }
         // Insert a line at the beginning of a line.
         _ => {
-            let line = LINES[rng.below(LINES.len())];
+            let line = LINES[rng.usize(..LINES.len())];
             let start = find(&stream[at..], b"\n").map_or(stream.len(), |end| at + end + 1);
             stream.splice(start..start, line.iter().copied());
         }
     }
     if stream.is_empty() {
         stream.push(b'G');
-    }
-}
-
-/// Xorshift: a run is determined by its seed.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % bound
     }
 }
