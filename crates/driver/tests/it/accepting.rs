@@ -270,16 +270,26 @@ fn a_driver_without_an_accept_takes_no_connections(io: &mut Harness) {
     let mine = io.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
     let theirs = other.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
     let address = shared.local_addr().unwrap();
-    for is_cancelled in [false, true] {
+    for end in ["accepted", "cancelled", "attached"] {
+        // Its accept ends, so that it is behind the one of this driver in the listener's queue.
+        other.idle(Duration::from_millis(5));
         let accept = io.start(Request::Accept { listener: mine });
         io.idle(Duration::from_millis(5));
         let mut clients = Vec::new();
-        if is_cancelled {
-            io.driver.cancel(accept);
-            assert_eq!(io.error(accept), libc::ECANCELED);
-        } else {
-            clients.push(io.outside.connect(address).unwrap());
-            io.accepted(accept);
+        match end {
+            "accepted" => {
+                clients.push(io.outside.connect(address).unwrap());
+                io.accepted(accept);
+            }
+            "cancelled" => {
+                io.driver.cancel(accept);
+                assert_eq!(io.error(accept), libc::ECANCELED);
+            }
+            _ => {
+                let (connection, _peer) = io.ends();
+                io.driver.attach(mine, connection).unwrap();
+                io.accepted(accept);
+            }
         }
         io.idle(Duration::from_millis(5));
         for _ in 0..8 {

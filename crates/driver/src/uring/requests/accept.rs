@@ -105,7 +105,11 @@ impl Uring {
     /// Completes an accept of `listener` with a connection that another driver has accepted.
     pub(crate) fn accept_detached(&mut self, listener: Socket, fd: OwnedFd) -> io::Result<Socket> {
         let state = self.sockets.open_mut(listener)?;
-        let waiting = state.accepting.get_or_insert_default().waiting.pop_front();
+        let accepting = state.accepting.get_or_insert_default();
+        let waiting = accepting.waiting.pop_front();
+        if waiting.is_some() && accepting.waiting.is_empty() {
+            note_unrequested(&mut self.unrequested, listener);
+        }
         let connection = self.sockets.insert(State::new(fd));
         match waiting {
             Some(token) => self.completions.finish(token, Ok(Done::Accepted(connection))),
