@@ -93,6 +93,13 @@ impl Driver for Uring {
         }
         // Bytes that the kernel has received in advance of requests are no longer in the socket.
         self.complete();
+        // Some of these receives are in the kernel's list if the queue was full.
+        while self.ring.overflows() {
+            if self.ring.submit().is_err() || !self.ring.has_events() {
+                return false;
+            }
+            self.complete();
+        }
         self.sockets.get(connection).is_some_and(|state| state.receiving.ahead.is_empty())
     }
 

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::time::Duration;
 
-use phalanx_driver::{Done, Request};
+use phalanx_driver::{Config, Done, Request};
 
-use crate::harness::{Harness, pattern, write_all};
+use crate::harness::{Harness, pattern, run_with, write_all};
 use crate::peer::Peer;
 
 crate::on_all!(
@@ -25,6 +25,12 @@ crate::on_all!(
     the_end_is_seen_behind_unread_bytes,
 );
 crate::on_both!(bytes_behind_an_urgent_byte);
+phalanx_testkit::per_driver!(super::run_with_a_short_queue: quiet_beyond_the_completion_queue);
+
+/// io_uring's completion queue then has 8 entries.
+fn run_with_a_short_queue(driver: &str, test: fn(&mut Harness)) {
+    run_with(driver, Config { entries: 1, ..Config::default() }, test);
+}
 
 /// A receive ends before an urgent byte, so a short one may leave bytes in the socket.
 fn bytes_behind_an_urgent_byte(io: &mut Harness) {
@@ -86,6 +92,26 @@ fn idle_until_something_arrives(io: &mut Harness) {
     wait(io, socket);
     assert!(io.received(socket).unwrap().is_empty());
     assert!(!io.driver.is_idle(socket), "the end stays");
+}
+
+/// Bytes that the driver has received in advance, and whose completions did not fit into the queue.
+fn quiet_beyond_the_completion_queue(io: &mut Harness) {
+    let mut pairs: Vec<_> = (0..40).map(|_| io.pair()).collect();
+    for (socket, peer) in &mut pairs {
+        peer.write_all(b"a").unwrap();
+        assert_eq!(*io.received(*socket).unwrap(), *b"a");
+    }
+    for (_, peer) in &mut pairs {
+        peer.write_all(b"b").unwrap();
+    }
+    io.driver.submit().unwrap();
+    for (socket, _) in pairs.iter().rev() {
+        assert!(!io.driver.is_idle(*socket));
+    }
+    for (socket, _) in &pairs {
+        assert_eq!(*io.received(*socket).unwrap(), *b"b");
+        assert!(io.driver.is_idle(*socket));
+    }
 }
 
 fn pipelined_small_messages(io: &mut Harness) {

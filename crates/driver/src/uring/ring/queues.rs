@@ -106,6 +106,11 @@ impl Ring {
         queue.taskrun() || queue.cq_overflow()
     }
 
+    /// Whether the kernel has completions that did not fit into the queue.
+    pub(crate) fn overflows(&mut self) -> bool {
+        self.ring.submission().cq_overflow()
+    }
+
     /// Whether completions are available without a system call.
     pub(crate) fn has_events(&mut self) -> bool {
         !self.ring.completion().is_empty()
