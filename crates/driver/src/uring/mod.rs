@@ -58,6 +58,8 @@ pub struct Uring {
     completions: Completions<Pending>,
     /// Sockets whose receive found no buffer.
     starved: VecDeque<Socket>,
+    /// Whether bytes that no request has asked for may be in buffers of the pool.
+    has_pooled_ahead: bool,
     /// Listeners whose last accept request has ended. Their accepts end with a submission, unless there is another one.
     unrequested: Vec<Socket>,
     /// The maximum number of bytes that a multishot receive may take without interruption; 0 for the kernel's default.
@@ -107,6 +109,7 @@ impl Uring {
             sockets: SocketTable::new(),
             completions: Completions::new(),
             starved: VecDeque::new(),
+            has_pooled_ahead: false,
             unrequested: Vec::new(),
             multishot_limit: config.buffer_size.saturating_mul(RECEIVE_AHEAD as u32),
             owner_checks: BlockingJobs::new(Arc::clone(&unparker) as Arc<dyn Unpark>),

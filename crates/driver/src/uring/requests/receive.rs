@@ -88,6 +88,7 @@ impl Uring {
                     Ok(mut chunk) if chunk.len() > receiving.max as usize => {
                         let first = chunk.split_to(receiving.max as usize);
                         receiving.ahead.push_back(Ok(chunk));
+                        self.has_pooled_ahead = true;
                         Ok(first)
                     }
                     result => result,
@@ -95,6 +96,7 @@ impl Uring {
                 return self.completions.finish(token, result.map(Done::Received));
             }
             receiving.ahead.push_back(result);
+            self.has_pooled_ahead = true;
             if receiving.ahead.len() >= RECEIVE_AHEAD
                 && let Some(user_data) = receiving.armed
             {
@@ -136,8 +138,12 @@ impl Uring {
     }
 
     /// Copies bytes that nothing has requested yet out of the pool, so that they do not block receives that requests
-    /// wait for.
+    /// wait for. It looks at the sockets only if there may be such bytes, because each submission calls this while all
+    /// buffers are lent.
     fn relinquish(&mut self) {
+        if !std::mem::take(&mut self.has_pooled_ahead) {
+            return;
+        }
         for state in self.sockets.values_mut() {
             for chunk in state.receiving.ahead.iter_mut().flatten() {
                 chunk.detach();
@@ -177,5 +183,37 @@ mod tests {
         assert!((1..=4 + 2 * 32).contains(&most), "{most} chunks");
         drop(uring);
         let _ = writer.join();
+    }
+
+    /// While all buffers are lent, a submission looks at all sockets only if a buffer has got unrequested bytes since.
+    #[test]
+    fn unrequested_bytes_are_searched_for_once() {
+        let Ok(mut uring) = Uring::open(&Config { buffers: 2, ..Config::default() }) else {
+            return println!("skipped: no io_uring");
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut pair = |token| {
+            let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let socket = uring.adopt(listener.accept().unwrap().0.into()).unwrap();
+            uring.start(Token(token), Request::Receive { socket, max: usize::MAX });
+            peer
+        };
+        let (mut first, mut second) = (pair(1), pair(2));
+        let mut held = Vec::new();
+        let mut turn = |uring: &mut Uring| {
+            uring.park(Some(Duration::from_millis(1))).unwrap();
+            uring.reap(&mut held).unwrap();
+            held.len()
+        };
+        first.write_all(b"a").unwrap();
+        while turn(&mut uring) < 1 {}
+        // Nothing has requested this byte.
+        first.write_all(b"b").unwrap();
+        while !uring.has_pooled_ahead {
+            turn(&mut uring);
+        }
+        second.write_all(b"c").unwrap();
+        while turn(&mut uring) < 2 {}
+        assert_eq!((uring.buffers_lent(), uring.has_pooled_ahead), (2, false));
     }
 }
