@@ -68,7 +68,7 @@ pub use request::{
     Access, Completion, Datagram, Done, FileTransfer, Links, OpenHow, Payload, Request, Socket,
     Token,
 };
-pub use selection::{DriverChoice, DriverKind, choose, open};
+pub use selection::{DriverChoice, DriverKind, choose, choose_for, open};
 pub use sockets::address::Address;
 pub use sockets::datagrams::{DatagramBatch, MAX_BATCH};
 pub use sockets::keepalive::Keepalive;

@@ -67,18 +67,31 @@ impl fmt::Display for DriverKind {
     }
 }
 
-/// Selects the driver for the whole process. With [`DriverChoice::Auto`], the string, if any, is a log line that
-/// explains why io_uring is not used.
+/// Selects the driver for a process with one driver of the default [`Config`], like [`choose_for`].
+///
+/// # Errors
+/// The errors of [`choose_for`].
+pub fn choose(choice: DriverChoice) -> io::Result<(DriverKind, Option<String>)> {
+    choose_for(choice, &Config::default(), 1)
+}
+
+/// Selects the driver for the whole process, which opens `drivers` drivers with this `config`. It opens as many rings
+/// at the same time, uses and closes them, because some may fail although one succeeds. With [`DriverChoice::Auto`],
+/// the string, if any, is a log line that explains why io_uring is not used.
 ///
 /// # Errors
 /// With [`DriverChoice::Uring`] if io_uring is not available; the message contains a remedy. With
 /// [`DriverChoice::Auto`] if creating a ring failed for another reason, such as too many open files; then the
 /// poll driver would fail as well.
-pub fn choose(choice: DriverChoice) -> io::Result<(DriverKind, Option<String>)> {
+pub fn choose_for(
+    choice: DriverChoice,
+    config: &Config,
+    drivers: usize,
+) -> io::Result<(DriverKind, Option<String>)> {
     if choice == DriverChoice::Poll {
         return Ok((DriverKind::Poll, None));
     }
-    match probe() {
+    match probe(config, drivers) {
         Ok(()) => Ok((DriverKind::Uring, None)),
         Err(error) if choice == DriverChoice::Auto && unavailable(&error) => Ok((
             DriverKind::Poll,
@@ -107,15 +120,19 @@ pub fn open(kind: DriverKind, config: &Config) -> io::Result<Box<dyn Driver>> {
     }
 }
 
-/// Opens a small driver, and drops it.
+/// Opens drivers, makes a system call with each, and drops them.
 #[cfg(target_os = "linux")]
-fn probe() -> io::Result<()> {
-    let small = Config { entries: 4, buffers: 4, ..Config::default() };
-    crate::uring::Uring::open(&small).map(drop)
+fn probe(config: &Config, drivers: usize) -> io::Result<()> {
+    let open = |_| {
+        let mut driver = crate::uring::Uring::open(config)?;
+        driver.submit()?;
+        Ok(driver)
+    };
+    (0..drivers).map(open).collect::<io::Result<Vec<_>>>().map(drop)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn probe() -> io::Result<()> {
+fn probe(_: &Config, _: usize) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(libc::ENOSYS))
 }
 
@@ -161,6 +178,24 @@ mod tests {
     fn auto_falls_back_only_if_io_uring_is_unavailable() {
         assert!(unavailable(&io::Error::from_raw_os_error(libc::EPERM)));
         assert!(!unavailable(&io::Error::from_raw_os_error(libc::EMFILE)));
+    }
+
+    /// The kernel may refuse a large ring and grant a small one, and a sandbox may refuse only the use of a ring.
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "Miri has no seccomp")]
+    fn auto_falls_back_if_the_rings_of_the_process_are_refused() {
+        use crate::process::sandbox::{refuse, refuse_above};
+
+        let chosen = |sandbox: fn()| {
+            let choose = || choose_for(DriverChoice::Auto, &Config::default(), 2).unwrap();
+            std::thread::spawn(move || (sandbox(), choose()).1).join().unwrap()
+        };
+        let large = chosen(|| refuse_above(libc::SYS_io_uring_setup, 16, libc::ENOMEM));
+        let entered = chosen(|| refuse(libc::SYS_io_uring_enter, libc::EPERM));
+        for (kind, reason) in [large, entered] {
+            assert_eq!((kind, reason.is_some()), (DriverKind::Poll, true));
+        }
     }
 
     #[test]

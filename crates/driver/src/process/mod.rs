@@ -3,3 +3,6 @@
 pub(crate) mod affinity;
 pub(crate) mod allocator;
 pub(crate) mod signal;
+
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) mod sandbox;

@@ -28,7 +28,7 @@ pub use phalanx_core::{
     Control, Indicators, Measured, Mix, PanicReport, Phase, Point, Setting, TrafficProfile, pareto,
 };
 use phalanx_core::{Graph, ProcessorBuilder};
-use phalanx_driver::Config;
+use phalanx_driver::{Config, choose_for};
 #[doc(inline)]
 pub use phalanx_driver::{DriverChoice, DriverKind, release_free_memory, use_all_cores};
 
@@ -320,7 +320,8 @@ impl Runtime {
         let profiled = self.profiling_setting()?;
         let mode = if profiled.is_some() { PlacementMode::Off } else { self.placement };
         let profile = self.read_profile()?;
-        let (kind, fallback) = phalanx_driver::choose(self.driver).map_err(RunError::Driver)?;
+        let chosen = choose_for(self.driver, &self.worker.config, self.processors);
+        let (kind, fallback) = chosen.map_err(RunError::Driver)?;
         #[cfg(feature = "admin")]
         let admin = self.admin.map(|address| Admin::declare(&mut graph, address)).transpose()?;
         #[cfg(not(feature = "admin"))]
@@ -333,12 +334,11 @@ impl Runtime {
         let admin_stage = admin.as_ref().map(|_| control.stages().count() - 1);
         let calls: Vec<_> = builders.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
         let ids = || builders.iter().map(ProcessorBuilder::id);
-        let seats = Seats::new(self.processors, self.pin);
         let started = Started {
             control: control.clone(),
             active: ActiveProcessors::new(
                 ids(),
-                Some(seats),
+                Some(Seats::new(self.processors, self.pin)),
                 self.worker.idle_limits(),
                 active_changed,
             ),
