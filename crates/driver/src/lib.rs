@@ -252,6 +252,16 @@ pub trait Driver {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
+    /// Declares that other drivers accept connections from the same socket as `listener`. So this driver takes only as
+    /// many connections as are requested, and leaves the others to them. The default implementation does nothing, for
+    /// drivers that accept only on request.
+    ///
+    /// # Panics
+    /// If `listener` is not open in this driver.
+    fn share(&mut self, listener: Socket) {
+        let _ = listener;
+    }
+
     /// Closes `socket`. Requests in flight on it complete with `ECANCELED`; received bytes that were not requested are
     /// dropped. Closing a socket twice has no effect.
     fn close(&mut self, socket: Socket);

@@ -72,6 +72,10 @@ impl Driver for Uring {
         Rc::into_inner(state.fd).map(Endpoint::from)
     }
 
+    fn share(&mut self, listener: Socket) {
+        self.share_listener(listener);
+    }
+
     fn stop_ahead(&mut self, connection: Socket) {
         let Some(state) = self.sockets.get(connection) else { return };
         if state.receiving.waiting.is_none()

@@ -145,7 +145,7 @@ impl Uring {
     fn relaunch(&mut self, user_data: u64) {
         let submission = match self.inflight.get_mut(user_data) {
             Operation::PollWakeEvent => self.unparker.wake.poll_submission(),
-            Operation::Accept { fd, .. } => multishot::accept(fd),
+            Operation::Accept { fd, once, .. } => multishot::accept(fd, *once),
             Operation::Send(sending) => sending.submission(&mut self.messages),
             Operation::SendDatagram(sending) => sending.submission(),
             Operation::ReceiveDatagram(receiving) => receiving.submission(),

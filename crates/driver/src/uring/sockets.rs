@@ -50,6 +50,8 @@ pub(crate) struct Accepting {
     pub(crate) waiting: VecDeque<Token>,
     pub(crate) armed: Option<u64>,
     pub(crate) ahead: VecDeque<Socket>,
+    /// Whether other drivers accept from the same socket.
+    pub(crate) is_shared: bool,
 }
 
 impl Receiving {

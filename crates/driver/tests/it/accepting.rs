@@ -23,7 +23,10 @@ crate::on_all!(
     a_connection_is_detached_between_two_requests,
     bytes_that_arrive_before_a_detachment_are_received,
 );
-crate::on_both!(a_driver_without_an_accept_takes_no_connections);
+crate::on_both!(
+    a_driver_without_an_accept_takes_no_connections,
+    an_accept_of_a_shared_socket_takes_one_connection,
+);
 
 /// Connections that one driver accepts and another takes over: before, during and after an accept.
 fn a_detached_connection_completes_an_accept_of_another_driver(io: &mut Harness) {
@@ -297,6 +300,31 @@ fn a_driver_without_an_accept_takes_no_connections(io: &mut Harness) {
             other.idle(Duration::from_millis(1));
             clients.push(io.outside.connect(address).unwrap());
             io.idle(Duration::from_millis(1));
+            other.accepted(accept);
+        }
+    }
+}
+
+/// Connections of a shared socket that arrive together.
+fn an_accept_of_a_shared_socket_takes_one_connection(io: &mut Harness) {
+    let shared = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut other = io.beside();
+    let mine = io.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
+    let theirs = other.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
+    io.driver.share(mine);
+    other.driver.share(theirs);
+    let address = shared.local_addr().unwrap();
+    for round in 0..4 {
+        let accept = io.start(Request::Accept { listener: mine });
+        // The accept begins before the connections, or after them.
+        if round % 2 == 0 {
+            io.idle(Duration::from_millis(1));
+        }
+        let _clients: Vec<_> = (0..4).map(|_| io.outside.connect(address).unwrap()).collect();
+        io.accepted(accept);
+        io.idle(Duration::from_millis(1));
+        for _ in 1..4 {
+            let accept = other.start(Request::Accept { listener: theirs });
             other.accepted(accept);
         }
     }

@@ -23,10 +23,12 @@ pub(crate) const IGNORED: u64 = u64::MAX;
 pub(crate) enum Operation {
     /// The multishot poll of the eventfd.
     PollWakeEvent,
-    /// The multishot accept of a listener.
+    /// The accept of a listener.
     Accept {
         listener: Socket,
         fd: Rc<OwnedFd>,
+        /// Whether it takes only one connection.
+        once: bool,
     },
     Send(Sending),
     SendDatagram(Box<SendingDatagram>),

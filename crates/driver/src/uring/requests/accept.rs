@@ -1,5 +1,6 @@
 //! Accepting connections: one multishot operation per listener. It ends when no request waits, because other processors
-//! may accept from the same socket, and a connection that this one has taken would wait until its next request.
+//! may accept from the same socket, and a connection that this one has taken would wait until its next request. If other
+//! processors are known to do so, each operation takes only one connection.
 //!
 //! # Safety
 //! A descriptor that the kernel has created appears in exactly one completion, and is owned from there on.
@@ -35,15 +36,21 @@ impl Uring {
         self.arm_accept(listener);
     }
 
-    /// Starts the multishot accept of `listener`, if a request waits and the accept is not running.
+    /// Makes each accept of `listener` take only one connection.
+    pub(crate) fn share_listener(&mut self, listener: Socket) {
+        let state = self.sockets.get_mut(listener).expect("an open socket");
+        state.accepting.get_or_insert_default().is_shared = true;
+    }
+
+    /// Starts the accept of `listener`, if a request waits and the accept is not running.
     fn arm_accept(&mut self, listener: Socket) {
         let Some(state) = self.sockets.get_mut(listener) else { return };
         let Some(accepting) = &state.accepting else { return };
         if accepting.waiting.is_empty() || accepting.armed.is_some() {
             return;
         }
-        let fd = Rc::clone(&state.fd);
-        let user_data = self.launch(Operation::Accept { listener, fd });
+        let (fd, once) = (Rc::clone(&state.fd), accepting.is_shared);
+        let user_data = self.launch(Operation::Accept { listener, fd, once });
         let state = self.sockets.get_mut(listener).expect("found above");
         state.accepting.as_mut().expect("found above").armed = Some(user_data);
     }
@@ -65,7 +72,7 @@ impl Uring {
         }
     }
 
-    /// Handles a completion of the multishot accept of `listener`.
+    /// Handles a completion of the accept of `listener`.
     pub(crate) fn accepted(&mut self, user_data: u64, listener: Socket, event: Event) {
         let outcome = event.outcome().map(|fd| {
             // SAFETY: the kernel has just created this descriptor for us.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use phalanx_driver::{Endpoint, Socket};
+use socket2::SockRef;
 
 use super::moves::Move;
 use super::relocation::Target;
@@ -83,10 +84,31 @@ impl Io {
             1 => None,
             _ => self.try_driver(|driver| driver.local_addr(listener)).ok(),
         };
+        if self.placement.shared.members.len() > 1 {
+            self.share(listener);
+        }
         self.placement.listen(listener, address);
         if address.is_some() {
             self.steer(listener);
         }
+    }
+
+    /// Makes the driver leave connections in the kernel until they are requested, unless the socket of `listener` is in a
+    /// group. Other processors may accept from the same socket, such as one of [`Listeners::share`] or [`bind_unix`].
+    ///
+    /// [`Listeners::share`]: crate::net::Listeners::share
+    /// [`bind_unix`]: crate::net::bind_unix()
+    fn share(&self, listener: Socket) {
+        let _ = self.try_driver(|driver| {
+            let has_group = match driver.fd(listener) {
+                Some(fd) => SockRef::from(&fd).reuse_port()?,
+                None => true,
+            };
+            if !has_group {
+                driver.share(listener);
+            }
+            Ok(())
+        });
     }
 
     /// Hands `connection`, which `listener` has accepted, to the processor that serves it.

@@ -2,9 +2,11 @@
 
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
 
 use phalanx::Graph;
-use phalanx::net::{Bytes, IoTimeout, Listener, Listeners};
+use phalanx::net::{Bytes, IoTimeout, Listener, Listeners, bind_unix};
 use phalanx::runtime::{DriverChoice, RunError};
 
 use phalanx_testkit::tcp::{patient, rest};
@@ -18,6 +20,7 @@ on_each_driver!(
     too_many_are_an_error,
     accepting_ends_with_an_error_that_stays,
     every_connection_is_served_by_one_processor,
+    an_accept_of_a_shared_socket_takes_one_connection,
 );
 
 fn accepting_ends_with_the_drain(driver: DriverChoice) {
@@ -110,6 +113,64 @@ fn accepting_ends_with_an_error_that_stays(driver: DriverChoice) {
         let listener = Listener::new(connected).unwrap();
         listener.accept_each(|_| unreachable!("nobody can connect")).await;
     });
+}
+
+/// Of the connections that arrive together, a processor that requests only one leaves the others to the other processor.
+fn an_accept_of_a_shared_socket_takes_one_connection(driver: DriverChoice) {
+    const CLIENTS: usize = 4;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let sockets = Mutex::new(bind_unix(&path, 2).unwrap());
+    let clients: Vec<_> = (0..CLIENTS).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    let mut graph = Graph::new();
+    let stage = graph.shared("test", ());
+    let (first, is_accepted) = phalanx::sync::oneshot::shared();
+    let (first, is_accepted) = (Mutex::new(Some(first)), Mutex::new(Some(is_accepted)));
+    let start = |start: &phalanx::runtime::StartContext| {
+        let listener = Listener::new(sockets.lock().unwrap().pop().unwrap())?;
+        let mut draining = phalanx::shutdown::draining();
+        if start.processor() == 0 {
+            let first = first.lock().unwrap().take().unwrap();
+            stage.dispatch(move |_| async move {
+                let stream = listener.accept().await.unwrap();
+                stream.write(b"0".to_vec(), IoTimeout::NONE).await.unwrap();
+                drop(stream);
+                first.send(());
+                // It stays open, and is not used.
+                (&mut draining).await;
+                drop(listener);
+            })?;
+        } else {
+            let is_accepted = is_accepted.lock().unwrap().take().unwrap();
+            stage.dispatch(move |_| async move {
+                is_accepted.await;
+                for _ in 1..CLIENTS {
+                    let stream = listener.accept().await.unwrap();
+                    stream.write(b"1".to_vec(), IoTimeout::NONE).await.unwrap();
+                }
+            })?;
+        }
+        Ok(())
+    };
+    let read = |mut client: UnixStream| {
+        client.set_read_timeout(Some(phalanx_testkit::TIMEOUT)).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).map(|_| answer)
+    };
+    let mut answers = None;
+    let ready = |up: &phalanx::runtime::Started| {
+        let control = up.control.clone();
+        answers = Some(std::thread::spawn(move || {
+            let answers: Vec<_> = clients.into_iter().map(read).collect();
+            control.drain();
+            answers
+        }));
+    };
+    runtime(driver, 2).run_and(graph, start, ready).unwrap();
+    let answers = answers.expect("it has started").join().unwrap();
+    let mut answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+    answers.sort();
+    assert_eq!(answers, ["0", "1", "1", "1"]);
 }
 
 /// Each connection is answered once, through the address it was made to. Connections to an address on which only one
