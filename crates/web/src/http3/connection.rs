@@ -105,7 +105,7 @@ impl Driver {
             self.control.flush(context);
             self.streams.poll_tails(context);
             let answered = self.streams.take_answered();
-            self.connection.keep_alive(self.streams.open() > 0);
+            self.connection.keep_alive(self.streams.requests().begun > 0);
             let driven = self.connection.poll_drive(context);
             answered.sent(self.metrics.latency());
             match driven {
@@ -138,7 +138,6 @@ impl Driver {
                         Some(first) if number >= first => self.streams.refuse(receive, send),
                         _ => {
                             self.streams.accept(receive, send);
-                            self.lifetime.restart();
                             any = true;
                         }
                     }
@@ -194,7 +193,7 @@ impl Driver {
             None if self.connection.is_handshaking() => Phase::Handshake,
             None => Phase::Open,
         };
-        let responses = (self.streams.open(), self.connection.unacknowledged());
-        self.lifetime.poll_end(phase, responses, &self.timeouts, context).is_ready()
+        let requests = (self.streams.requests(), self.connection.unacknowledged());
+        self.lifetime.poll_end(phase, requests, &self.timeouts, context).is_ready()
     }
 }

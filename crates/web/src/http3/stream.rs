@@ -6,16 +6,20 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use phalanx::time::now;
 use phalanx::timeout;
-use phalanx_http::Version;
+use phalanx_http::{Status, Version};
 use phalanx_http2::Body;
 use phalanx_http3::Limits;
 use phalanx_quic::{ReceiveStream, SendStream};
 
 use crate::http3::answer::{StreamAnswer, Tails};
 use crate::http3::content::{Content, Incoming};
+use crate::http3::lifetime::Requests;
 use crate::http3::outgoing::{Outgoing, SharedFlood};
+use crate::log::{AccessRecorder, Flush};
 use crate::proxy::{Origin, StreamClosed, StreamContent};
 use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
@@ -30,8 +34,8 @@ pub(super) struct Streams {
     current: CurrentSite,
     /// Version of the site for the next request.
     site: Arc<Site>,
-    /// Requests in progress; QUIC bounds their number.
-    open: Rc<Cell<usize>>,
+    /// Streams whose heads have not arrived; QUIC bounds the number of all streams.
+    headless: Rc<Cell<usize>>,
 }
 
 /// The parts of [`Streams`] that every stream uses.
@@ -41,6 +45,10 @@ struct Shared {
     address: IpAddr,
     tails: Tails,
     flood: SharedFlood,
+    /// Requests in progress whose heads have arrived.
+    begun: Rc<Cell<usize>>,
+    /// Heads that have arrived.
+    heads: Cell<u64>,
     /// Requests with responses that are not sent yet.
     answered: Cell<Answered>,
 }
@@ -52,14 +60,15 @@ impl Streams {
         address: IpAddr,
         flood: SharedFlood,
     ) -> Self {
-        let (tails, answered) = (Tails::default(), Cell::default());
-        let shared = Rc::new(Shared { stages, peer, address, tails, flood, answered });
-        Self { shared, current, site, open: Rc::default() }
+        let (tails, begun, heads, answered) = Default::default();
+        let shared = Shared { stages, peer, address, tails, flood, begun, heads, answered };
+        Self { shared: Rc::new(shared), current, site, headless: Rc::default() }
     }
 
-    /// The number of requests in progress.
-    pub(super) fn open(&self) -> usize {
-        self.open.get()
+    /// The streams of requests.
+    pub(super) fn requests(&self) -> Requests {
+        let Shared { begun, heads, .. } = &*self.shared;
+        Requests { begun: begun.get(), headless: self.headless.get(), heads: heads.get() }
     }
 
     /// Takes the requests whose responses were written.
@@ -90,29 +99,53 @@ impl Streams {
         self.current.refresh(&mut self.site);
         let (incoming, answer) = self.parts(receive, send);
         let (shared, site) = (self.shared.clone(), self.site.clone());
-        let open = GaugeGuard::new(&self.open);
+        let headless = GaugeGuard::new(&self.headless);
         // If the operation limit is reached, the answer is dropped, which rejects the request.
         let control = shared.stages.control;
         let _ = control.dispatch(move |_| async move {
-            let _open = open;
-            serve(shared, site, incoming, answer).await;
+            serve(shared, site, (incoming, headless), answer).await;
         });
     }
 }
 
-/// Handles one request.
-async fn serve(shared: Rc<Shared>, site: Arc<Site>, mut incoming: Incoming, answer: StreamAnswer) {
+/// Handles one request. `headless` counts its stream until the head has arrived.
+async fn serve(
+    shared: Rc<Shared>,
+    site: Arc<Site>,
+    (mut incoming, headless): (Incoming, GaugeGuard),
+    answer: StreamAnswer,
+) {
+    let began = now();
     let head = poll_fn(|context| incoming.poll_head(context));
     // Boxed because it is rare: nearly all heads have arrived when their stream opens.
-    let Ok(Ok((head, has_body))) = Box::pin(timeout(site.timeouts.request, head)).await else {
-        return;
+    let (head, has_body) = match Box::pin(timeout(site.timeouts.request, head)).await {
+        Ok(Ok(head)) => head,
+        Ok(Err(StreamClosed)) => return,
+        Err(_) => return late(&shared, &site, began),
     };
+    drop(headless);
+    let _begun = GaugeGuard::new(&shared.begun);
+    shared.heads.set(shared.heads.get() + 1);
     let Shared { stages, peer, answered, address, .. } = &*shared;
     let context = StreamContext { stages: *stages, peer, answered };
     let (outgoing, limit) = (answer.outgoing(), site.limits.body);
     let incoming = Rc::new(RefCell::new(incoming));
     let stream = Http3Stream { incoming, outgoing, address: *address, limit };
     streams::serve(context, &site, (&head, has_body), stream, Box::new(answer)).await;
+}
+
+/// Counts and records a request whose head has not arrived in time. It is rejected when its answer is dropped, so the
+/// client may repeat it.
+#[cold]
+fn late(shared: &Shared, site: &Arc<Site>, began: Duration) {
+    let status = Status::RequestTimeout.code();
+    site.metrics.response(status, 0);
+    if let Some(recorder) = shared.peer.recorder.as_deref() {
+        let mut recorder = AccessRecorder::for_stream(recorder);
+        recorder.rejected(&site.logs, &[b"  ", Version::Http3.name().as_bytes()], began);
+        recorder.finish(None, status, 0);
+        Flush::submit(recorder.take());
+    }
 }
 
 /// The stream of one request.

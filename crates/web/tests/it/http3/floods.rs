@@ -1,5 +1,6 @@
 //! Clients that send many frames which cost the server more than the client.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use quinn::{Connection, VarInt};
@@ -117,6 +118,54 @@ fn small_windows() {
             let mut byte = [0];
             while let Ok(Some(_)) = receive.read(&mut byte).await {}
             assert_eq!(closed(&connection).await, EXCESSIVE_LOAD);
+        });
+    });
+}
+
+/// Streams without a head are counted, and do not keep a connection open.
+#[test]
+fn streams_without_a_head() {
+    let log = std::sync::Mutex::new(std::path::PathBuf::new());
+    let start = |home: &std::path::Path| {
+        let mut config = site(home);
+        config.runtime.admin = Some(([127, 0, 0, 1], 0).into());
+        *log.lock().unwrap() = home.join("log");
+        config.access_log = Some(phalanx_web::AccessLog {
+            format: phalanx_web::LogFormat::Combined,
+            target: phalanx_web::LogTarget::File(home.join("log")),
+        });
+        config.timeouts.idle = Duration::from_millis(300);
+        config.timeouts.request = Duration::from_secs(1);
+        config
+    };
+    on_each_driver(start, |server: &Server, address| {
+        let opened = block_on(async {
+            let connection = connect(address).await.unwrap();
+            // A complete request, and streams that begin after it.
+            let (mut send, mut receive) = connection.open_bi().await.unwrap();
+            send.write_all(b"\x01\x16\0\0\xd1\xd7\x51\x0a/small.txt\x50\x04h.ex").await.unwrap();
+            send.finish().unwrap();
+            assert!(receive.read_to_end(1000).await.unwrap().ends_with(b"small"));
+            let (mut streams, mut opened) = (VecDeque::new(), 0);
+            while let Ok((mut send, receive)) = connection.open_bi().await {
+                let _ = send.write_all(b"\x01\x17\0\0").await;
+                streams.push_back((send, receive));
+                opened += 1;
+                // Rejected before, so that the client may open another one.
+                if streams.len() > 100 {
+                    streams.pop_front();
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            // H3_NO_ERROR: the connection was idle.
+            assert_eq!(closed(&connection).await, 0x100);
+            opened
+        });
+        phalanx_testkit::eventually("each late stream is counted and recorded", || {
+            let late = metric(server, "http_requests_total{code=\"408\"}").unwrap();
+            let lines = std::fs::read_to_string(&*log.lock().unwrap()).unwrap_or_default();
+            let recorded = lines.lines().filter(|line| line.contains("HTTP/3.0\" 408 0")).count();
+            ((1..=opened).contains(&late) && recorded == late).then_some(())
         });
     });
 }
