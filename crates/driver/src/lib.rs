@@ -153,6 +153,18 @@ pub trait Driver {
         sockets::steering::steer(self.fd(listener).ok_or_else(no_descriptor)?, first)
     }
 
+    /// Makes the kernel select a socket of a group by connection IDs ([`steer_by_connection_id`]). `socket` is any of
+    /// the group.
+    ///
+    /// # Errors
+    /// The errors of `setsockopt(2)`. `Unsupported` on systems other than Linux.
+    ///
+    /// # Panics
+    /// If `socket` is not open in this driver.
+    fn steer_datagrams(&self, socket: Socket, sockets: u16, first: u16) -> io::Result<()> {
+        steer_by_connection_id(self.fd(socket).ok_or_else(no_descriptor)?, sockets, first)
+    }
+
     /// The descriptor of `socket`, for options. `None` in a simulation.
     ///
     /// # Panics

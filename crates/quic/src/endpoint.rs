@@ -35,12 +35,13 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// The endpoint of `processor`, whose socket is the one with this number in a group of `processors` sockets
-    /// ([`phalanx::net::bind_quic`]).
+    /// ([`phalanx::net::bind_quic`]). New connections begin on active processors.
     ///
     /// # Panics
     /// If there is no such socket in the group.
     pub fn new(socket: UdpSocket, config: &Config, processor: u16, processors: u16) -> Self {
         let endpoint = config.endpoint(processor, processors);
+        socket.steer_connections(processors);
         let server = Some(config.server.clone());
         let quic = quinn_proto::Endpoint::new(endpoint, server, false, None);
         Self { core: Rc::new(Core::new(quic, config, socket)) }

@@ -16,29 +16,45 @@ use std::os::fd::BorrowedFd;
 /// two bytes of the destination connection ID (RFC 8999), modulo the number of `sockets`. The sockets are numbered in
 /// the order in which they were bound. `socket` is any of them. Datagrams that are too short go to the first socket.
 ///
+/// The ID of an Initial or 0-RTT packet (RFC 9000 §17.2) may be a random one of the client. Such a packet goes to one of
+/// the `first` sockets: a larger number is reduced modulo `first`. So IDs that belong to one of these sockets select it
+/// in all packets.
+///
 /// # Errors
 /// The errors of `setsockopt(2)`.
 #[cfg(target_os = "linux")]
-pub fn steer_by_connection_id(socket: BorrowedFd<'_>, sockets: u16) -> io::Result<()> {
+pub fn steer_by_connection_id(socket: BorrowedFd<'_>, sockets: u16, first: u16) -> io::Result<()> {
     use libc::{
-        BPF_A, BPF_ABS, BPF_ALU, BPF_B, BPF_H, BPF_JA, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_MOD,
-        BPF_RET, sock_filter,
+        BPF_A, BPF_ABS, BPF_ALU, BPF_B, BPF_H, BPF_JA, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD,
+        BPF_MOD, BPF_RET, sock_filter,
     };
 
     /// Set in the first byte of packets with a long header, in which the connection ID follows the version and a
     /// length.
     const LONG: u32 = 0x80;
+    /// Clear in the first byte of Initial and 0-RTT packets, set in those of Handshake and Retry packets.
+    const CONTINUES: u32 = 0x20;
     const LONG_IDENTIFIER: u32 = 6;
     const SHORT_IDENTIFIER: u32 = 1;
 
     let step = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
+    let (sockets, first) = (sockets.max(1).into(), first.max(1).into());
     let mut steps = [
         step(BPF_LD | BPF_B | BPF_ABS, 0, 0, 0),
-        step(BPF_JMP | BPF_JSET | BPF_K, 0, 2, LONG),
+        step(BPF_JMP | BPF_JSET | BPF_K, 0, 8, LONG),
+        step(BPF_JMP | BPF_JSET | BPF_K, 5, 0, CONTINUES),
+        // A packet that may begin a connection.
+        step(BPF_LD | BPF_H | BPF_ABS, 0, 0, LONG_IDENTIFIER),
+        step(BPF_ALU | BPF_MOD | BPF_K, 0, 0, sockets),
+        step(BPF_JMP | BPF_JGE | BPF_K, 0, 1, first),
+        step(BPF_ALU | BPF_MOD | BPF_K, 0, 0, first),
+        step(BPF_RET | BPF_A, 0, 0, 0),
+        // Another packet with a long header.
         step(BPF_LD | BPF_H | BPF_ABS, 0, 0, LONG_IDENTIFIER),
         step(BPF_JMP | BPF_JA, 0, 0, 1),
+        // A packet with a short header.
         step(BPF_LD | BPF_H | BPF_ABS, 0, 0, SHORT_IDENTIFIER),
-        step(BPF_ALU | BPF_MOD | BPF_K, 0, 0, sockets.max(1).into()),
+        step(BPF_ALU | BPF_MOD | BPF_K, 0, 0, sockets),
         step(BPF_RET | BPF_A, 0, 0, 0),
     ];
     attach(socket, &mut steps)
@@ -49,7 +65,7 @@ pub fn steer_by_connection_id(socket: BorrowedFd<'_>, sockets: u16) -> io::Resul
 /// # Errors
 /// `Unsupported`.
 #[cfg(not(target_os = "linux"))]
-pub fn steer_by_connection_id(_: BorrowedFd<'_>, _: u16) -> io::Result<()> {
+pub fn steer_by_connection_id(_: BorrowedFd<'_>, _: u16, _: u16) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -13,8 +13,8 @@ use super::Seats;
 /// Setting the number to `n` has these effects:
 ///
 /// 1. The threads of all processors run on the first `n` cores, if the machine has more (Linux).
-/// 2. New connections of listeners go to active processors. New QUIC connections do not, because the connection ID that
-///    the client chooses selects one of all processors ([`bind_quic`](crate::net::bind_quic)).
+/// 2. New connections of listeners go to active processors, and so do new QUIC connections
+///    ([`UdpSocket::steer_connections`](crate::net::UdpSocket::steer_connections)).
 /// 3. Partitions of [migrating](crate::stage::StageOptions::migrating) stages move to active processors.
 ///
 /// A thread started by an operation inherits the restriction to these cores, unless it calls [`use_all_cores`] first.

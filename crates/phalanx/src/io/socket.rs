@@ -204,6 +204,11 @@ impl HomeSocket {
         })
     }
 
+    /// Steers new QUIC connections of the group of this socket. Has no effect on other processors.
+    pub(crate) fn steer_connections(&self, sockets: u16) {
+        try_with(|io| (io.home == self.home).then(|| io.add_quic_group(self.socket, sockets)));
+    }
+
     /// Whether this thread runs the processor of the socket.
     #[inline]
     pub(crate) fn is_home(&self) -> bool {

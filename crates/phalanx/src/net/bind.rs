@@ -105,8 +105,8 @@ pub fn bind_udp(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSoc
 
 /// Binds UDP sockets for QUIC to `address`, one for each of `processors`. The kernel passes a datagram to the socket
 /// whose number is the first two bytes of the destination connection ID (RFC 8999), modulo `processors`. A server that
-/// generates connection IDs accordingly keeps a connection on one processor even if its client changes addresses.
-/// Inactive processors ([`ActiveProcessors`](crate::runtime::ActiveProcessors)) receive new connections as well.
+/// generates connection IDs accordingly keeps a connection on one processor even if its client changes addresses. After
+/// [`UdpSocket::steer_connections`](super::UdpSocket::steer_connections), new connections go to active processors.
 ///
 /// On systems that do not support this, it returns only one socket, for the first processor: on all systems except
 /// Linux, and on Linux if a sandbox forbids `SO_ATTACH_REUSEPORT_CBPF`. Port 0 selects one free port for all sockets.
@@ -119,7 +119,7 @@ pub fn bind_udp(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSoc
 pub fn bind_quic(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSocket>> {
     let count = u16::try_from(processors).expect("the number of processors has 16 bits");
     let mut sockets = bind_udp(address, processors)?;
-    if processors > 1 && steer_by_connection_id(sockets[0].as_fd(), count).is_err() {
+    if processors > 1 && steer_by_connection_id(sockets[0].as_fd(), count, count).is_err() {
         sockets.truncate(1);
     }
     Ok(sockets)

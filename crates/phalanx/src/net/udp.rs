@@ -109,6 +109,18 @@ impl UdpSocket {
         Ok(Self { socket: HomeSocket::datagrams(socket), spare, has_segments })
     }
 
+    /// Makes the kernel pass packets that may begin a QUIC connection only to sockets of [active
+    /// processors](crate::runtime::ActiveProcessors), now and after each change of their number. This socket is one of
+    /// a group of `sockets` from [`bind_quic`](super::bind_quic()), of which socket `i` belongs to processor `i`. The
+    /// call has an effect on the first processor. All other packets still go to the socket that their connection ID
+    /// names.
+    ///
+    /// A server that issues connection IDs for its own processor keeps its connections. If its processor becomes
+    /// inactive during a handshake, one more packet of the handshake may be lost.
+    pub fn steer_connections(&self, sockets: u16) {
+        self.socket.steer_connections(sockets);
+    }
+
     /// Connects the socket to `peer`: it then receives datagrams only from `peer`, and [`send`](Self::send) sends
     /// there. This sends nothing.
     ///

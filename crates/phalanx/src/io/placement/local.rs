@@ -28,6 +28,8 @@ pub(in crate::io) struct LocalPlacement {
     pub(in crate::io) offers: Offers,
     /// Whether this processor has asked the kernel to steer connections (`steering`).
     pub(in crate::io) is_steered: Cell<bool>,
+    /// Sockets whose groups this processor steers by connection IDs, with the size of the group.
+    pub(in crate::io) quic_groups: RefCell<Vec<(Socket, u16)>>,
 }
 
 /// A connection that another processor has accepted.
@@ -45,8 +47,8 @@ impl LocalPlacement {
     pub(in crate::io) fn new(shared: Arc<Placement>, index: usize) -> Self {
         let loads = shared.members.iter().map(|_| Cell::default()).collect();
         let traffic = shared.members[index].traffic.clone();
-        let (listeners, arrived, offers, is_steered) = Default::default();
-        Self { shared, index, traffic, listeners, arrived, loads, offers, is_steered }
+        let (listeners, arrived, offers, is_steered, quic_groups) = Default::default();
+        Self { shared, index, traffic, listeners, arrived, loads, offers, is_steered, quic_groups }
     }
 
     pub(in crate::io) fn id(&self) -> ProcessorId {
@@ -76,6 +78,7 @@ impl LocalPlacement {
         let mut listeners = self.listeners.borrow_mut();
         let Some(at) = listeners.iter().position(|(listener, _)| *listener == socket) else {
             change(&self.shared.members[self.index].sockets, -1);
+            self.quic_groups.borrow_mut().retain(|(steered, _)| *steered != socket);
             return Vec::new();
         };
         let (_, address) = listeners.remove(at);

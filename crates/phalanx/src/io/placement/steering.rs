@@ -6,6 +6,10 @@
 //! listeners, as many as there are active processors with a core. All listeners stay open. Listener `i` of an address
 //! belongs to processor `i` if [`bind`](crate::net::bind()) created them. If the order is different, or if the kernel
 //! refuses the program, the placement still hands connections over.
+//!
+//! QUIC connections cannot be handed over, because the connection ID of each packet selects its socket. A program steers
+//! the packets that may begin a connection ([`Driver::steer_datagrams`](phalanx_driver::Driver::steer_datagrams)) to the
+//! sockets of active processors. Their IDs are random, so these packets stay together.
 
 use std::num::NonZero;
 
@@ -18,6 +22,8 @@ use crate::io::{Io, try_with};
 pub(crate) fn active_changed() {
     try_with(|io| {
         io.placement.placing_listeners().into_iter().for_each(|one| io.steer(one));
+        let groups = io.placement.quic_groups.borrow().clone();
+        groups.into_iter().for_each(|(socket, sockets)| io.steer_quic(socket, sockets));
         io.placement.active_changed(phalanx_core::now());
     });
 }
@@ -36,5 +42,21 @@ impl Io {
             u32::try_from(preferred).ok().filter(|_| preferred < all).and_then(NonZero::new);
         // The kernel refuses it in some sandboxes, and for a listener without a group.
         let _ = self.try_driver(|driver| driver.steer(listener, first));
+    }
+
+    /// Steers new connections of the group of `sockets` to which `socket` belongs, now and after each change of the
+    /// number of active processors.
+    pub(in crate::io) fn add_quic_group(&self, socket: Socket, sockets: u16) {
+        if self.placement.index == 0 && sockets > 1 {
+            self.placement.quic_groups.borrow_mut().push((socket, sockets));
+            self.steer_quic(socket, sockets);
+        }
+    }
+
+    fn steer_quic(&self, socket: Socket, sockets: u16) {
+        let preferred = self.placement.shared.preferred();
+        let first = u16::try_from(preferred).unwrap_or(u16::MAX).min(sockets);
+        // The kernel has accepted a program for this group before, unless this is a simulation.
+        let _ = self.try_driver(|driver| driver.steer_datagrams(socket, sockets, first));
     }
 }

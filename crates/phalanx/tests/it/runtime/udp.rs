@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::{IoTimeout, Received, UdpSocket, bind_udp};
+use phalanx::net::{IoTimeout, Received, UdpSocket, bind_quic, bind_udp};
 use phalanx::runtime::{DriverChoice, StartContext, Started};
 
 use phalanx_testkit::TIMEOUT;
@@ -24,6 +24,7 @@ on_each_driver!(
     two_receives_at_once,
     many_senders,
     a_server_on_two_processors,
+    new_quic_connections_go_to_active_processors,
     impossible_addresses_and_datagrams,
 );
 
@@ -198,6 +199,81 @@ fn a_server_on_two_processors(driver: DriverChoice) {
         });
     };
     runtime(driver, 2).run_and(graph, start, ready).unwrap();
+}
+
+/// Only packets that may begin a connection are steered to active processors.
+fn new_quic_connections_go_to_active_processors(driver: DriverChoice) {
+    const PROCESSORS: u16 = 4;
+    let sockets = bind_quic(any(), PROCESSORS.into()).unwrap();
+    if sockets.len() == 1 {
+        return println!("skipped: this system does not steer datagrams");
+    }
+    let address = sockets[0].local_addr().unwrap();
+    let sockets = Mutex::new(sockets.into_iter().map(Some).collect::<Vec<_>>());
+    let mut graph = Graph::new();
+    let stage = graph.shared("echo", ());
+    let start = |start: &StartContext| {
+        let number = start.processor();
+        let socket = UdpSocket::new(sockets.lock().unwrap()[number].take().unwrap())?;
+        socket.steer_connections(PROCESSORS);
+        stage.dispatch(move |_| async move {
+            let mut buffer = [0; 100];
+            let wait = IoTimeout::NONE.until_shutdown();
+            while let Ok(received) = socket.recv_from(&mut buffer, wait).await {
+                socket.send_to(vec![number as u8], received.from, IoTimeout::NONE).await.unwrap();
+            }
+        })?;
+        Ok(())
+    };
+    let ask = move |first: u8, identifier: u16| {
+        let client = std::net::UdpSocket::bind(any()).unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let [high, low] = identifier.to_be_bytes();
+        let long = [first, 0, 0, 0, 1, 8, high, low, 3, 4, 5, 6, 7, 8];
+        let short = [first, high, low, 3, 4, 5, 6, 7, 8];
+        client.send_to(if first < 0x80 { &short } else { &long }, address).unwrap();
+        let mut answer = [0];
+        assert_eq!(client.recv(&mut answer).unwrap(), 1);
+        u16::from(answer[0])
+    };
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let drive = move |started: &Started| {
+        let (control, active) = (started.control.clone(), started.active.clone());
+        std::thread::spawn(move || {
+            let driven = std::thread::spawn(move || {
+                for count in [4, 1, 3, 2, 4] {
+                    active.set(count);
+                    let first = count.min(cores) as u16;
+                    let begins = |identifier: u16| match identifier % PROCESSORS {
+                        number if number < first => number,
+                        number => number % first,
+                    };
+                    // The change takes effect after a command to the first processor.
+                    phalanx_testkit::eventually("the group is steered", || {
+                        let steered = |id: &u16| ask(0xc0, *id) == begins(*id);
+                        (0..PROCESSORS).all(|id| steered(&id)).then_some(())
+                    });
+                    for id in [0, 1, 2, 3, 7, 500, 0xffff] {
+                        // An Initial and a 0-RTT packet, then a Handshake, a Retry and a 1-RTT packet.
+                        assert_eq!(
+                            [ask(0xc3, id), ask(0xd0, id)],
+                            [begins(id); 2],
+                            "{count}: {id}"
+                        );
+                        let later = [0xe0, 0xf0, 0x40].map(|first| ask(first, id));
+                        assert_eq!(later, [id % PROCESSORS; 3], "{count}: {id}");
+                    }
+                }
+            });
+            let outcome = driven.join();
+            control.drain();
+            outcome.expect("every packet arrived");
+        })
+    };
+    let mut driven = None;
+    let ready = |started: &Started| driven = Some(drive(started));
+    runtime(driver, PROCESSORS.into()).run_and(graph, start, ready).unwrap();
+    driven.expect("it has started").join().unwrap();
 }
 
 fn impossible_addresses_and_datagrams(driver: DriverChoice) {

@@ -9,6 +9,7 @@ mod violations;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use client::{
@@ -221,6 +222,35 @@ fn a_client_may_change_its_address() {
                 endpoint.rebind(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
             }
             assert_eq!(client.get("/small.txt").await.1, b"small");
+        });
+    });
+}
+
+/// A handshake reaches one processor even if the number of active ones changes meanwhile.
+#[test]
+fn connections_begin_while_processors_become_inactive() {
+    on_each_driver(site, |server, address| {
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    for count in [1, 2] {
+                        server.active.set(count);
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            });
+            let clients = scope.spawn(|| {
+                block_on(async {
+                    for _ in 0..20 {
+                        let mut client = Client::connect(address).await;
+                        assert_eq!(client.get("/small.txt").await.1, b"small");
+                    }
+                });
+            });
+            let outcome = clients.join();
+            ended.store(true, Ordering::Relaxed);
+            outcome.expect("every client got its answer");
         });
     });
 }
