@@ -126,10 +126,11 @@ impl Profile {
             start_timeout: self.start_timeout,
         };
         end_at_signals().map_err(|error| format!("cannot handle signals: {error}"))?;
-        let profile = search.run(&values)?;
+        let (profile, driver) = search.run(&values)?;
         // The table is printed first, because it would be lost if the file could not be written.
         let printed = stdout::print(table(&profile));
-        ProfileFile::new(&profile).write(&out).map_err(|error| refused(&error))?;
+        let file = ProfileFile::new(&profile, &driver);
+        file.write(&out).map_err(|error| refused(&error))?;
         stdout::print(format_args!("written to {}\n", self.out.display()));
         Ok(printed)
     }

@@ -140,6 +140,16 @@ impl Program {
         Ok(self.look()?.0)
     }
 
+    /// The name of its driver.
+    pub(super) fn driver(&self) -> Result<String, String> {
+        let page = admin::get(self.admin, "/snapshot.json")
+            .map_err(|error| format!("the program does not answer at {}: {error}", self.admin))?;
+        let page = serde_json::from_slice::<serde_json::Value>(&page).ok();
+        let driver = page.as_ref().and_then(|page| page["driver"].as_str());
+        let wrong = "the program's /snapshot.json has no driver; it is of another version";
+        Ok(driver.ok_or(wrong)?.to_owned())
+    }
+
     /// Runs the load, and samples the totals while it runs.
     ///
     /// # Errors

@@ -132,14 +132,16 @@ pub(super) struct Search<'a> {
 impl Search<'_> {
     /// # Errors
     /// If the program or a load fails.
-    pub(super) fn run(&self, values: &SettingValues) -> Result<TrafficProfile, String> {
-        let peak = repeated(|| self.start(None)?.setting(), |_| ())?;
+    pub(super) fn run(&self, values: &SettingValues) -> Result<(TrafficProfile, String), String> {
+        let look =
+            || self.start(None).and_then(|program| Ok((program.setting()?, program.driver()?)));
+        let (peak, driver) = repeated(look, |_| ())?;
         let settings = values.settings(peak)?;
         let halved = std::iter::successors(Some(settings.len()), |left| Some(left.div_ceil(2)));
         let total: usize = halved.take(self.rounds as usize).sum();
         let progress = Progress::new(total * self.loads.len());
         let mixes = self.loads.iter().map(|load| self.mix(load, &settings, &progress));
-        Ok(TrafficProfile { mixes: mixes.collect::<Result<_, _>>()? })
+        Ok((TrafficProfile { mixes: mixes.collect::<Result<_, _>>()? }, driver))
     }
 
     fn start(&self, setting: Option<Setting>) -> Result<Program, String> {

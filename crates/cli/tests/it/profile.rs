@@ -46,9 +46,11 @@ fn a_load_is_measured_and_its_profile_used() {
     assert_eq!((&peak["active"], &peak["p99_us"]), (&2.into(), &2000.0.into()));
     assert!(peak["bytes_in_per_operation"].as_f64().unwrap() > 1.0, "{peak}");
 
-    // A profile that was measured with another kernel is used, with a warning.
+    // A profile that was measured with another kernel and driver is used, with a warning.
     let kernel = file["host"]["kernel"].as_str().unwrap();
-    std::fs::write(&out, text.replace(kernel, "another")).unwrap();
+    let driver = file["driver"].as_str().unwrap();
+    let text = text.replace(kernel, "another").replace(&format!("{driver:?}"), "\"other\"");
+    std::fs::write(&out, text).unwrap();
     let mut command = bare();
     command.args(["web", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2"]);
     command.arg(folder.path()).arg("--profile").arg(&out);
@@ -57,7 +59,9 @@ fn a_load_is_measured_and_its_profile_used() {
         serde_json::from_slice(&get(server.admin(), "/placement.json").body).unwrap();
     assert_eq!((&report["mode"], &report["max"]), (&"on".into(), &2.into()));
     assert_eq!(report["profile"]["mixes"].as_array().unwrap().len(), 1);
-    assert!(report["profile"]["foreign"][0].as_str().unwrap().contains("another"), "{report}");
+    let foreign = &report["profile"]["foreign"];
+    assert!(foreign[0].as_str().unwrap().contains("another"), "{report}");
+    assert_eq!(foreign[1], format!("driver \"other\", here {driver:?}"));
     assert!(server.stderr().contains("measured on another machine"), "{}", server.stderr());
 }
 

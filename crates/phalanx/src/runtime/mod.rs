@@ -319,9 +319,9 @@ impl Runtime {
         self.check_ranges()?;
         let profiled = self.profiling_setting()?;
         let mode = if profiled.is_some() { PlacementMode::Off } else { self.placement };
-        let profile = self.read_profile()?;
         let chosen = choose_for(self.driver, &self.worker.config, self.processors);
         let (kind, fallback) = chosen.map_err(RunError::Driver)?;
+        let profile = self.read_profile(kind)?;
         #[cfg(feature = "admin")]
         let admin = self.admin.map(|address| Admin::declare(&mut graph, address)).transpose()?;
         #[cfg(not(feature = "admin"))]

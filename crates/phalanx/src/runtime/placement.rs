@@ -1,12 +1,11 @@
 //! Options of automatic placement.
 
 use phalanx_core::TrafficProfile;
+use phalanx_driver::DriverKind;
 
 use super::Runtime;
 #[cfg(feature = "admin")]
 use crate::diagnostics::report;
-#[cfg(feature = "admin")]
-use crate::machine::Fingerprint;
 use crate::program::RunError;
 use crate::scaling::{PlacementMode, Profiled};
 #[cfg(feature = "admin")]
@@ -43,7 +42,7 @@ impl Runtime {
 
     /// Lets [automatic placement](Self::placement) choose the number of active processors, the spinning time and the
     /// coalescing limit from a file that `phalanx profile` has created. A line on stderr warns if the file was measured
-    /// on another machine or kernel, or with another number of processors.
+    /// on another machine or kernel, or with another driver or number of processors.
     ///
     /// # Errors
     /// Running fails with [`RunError::Profile`] if the file cannot be read.
@@ -77,9 +76,13 @@ impl Runtime {
         self.profiled.clone().transpose().map_err(|why| RunError::Profile { path, why })
     }
 
-    /// Reads the profile, if there is one. Also returns the differences between this machine and the measured one.
+    /// Reads the profile, if there is one. Also returns the differences between this program, which uses `driver` on this
+    /// machine, and the measured one.
     #[cfg(feature = "admin")]
-    pub(super) fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
+    pub(super) fn read_profile(
+        &self,
+        driver: DriverKind,
+    ) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
         let is_used = self.placement != PlacementMode::Off && self.profiled.is_none();
         let (Some(path), true) = (&self.profile, is_used) else { return Ok(None) };
         let path = path.display();
@@ -87,14 +90,14 @@ impl Runtime {
             |why: ProfileError| RunError::Profile { path: path.to_string(), why: why.to_string() };
         let file =
             ProfileFile::read(self.profile.as_deref().expect("matched above")).map_err(refused)?;
-        let mut foreign = file.host.differences(&Fingerprint::of_this_machine());
+        let mut foreign = file.differences(driver);
         let profile = file.profile();
         foreign.extend(self.other_processors(&profile));
         if !foreign.is_empty() {
             let foreign = foreign.join("; ");
             report(format_args!(
-                "the profile {path} was measured on another machine or kernel, or with other workers \
-                 ({foreign}); measure it again here with `phalanx profile`"
+                "the profile {path} was measured on another machine or kernel, or with another driver or other \
+                 workers ({foreign}); measure it again here with `phalanx profile`"
             ));
         }
         Ok(Some((profile, foreign)))
@@ -110,7 +113,10 @@ impl Runtime {
     }
 
     #[cfg(not(feature = "admin"))]
-    pub(super) fn read_profile(&self) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
+    pub(super) fn read_profile(
+        &self,
+        _: DriverKind,
+    ) -> Result<Option<(TrafficProfile, Vec<String>)>, RunError> {
         Ok(None)
     }
 }
@@ -124,26 +130,27 @@ mod tests {
     #[test]
     fn a_program_that_is_measured_again_does_not_read_its_old_profile() {
         let mut runtime = Runtime::new().placement(PlacementMode::On, 1).profile("/missing");
-        assert!(runtime.read_profile().is_err());
+        assert!(runtime.read_profile(DriverKind::Poll).is_err());
         let admin = "127.0.0.1:9100".parse().unwrap();
         runtime.profiled = Some(Ok(Profiled { setting: None, admin }));
-        assert!(runtime.read_profile().unwrap().is_none());
+        assert!(runtime.read_profile(DriverKind::Poll).unwrap().is_none());
     }
 
     #[test]
-    fn a_profile_of_another_number_of_processors_is_reported() {
+    fn a_profile_of_another_driver_or_number_of_processors_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.json");
         let setting = Setting { active: 2, spin_ns: 0, coalesce_ns: 0 };
         let (indicators, measured) = Default::default();
         let peak = Point { setting, indicators, measured };
         let mixes = vec![Mix { name: "a".into(), peak, points: Vec::new() }];
-        ProfileFile::new(&TrafficProfile { mixes }).write(&path).unwrap();
-        let foreign = |processors| {
+        ProfileFile::new(&TrafficProfile { mixes }, "poll").write(&path).unwrap();
+        let foreign = |processors, driver| {
             let runtime = Runtime::new().processors(processors).placement(PlacementMode::On, 1);
-            runtime.profile(&path).read_profile().unwrap().unwrap().1
+            runtime.profile(&path).read_profile(driver).unwrap().unwrap().1
         };
-        assert_eq!(foreign(2), [""; 0]);
-        assert_eq!(foreign(3), ["2 workers, here 3"]);
+        assert_eq!(foreign(2, DriverKind::Poll), [""; 0]);
+        assert_eq!(foreign(3, DriverKind::Poll), ["2 workers, here 3"]);
+        assert_eq!(foreign(2, DriverKind::Uring), ["driver \"poll\", here \"uring\""]);
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::{fs, io};
 
 use phalanx_core::{Indicators, MAX_MIXES, Measured, Mix, Point, Setting, TrafficProfile};
+use phalanx_driver::DriverKind;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Fingerprint;
@@ -18,6 +19,9 @@ pub struct ProfileFile {
     version: u32,
     /// The machine.
     pub host: Fingerprint,
+    /// The name of the driver. `None` in a file of an earlier version, which did not record it.
+    #[serde(default)]
+    driver: Option<String>,
     mixes: Vec<MixEntry>,
 }
 
@@ -69,10 +73,20 @@ pub enum ProfileError {
 }
 
 impl ProfileFile {
-    /// A profile that was measured on this machine.
-    pub fn new(profile: &TrafficProfile) -> Self {
+    /// A profile that was measured on this machine, with the driver of this name, such as `"uring"`.
+    pub fn new(profile: &TrafficProfile, driver: &str) -> Self {
         let mixes = profile.mixes.iter().map(MixEntry::from).collect();
-        Self { version: VERSION, host: Fingerprint::of_this_machine(), mixes }
+        let (host, driver) = (Fingerprint::of_this_machine(), Some(driver.to_owned()));
+        Self { version: VERSION, host, driver, mixes }
+    }
+
+    /// The differences from this machine and this driver, each as a phrase.
+    pub(crate) fn differences(&self, driver: DriverKind) -> Vec<String> {
+        let mut differences = self.host.differences(&Fingerprint::of_this_machine());
+        let here = driver.to_string();
+        let other = self.driver.iter().filter(|measured| **measured != here);
+        differences.extend(other.map(|measured| format!("driver {measured:?}, here {here:?}")));
+        differences
     }
 
     /// Reads a file.
@@ -202,10 +216,16 @@ mod tests {
     fn a_profile_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.json");
-        ProfileFile::new(&profile()).write(&path).unwrap();
+        ProfileFile::new(&profile(), "poll").write(&path).unwrap();
         let file = ProfileFile::read(&path).unwrap();
         assert_eq!(file.profile(), profile());
         assert_eq!(file.host, Fingerprint::of_this_machine());
+        assert_eq!(file.differences(DriverKind::Poll), [""; 0]);
+        assert_eq!(file.differences(DriverKind::Uring), ["driver \"poll\", here \"uring\""]);
+        // Earlier versions did not record the driver.
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("\"driver\": \"poll\",", "")).unwrap();
+        assert_eq!(ProfileFile::read(&path).unwrap().differences(DriverKind::Uring), [""; 0]);
     }
 
     #[test]
@@ -218,13 +238,13 @@ mod tests {
         };
         assert!(ProfileFile::read(Path::new("/missing")).is_err());
         assert!(error("{}").contains("phalanx profile"));
-        let valid = serde_json::to_string(&ProfileFile::new(&profile())).unwrap();
+        let valid = serde_json::to_string(&ProfileFile::new(&profile(), "poll")).unwrap();
         assert!(error(&valid.replace("\"version\":1", "\"version\":2")).contains("version 2"));
         assert!(error("{\"version\":2,\"new\":1}").contains("version 2"));
         let of = |mixes| {
             let mix = profile().mixes.remove(0);
             let profile = TrafficProfile { mixes: vec![mix; mixes] };
-            serde_json::to_string(&ProfileFile::new(&profile)).unwrap()
+            serde_json::to_string(&ProfileFile::new(&profile, "poll")).unwrap()
         };
         assert!(error(&of(0)).contains("not 0") && error(&of(65)).contains("1 to 64"));
         assert!(error(&valid.replace("\"active\":1", "\"active\":0")).contains("mix \"a\""));
