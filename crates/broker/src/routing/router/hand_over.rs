@@ -9,7 +9,7 @@ use crate::access::Policy;
 use crate::events::drops::{DropReason, Dropped};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::{DeliveryBatch, How};
-use crate::model::handed::{handed_over, is_mark, mark, source_of};
+use crate::model::handed::{handed_over, mark, source_of};
 use crate::model::message::{Message, Source};
 use crate::requests::{Handed, HandingOver};
 
@@ -35,9 +35,10 @@ impl Router {
                 self.publish_own(&[Arc::new(copy)], batches, at);
                 continue;
             };
-            if publisher.is_some() && is_mark(&how.identifiers) {
+            if publisher.is_some() && matches!(source_of(how.identifiers.get()), Source::Mark(_)) {
                 // The receiver would take the mark for the end of this node's handover. The lost node's handover ends
-                // without it.
+                // without it. Cuts name the node that made them: those of this node follow the relayed messages, and
+                // those of the lost node do not count.
                 self.wal.come(&message);
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::delivery::How;
-use crate::model::handed::{adoption_id, mark};
+use crate::model::handed::{adoption_id, cut, mark};
 use crate::peers::Peers;
 use crate::peers::handovers::handover_client;
 use crate::requests::{Handed, HandingOver, LastHanded};
@@ -60,10 +60,11 @@ fn messages_for_a_node_are_behind_those_that_a_lost_node_had_for_it() {
     table.router.subscribe(named(6, &handover_client("l.1", "q.1"), true), Vec::new());
     assert_eq!(table.publish(&[t()]), [[4]], "the one that ends last");
     // The receiver would take the mark for the end of this node's handover.
-    let (own, how) = (t(), How { identifiers: mark(7), ..How::default() });
-    let handed = [(&own, How::default()), (&own, how)];
+    let with = |identifiers| How { identifiers, ..How::default() };
+    let (own, cutting) = (t(), Arc::new(Message::cut(Vec::new())));
+    let handed = [(&own, How::default()), (&own, with(mark(7))), (&cutting, with(cut()))];
     let relayed = relay(&mut table, 5, Some(1), &handed, true);
-    assert_eq!(relayed, [(1, Source::Here)]);
+    assert_eq!(relayed, [(1, Source::Here), (1, Source::Cut)]);
     assert_eq!(table.publish(&[t()]), [[4]]);
     relay(&mut table, 4, Some(1), &[], false);
     assert_eq!(table.publish(&[t()]), [[4]], "there are more");
