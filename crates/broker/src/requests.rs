@@ -1,6 +1,5 @@
 //! Requests to the routing stage, and its answers.
 
-use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::limits::delivery_limiter::Permit;
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::How;
 use crate::model::message::Message;
-use crate::model::moving::Cut;
+use crate::model::moving::{Cut, CutNodes};
 use crate::model::node_capacity::NodeCapacity;
 use crate::model::qos2::Qos2InFlight;
 use crate::model::session::Adoptions;
@@ -48,9 +47,8 @@ pub(crate) enum Item {
     Reserve(u64),
     /// Moves messages that were queued for a lost node.
     HandOver(HandingOver),
-    /// Divides this node's messages between the two copies of a session that moves away, if the journals of all other
-    /// nodes are among these.
-    Cut(Box<(Cut, BTreeSet<String>)>),
+    /// Divides this node's messages between the two copies of a session that moves away, if the other nodes are ready.
+    Cut(Box<(Cut, CutNodes)>),
     /// Returns the subscriptions of a client with these keys.
     Subscriptions { client: ClientKey, keys: Vec<Box<str>> },
     /// Records that a client with shared subscriptions connected or disconnected.

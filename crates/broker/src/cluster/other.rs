@@ -65,7 +65,12 @@ impl Hello {
     /// The client identifier of this node's session for the node. It names the node's journal, if there is one, because
     /// the node begins another journal when its sessions are adopted.
     pub(super) fn client(&self) -> Arc<str> {
-        format!("{NODE_CLIENTS}{}", self.journal.as_ref().unwrap_or(&self.node)).into()
+        format!("{NODE_CLIENTS}{}", self.journal()).into()
+    }
+
+    /// The node's journal, or its name if its sessions are not kept.
+    fn journal(&self) -> &str {
+        self.journal.as_ref().unwrap_or(&self.node)
     }
 }
 
@@ -91,6 +96,11 @@ impl Other {
     /// The last known start of the node.
     pub(super) fn start(&self) -> String {
         self.hello.borrow().start.clone()
+    }
+
+    /// The node's journal, or its name if its sessions are not kept.
+    pub(super) fn journal(&self) -> String {
+        self.hello.borrow().journal().to_owned()
     }
 
     /// Records that the node has sent claim messages up to this number, the last of which `has_arrived` now. NATS

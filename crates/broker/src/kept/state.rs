@@ -55,6 +55,8 @@ struct State {
     renewing_since: Duration,
     /// The journals of other nodes that are not adopted.
     others: BTreeMap<JournalName, OtherJournal>,
+    /// The journals that were adopted, as long as NATS has their leases.
+    adopted_journals: BTreeSet<String>,
     /// The starts of the last [`ADOPTED`] nodes whose sessions this node has adopted or is adopting.
     adopted: VecDeque<String>,
     /// The clients whose sessions this node is adopting.
@@ -286,8 +288,19 @@ impl Kept {
 
     /// The names of other nodes' journals that are not adopted; `None` until they are known.
     pub(crate) fn journals(&self) -> Option<BTreeSet<String>> {
+        lock(&self.state).journals()
+    }
+
+    /// Sets the journals that were adopted.
+    pub(crate) fn set_adopted(&self, journals: BTreeSet<String>) {
+        lock(&self.state).adopted_journals = journals;
+    }
+
+    /// The names of other nodes' journals that are not adopted, and of those that are; `None` until they are known. A journal
+    /// whose lease an operator has deleted is in neither list.
+    pub(crate) fn leased_and_adopted(&self) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
         let state = lock(&self.state);
-        state.has_looked.then(|| state.others.keys().map(JournalName::to_string).collect())
+        Some((state.journals()?, state.adopted_journals.clone()))
     }
 
     /// The state at `now`, as shown to operators.
@@ -350,6 +363,10 @@ fn print(line: &str, last: &mut String) -> bool {
 }
 
 impl State {
+    fn journals(&self) -> Option<BTreeSet<String>> {
+        self.has_looked.then(|| self.others.keys().map(JournalName::to_string).collect())
+    }
+
     fn wait(&mut self) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::shared();
         self.waiting.push(sender);

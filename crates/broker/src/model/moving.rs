@@ -1,5 +1,6 @@
 //! The move of a session from one node of the cluster to another: see `cluster/moving/mod.rs`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -94,6 +95,17 @@ pub(crate) struct Cut {
     pub(crate) by: String,
     /// The journal of the node that receives this cut.
     pub(crate) at: String,
+}
+
+/// The other nodes, by journal, as known when this node divides its messages. A node in neither list has no messages that
+/// count: an operator has given it up by deleting its lease, and the router keeps its session until that expires.
+#[derive(Debug, Default)]
+pub(crate) struct CutNodes {
+    /// Nodes with a lease. Each of them gets the cut, and answers with its own.
+    pub(crate) leased: BTreeSet<String>,
+    /// Nodes for which the cut has to wait: the messages for an adopted node's sessions have to be handed over, and the lease
+    /// of a node that has just joined has to be read.
+    pub(crate) unready: BTreeSet<String>,
 }
 
 impl Cut {

@@ -111,8 +111,8 @@ fn route(
             }
             Item::HandOver(own) => router.hand_over(own, &mut batch.batches, (policy, now)),
             Item::Cut(own) => {
-                let (cut, journals) = *own;
-                let nodes = router.cut(&cut, &journals, &mut batch.batches);
+                let (cut, known) = *own;
+                let nodes = router.cut(&cut, &known, &mut batch.batches);
                 batch.add_answer(reply, Answer::Cut(nodes));
                 continue;
             }

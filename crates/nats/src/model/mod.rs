@@ -121,6 +121,11 @@ impl ModelServer {
         self.lock().streams.lose_all();
     }
 
+    /// Removes the stored messages whose subject contains `part`, as an operator does.
+    pub fn remove_stored(&self, part: &str) {
+        self.lock().streams.remove_stored(part);
+    }
+
     /// Sets whether a lagging replica answers direct requests for stored messages. It gets no messages from now on.
     pub fn set_lagging(&self, lags: bool) {
         self.lock().streams.set_lagging(lags);

@@ -63,6 +63,13 @@ impl Streams {
         self.by_name.clear();
     }
 
+    /// Removes the messages whose subject contains `part`.
+    pub(super) fn remove_stored(&mut self, part: &str) {
+        for stream in self.by_name.values_mut() {
+            stream.messages.retain(|_, own| !own.subject.contains(part));
+        }
+    }
+
     /// Sets whether a lagging replica answers direct requests. It gets no messages from now on.
     pub(super) fn set_lagging(&mut self, lags: bool) {
         let known = || self.by_name.iter().map(|(name, own)| (name.clone(), own.last)).collect();

@@ -53,6 +53,11 @@ impl Leases {
         &self.created
     }
 
+    /// The journals that were adopted.
+    pub(in crate::cluster) fn adopted(&self) -> BTreeSet<String> {
+        self.adopted.keys().map(JournalName::to_string).collect()
+    }
+
     /// Forgets the lease of an adopted journal that was removed.
     pub(in crate::cluster) fn forget(&mut self, journal: &JournalName) {
         self.adopted.remove(journal);

@@ -34,6 +34,8 @@ pub(in crate::cluster) async fn watch(context: Context, client: Client) {
                     leases.forget(&journal);
                 }
             }
+            // Before the other journals, so that one which was adopted is always in one of the two lists.
+            kept.set_adopted(leases.adopted());
             let (limit, begun) = (kept.timeout(), kept.renewing_since());
             let expired = kept.others(|others| update(others, found, (now, limit), begun));
             kept.has_looked();

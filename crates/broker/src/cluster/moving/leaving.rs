@@ -20,7 +20,7 @@ use crate::cluster::moving::requests::{Answer, Head, Request, Step, joined, subj
 use crate::cluster::moving::{LOOK_INTERVAL, longer};
 use crate::cluster::node::Node;
 use crate::kept::state::Kept;
-use crate::model::moving::Cut;
+use crate::model::moving::{Cut, CutNodes};
 use crate::requests::{self, Item};
 use crate::session::partition::moving::{Left, NotNow};
 
@@ -207,8 +207,11 @@ async fn cut((node, kept): (&Node, &Kept), own: &Leaving, request: &Request) -> 
     let (by, at) = (request.from.clone(), String::new());
     let (from, to) = (request.from.clone(), request.to.clone());
     let cut = Cut { token: own.token.to_string(), from, to, by: by.clone(), at };
-    let journals = kept.journals().ok_or(NotNow::Busy)?;
-    let nodes = node.context.stages.routing.call(Item::Cut(Box::new((cut, journals)))).await;
+    let (leased, mut unready) = kept.leased_and_adopted().ok_or(NotNow::Busy)?;
+    // Nodes that are heard although they have no lease here: their leases were not read yet, or they do not keep sessions.
+    unready.extend(node.others.borrow().values().map(|other| other.journal()));
+    let known = CutNodes { leased, unready };
+    let nodes = node.context.stages.routing.call(Item::Cut(Box::new((cut, known)))).await;
     let requests::Answer::Cut(mut nodes) = nodes.map_err(|_| NotNow::Busy)? else {
         return Err(NotNow::Busy);
     };

@@ -13,7 +13,10 @@
 //!    other nodes. When H's mark reaches N or X, their routers put marks of their own into their lanes to H and to N, and N's
 //!    router puts one into the copy's queue. Both queues receive the marks. A message from P is therefore ahead of P's mark
 //!    in both queues, or behind it in both. Only the first mark of a node counts; a repeated one changes nothing. A queue takes
-//!    no mark of another move: the router may have sent it just before that move ended.
+//!    no mark of another move: the router may have sent it just before that move ended. H waits with its marks until it has
+//!    handed over its messages for adopted journals. A node that an operator has given up by deleting its lease gets no
+//!    mark, although H has messages for it until its session expires. While a node relays messages of a lost node
+//!    (`adoption/relay.rs`), its marks follow them.
 //! 4. H waits until its queue has the marks of all nodes whose journals are not adopted. Then the queue has all messages that
 //!    were routed before a mark, and X has routed everything that H sent it before: messages of a publisher that moves stay
 //!    in order. H records that the session is *given* and sends its state up to the marks: unfinished messages, packet

@@ -1,6 +1,5 @@
 //! Cuts, and the subscriptions of a session that moves to another node: see `cluster/moving/mod.rs`.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use phalanx_mqtt::QoS;
@@ -13,21 +12,21 @@ use crate::model::client_key::ClientKey;
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::handed::cut;
 use crate::model::message::Message;
-use crate::model::moving::Cut;
+use crate::model::moving::{Cut, CutNodes};
 use crate::model::subscriptions::subscribers::{ClientIndex, Subscription};
 
 impl Router {
     /// Puts a mark into the queue of this node's session, and into the lanes to all other nodes, which answer with their own
-    /// marks. Returns their journals. If one of them is not among `journals`, its messages are being handed over: then this
-    /// does nothing and returns no journals.
+    /// marks. Returns their journals. If one of them is not ready, this does nothing and returns no journals.
     pub(crate) fn cut(
         &mut self,
         own: &Cut,
-        journals: &BTreeSet<String>,
+        known: &CutNodes,
         batches: &mut [DeliveryBatch],
     ) -> Vec<String> {
-        let nodes: Vec<_> = self.nodes.iter().map(|node| self.journal(*node).to_owned()).collect();
-        if !nodes.iter().all(|node| journals.contains(node)) {
+        let all = self.nodes.iter().map(|node| self.journal(*node).to_owned());
+        let (nodes, rest): (Vec<_>, Vec<_>) = all.partition(|node| known.leased.contains(node));
+        if rest.iter().any(|node| known.unready.contains(node)) {
             return Vec::new();
         }
         self.divide(own, batches);

@@ -13,6 +13,7 @@ mod crashes;
 mod crowded;
 mod discarded;
 mod disk;
+mod forgotten;
 mod full_disk;
 mod gates;
 mod groups;

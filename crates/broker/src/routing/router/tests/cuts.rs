@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::NODE_CLIENTS;
-use crate::model::moving::Cut;
+use crate::model::moving::{Cut, CutNodes};
 use crate::peers::Peers;
 use crate::requests::JOURNAL_FULL;
 
@@ -61,13 +61,19 @@ fn comes(table: &mut Table, slot: u32, cut: &Cut) -> Vec<(u32, String)> {
 
 #[test]
 fn the_holder_divides_its_messages_for_all_nodes() {
-    let (mut table, peers) = table(&["n.2", "x.3"]);
+    let (mut table, peers) = table(&["n.2", "x.3", "l.5"]);
     peers.moves.begin(&TOKEN.into(), key(9));
     let mut batches = [DeliveryBatch::default()];
-    let [few, all] = [&["n.2"][..], &["n.2", "w.4", "x.3"]]
-        .map(|all| all.iter().map(|own| (*own).to_owned()).collect());
-    assert_eq!(table.router.cut(&cut("h.1", ""), &few, &mut batches), [""; 0]);
+    let known = |leased: &[&str], unready: &[&str]| {
+        let [leased, unready] =
+            [leased, unready].map(|all| all.iter().map(|own| (*own).to_owned()).collect());
+        CutNodes { leased, unready }
+    };
+    let handing = known(&["n.2", "x.3"], &["l.5"]);
+    assert_eq!(table.router.cut(&cut("h.1", ""), &handing, &mut batches), [""; 0]);
     assert_eq!(receivers(&batches[0]), [], "messages for a lost node are being handed over");
+    // The lease of the lost node was deleted.
+    let all = known(&["n.2", "w.4", "x.3"], &["n.2", "other.6"]);
     let nodes = table.router.cut(&cut("h.1", ""), &all, &mut batches);
     assert_eq!(nodes, ["n.2", "x.3"]);
     let h = || "h.1".to_owned();
