@@ -8,6 +8,7 @@ use phalanx::metrics::{Counter, Family, Gauge};
 use crate::access::NODE_CLIENTS;
 use crate::events::EventLog;
 use crate::events::drops::Drops;
+use crate::limits::places::Places;
 use crate::listen::metrics::ListenerFamilies;
 use crate::model::subscriptions::group::is_shared;
 use crate::model::subscriptions::subscription_size::SubscriptionSize;
@@ -28,6 +29,7 @@ pub(crate) struct Counters {
     /// Current numbers of connected clients, of all sessions, of subscriptions and of retained messages.
     pub(crate) connected: Gauge,
     pub(crate) sessions: Gauge,
+    pub(crate) places: Places,
     pub(crate) subscriptions: Gauge,
     /// Approximate memory of subscriptions, in bytes.
     pub(crate) subscription_bytes: Gauge,
@@ -47,6 +49,7 @@ impl Counters {
     pub(crate) fn new(events: EventLog) -> Self {
         let counter = Counter::new;
         let partitions = |name, help| Family::gauges(name, help, "partition");
+        let sessions = Gauge::new("mqtt_sessions", "Current sessions, connected or not.");
         Self {
             connections: counter("mqtt_connections_accepted", "Accepted connections."),
             logins_rejected: counter(
@@ -72,7 +75,8 @@ impl Counters {
             bytes_received: counter("mqtt_bytes_received", "Bytes received from clients."),
             bytes_sent: counter("mqtt_bytes_sent", "Bytes sent to clients."),
             connected: Gauge::new("mqtt_connections", "Current connections of clients."),
-            sessions: Gauge::new("mqtt_sessions", "Current sessions, connected or not."),
+            places: Places::of(&sessions),
+            sessions,
             subscriptions: Gauge::new("mqtt_subscriptions", "Current subscriptions."),
             subscription_bytes: Gauge::new(
                 "mqtt_subscription_bytes",

@@ -22,6 +22,8 @@ pub(crate) enum Whereabouts {
     /// No other node has it.
     NotElsewhere,
     Elsewhere,
+    /// Another node has it, and it cannot move here, because this node has as many sessions as `max-sessions` allows.
+    Full,
     /// The session is here now.
     Here,
     /// The session may be at a node that does not answer.

@@ -44,6 +44,8 @@ pub(crate) struct KeptMetrics {
     /// Sessions adopted from lost nodes, and sessions that moved here with their clients.
     pub(crate) adopted: Counter,
     pub(crate) moved: Counter,
+    /// Adopted sessions that this node has beyond its maximum number of sessions.
+    pub(crate) beyond: Counter,
 }
 
 /// Kept sessions as shown to an operator.
@@ -75,7 +77,10 @@ impl KeptMetrics {
         let help = "Kept sessions adopted from lost nodes.";
         let adopted = Counter::new("mqtt_cluster_sessions_adopted", help);
         let help = "Kept sessions that moved here from other nodes with their clients.";
-        Self { owns, lag, adopted, moved: Counter::new("mqtt_cluster_sessions_moved", help) }
+        let moved = Counter::new("mqtt_cluster_sessions_moved", help);
+        let help = "Kept sessions adopted although this node had as many sessions as max-sessions.";
+        let beyond = Counter::new("mqtt_cluster_sessions_beyond_limit", help);
+        Self { owns, lag, adopted, moved, beyond }
     }
 }
 
@@ -150,13 +155,13 @@ impl Status {
 
     /// Registers all metrics with the runtime.
     pub(crate) fn register_metrics(&self, runtime: Runtime) -> Runtime {
-        let KeptMetrics { owns, lag, adopted, moved } = &self.kept;
+        let KeptMetrics { owns, lag, adopted, moved, beyond } = &self.kept;
         let gauges = [&self.nats, &self.nodes, owns, lag];
         let runtime = gauges.into_iter().fold(runtime, Runtime::register_gauge);
         let runtime =
             [&self.sent, &self.received].into_iter().fold(runtime, Runtime::register_counters);
         let NatsMetrics { received, sent, dropped, connections } = &self.messages;
-        [received, sent, dropped, connections, adopted, moved]
+        [received, sent, dropped, connections, adopted, moved, beyond]
             .into_iter()
             .fold(runtime.register_gauges(&self.lag), Runtime::register_counter)
     }

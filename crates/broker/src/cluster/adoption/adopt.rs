@@ -118,7 +118,8 @@ pub(in crate::cluster) async fn adopt(
         return ended(why);
     }
     kept.adopts(&known.start);
-    let before = kept.metrics.adopted.count();
+    let counts = || (kept.metrics.adopted.count(), kept.metrics.beyond.count());
+    let before = counts();
     kept.tell_of(journal, &format!("node {node} is lost: adopting its sessions"));
     if read.is_none() {
         progress.set(Progress::Installed);
@@ -140,8 +141,16 @@ pub(in crate::cluster) async fn adopt(
     let line = match &adopted {
         Ok(()) => {
             let took = now().saturating_sub(begun).as_secs_f64();
-            let count = kept.metrics.adopted.count() - before;
-            format!("adopted {count} sessions of node {node} in {took:.1} s")
+            let (adopted, beyond) = counts();
+            let (count, beyond) = (adopted - before.0, beyond - before.1);
+            let line = format!("adopted {count} sessions of node {node} in {took:.1} s");
+            match beyond {
+                0 => line,
+                _ => format!(
+                    "{line}, {beyond} of them beyond max-sessions: this node accepts no new sessions until it has fewer; raise \
+                     max-sessions, or let clients connect to other nodes"
+                ),
+            }
         }
         Err(why) => {
             if progress.get() == Progress::Read {

@@ -63,6 +63,10 @@ pub(in crate::cluster) async fn install(
             match add(context, Arriving { session, requests }).await? {
                 // Counted immediately, because this attempt may still fail.
                 Added::Yes => kept.metrics.adopted.add(1),
+                Added::BeyondLimit => {
+                    kept.metrics.adopted.add(1);
+                    kept.metrics.beyond.add(1);
+                }
                 Added::Exists => (),
                 Added::OfAnotherUser => of_others += 1,
             }

@@ -61,7 +61,9 @@ pub(in crate::cluster) fn arrive(
         let is_over = now() >= question.asked + own.timeout || is_draining();
         // Not after `Over`: the client may be back at the holder, and another attempt would disconnect it there.
         if is_over || moved != Err(NotNow::Again) {
-            return question.answer.send(Whereabouts::Elsewhere);
+            let is_full = moved == Err(NotNow::Full);
+            let whereabouts = if is_full { Whereabouts::Full } else { Whereabouts::Elsewhere };
+            return question.answer.send(whereabouts);
         }
         sleep(own.timeout / TICKS).await;
         kept.questions.repeat(question);
@@ -119,6 +121,8 @@ async fn move_here(
     let may_have_arrived = Cell::new(false);
     let joined = async {
         accepts(node)?;
+        let reserved = stages.sessions.reserve(client.clone()).await;
+        let place = reserved.map_err(|_| NotNow::Over)??;
         // If a node did not answer, the move would fail after it had disconnected the client.
         known(node, kept, (0, limit)).await.ok_or(NotNow::Over)?;
         let left = step(Step::Leave).await?;
@@ -127,6 +131,8 @@ async fn move_here(
         if install(node, Arriving { session, requests }).await != Some(Added::Yes) {
             return Err(NotNow::Over);
         }
+        // The copy counts now.
+        drop(place);
         known(node, kept, (interest.version(), limit)).await.ok_or(NotNow::Over)?;
         step(Step::Cut).await?;
         let given = step(Step::Give).await?;

@@ -39,6 +39,7 @@ pub(crate) async fn let_in(
                 Whereabouts::Elsewhere => {
                     return Err((Reason::USE_ANOTHER_SERVER, "another node has the session"));
                 }
+                Whereabouts::Full => return Err((Reason::QUOTA_EXCEEDED, "too many sessions")),
                 Whereabouts::Unknown => {
                     let what = "a node that may have the session does not answer";
                     return Err((Reason::SERVER_UNAVAILABLE, what));

@@ -45,7 +45,7 @@ impl SessionStage {
                 sessions.release_departed();
                 Ok(installed)
             });
-            let (subscriber, requests, mut effects) = match installed {
+            let (added, subscriber, requests, mut effects) = match installed {
                 Ok(Ok(installed)) => installed,
                 Ok(Err(existing)) => return Some(existing),
                 Err(elsewhere) => {
@@ -73,7 +73,7 @@ impl SessionStage {
             let online = sessions.with(|sessions| sessions.get(key).is_some_and(is_there));
             effects.present = Some((key, online));
             self.apply_effects(&sessions, effects, routes).await;
-            Some(Added::Yes)
+            Some(added)
         })
     }
 

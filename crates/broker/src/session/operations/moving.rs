@@ -10,6 +10,7 @@ use phalanx_store::Entry;
 use crate::access::Identity;
 use crate::durable::Lsn;
 use crate::durable::recovery::RecoveredSession;
+use crate::limits::places::Place;
 use crate::lock::lock;
 use crate::requests::Routes;
 use crate::session::operations::SessionStage;
@@ -19,6 +20,17 @@ use crate::session::partition::moving::{Left, NotNow};
 use crate::session::state::effects::Effects;
 
 impl SessionStage {
+    /// Reserves a place for a session that is to move here: see [`Sessions::reserve`].
+    pub(crate) async fn reserve(
+        self,
+        owner: Identity,
+    ) -> Result<Result<Option<Place>, NotNow>, CallError> {
+        let reserved = self.call_client(owner.client.clone(), move |sessions| async move {
+            sessions.with(|sessions| sessions.reserve(&owner))
+        });
+        reserved.await.flatten()
+    }
+
     /// Begins to move a client's session to another node, and disconnects the client: see [`Sessions::leave`].
     pub(crate) async fn begin_leaving(
         self,

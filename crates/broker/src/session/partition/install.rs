@@ -27,6 +27,8 @@ pub(crate) struct Arriving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Added {
     Yes,
+    /// The session was added, although this node had as many sessions as `max-sessions` allows.
+    BeyondLimit,
     /// The client has a session here.
     Exists,
     /// Another user has a session here with the same client identifier. The messages of the new one are counted as
@@ -43,8 +45,8 @@ pub(super) const MAX_ENTRY_BYTES: usize = Entry::MAX_BYTES / 2 - (1 << 20);
 
 const _: () = assert!(MAX_ENTRY_BYTES + MAX_DURABLE_PACKET + (1 << 20) <= Entry::MAX_BYTES);
 
-/// An added session as a subscriber, its subscriptions, and the effects of adding it.
-type Installed = (Subscriber, Vec<SubscriptionRequest>, Effects);
+/// An added session: how it was added, the session as a subscriber, its subscriptions, and the effects of adding it.
+type Installed = (Added, Subscriber, Vec<SubscriptionRequest>, Effects);
 
 impl Sessions {
     /// Adds a session, unless its client has one.
@@ -57,6 +59,11 @@ impl Sessions {
         let Arriving { mut session, mut requests } = arriving;
         let mut effects = Effects::default();
         let existing = self.names.get(&session.client_id).copied();
+        self.limits.refresh();
+        let is_full = self.counters.places.are_used(self.limits.sessions);
+        // A session that moves here has reserved its place. An adopted one is added in any case, because no other node has it.
+        let has_place = existing.is_some() || matches!(session.moving, Moving::Arriving { .. });
+        let added = if is_full && !has_place { Added::BeyondLimit } else { Added::Yes };
         // Whether the copy here is outdated: another node has had the session since, or the session never arrived here.
         let is_earlier = |own: &mut Session| match own.moving {
             Moving::Given(_) => own.moves < session.moves,
@@ -123,7 +130,7 @@ impl Sessions {
             request.options.retain_handling = RetainHandling::DoNotSend;
         });
         let subscriber = Subscriber { key, durable_id, identity, adoptions, has_messages };
-        Ok((subscriber, requests, effects))
+        Ok((added, subscriber, requests, effects))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::access::Identity;
 use crate::durable::recovery::RecoveredSession;
 use crate::durable::{Lsn, put_moving};
 use crate::events::drops::DropReason;
+use crate::limits::places::Place;
 use crate::model::client_key::ClientKey;
 use crate::model::moving::{Holding, Moving};
 use crate::model::qos2::Qos2InFlight;
@@ -39,6 +40,8 @@ pub(crate) enum NotNow {
     Routing,
     /// The session cannot move, does not exist, or the move has ended.
     Over,
+    /// The new node has as many sessions as `max-sessions` allows.
+    Full,
     /// The move has ended because the set of nodes changed. Another move may succeed.
     Again,
 }
@@ -60,6 +63,24 @@ impl Sessions {
     fn slot_of(&mut self, owner: &Identity) -> Option<u32> {
         let slot = self.names.get(&owner.client).copied()?;
         self.at(slot).is_some_and(|session| session.user == owner.user).then_some(slot)
+    }
+
+    /// Reserves a place for a session that is to move here, so that this node does not exceed `max-sessions`. Returns `None`
+    /// if the session has a place, because this node has a copy of it.
+    pub(in crate::session) fn reserve(
+        &mut self,
+        owner: &Identity,
+    ) -> Result<Option<Place>, NotNow> {
+        self.limits.refresh();
+        match self.names.get(&owner.client).copied().and_then(|slot| self.at(slot)) {
+            // Another user has a session with the client identifier, so the client would be refused after the move.
+            Some(session) if session.user != owner.user => Err(NotNow::Over),
+            Some(_) => Ok(None),
+            None => {
+                let place = self.counters.places.reserve(self.limits.sessions);
+                place.map(Some).ok_or(NotNow::Full)
+            }
+        }
     }
 
     /// Lets a session leave, and disconnects its client. `leaves` is whether an earlier call for this move has done so: if

@@ -77,7 +77,6 @@ impl Sessions {
         now: Duration,
     ) -> (Result<Opened, Reason>, Effects, Lsn) {
         self.limits.refresh();
-        let most = i64::try_from(self.limits.sessions).unwrap_or(i64::MAX);
         let mut effects = Effects::default();
         let known = self.names.get(&opening.client_id).copied();
         let lasts = opening.expiry > 0;
@@ -108,8 +107,11 @@ impl Sessions {
             return (Err(Reason::SERVER_UNAVAILABLE), effects, Lsn::default());
         }
         // Checked before the session is taken over, so that a rejected client keeps it. A session that replaces another
-        // does not add to the number.
-        if known.is_none() && self.counters.sessions.get() >= most {
+        // does not add to the number. Other nodes are few, and without their sessions the cluster would be interrupted.
+        if known.is_none()
+            && self.counters.places.are_used(self.limits.sessions)
+            && !opening.client_id.starts_with(NODE_CLIENTS)
+        {
             return (Err(Reason::QUOTA_EXCEEDED), effects, Lsn::default());
         }
         if is_durable && !was_durable && self.wal.is_full() {

@@ -144,6 +144,27 @@ fn a_session_consists_of_the_parts_before_and_behind_the_cuts() {
 }
 
 #[test]
+fn a_session_moves_to_a_node_with_a_free_place() {
+    let mut sessions = with(Limits { sessions: 2, ..Limits::default() });
+    let other = |client: &str| Identity { user: None, client: client.into() };
+    assert!(sessions.open(opening(), at(0)).0.is_ok());
+    let place = sessions.reserve(&other("d"));
+    assert!(matches!(place, Ok(Some(_))));
+    assert_eq!(sessions.reserve(&other("e")).err(), Some(NotNow::Full));
+    let new = Opening { client_id: "e".into(), ..opening() };
+    assert_eq!(
+        sessions.open(new, at(0)).0.err(),
+        Some(Reason::QUOTA_EXCEEDED),
+        "the place is taken"
+    );
+    assert!(matches!(sessions.reserve(&owner()), Ok(None)), "there is a copy");
+    let owner = Identity { user: Some("eve".into()), ..owner() };
+    assert_eq!(sessions.reserve(&owner).err(), Some(NotNow::Over));
+    drop(place);
+    assert!(sessions.reserve(&other("e")).is_ok());
+}
+
+#[test]
 fn a_session_that_does_not_arrive_stays() {
     for is_given in [false, true] {
         with_journal(0, move |wal| async move {

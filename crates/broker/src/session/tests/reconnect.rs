@@ -6,7 +6,11 @@ use phalanx_mqtt::Frame;
 use phalanx_store::{Record, SessionId};
 
 use super::*;
+use crate::durable::recovery::RecoveredSession;
+use crate::durable::simulated::with_journal;
 use crate::model::topic_aliases::may_have_alias;
+use crate::requests::FirstIds;
+use crate::session::partition::install::{Added, Arriving};
 use crate::session::state::effects::Pulled;
 
 /// The kinds of packets that a connection gets.
@@ -75,6 +79,27 @@ fn a_refused_client_keeps_its_session() {
     assert_eq!(sessions.open(other, at(1)).0.err(), Some(Reason::QUOTA_EXCEEDED));
     let after = open(&mut sessions, true, at(1));
     assert!(!after.present && after.key != before.key, "in the place of its earlier one");
+}
+
+#[test]
+fn adopted_sessions_and_other_nodes_may_exceed_the_number_of_sessions() {
+    with_journal(0, |wal| async move {
+        let durable = (wal, RecoveredSessions::default());
+        let limits = Limits { sessions: 2, ..Limits::default() };
+        let mut sessions = durable_partition(limits, (0, Directory::new(1)), durable);
+        let mut add = |client: &str| {
+            let session = RecoveredSession::holder(client.into(), Vec::new());
+            let first = FirstIds { message: 1, delivery: 1 };
+            let added = sessions.install(Arriving { session, requests: Vec::new() }, first, at(0));
+            added.map_or_else(|refused| refused, |(added, ..)| added)
+        };
+        assert_eq!(["c", "d", "e"].map(&mut add), [Added::Yes, Added::Yes, Added::BeyondLimit]);
+        assert_eq!(add("d"), Added::Exists);
+        let new = |client: &str| Opening { client_id: client.into(), ..opening() };
+        assert_eq!(sessions.open(new("f"), at(0)).0.err(), Some(Reason::QUOTA_EXCEEDED));
+        assert!(sessions.open(new("d"), at(0)).0.is_ok_and(|own| own.present));
+        assert!(sessions.open(new("$cluster/b"), at(0)).0.is_ok());
+    });
 }
 
 /// The client disconnects at the same moment, and asks for another expiry interval.

@@ -55,12 +55,21 @@ pub(crate) fn options(world: &World, number: usize) -> Options {
 
 /// Declares a node, with an empty journal.
 pub(crate) fn declare(world: &World, graph: &mut Graph, number: usize) -> Broker {
-    let config = node(world, number);
+    declare_with(world, graph, number, &node(world, number))
+}
+
+/// The same with this configuration.
+pub(crate) fn declare_with(
+    world: &World,
+    graph: &mut Graph,
+    number: usize,
+    config: &Config,
+) -> Broker {
     let name = config.cluster.node.as_str();
     let options = options(world, number);
     let store = Store::open_in(&Files::new(), world.directory(name), Path::new(name), options);
     let store = store.unwrap_or_else(|error| panic!("{error}"));
-    Broker::declare_on(graph, &config, store, world.time_of_day()).unwrap()
+    Broker::declare_on(graph, config, store, world.time_of_day()).unwrap()
 }
 
 /// Publishers and subscribers begin at the same node, and that node is lost.

@@ -15,6 +15,7 @@ mod discarded;
 mod disk;
 mod forgotten;
 mod full_disk;
+mod full_node;
 mod gates;
 mod groups;
 mod handed;

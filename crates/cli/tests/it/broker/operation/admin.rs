@@ -337,6 +337,7 @@ fn the_nodes_of_a_cluster_are_listed(driver: &str) {
         "mqtt_cluster_journal_lag_bytes 0",
         "mqtt_cluster_sessions_adopted_total 0",
         "mqtt_cluster_sessions_moved_total 0",
+        "mqtt_cluster_sessions_beyond_limit_total 0",
         "mqtt_cluster_lag_bytes{node=\"b\"} 0",
     ] {
         eventually(line, || is_shown(line).then_some(()));
