@@ -83,6 +83,20 @@ async fn ask(
     }
 }
 
+/// The copy that has moved most often. It may be one that a node gave away and no longer has ([`Moves::passed_since`]),
+/// although another node has a session that moved less often. There are two such cases:
+/// - The client began a new session there with a clean start. The question then waits until the former copy is forgotten,
+///   for at most half of the timeout since that copy ended.
+/// - That node missed the claim of a later session, which is arriving at a third node. The third node received the question
+///   before its copy. If the earlier session moved here, its claim would end the later one.
+///
+/// The answers do not tell these cases apart, so the question waits in both.
+///
+/// [`Moves::passed_since`]: crate::peers::moves::Moves::passed_since
+fn latest(found: &[Found]) -> Option<&Found> {
+    found.iter().max_by_key(|own| (own.moves, own.holding == Holding::Has))
+}
+
 /// Decides on a question from the nodes' answers.
 async fn next(
     (node, kept): (&Node, &Kept),
@@ -92,7 +106,7 @@ async fn next(
     let stages = node.context.stages;
     // Read after the answers, because the session may have arrived meanwhile.
     let Ok(own) = stages.sessions.holding(client.clone()).await else { return Next::Wait };
-    let last = found.iter().max_by_key(|own| (own.moves, own.holding == Holding::Has));
+    let last = latest(found);
     let is_arriving = kept.is_arriving(&client.client);
     match (own, last) {
         (Some((Holding::Has, _)), _) if !is_arriving => Next::Answer(Whereabouts::Here),
@@ -114,5 +128,29 @@ async fn next(
         (_, Some(_)) => Next::Wait,
         (_, None) if is_complete => Next::Answer(Whereabouts::NotElsewhere),
         (_, None) => Next::Wait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_moved_more_often_counts_before_one_that_a_node_has() {
+        let of = |(node, holding, moves): (&str, _, _)| Found {
+            node: node.into(),
+            journal: format!("{node}.1"),
+            holding,
+            moves,
+        };
+        let node = |all: &[(&str, Holding, u32)]| {
+            let all: Vec<_> = all.iter().copied().map(of).collect();
+            latest(&all).map(|own| own.node.clone())
+        };
+        let (has, given) = (Holding::Has, Holding::Given);
+        assert_eq!(node(&[]), None);
+        assert_eq!(node(&[("x", has, 0), ("h", given, 3)]), Some("h".into()));
+        assert_eq!(node(&[("h", given, 3), ("n", has, 3)]), Some("n".into()));
+        assert_eq!(node(&[("n", has, 4), ("h", given, 3), ("x", has, 0)]), Some("n".into()));
     }
 }
