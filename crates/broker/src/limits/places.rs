@@ -9,8 +9,9 @@ use phalanx::metrics::Gauge;
 #[derive(Clone)]
 pub(crate) struct Places {
     sessions: Gauge,
-    /// Reserved places of sessions that are about to move here.
-    reserved: Arc<AtomicI64>,
+    /// The number of places of copies, and of reserved ones. A copy is a session that another node has or may have. Reserved
+    /// places are for sessions that are about to move here.
+    others: Arc<AtomicI64>,
 }
 
 /// A reserved place. Dropping it frees the place.
@@ -23,14 +24,30 @@ impl Drop for Place {
 }
 
 impl Places {
-    /// The places that these sessions take.
+    /// The places that these sessions take. The gauge does not count copies, so that the sum over all nodes is the number of
+    /// sessions.
     pub(crate) fn of(sessions: &Gauge) -> Self {
-        Self { sessions: sessions.clone(), reserved: Arc::default() }
+        Self { sessions: sessions.clone(), others: Arc::default() }
+    }
+
+    /// Counts sessions or copies that begin or end.
+    pub(crate) fn add(&self, are_copies: bool, more: i64) {
+        match are_copies {
+            false => self.sessions.add(more),
+            true => _ = self.others.fetch_add(more, Ordering::Relaxed),
+        }
+    }
+
+    /// Counts a session that becomes a copy, or a copy that becomes a session.
+    pub(crate) fn becomes_copy(&self, is_copy: bool) {
+        // In this order, so that no place is free meanwhile.
+        self.add(is_copy, 1);
+        self.add(!is_copy, -1);
     }
 
     /// The number of places in use.
     fn used(&self) -> i64 {
-        self.sessions.get() + self.reserved.load(Ordering::Relaxed)
+        self.sessions.get() + self.others.load(Ordering::Relaxed)
     }
 
     /// Whether all of `most` places are in use. Concurrent changes may not be included, so each processor may exceed the
@@ -44,8 +61,8 @@ impl Places {
         if self.are_used(most) {
             return None;
         }
-        self.reserved.fetch_add(1, Ordering::Relaxed);
-        Some(Place(self.reserved.clone()))
+        self.add(true, 1);
+        Some(Place(self.others.clone()))
     }
 }
 
@@ -62,5 +79,9 @@ mod tests {
         assert!(place.is_some() && places.are_used(2) && places.reserve(2).is_none());
         drop(place);
         assert!(!places.are_used(2) && places.are_used(1) && !places.are_used(usize::MAX));
+        places.becomes_copy(true);
+        assert!(places.are_used(1) && sessions.get() == 0);
+        places.add(true, -1);
+        assert!(!places.are_used(1));
     }
 }

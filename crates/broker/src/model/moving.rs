@@ -15,13 +15,20 @@ pub(crate) enum Moving {
     #[default]
     No,
     /// The session belongs to this node, and the move with this token has begun. Not recorded.
-    Leaving(Arc<str>),
+    Leaving { token: Arc<str>, marks: Marks },
     /// The move with this token gave the session to another node, which may have it. The token is empty after a restart.
     Given(Arc<str>),
     /// The session arrives by the move with this token. Messages from the holder get IDs from the given ones on.
     Arriving { token: Arc<str>, message: u64, delivery: u64 },
     /// The session has arrived and belongs to this node, but this is not on disk yet. Not recorded.
     Arrived(Arc<str>),
+}
+
+/// The marks in the queue of a session that leaves: their number and size. The gauges of messages do not count them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    pub(crate) count: usize,
+    pub(crate) bytes: usize,
 }
 
 /// The kind of a session's copy, as told to other nodes.
@@ -39,7 +46,7 @@ impl Moving {
     /// The state in the journal; 0 for a session of this node.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Self::No | Self::Leaving(_) | Self::Arrived(_) => 0,
+            Self::No | Self::Leaving { .. } | Self::Arrived(_) => 0,
             Self::Given(_) => 1,
             Self::Arriving { .. } => 2,
         }
@@ -57,7 +64,7 @@ impl Moving {
 
     pub(crate) fn holding(&self) -> Holding {
         match self {
-            Self::No | Self::Leaving(_) => Holding::Has,
+            Self::No | Self::Leaving { .. } => Holding::Has,
             Self::Given(_) => Holding::Given,
             Self::Arriving { .. } | Self::Arrived(_) => Holding::Arriving,
         }
@@ -68,17 +75,26 @@ impl Moving {
         matches!(self, Self::Given(_) | Self::Arriving { .. })
     }
 
+    /// Records a mark of this size in the queue.
+    pub(crate) fn add_mark(&mut self, size: usize) {
+        if let Self::Leaving { marks, .. } = self {
+            (marks.count, marks.bytes) = (marks.count + 1, marks.bytes + size);
+        }
+    }
+
     /// The token of the move that is under way.
     pub(crate) fn token(&self) -> Option<&str> {
         match self {
             Self::No | Self::Arrived(_) => None,
-            Self::Leaving(token) | Self::Given(token) | Self::Arriving { token, .. } => Some(token),
+            Self::Leaving { token, .. } | Self::Given(token) | Self::Arriving { token, .. } => {
+                Some(token)
+            }
         }
     }
 
     /// Whether the move with this token has begun, but the session was not given to the other node yet.
     pub(crate) fn is_leaving(&self, token: &str) -> bool {
-        matches!(self, Self::Leaving(own) if **own == *token)
+        matches!(self, Self::Leaving { token: own, .. } if **own == *token)
     }
 }
 

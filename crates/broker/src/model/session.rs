@@ -237,10 +237,26 @@ impl Session {
         Some(own)
     }
 
-    pub(crate) fn load(&self) -> SessionLoad {
+    /// The messages held for the client, including marks.
+    pub(crate) fn held(&self) -> SessionLoad {
         let Self { queue, queued_bytes, inflight, .. } = self;
         let (queued, queued_bytes) = (queue.len(), *queued_bytes);
         SessionLoad { queued, queued_bytes, inflight: inflight.len() }
+    }
+
+    /// The session's part of the gauges: the messages held for the client. Nothing for a copy, because another node has or
+    /// may have the session, and counts its messages.
+    pub(crate) fn load(&self) -> SessionLoad {
+        let mut load = self.held();
+        match &self.moving {
+            Moving::No | Moving::Arrived(_) => (),
+            Moving::Leaving { marks, .. } => {
+                load.queued -= marks.count;
+                load.queued_bytes -= marks.bytes;
+            }
+            Moving::Given(_) | Moving::Arriving { .. } => load = SessionLoad::default(),
+        }
+        load
     }
 
     /// Detaches the connection. Its unsent QoS 0 messages are dropped.

@@ -77,7 +77,7 @@ impl Kick {
 
 impl ClientView {
     pub(in crate::session) fn of(session: &Session, with_filters: bool) -> Self {
-        let SessionLoad { queued, queued_bytes, inflight } = session.load();
+        let SessionLoad { queued, queued_bytes, inflight } = session.held();
         let attachment = session.attachment.as_ref();
         let origin = attachment.and_then(|attachment| attachment.origin);
         let filters = session.keys.keys().map(|key| key.to_string());

@@ -228,7 +228,7 @@ impl Sessions {
             u32::try_from(self.slots.len() - 1).expect("fewer than 2³² sessions")
         });
         self.names.insert(session.client_id.clone(), slot);
-        self.counters.sessions.add(1);
+        self.counters.places.add(session.moving.is_copy(), 1);
         self.slots[slot as usize].session = Some(Box::new(session));
         slot
     }
@@ -246,7 +246,7 @@ impl Sessions {
         if let Some(peers) = &self.counters.peers {
             match &session.moving {
                 Moving::No => (),
-                Moving::Leaving(token)
+                Moving::Leaving { token, .. }
                 | Moving::Arriving { token, .. }
                 | Moving::Arrived(token) => {
                     peers.moves.end(token);
@@ -261,7 +261,7 @@ impl Sessions {
         self.load.show();
         self.names.remove(&session.client_id);
         self.departed.push(session.client_id.clone());
-        self.counters.sessions.add(-1);
+        self.counters.places.add(session.moving.is_copy(), -1);
         let client = &session.client_id;
         if session.node_capacity.is_some()
             && let Some(peers) = &self.counters.peers
@@ -294,7 +294,8 @@ impl Sessions {
             if let Some(session) = &mut slot.session
                 && slot.generation == delivery.client.generation
             {
-                if message.source == Source::Cut && !session.takes_cut(message) {
+                let is_mark = message.source == Source::Cut;
+                if is_mark && !session.takes_cut(message) {
                     continue;
                 }
                 let Self { limits, scratch, spares, records, counters, .. } = self;
@@ -304,8 +305,11 @@ impl Sessions {
                 let before = session.load();
                 let is_accepted = session.deliver(message, &delivery.how, delivery.number, context);
                 session.update_capacity(context.limits);
+                if is_mark {
+                    session.moving.add_mark(message.size());
+                }
                 self.load.change(before, session.load());
-                delivered += u64::from(is_accepted);
+                delivered += u64::from(is_accepted && !is_mark);
             }
         }
         self.counters.delivered.add(delivered);

@@ -13,7 +13,7 @@ use crate::durable::{Lsn, put_moving};
 use crate::events::drops::DropReason;
 use crate::limits::places::Place;
 use crate::model::client_key::ClientKey;
-use crate::model::moving::{Holding, Moving};
+use crate::model::moving::{Holding, Marks, Moving};
 use crate::model::qos2::Qos2InFlight;
 use crate::model::session::Session;
 use crate::session::partition::Sessions;
@@ -111,13 +111,15 @@ impl Sessions {
         let adoptions = session.adoptions.clone().unwrap_or_default();
         let is_free = match &session.moving {
             Moving::No => true,
-            Moving::Leaving(own) => own == token,
+            Moving::Leaving { token: own, .. } => own == token,
             _ => false,
         };
         if !is_free || is_behind || peers.is_some_and(|own| own.handovers.awaits(&adoptions)) {
             return (Err(NotNow::Busy), effects);
         }
-        session.moving = Moving::Leaving(token.clone());
+        if !session.moving.is_leaving(token) {
+            session.moving = Moving::Leaving { token: token.clone(), marks: Marks::default() };
+        }
         if let Some(number) = session.attachment.as_ref().map(|own| own.number) {
             effects = self.close(key, number, Closing { will: true, expiry: None }, now);
             self.append();
@@ -187,6 +189,8 @@ impl Sessions {
         session.moving = Moving::Given(token.into());
         let after = session.load();
         self.load.change(before, after);
+        self.load.show();
+        self.counters.places.becomes_copy(true);
         let key = self.key(slot);
         self.watch(key);
         self.put(key);
@@ -209,12 +213,14 @@ impl Sessions {
         let key = self.key(slot);
         let Some(session) = self.at(slot) else { return false };
         let was_given = matches!(session.moving, Moving::Given(_));
-        let (Moving::Leaving(own) | Moving::Given(own)) = &session.moving else { return false };
+        let (Moving::Leaving { token: own, .. } | Moving::Given(own)) = &session.moving else {
+            return false;
+        };
         if **own != *token {
             return false;
         }
-        session.moving = Moving::No;
         let before = session.load();
+        session.moving = Moving::No;
         session.remove_cuts();
         if was_given {
             session.begin_will_delay(now);
@@ -227,6 +233,7 @@ impl Sessions {
             peers.moves.settle(owner);
         }
         if was_given {
+            self.counters.places.becomes_copy(false);
             self.put(key);
             self.watch(key);
             self.append();
@@ -340,6 +347,7 @@ impl Sessions {
         let after = session.load();
         self.load.change(before, after);
         self.load.show();
+        self.counters.places.becomes_copy(false);
         for own in beyond {
             let (session, delivery) = (SessionId(number), DeliveryId(own.number));
             self.records.push(&Record::Done { session, delivery });

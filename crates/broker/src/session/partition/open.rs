@@ -95,7 +95,7 @@ impl Sessions {
         }
         if let Some(session) = known.and_then(|slot| self.at(slot))
             && !(opening.clean_start || session.has_expired(now))
-            && !matches!(session.moving, Moving::No | Moving::Leaving(_))
+            && !matches!(session.moving, Moving::No | Moving::Leaving { .. })
         {
             // Another node has the session, or the session has not arrived here yet.
             return (Err(Reason::SERVER_BUSY), effects, Lsn::default());
@@ -119,7 +119,7 @@ impl Sessions {
             return (Err(Reason::QUOTA_EXCEEDED), effects, Lsn::default());
         }
         if let Some(session) = known.and_then(|slot| self.at(slot))
-            && let Moving::Leaving(token) = session.moving.clone()
+            && let Moving::Leaving { token, .. } = session.moving.clone()
         {
             // The client has returned to this node.
             let owner = session.identity();

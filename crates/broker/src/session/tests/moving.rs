@@ -143,6 +143,50 @@ fn a_session_consists_of_the_parts_before_and_behind_the_cuts() {
     });
 }
 
+/// The sessions of a partition, the messages in their queues and those in flight, according to the gauges.
+fn shown(sessions: &Sessions) -> [i64; 3] {
+    let Counters { sessions, queued, inflight, .. } = &sessions.counters;
+    [sessions.get(), queued.member("0").get(), inflight.member("0").get()]
+}
+
+#[test]
+fn the_gauges_count_one_copy_and_no_marks() {
+    for arrives in [true, false] {
+        with_journal(0, move |wal| async move {
+            let (mut holder, mut copy) = holder_and_copy(&wal);
+            let one = |sessions: &Sessions| sessions.counters.places.are_used(1);
+            assert_eq!((shown(&holder), shown(&copy)), ([1, 0, 1], [0; 3]));
+            assert!(one(&copy), "the copy has a place");
+            let all = [(None, Ok("h0")), (None, Err(0)), (node(1), Err(1)), (node(2), Err(2))];
+            deliver(&mut holder, &all);
+            assert_eq!(shown(&holder), [1, 1, 1]);
+            assert_eq!(holder.counters.delivered.count(), 2);
+            let (state, _) = holder.give(&owner(), TOKEN, (&nodes(), at(1))).unwrap();
+            deliver(&mut holder, &[(None, Ok("h1"))]);
+            deliver(&mut copy, &[(node(0), Err(0)), (node(0), Ok("h1")), (None, Err(1))]);
+            deliver(&mut copy, &[(node(2), Err(2))]);
+            assert_eq!((shown(&holder), shown(&copy)), ([0; 3], [0; 3]));
+            assert!(one(&holder) && one(&copy));
+            match arrives {
+                true => {
+                    let left = read(state.bytes());
+                    left.messages().for_each(|message| message.set_number(0));
+                    let mut left = Some(left);
+                    assert!(copy.arrive(&owner(), TOKEN, (&mut left, &nodes()), at(1)).is_ok());
+                    assert!(holder.drop_given(&owner(), 1, &mut Effects::default()));
+                    assert_eq!((shown(&holder), shown(&copy)), ([0; 3], [1, 2, 1]));
+                }
+                false => {
+                    copy.give_up(&owner(), TOKEN, &mut Effects::default());
+                    assert!(holder.stay(&owner(), TOKEN, at(1)));
+                    assert_eq!((shown(&holder), shown(&copy)), ([1, 2, 1], [0; 3]));
+                }
+            }
+            assert_eq!((one(&holder), one(&copy)), (!arrives, arrives));
+        });
+    }
+}
+
 #[test]
 fn a_session_moves_to_a_node_with_a_free_place() {
     let mut sessions = with(Limits { sessions: 2, ..Limits::default() });
