@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster_names::{ClusterNames, JournalName};
 
+/// The number of a message that a lease never has: while it is the last known one, the lease is not renewed.
+pub(crate) const UNKNOWN: u64 = i64::MAX as u64;
+
 /// The contents of a lease.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Record {
@@ -101,18 +104,22 @@ impl Lease {
     }
 
     /// Checks that no other node has the lease of this node's own journal. Returns the record of an earlier start, if
-    /// any. `created` is the creation time of the stream.
-    pub(crate) async fn check(&self, created: String) -> Result<Option<Record>, Failed> {
+    /// any, and its number.
+    pub(crate) async fn check(&self) -> Result<Option<(u64, Record)>, Failed> {
         let found = self.current().await?;
         if let Some((_, record)) = &found
             && (record.holder != self.own.holder || record.is_adopted)
         {
             return Err(Failed::Lost(format!("{} has adopted them", record.holder)));
         }
-        let (number, record) = found.unzip();
-        self.number.set(number.unwrap_or_default());
+        Ok(found)
+    }
+
+    /// Sets the number of the last known message, 0 for none, and the creation time of its stream. The next renewal replaces
+    /// this message.
+    pub(crate) fn set_known(&self, number: u64, created: String) {
+        self.number.set(number);
         self.created.replace(created);
-        Ok(record)
     }
 
     /// Whether NATS has lost the lease since it was last known, or an operator has removed it. If so, its number is

@@ -45,8 +45,8 @@ pub(crate) struct StreamMirror {
     /// The time of the last append, and whether its batch is still being stored.
     appended: Cell<Duration>,
     is_storing: Cell<bool>,
-    /// When the lease of a journal that may have been adopted was first found missing.
-    pub(super) missing: Cell<Option<Duration>>,
+    /// When the lease of a journal that may have been adopted was first and last found missing.
+    pub(super) missing: Cell<Option<(Duration, Duration)>>,
     /// The lease of the journal, once it is open.
     pub(super) lease: RefCell<Option<Rc<Lease>>>,
 }

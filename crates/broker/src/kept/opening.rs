@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 use phalanx::select;
 use phalanx::shutdown::{draining, is_draining};
@@ -10,9 +11,10 @@ use phalanx_nats::{Expected, JetStreamError, Stored, StreamConfig, StreamState};
 use phalanx_store::MirrorLost;
 
 use crate::cluster_names::{BATCH, JournalName, OPEN};
-use crate::kept::lease::{Failed, Lease, Record};
+use crate::kept::lease::{Failed, Lease, Record, UNKNOWN};
 use crate::kept::mirror::{StreamMirror, look_for_streams, renew};
 use crate::kept::part::Head;
+use crate::kept::state::RENEWALS;
 
 /// The number of the first batch that a stream lacks. `stored` is the last message of a batch, `opened` the last message
 /// with which a process began to append. Batches from the number in `opened` on did not exist at that time. `None` if the
@@ -110,8 +112,13 @@ impl StreamMirror {
             known.unwrap_or_else(|| Rc::new(Lease::new(streams, names, &journal, own, (0, ""))));
         // Checked before the stream is created: if another node has adopted the journal and deleted its stream, nobody
         // would delete a new one.
-        let before = lease.check(created).await?;
-        self.wait_for_lease(before.is_some() || batches.is_empty())?;
+        let before = lease.check().await?;
+        let waited = self.wait_for_lease(before.is_some() || batches.is_empty());
+        let (number, before) = before.unzip();
+        // Otherwise a renewal would take the lease during the wait.
+        let number = if waited.is_ok() { number.unwrap_or_default() } else { UNKNOWN };
+        lease.set_known(number, created);
+        waited?;
         // Read before the lease is taken: a node that takes the lease later appends its seal after this message.
         let last = self.create(&stream).await?.last;
         let [stored, opened] = [BATCH, OPEN].map(|kind| names.subject(&journal, kind));
@@ -153,16 +160,20 @@ impl StreamMirror {
     }
 
     /// Makes this node wait for the timeout before it takes a lease that NATS does not have. NATS may have lost the lease
-    /// of an adopted journal, which the adopter or a third node then restores. The wait is not needed if this node's
-    /// lease has not expired, because the journal was then not adopted.
+    /// of an adopted journal, which the adopter or a third node then restores: within the timeout, unless this node was cut
+    /// off again. The wait is not needed if this node's lease has not expired, because the journal was then not adopted.
     fn wait_for_lease(&self, is_known: bool) -> Result<(), Failed> {
         if is_known || self.kept.is_open() {
             self.missing.set(None);
             return Ok(());
         }
-        let since = self.missing.get().unwrap_or_else(now);
-        self.missing.set(Some(since));
-        match now().saturating_sub(since) < self.kept.timeout() {
+        let now = now();
+        // After a gap the wait begins again: NATS may have lost the leases again meanwhile.
+        let is_recent = |last: Duration| now.saturating_sub(last) <= self.kept.timeout() / RENEWALS;
+        let known = self.missing.get().filter(|(_, last)| is_recent(*last));
+        let since = known.map_or(now, |(since, _)| since);
+        self.missing.set(Some((since, now)));
+        match now.saturating_sub(since) < self.kept.timeout() {
             true => Err(Failed::Again(
                 "NATS has no lease of this node; another node may have adopted its sessions".into(),
             )),

@@ -5,7 +5,6 @@ use std::time::Duration;
 use phalanx::net::Bytes;
 use phalanx::sleep;
 use phalanx::time::now;
-use phalanx_nats::Expected;
 use phalanx_store::Mirror;
 
 use crate::cluster::adoption::leases::Leases;
@@ -268,27 +267,6 @@ fn a_node_without_a_lease_restores_only_those_of_adopted_journals() {
             let found = leases.look(&kept, streams).await.unwrap();
             assert_eq!(found[&lost].1, Record { is_incomplete: true, ..lease_of(&lost) });
             assert_eq!(found[&installed].1, of_installed);
-        })
-    });
-}
-
-#[test]
-fn a_node_whose_lease_was_lost_waits_for_news_of_its_adoption() {
-    run(|program| {
-        Box::pin(async move {
-            let Program { streams, names, stage, .. } = &program;
-            let (streams, lease) = (streams.clone(), names.lease(&journal()));
-            stage
-                .dispatch(move |_| async move {
-                    sleep(Duration::from_secs(3)).await;
-                    let adopted = lease_of(&JournalName { node: "b".into(), id: 1 });
-                    let adopted = Record { is_adopted: true, ..adopted };
-                    let payload = serde_json::to_vec(&adopted).unwrap();
-                    streams.append(&lease, Expected::LastOfSubject(0), &payload).await.unwrap();
-                })
-                .unwrap();
-            let (kept, mirror) = program.mirror("2");
-            assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost().is_some());
         })
     });
 }

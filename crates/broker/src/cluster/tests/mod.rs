@@ -8,6 +8,7 @@ mod opening;
 mod returning;
 mod servers;
 mod shutdown;
+mod waiting;
 
 use std::net::SocketAddr;
 use std::rc::Rc;

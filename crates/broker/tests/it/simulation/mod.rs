@@ -34,6 +34,7 @@ mod shares;
 mod slow;
 mod stalled;
 mod subscriber;
+mod taken_back;
 mod wills;
 mod wire;
 
