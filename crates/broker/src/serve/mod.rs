@@ -244,6 +244,12 @@ impl Broker {
         self.context.kept.as_ref().map_or(0, |kept| kept.metrics.moved.count())
     }
 
+    /// The number of messages sent to sessions or queued for them, including those of other nodes. For simulations: it is a
+    /// metric.
+    pub fn delivered_messages(&self) -> u64 {
+        self.context.counters.delivered.count()
+    }
+
     /// Starts to accept MQTT over TCP on this processor, until shutdown.
     ///
     /// # Errors

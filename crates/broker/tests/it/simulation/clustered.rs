@@ -37,6 +37,11 @@ pub(crate) fn node(world: &World, name: &str) -> Config {
 
 /// Starts nodes with these names over a reliable network. They have lanes after two timeouts. Returns the NATS server.
 pub(crate) fn start_nodes(world: &mut World, names: &[&str]) -> ModelServer {
+    start_brokers(world, names).0
+}
+
+/// The same. Returns the nodes, too.
+pub(crate) fn start_brokers(world: &mut World, names: &[&str]) -> (ModelServer, Vec<Broker>) {
     world.set_processors(1);
     world.set_steady();
     let mut graph = Graph::new();
@@ -45,13 +50,13 @@ pub(crate) fn start_nodes(world: &mut World, names: &[&str]) -> ModelServer {
     let stage = graph.stage("nats").shared(());
     let listeners: Vec<_> = NODES[..names.len()].iter().map(|own| world.listen(*own)).collect();
     let (of_nats, model) = (world.listen(nats()), ModelServer::default());
-    let of_program = model.clone();
+    let (of_program, nodes) = (model.clone(), brokers.clone());
     world.program(graph, move |start| {
         let (own, listener) = (of_program.clone(), of_nats.listener(start)?);
         stage.dispatch(move |_| own.accept(listener, stage))?;
-        serve(start, &brokers, &listeners)
+        serve(start, &nodes, &listeners)
     });
-    model
+    (model, brokers)
 }
 
 fn world(world: &mut World) {

@@ -14,6 +14,7 @@ mod crowded;
 mod discarded;
 mod disk;
 mod forgotten;
+mod forwarded;
 mod full_disk;
 mod full_node;
 mod gates;
