@@ -61,6 +61,8 @@ struct State {
     adopted: VecDeque<String>,
     /// The clients whose sessions this node is adopting.
     arriving: HashSet<Arc<str>>,
+    /// The clients of the handovers that came with the sessions that are being added; `None` while none are.
+    deferred: Option<HashSet<Arc<str>>>,
     /// Whether the other nodes' journals are known.
     has_looked: bool,
     /// The last printed lines, about each journal of another node and about this node. A repeated attempt does not print
@@ -279,6 +281,33 @@ impl Kept {
     /// sessions are adopted, the remaining ones could miss its messages.
     pub(crate) fn is_arriving(&self, client: &str) -> bool {
         lock(&self.state).arriving.contains(client)
+    }
+
+    /// Sets the clients of the handovers that came with the sessions that are being added; `None` while none are.
+    pub(crate) fn set_deferred(&self, clients: Option<HashSet<Arc<str>>>) {
+        lock(&self.state).deferred = clients;
+    }
+
+    /// Removes one of them.
+    pub(crate) fn undefer(&self, client: &str) {
+        lock(&self.state).deferred.as_mut().map(|clients| clients.remove(client));
+    }
+
+    /// Whether a handover with this client came with the sessions that are being added.
+    pub(crate) fn is_being_added(&self, client: &str) -> bool {
+        lock(&self.state).deferred.as_ref().is_some_and(|clients| clients.contains(client))
+    }
+
+    /// Whether a handover with this client has to wait, because the sessions that get the messages are still to be added.
+    /// Also until this process has continued an adoption that it began before a restart.
+    pub(crate) fn is_deferred(&self, client: &str) -> bool {
+        let state = lock(&self.state);
+        let own = state.own.as_ref().map(JournalName::to_string);
+        let is_own = |other: &OtherJournal| Some(&other.lease.holder) == own.as_ref();
+        match &state.deferred {
+            Some(clients) => clients.contains(client),
+            None => !state.has_looked || state.others.values().any(is_own),
+        }
     }
 
     /// Records that the journals of other nodes are known.

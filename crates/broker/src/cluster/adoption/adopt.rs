@@ -138,6 +138,7 @@ pub(in crate::cluster) async fn adopt(
         peers.handovers.note_adopted(&journal.to_string());
     }
     kept.set_arriving(HashSet::new());
+    kept.set_deferred(None);
     let line = match &adopted {
         Ok(()) => {
             let took = now().saturating_sub(begun).as_secs_f64();

@@ -27,7 +27,7 @@
 //! If A is lost, too, the node that adopts A's sessions awaits the handovers that A awaited, and the handovers of the
 //! messages queued for A. A session then has several adoptions. From P it gets the messages of its oldest adoption whose
 //! handover from P is awaited. P hands over its queue for A before its queue for L, because parts of the queue for L may
-//! already be in the queue for A.
+//! already be in the queue for A. A handover that A awaited continues when A's sessions were added, with those of L.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -104,7 +104,8 @@ impl Node {
         self.continue_relays(&kept, &self.peers.handovers.awaited(), &others).await;
         let awaited = self.peers.handovers.awaited();
         let is_relaying = awaited.iter().any(|own| own.node.is_empty() && !own.is_relayed);
-        for own in awaited.iter().rev().filter(|own| own.is_relayed) {
+        let is_ready = |own: &&Awaited| own.is_relayed && !kept.is_deferred(&own.client);
+        for own in awaited.iter().rev().filter(is_ready) {
             let Some(version) = self.version_with_adopted(&kept, own) else { continue };
             self.end_lane(&own.journal);
             if own.node.is_empty() {

@@ -42,6 +42,7 @@ pub(in crate::cluster) async fn install(
     // Ends the holder of an earlier attempt.
     released(context, journal).await?;
     let held = holder(journal, &mut state, &handovers);
+    kept.set_deferred(Some(handovers.iter().map(|own| own.client_id.clone()).collect()));
     for session in held.into_iter().chain(handovers) {
         add(context, Arriving { session, requests: Vec::new() }).await?;
     }

@@ -22,6 +22,7 @@
 //! | P is A | are delivered as if L had sent them, before A has the sessions of L's clients, which got them at L |
 //! | P is lost, and A has not handed over its queue for P to P's adopter | are first moved to the end of that queue. The adopter, which may be A, has the identifiers of received messages in `$adopted/P/L` |
 //! | P was adopted by A, which has handed over its queue for P | are delivered to P's sessions only, before A has L's sessions |
+//! | P was adopted by L, which was lost before it had handed over its own queue for P | are first moved to the end of A's queue for L, for P's sessions only, before A has L's sessions |
 //! | P was adopted by another node, to which A has handed over its queue for P | are dropped after an hour |
 //!
 //! If A is lost, too, the node that adopts its sessions gets `$adopted/L/P` with them, and continues. `$adopted/L/`
@@ -64,6 +65,10 @@ impl Node {
         for own in awaited.iter().rev().filter(|own| !own.is_relayed && nodes.insert(&own.node)) {
             if is_of_adopted(own, awaited, kept) {
                 self.relay_here(own, awaited).await;
+            } else if let Some(by) = by_same_adoption(own, awaited, kept) {
+                if !self.relay_behind(own, by).await {
+                    kept.undefer(&by.client);
+                }
             } else if own.node.is_empty() {
                 self.end_lane(&own.journal);
                 let client = format!("{NODE_CLIENTS}{}", own.journal).into();
@@ -89,6 +94,29 @@ impl Node {
         let Ok(received) = received else { return };
         let _turn = self.turn().await;
         self.relay(own, received.into(), (None, Some(adoption_id(&own.node)))).await;
+    }
+
+    /// Relays to the sessions of another node that the lost node had adopted. They are added with those of the lost node, and
+    /// get the messages from this node's queue for the lost node: behind the messages that this node has handed over to it.
+    /// Publishers of the lost node come here when the sessions were added, so their next messages are behind these. Returns
+    /// false without such a queue, or if the messages go to the end of this node's queue for that other node.
+    async fn relay_behind(self: &Rc<Self>, own: &Awaited, by: &Awaited) -> bool {
+        let sessions = self.context.stages.sessions;
+        let queue_for =
+            |journal: &str| sessions.subscribed(format!("{NODE_CLIENTS}{journal}").into());
+        let _turn = self.turn().await;
+        let (Ok(of_node), Ok(of_lost)) =
+            (queue_for(&own.node).await, queue_for(&own.journal).await)
+        else {
+            // The broker is busy.
+            return true;
+        };
+        let (None, Some(queue)) = (of_node, of_lost) else { return false };
+        if let Ok(received) = sessions.received(by.client.clone()).await {
+            let place = (Some(queue), Some(adoption_id(&own.node)));
+            self.relay(own, received.into(), place).await;
+        }
+        true
     }
 
     /// Asks the node of a handover which messages of the lost node it has received.
@@ -238,16 +266,82 @@ fn are_of_each_other(one: &Awaited, other: &Awaited) -> bool {
 /// own messages to these sessions: until then, the relayed messages are appended to its queue.
 fn is_of_adopted(own: &Awaited, awaited: &[Awaited], kept: &Kept) -> bool {
     let awaits_own = |by: &Awaited| by.journal == own.node && by.node.is_empty();
+    let is_ready = |by: &Awaited| are_of_each_other(by, own) && !kept.is_deferred(&by.client);
     // Messages that the lost node had begun to hand over come first.
     let has_begun =
         |by: &Awaited| by.journal == own.journal && by.node.is_empty() && !by.is_relayed;
-    awaited.iter().any(|by| are_of_each_other(by, own))
+    awaited.iter().any(is_ready)
         && !awaited.iter().any(|by| awaits_own(by) || has_begun(by))
         && kept.journals().is_some_and(|all| !all.contains(&*own.node))
+}
+
+/// The handover in the opposite direction, if it came with the same sessions, which are being added: the lost node had
+/// adopted those of the other node.
+fn by_same_adoption<'a>(own: &Awaited, awaited: &'a [Awaited], kept: &Kept) -> Option<&'a Awaited> {
+    let is_it = |by: &&Awaited| are_of_each_other(by, own) && kept.is_being_added(&by.client);
+    awaited.iter().find(is_it)
 }
 
 /// Whether sessions of this node still lack messages that lost nodes had queued for them.
 pub(super) fn is_relaying_here(awaited: &[Awaited], kept: &Kept) -> bool {
     let mut left = awaited.iter().filter(|own| !own.is_relayed);
-    left.any(|own| own.node.is_empty() || is_of_adopted(own, awaited, kept))
+    left.any(|own| {
+        own.node.is_empty()
+            || is_of_adopted(own, awaited, kept)
+            || by_same_adoption(own, awaited, kept).is_some()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::cluster::tests::{config, journal};
+    use crate::cluster_names::JournalName;
+    use crate::kept::lease::Record;
+    use crate::kept::state::OtherJournal;
+    use crate::peers::Peers;
+    use crate::peers::handovers::Handovers;
+
+    /// Node b was adopted by node a, and a by this node. The sessions of b are added with those of a.
+    #[test]
+    fn messages_for_sessions_that_are_being_added_are_relayed_behind_others() {
+        let kept = Kept::new(&config().cluster, "1", Peers::new().status.kept.clone());
+        let (a, b) = (journal().to_string(), "b.1");
+        let clients = [handover_client(b, &a), handover_client(&a, b)];
+        let handovers = Handovers::default();
+        handovers.begin(&clients[0], 1, false);
+        handovers.begin(&clients[1], 2, true);
+        let awaited = handovers.awaited();
+        let is_relayed = || is_relaying_here(&awaited, &kept);
+        kept.is_named(JournalName { node: "c".into(), id: 1 });
+        let holder = kept.own().unwrap().to_string();
+        let (lease, start) = (Record { holder, ..Record::default() }, String::new());
+        let (is_unreadable, number, since) = (false, 1, Default::default());
+        let other = OtherJournal { lease, start, is_unreadable, number, since };
+        let set = |all: &[JournalName]| {
+            let all = all.iter().map(|own| (own.clone(), other.clone()));
+            kept.others(|others| *others = BTreeMap::from_iter(all));
+        };
+        set(&[journal()]);
+        assert!(!is_relayed(), "this process has just started");
+        kept.has_looked();
+        assert!(!is_relayed(), "it has not continued the adoption");
+        kept.set_deferred(Some(clients.into()));
+        assert!(is_relayed());
+        let [_, own] = &awaited[..] else { panic!("{awaited:?}") };
+        let by = by_same_adoption(own, &awaited, &kept).map(|by| &*by.journal);
+        assert_eq!(
+            (by, is_of_adopted(own, &awaited, &kept)),
+            (Some(b), false),
+            "b's sessions are not here"
+        );
+        kept.undefer(&awaited[0].client);
+        assert!(by_same_adoption(own, &awaited, &kept).is_none());
+        kept.set_deferred(None);
+        assert!(!is_relayed(), "the adoption has failed");
+        set(&[]);
+        assert!(is_relayed());
+    }
 }

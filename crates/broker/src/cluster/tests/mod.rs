@@ -46,7 +46,7 @@ fn spare() -> SocketAddr {
     ([10, 0, 0, 10], 4222).into()
 }
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     let mut config = Config::new();
     config.runtime.workers = 1;
     config.cluster.servers = vec![nats().to_string().parse().unwrap()];
@@ -54,7 +54,7 @@ fn config() -> Config {
     config
 }
 
-fn journal() -> JournalName {
+pub(super) fn journal() -> JournalName {
     JournalName { node: "a".into(), id: JOURNAL }
 }
 

@@ -125,3 +125,9 @@ fn acknowledged_messages_survive_the_loss_of_two_nodes_at_once() {
 fn acknowledged_messages_survive_the_loss_of_an_adopting_node() {
     sim::explore(5, in_turn);
 }
+
+/// The adopting node has handed over some of its own messages for the adopted sessions.
+#[test]
+fn acknowledged_messages_survive_the_loss_of_a_node_that_hands_over() {
+    sim::run(56, in_turn);
+}
