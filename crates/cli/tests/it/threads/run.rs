@@ -131,6 +131,11 @@ fn signals_that_the_first_thread_blocks_later() {
 }
 
 #[test]
+fn signals_to_threads_that_wait_for_conditions() {
+    runs_as_natively("continued");
+}
+
+#[test]
 fn signals_to_threads_that_compute() {
     runs_as_natively("interrupted");
 }

@@ -4,6 +4,8 @@
 //!
 //! A condition variable has the layout of glibc for x86-64: its flags at byte 36.
 
+use core::sync::atomic::Ordering;
+
 use crate::calls::locks::mutexes;
 use crate::schedule::home::{go_home, obey};
 use crate::system::deadline::deadline;
@@ -46,9 +48,11 @@ fn wait(condition: Object, mutex: Object, deadline: Option<u64>) -> i32 {
         return error;
     }
     table::wake(mutex as usize, 1);
-    let (mut interrupted, mut begun) = (false, Wait::begin(thread));
-    while !thread.is_woken(key) && !interrupted && deadline.is_none_or(|at| sys::now() < at) {
-        interrupted = park(thread, begun, deadline) != Woken::Normally;
+    let (mut cancelled, mut begun) = (false, Wait::begin(thread));
+    while !thread.is_woken(key) && !cancelled && deadline.is_none_or(|at| sys::now() < at) {
+        // As in the C library, the wait continues after a handler.
+        let interrupted = park(thread, begun, deadline) != Woken::Normally;
+        cancelled = interrupted && thread.is_cancelled.load(Ordering::SeqCst);
         begun = Wait::begin(thread);
     }
     let woken = table::remove(thread, key);
@@ -56,8 +60,8 @@ fn wait(condition: Object, mutex: Object, deadline: Option<u64>) -> i32 {
     if !thread.is_convertible() && !woken {
         unsafe { real::pthread_testcancel() };
     }
-    // A wait that a signal or a cancellation interrupts returns spuriously.
-    if error != 0 || woken || interrupted { error } else { sys::ETIMEDOUT }
+    // A cancellation that the thread does not accept ends the wait spuriously.
+    if error != 0 || woken || cancelled { error } else { sys::ETIMEDOUT }
 }
 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
