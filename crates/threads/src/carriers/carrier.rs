@@ -50,8 +50,9 @@ extern "C" fn run(lane: *mut u8) -> *mut u8 {
         monitor::wake_up();
         let captures = wake::captures(lane);
         unsafe { switch(carrier.sp.as_ptr(), thread.sp.get(), thread.fs.get()) };
-        if captures != wake::captures(lane) {
-            thread.count_capture();
+        match captures == wake::captures(lane) {
+            true => thread.forgive_captures(),
+            false => thread.count_capture(),
         }
         stats::end(lane, site, begin);
         finish(thread);

@@ -1,7 +1,7 @@
 //! The monitor: a kernel thread that detects blocked carriers, whose thread computes or blocks in the kernel. It polls
 //! instead of them, and moves the threads that wait for a blocked carrier to another one. If no carrier returns, it
-//! sends runnable threads home, where they run natively until they next wait. So the worst case is one kernel thread
-//! per thread.
+//! sends runnable threads home, more in each tick, where they run natively until they next wait. So the worst case is
+//! one kernel thread per thread.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -100,14 +100,24 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
         taken = run_queue::taken();
         if stuck >= PATIENCE_TICKS {
             (0..run_queue::count()).for_each(wake::count_capture);
-            for _ in 0..waiting {
-                let Some(thread) = run_queue::pop_any() else { break };
-                thread.count_capture();
-                stats::count(&stats::SENT_HOME);
-                send_home(thread);
-            }
-            stuck = 0;
+            send_threads_home(replacements(stuck - PATIENCE_TICKS).min(waiting));
+            taken = run_queue::taken();
         }
+    }
+}
+
+/// The number of threads that replace the carriers after so many ticks without progress. At first one for each carrier,
+/// because carriers that other processes have preempted will soon continue; then twice as many in each tick.
+fn replacements(ticks: u32) -> usize {
+    run_queue::count() << ticks.min(16)
+}
+
+fn send_threads_home(count: usize) {
+    for _ in 0..count {
+        let Some(thread) = run_queue::pop_any() else { break };
+        thread.count_capture();
+        stats::count(&stats::SENT_HOME);
+        send_home(thread);
     }
 }
 

@@ -29,6 +29,11 @@ pub(crate) const ARRIVED: u32 = 4;
 /// The thread runs at home, where the C library can cancel it. A summoned thread does not leave its home.
 pub(crate) const AT_HOME: u32 = 8;
 
+/// Number of captures after which a thread stays at home.
+const MAX_CAPTURES: u32 = 16;
+/// Number of runs without a capture that make up for one.
+const RUNS_PER_CAPTURE: u32 = 16;
+
 /// A kernel thread of this library: the data that a thread needs to leave it.
 pub(crate) struct Carrier {
     pub(crate) sp: Cell<usize>,
@@ -93,7 +98,8 @@ pub(crate) struct Thread {
     pub(crate) accepts: AtomicU64,
     /// Whether the running kernel thread blocks the signals whose handlers might call this library.
     pub(crate) is_masked: Cell<bool>,
-    /// Number of times that the thread occupied a carrier, or waited for one, while all carriers were blocked.
+    /// Number of times that the thread occupied a carrier, or waited for one, while all carriers were blocked, in units
+    /// of a run without this, which takes one unit back.
     pub(crate) captures: AtomicU32,
     pub(crate) tid: Cell<u32>,
     /// See `state.rs`.
@@ -207,7 +213,21 @@ pub(crate) fn of(pthread: usize) -> &'static Thread {
 impl Thread {
     /// Records a capture.
     pub(crate) fn count_capture(&self) {
-        self.captures.fetch_add(1, Ordering::Relaxed);
+        self.captures.fetch_add(RUNS_PER_CAPTURE, Ordering::Relaxed);
+    }
+
+    /// Records a run without a capture. Other processes may have preempted the carrier in earlier ones.
+    #[inline]
+    pub(crate) fn forgive_captures(&self) {
+        if self.captures.load(Ordering::Relaxed) != 0 {
+            self.captures.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the thread computes or spins too often for too long to share a carrier.
+    #[inline]
+    pub(crate) fn is_captured_often(&self) -> bool {
+        self.captures.load(Ordering::Relaxed) >= MAX_CAPTURES * RUNS_PER_CAPTURE
     }
 
     /// Whether the thread's blocking calls are converted.

@@ -27,13 +27,10 @@ pub(crate) enum Woken {
     BySignal,
 }
 
-/// Number of captures after which a thread stays at home, because it computes or spins for too long to share a carrier.
-const MAX_CAPTURES: u32 = 16;
-
 /// Waits for a notification, at most until `deadline` (monotonic nanoseconds). May return early, and does so if a
 /// handler has waited since `wait` began. After `wait` began, the caller must have checked whether to wait.
 pub(crate) fn park(thread: &Thread, wait: Wait, deadline: Option<u64>) -> Woken {
-    if thread.captures.load(Ordering::Relaxed) >= MAX_CAPTURES && thread.is_convertible() {
+    if thread.is_captured_often() && thread.is_convertible() {
         stay_home(thread);
     }
     if acceptors::replace(thread) {
