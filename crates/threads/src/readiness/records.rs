@@ -13,6 +13,10 @@ use crate::waiting::key::{IN, OUT};
 /// Descriptors from this number on have no records.
 const MAX_RECORDS: usize = 1 << 16;
 
+/// Maximum number of waits that are confirmed at a time, with four system calls each. A server with thousands of slow
+/// clients would otherwise confirm each of its waits.
+const MAX_CONFIRMATIONS: usize = 256;
+
 /// This process has opened the socket and nothing shares it.
 const OPENED: u32 = 1;
 /// It is a TCP socket, blocking, without timeouts.
@@ -41,6 +45,8 @@ const CHANGE: u32 = 1 << 24;
 static RECORDS: [AtomicU32; MAX_RECORDS] = [const { AtomicU32::new(0) }; MAX_RECORDS];
 /// The number of records that have been in use.
 static USED: AtomicU32 = AtomicU32::new(0);
+/// The descriptor with which the next confirmation begins.
+static NEXT: AtomicU32 = AtomicU32::new(0);
 /// The number of processes that this one may have created.
 static PROCESSES: AtomicU32 = AtomicU32::new(0);
 
@@ -253,21 +259,27 @@ pub(super) fn note_event(descriptor: i32, events: u32) {
     }
 }
 
-/// Calls `confirm` with the descriptors whose waits have lasted since the last call. Returns whether other waits must
-/// be confirmed later.
+/// Calls `confirm` with descriptors whose waits have lasted since the last call, at most [`MAX_CONFIRMATIONS`]. Returns
+/// whether other waits must be confirmed later.
 pub(super) fn confirm_old(mut confirm: impl FnMut(i32)) -> bool {
     let used = USED.load(Ordering::Relaxed) as usize;
-    let mut is_pending = false;
-    for (descriptor, record) in RECORDS.iter().enumerate().take(used) {
+    let first = (NEXT.load(Ordering::Relaxed) as usize).min(used);
+    let (mut confirmed, mut is_pending) = (0, false);
+    for descriptor in (first..used).chain(0..first) {
+        let record = &RECORDS[descriptor];
         let value = record.load(Ordering::Relaxed);
         if value & WAITING == 0 {
             continue;
         }
-        if value & SEEN != 0 {
-            confirm(descriptor as i32);
-        } else {
+        if value & SEEN == 0 {
             let seen = value | SEEN;
             let _ = record.compare_exchange(value, seen, Ordering::SeqCst, Ordering::SeqCst);
+            is_pending = true;
+        } else if confirmed < MAX_CONFIRMATIONS {
+            confirm(descriptor as i32);
+            confirmed += 1;
+            NEXT.store(descriptor as u32 + 1, Ordering::Relaxed);
+        } else {
             is_pending = true;
         }
     }

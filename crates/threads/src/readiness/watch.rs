@@ -98,8 +98,9 @@ pub(crate) fn has_waits() -> bool {
 
 /// Whether a descriptor matches its record. Lost edges are reported again.
 fn confirm_one(descriptor: i32) -> bool {
-    let is_plain = || !flags::is_nonblocking(descriptor) && flags::is_plain_tcp(descriptor);
-    let is_valid = (!records::is_plain(descriptor) || is_plain()) && poller::renew(descriptor);
+    // A descriptor that is still registered refers to the same socket, whose type does not change.
+    let is_plain = || !flags::is_nonblocking(descriptor) && !flags::has_timeouts(descriptor);
+    let is_valid = poller::renew(descriptor) && (!records::is_plain(descriptor) || is_plain());
     if is_valid {
         records::confirmed(descriptor);
     }

@@ -61,8 +61,12 @@ pub(crate) fn is_tcp(descriptor: i32) -> bool {
 
 /// Whether a socket is a TCP socket without timeouts.
 pub(crate) fn is_plain_tcp(descriptor: i32) -> bool {
-    is_tcp(descriptor)
-        && [SO_RCVTIMEO, SO_SNDTIMEO].iter().all(|option| timeout(descriptor, *option).is_none())
+    is_tcp(descriptor) && !has_timeouts(descriptor)
+}
+
+/// Whether calls on a socket fail after some time.
+pub(crate) fn has_timeouts(descriptor: i32) -> bool {
+    [SO_RCVTIMEO, SO_SNDTIMEO].iter().any(|option| timeout(descriptor, *option).is_some())
 }
 
 fn value(descriptor: i32, option: usize) -> Option<[u64; 2]> {

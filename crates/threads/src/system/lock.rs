@@ -44,6 +44,11 @@ impl<T> Lock<T> {
         }
     }
 
+    /// Whether no thread holds the lock. Another thread may take it meanwhile.
+    pub(crate) fn is_free(&self) -> bool {
+        self.word.load(Ordering::Acquire) == 0
+    }
+
     /// Makes the lock free and changes its value, in a child process whose other threads are gone.
     pub(crate) unsafe fn reset_with(&self, change: impl FnOnce(&mut T)) {
         change(unsafe { &mut *self.value.get() });

@@ -22,7 +22,8 @@ use crate::thread::wait::disturb;
 use crate::thread::{Node, Thread, state};
 use crate::waiting::key;
 
-const BUCKETS: usize = 1024;
+/// Number of lists, so that a walk accesses the records of few threads, which are rarely in the cache.
+const BUCKETS: usize = 8192;
 
 struct List {
     head: *mut Node,
@@ -43,7 +44,8 @@ static TABLE: [Bucket; BUCKETS] = [const {
 }; BUCKETS];
 
 fn bucket(key: usize) -> &'static Bucket {
-    &TABLE[(key >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54]
+    const SHIFT: u32 = usize::BITS - BUCKETS.ilog2();
+    &TABLE[(key >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> SHIFT]
 }
 
 unsafe fn node<'a>(node: *mut Node) -> &'a mut Node {
@@ -334,7 +336,10 @@ fn unlink(
 
 /// Empties the table in a child process.
 pub(crate) unsafe fn reset() {
-    for bucket in &TABLE {
+    // Pages that are not in use are not written.
+    let is_used =
+        |bucket: &&Bucket| bucket.count.load(Ordering::SeqCst) != 0 || !bucket.list.is_free();
+    for bucket in TABLE.iter().filter(is_used) {
         bucket.count.store(0, Ordering::SeqCst);
         unsafe {
             bucket.list.reset_with(|list| *list = List { head: null_mut(), tail: null_mut() })
