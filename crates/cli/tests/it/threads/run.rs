@@ -121,6 +121,11 @@ fn descriptors_whose_flags_and_names_change() {
 }
 
 #[test]
+fn many_sockets_whose_flags_change() {
+    runs_as_natively("unconfirmed");
+}
+
+#[test]
 fn signals_that_converted_threads_accept() {
     runs_as_natively("acceptors");
 }
