@@ -3,12 +3,13 @@
 //! The slides of ServLib (Chanda) compare threading libraries with Apache, by file size and by traces, and with MySQL; one
 //! experiment turns off the optimization of large transfers. The text names no metric of the charts. This benchmark compares
 //! processor time, and adds the costs of single calls. Read
-//! `calls` (single functions), `servers` and `apache`, then `report`.
+//! `calls` (single functions), `servers`, `apache` and `mariadb`, then `report`.
 
 mod apache;
 mod arm;
 mod calls;
 mod load;
+mod mariadb;
 mod report;
 mod servers;
 
@@ -34,7 +35,7 @@ use crate::system::programs;
 /// Each program runs natively, under `phalanx threads`, with its threads in order of arrival (FIFO), and without large
 /// I/O, in turn. Figures are the program's processor time, medians of the rounds; ratios are of the same round. Single
 /// calls run on one core with one carrier, servers on all server cores with as many carriers. Requires a C compiler;
-/// Apache and memcached are measured if they are installed.
+/// Apache, memcached, and MariaDB with sysbench are measured if they are installed.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Rounds of each program
@@ -76,7 +77,9 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let machine = Machine::here(setting.carriers(), &setting.cores);
     let mut report = Report { rows: Vec::new(), interrupted: false };
     let rows = &mut report.rows;
-    let measured = calls::run(&setting, rows).and_then(|()| servers::run(&setting, rows));
+    let measured = calls::run(&setting, rows)
+        .and_then(|()| servers::run(&setting, rows))
+        .and_then(|()| mariadb::run(&setting, rows));
     match measured {
         Err(Error::Interrupted) if !report.rows.is_empty() => report.interrupted = true,
         measured => measured?,
