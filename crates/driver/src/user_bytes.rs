@@ -88,6 +88,16 @@ impl Outgoing {
         self.len() == 0
     }
 
+    /// The bytes after the first `sent` ones, if all of them are in one part, which this finds in fewer steps than
+    /// [`rest`](Self::rest).
+    #[inline]
+    pub(crate) fn single(&self, sent: usize) -> Option<&[u8]> {
+        match self {
+            Self::Payload { head, body } if body.is_empty() => head.get(sent..),
+            _ => None,
+        }
+    }
+
     /// The non-empty parts after the first `sent` bytes, at most [`MAX_PARTS`] of them.
     pub(crate) fn rest(&self, mut sent: usize) -> impl Iterator<Item = &[u8]> {
         let (payload, more) = match self {

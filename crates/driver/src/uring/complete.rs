@@ -87,7 +87,6 @@ impl Uring {
     }
 
     fn sent(&mut self, user_data: u64, event: Event) {
-        let ended = self.inflight.is_cancelled(user_data);
         let Operation::Send(sending) = self.inflight.get_mut(user_data) else { unreachable!() };
         let mut result = match event.outcome() {
             Ok(0) => Err(io::Error::from(io::ErrorKind::WriteZero)),
@@ -100,7 +99,7 @@ impl Uring {
         // A short send continues, unless it was cancelled.
         let short = event.result > 0 && result.is_err();
         if short || result.as_ref().is_err_and(is_transient) {
-            if !ended {
+            if !self.inflight.is_cancelled(user_data) {
                 return self.relaunch(user_data);
             }
             result = Err(cancelled());

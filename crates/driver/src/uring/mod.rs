@@ -12,8 +12,8 @@
 //! | `teardown` | dropping the driver |
 //!
 //! # Safety
-//! `relaunch` and `launch_receive` are the only places that submit operations. Everything that a submission points to
-//! is owned by its entry in `inflight` until the final completion: see `operation/inflight.rs`.
+//! `relaunch`, `launch_receive` and `launch_send` are the only places that submit operations. Everything that a
+//! submission points to is owned by its entry in `inflight` until the final completion: see `operation/inflight.rs`.
 
 mod complete;
 mod driver;
@@ -40,7 +40,7 @@ use crate::unpark::Unparker;
 use crate::uring::operation::file_sends::FileSends;
 use crate::uring::operation::inflight::{IGNORED, Inflight, Operation, Receive};
 use crate::uring::operation::multishot;
-use crate::uring::operation::sending::Message;
+use crate::uring::operation::sending::{Message, Sending};
 use crate::uring::ring::buffers::Buffers;
 use crate::uring::ring::queues::{Event, Ring};
 use crate::uring::ring::setup;
@@ -137,6 +137,15 @@ impl Uring {
         let submission = multishot::receive(&receive.fd, receive.multishot_limit);
         let user_data = self.inflight.insert_receive(receive);
         // SAFETY: the submission points to nothing, and the entry in `inflight` owns its descriptor: see `relaunch`.
+        unsafe { self.ring.push(submission.user_data(user_data)) };
+        user_data
+    }
+
+    /// Stores a send and submits it. Returns its user data.
+    fn launch_send(&mut self, mut sending: Sending) -> u64 {
+        let submission = sending.submission(&mut self.messages);
+        let user_data = self.inflight.insert(Operation::Send(sending));
+        // SAFETY: as in `relaunch`. The submission points to heap memory only, which has not moved.
         unsafe { self.ring.push(submission.user_data(user_data)) };
         user_data
     }

@@ -54,11 +54,13 @@ impl Sending {
     #[expect(clippy::vec_box, reason = "a header must keep its address while it is in use")]
     pub(crate) fn submission(&mut self, spare: &mut Vec<Box<Message>>) -> squeue::Entry {
         let fd = types::Fd(self.fd.as_raw_fd());
+        if let Some(rest) = self.payload.single(self.sent) {
+            return send(fd, rest);
+        }
         let mut rest = self.payload.rest(self.sent);
         let first = rest.next().unwrap_or_default();
         let Some(second) = rest.next() else {
-            let length = first.len().min(MAX_BYTES) as u32;
-            return opcode::Send::new(fd, first.as_ptr(), length).flags(FLAGS).build();
+            return send(fd, first);
         };
         let message = self.message.get_or_insert_with(|| spare.pop().unwrap_or_default());
         let parts = message.parts.iter_mut().zip([first, second].into_iter().chain(rest));
@@ -73,4 +75,9 @@ impl Sending {
         message.header.msg_iovlen = count;
         opcode::SendMsg::new(fd, ptr::from_ref(&message.header)).flags(FLAGS as u32).build()
     }
+}
+
+fn send(fd: types::Fd, bytes: &[u8]) -> squeue::Entry {
+    let length = bytes.len().min(MAX_BYTES) as u32;
+    opcode::Send::new(fd, bytes.as_ptr(), length).flags(FLAGS).build()
 }

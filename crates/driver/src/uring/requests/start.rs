@@ -24,7 +24,7 @@ impl Uring {
         }
         let fd = Rc::clone(&state.fd);
         let sending = Sending { token, socket, fd, payload, sent: 0, message: None };
-        let user_data = self.launch(Operation::Send(sending));
+        let user_data = self.launch_send(sending);
         self.sockets.get_mut(socket).expect("found above").sending = Some(user_data);
         self.completions.pending.insert(token, Pending::Operation(user_data));
     }
