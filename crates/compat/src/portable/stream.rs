@@ -23,15 +23,21 @@ impl<S: PollStream> Portable<S> {
     }
 
     /// The stream, if this is its processor and it was not handed over before. Otherwise hands it over.
+    #[inline]
     fn direct(&mut self) -> Option<&mut S> {
-        if self.stream.as_ref().is_some_and(|stream| !stream.is_home()) {
-            let mut pipe = self.pipe.lock();
-            pipe.stream = self.stream.take();
-            let relay = pipe.relay.take();
-            drop(pipe);
-            wake(relay);
+        if !self.stream.as_ref()?.is_home() {
+            self.hand_over();
         }
         self.stream.as_mut()
+    }
+
+    #[cold]
+    fn hand_over(&mut self) {
+        let mut pipe = self.pipe.lock();
+        pipe.stream = self.stream.take();
+        let relay = pipe.relay.take();
+        drop(pipe);
+        wake(relay);
     }
 }
 

@@ -209,9 +209,15 @@ impl HomeSocket {
         try_with(|io| (io.home == self.home).then(|| io.add_quic_group(self.socket, sockets)));
     }
 
-    /// Whether this thread runs the processor of the socket.
+    /// Whether this thread runs the processor of the socket. The first look is shorter, and finds nothing only outside of
+    /// a turn.
     #[inline]
     pub(crate) fn is_home(&self) -> bool {
+        ProcessorId::current() == Some(self.home) || self.is_home_between_turns()
+    }
+
+    #[cold]
+    fn is_home_between_turns(&self) -> bool {
         try_with(|io| io.home == self.home) == Some(true)
     }
 
