@@ -1,8 +1,10 @@
 //! A timer for a deadline that moves.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use phalanx_core::ProcessorId;
 
 use super::{Sleep, now, sleep};
 
@@ -26,6 +28,8 @@ pub struct Deadline {
     timer: Sleep,
     /// The time at which the timer fires.
     end: Duration,
+    /// The task that the timer wakes, and its processor.
+    waits: Option<(Waker, ProcessorId)>,
 }
 
 impl Deadline {
@@ -34,7 +38,7 @@ impl Deadline {
     /// # Panics
     /// If called outside a processor.
     pub fn new(at: Duration) -> Self {
-        Self { timer: sleep(at.saturating_sub(now())), end: at }
+        Self { timer: sleep(at.saturating_sub(now())), end: at, waits: None }
     }
 
     /// Ready once `at` has passed. Otherwise the task will be woken at that time or earlier.
@@ -44,6 +48,8 @@ impl Deadline {
     pub fn poll(&mut self, at: Duration, context: &mut Context<'_>) -> Poll<()> {
         if at < self.end {
             self.set(at);
+        } else if self.will_wake(context) {
+            return Poll::Pending;
         }
         while Pin::new(&mut self.timer).poll(context).is_ready() {
             if now() >= at {
@@ -51,7 +57,19 @@ impl Deadline {
             }
             self.set(at);
         }
+        if self.waits.as_ref().is_none_or(|(waker, _)| !waker.will_wake(context.waker())) {
+            self.waits = ProcessorId::current().map(|home| (context.waker().clone(), home));
+        }
         Poll::Pending
+    }
+
+    /// Whether the timer is armed and will wake this task.
+    #[inline]
+    fn will_wake(&self, context: &Context<'_>) -> bool {
+        let Some((waker, home)) = &self.waits else { return false };
+        waker.will_wake(context.waker())
+            && ProcessorId::current() == Some(*home)
+            && now() < self.end
     }
 
     fn set(&mut self, at: Duration) {
