@@ -285,15 +285,18 @@ impl Io {
         self.placement.traffic.completes(&result);
         let mut requests = self.requests.borrow_mut();
         let entry = requests.get_mut(key).expect("each request completes once");
+        if matches!(entry.state, State::Waiting(_)) {
+            let done = State::Done(match (result, entry.cancelled) {
+                (Err(_), Some(cause)) => Err(cause.into()),
+                (result, _) => result,
+            });
+            let State::Waiting(waker) = std::mem::replace(&mut entry.state, done) else {
+                unreachable!("matched above")
+            };
+            drop(requests);
+            return wake_catching_panics(waker);
+        }
         match std::mem::replace(&mut entry.state, State::Abandoned) {
-            State::Waiting(waker) => {
-                entry.state = State::Done(match (result, entry.cancelled) {
-                    (Err(_), Some(cause)) => Err(cause.into()),
-                    (result, _) => result,
-                });
-                drop(requests);
-                wake_catching_panics(waker);
-            }
             before @ (State::Abandoned | State::Returning(_) | State::Finishing(_)) => {
                 let entry = requests.remove(key);
                 drop(requests);
@@ -313,11 +316,22 @@ impl Io {
                 }
                 catch_panic(|| drop(entry));
             }
-            State::Done(_) => unreachable!("each request completes once"),
+            State::Waiting(_) | State::Done(_) => unreachable!("each request completes once"),
         }
     }
 
     fn start(&self, request: Request, timeout: IoTimeout, waker: &Waker) -> io::Result<usize> {
+        self.start_inline(request, timeout, waker)
+    }
+
+    /// Like [`start`](Self::start), for callers whose kind of request and timeout the compiler knows.
+    #[inline(always)]
+    fn start_inline(
+        &self,
+        request: Request,
+        timeout: IoTimeout,
+        waker: &Waker,
+    ) -> io::Result<usize> {
         if self.closed.get() {
             return Err(Elsewhere::Ended.into());
         }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use phalanx_core::ProcessorId;
 use phalanx_driver::{Done, Request, Socket};
@@ -121,6 +121,25 @@ impl<R> RequestFuture<R> {
     /// A request that has not started. If there is a `home`, only that processor may start it.
     pub(super) fn new(request: R, timeout: IoTimeout, home: Option<ProcessorId>) -> Self {
         Self(Progress::New { request, timeout, home })
+    }
+
+    /// A request that has started on the processor `home`, without a time limit.
+    #[inline]
+    pub(super) fn started(
+        request: impl FnOnce() -> R,
+        home: ProcessorId,
+        waker: &Waker,
+    ) -> io::Result<Self>
+    where
+        R: Into<Request>,
+    {
+        with_any(|io| match io {
+            Some(io) if io.home == home => {
+                let key = io.start_inline(request().into(), IoTimeout::NONE, waker)?;
+                Ok(Self(Progress::InFlight { key, home }))
+            }
+            _ => Err(elsewhere(home)),
+        })
     }
 
     /// Ends the request. Returns its last progress.

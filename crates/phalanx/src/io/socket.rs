@@ -4,9 +4,10 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
 
 use phalanx_core::{ProcessorId, catch_panic};
-use phalanx_driver::{Driver, Socket};
+use phalanx_driver::{Driver, Request, Socket};
 
 use super::abandoned::LastWrite;
 use super::placement::{PassedState, Target};
@@ -149,16 +150,36 @@ impl HomeSocket {
         self.has_moved
     }
 
+    /// Starts a request on this socket. It costs less than a [`request`](Self::request) and its first poll, between which
+    /// the request moves.
+    ///
+    /// # Errors
+    /// [`Elsewhere`](super::Elsewhere), and the errors of starting a request.
+    #[inline]
+    pub(crate) fn start<R: Into<Request>>(
+        &self,
+        request: impl FnOnce(Socket) -> R,
+        waker: &Waker,
+    ) -> io::Result<RequestFuture<R>> {
+        RequestFuture::started(|| request(self.socket), self.home, waker)
+    }
+
     /// Like [`request`](Self::request), but for requests that send.
     pub(crate) fn send<R>(
         &self,
         request: impl FnOnce(Socket) -> R,
         timeout: IoTimeout,
     ) -> RequestFuture<R> {
+        self.stop_ahead_if_leaving();
+        self.request(request, timeout)
+    }
+
+    /// Prepares for a request that sends.
+    #[inline]
+    pub(crate) fn stop_ahead_if_leaving(&self) {
         if self.is_leaving() {
             self.stop_ahead();
         }
-        self.request(request, timeout)
     }
 
     #[cold]

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, Bytes};
 use phalanx_driver::{Done, Payload};
 
-use super::{IoTimeout, Stream, write_buffers};
+use super::{Stream, write_buffers};
 use crate::io::{HomeSocket, Receive, RequestFuture, SendPayload};
 
 /// A byte stream with poll functions. [`Polled`] implements it without encryption, and `phalanx_tls::PolledTls` with
@@ -96,6 +96,9 @@ pub struct Polled {
     writing: Option<RequestFuture<SendPayload>>,
     /// Whether a task waits for the end of the write.
     awaited: bool,
+    /// Whether no read in progress was polled since the write began. Usually the turn is still the same, in which no
+    /// write ends.
+    is_fresh: bool,
     /// Received bytes that did not fit, because the read that takes them has less room than the one that started the
     /// receive.
     rest: Bytes,
@@ -109,6 +112,7 @@ impl Polled {
             reading: None,
             writing: None,
             awaited: false,
+            is_fresh: false,
             rest: Bytes::new(),
         }
     }
@@ -137,6 +141,7 @@ impl Polled {
         if self.is_leaving() {
             ready!(self.poll_written(context))?
         } else {
+            self.is_fresh = false;
             self.take_written()?
         }
         Poll::Ready(Ok(self.stream().offer()))
@@ -191,7 +196,7 @@ impl Polled {
 impl Polled {
     /// Takes the result of a write that has ended. Does not replace the waker of a task that waits for the write.
     fn take_written(&mut self) -> io::Result<()> {
-        if self.awaited || self.writing.is_none() {
+        if self.awaited || self.is_fresh || self.writing.is_none() {
             return Ok(());
         }
         let written = self.poll_written(&mut Context::from_waker(Waker::noop()));
@@ -226,13 +231,15 @@ impl PollStream for Polled {
             put(&part);
             return Poll::Ready(Ok(part.len()));
         }
-        if self.reading.is_none() {
+        let Some(reading) = &mut self.reading else {
             let receive = |socket| Receive { socket, max: room };
-            self.reading = Some(self.socket().request(receive, IoTimeout::NONE));
-        }
-        let reading = self.reading.as_mut().expect("was just set");
-        let Poll::Ready(received) = Pin::new(reading).poll(context) else {
+            self.reading = Some(self.socket().start(receive, context.waker())?);
             // An idle stream keeps no write buffer.
+            self.take_written()?;
+            return Poll::Pending;
+        };
+        self.is_fresh = false;
+        let Poll::Ready(received) = Pin::new(reading).poll(context) else {
             self.take_written()?;
             return Poll::Pending;
         };
@@ -266,13 +273,10 @@ impl PollStream for Polled {
         }
         let payload = Payload::from(head);
         let send = |socket| SendPayload { socket, payload };
-        let mut writing = self.socket().send(send, IoTimeout::NONE);
+        self.socket().stop_ahead_if_leaving();
         // The write is started without a waker, because only the next write needs to know that it has ended.
-        let started = Pin::new(&mut writing).poll(&mut Context::from_waker(Waker::noop()));
-        if let Poll::Ready(Err(error)) = started {
-            return Poll::Ready(Err(error));
-        }
-        self.writing = Some(writing);
+        self.writing = Some(self.socket().start(send, Waker::noop())?);
+        self.is_fresh = true;
         Poll::Ready(Ok(taken))
     }
 
