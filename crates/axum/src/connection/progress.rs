@@ -3,8 +3,8 @@
 //!
 //! Neither hyper nor the connection's bytes tell this alone. The connection is between two requests if
 //!
-//! 1. the last request had no content and was no upgrade, and the last read, which came before its call, ended with the
-//!    end of a head. If that is another head, hyper has it in its buffer, and calls for it before it reads again;
+//! 1. the last request had no content and caused no upgrade, and the last read, which came before its call, ended with
+//!    the end of a head. If that is another head, hyper has it in its buffer, and calls for it before it reads again;
 //! 2. hyper has dropped the body of its response, so all of it is encoded;
 //! 3. then hyper has flushed: it does so after it has written all encoded bytes.
 
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use axum::body::HttpBody;
-use axum::http::{Method, Request, Version, header};
+use axum::http::{Method, Request, StatusCode, Version};
 
 /// None of the others.
 const OTHER: u8 = 0;
@@ -44,6 +44,8 @@ struct State {
     whole: AtomicBool,
     /// The task that reads after the answer.
     waiting: Mutex<Option<Waker>>,
+    /// Whether there may be one.
+    has_waiting: AtomicBool,
     /// The number of requests whose responses are not encoded.
     requests: AtomicUsize,
     /// The number of these requests that are WebSockets over HTTP/2, which never end here.
@@ -75,7 +77,12 @@ impl Progress {
 
     /// Whether bytes were sent, or a request has ended, since the last call.
     pub(crate) fn take_use(&self) -> bool {
-        self.0.was_used.swap(false, Relaxed)
+        // Not a swap, which is an atomic read-modify-write. A use between the two is a part of the one that was seen.
+        let used = self.0.was_used.load(Relaxed);
+        if used {
+            self.0.was_used.store(false, Relaxed);
+        }
+        used
     }
 
     /// Whether bytes wait until the client receives others.
@@ -121,6 +128,7 @@ impl Progress {
         let waits = self.phase() == SERVED;
         if waits {
             *self.waiting() = Some(context.waker().clone());
+            self.0.has_waiting.store(true, Relaxed);
         }
         waits
     }
@@ -141,11 +149,7 @@ impl Progress {
         self.begin();
         let (is_http2, is_tunnel) =
             (request.version() > Version::HTTP_11, request.method() == Method::CONNECT);
-        let stays = is_http2
-            || is_tunnel
-            || request.headers().contains_key(header::UPGRADE)
-            || !request.body().is_end_stream();
-        if stays {
+        if is_http2 || is_tunnel || !request.body().is_end_stream() {
             self.0.whole.store(false, Relaxed);
         }
         let whole = self.0.whole.load(Relaxed);
@@ -163,6 +167,14 @@ impl Progress {
         self.0.requests.store(self.0.requests.load(Relaxed) - 1, Relaxed);
         self.note_use();
         self.advance(SERVED, ANSWERED);
+        if self.0.has_waiting.load(Relaxed) {
+            self.wake_waiting();
+        }
+    }
+
+    #[cold]
+    fn wake_waiting(&self) {
+        self.0.has_waiting.store(false, Relaxed);
         let waiting = self.waiting().take();
         waiting.into_iter().for_each(Waker::wake);
     }
@@ -171,9 +183,10 @@ impl Progress {
     /// whenever it is polled.
     pub(crate) fn flushed(&self, is_sending: bool) {
         let next = if is_sending { FLUSHED } else { SENT };
-        if self.0.sending.swap(next, Relaxed) == WRITTEN {
+        if self.0.sending.load(Relaxed) == WRITTEN {
             self.note_use();
         }
+        self.0.sending.store(next, Relaxed);
         self.advance(ANSWERED, BETWEEN);
     }
 }
@@ -196,9 +209,13 @@ pub(crate) struct RequestInProgress {
 }
 
 impl RequestInProgress {
-    /// Notes that the status is one of success.
-    pub(crate) fn accepted(&self) {
-        if self.is_stream {
+    /// Notes the status of the response.
+    pub(crate) fn answered_with(&self, status: StatusCode) {
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            // An upgrade, after which the connection never is between two requests.
+            self.progress.0.phase.store(OTHER, Relaxed);
+        }
+        if self.is_stream && status.is_success() {
             // A WebSocket, whose end hyper does not tell: the request never ends.
             self.progress.begin();
             let tunnels = &self.progress.0.tunnels;
@@ -269,10 +286,16 @@ mod tests {
     fn content_and_upgrades_keep_the_connection() {
         let upgrade = Request::get("/").header("upgrade", "websocket");
         let http2 = Request::get("/").version(Version::HTTP_2);
-        for (request, content) in [(Request::post("/"), "a"), (upgrade, ""), (http2, "")] {
+        for (request, content, status) in [
+            (Request::post("/"), "a", StatusCode::OK),
+            (upgrade, "", StatusCode::SWITCHING_PROTOCOLS),
+            (http2, "", StatusCode::OK),
+        ] {
             let progress = Progress::default();
             progress.read(HEAD);
-            drop(call(&progress, request, content));
+            let request = call(&progress, request, content);
+            request.answered_with(status);
+            drop(request);
             progress.flushed(false);
             assert!(!progress.is_between());
         }
@@ -303,9 +326,8 @@ mod tests {
         ] {
             let progress = Progress::default();
             let request = call(&progress, Request::connect("x:80").version(version), "");
-            if accepted {
-                request.accepted();
-            }
+            let status = if accepted { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            request.answered_with(status);
             assert!(progress.has_request_that_ends(), "the response is not encoded");
             drop(request);
             assert!(progress.has_request() != is_over && !progress.has_request_that_ends());

@@ -42,9 +42,7 @@ pub(crate) fn requests<S: HttpService>(
                 span.answered(&response);
                 response
             });
-            if response.status().is_success() {
-                in_progress.accepted();
-            }
+            in_progress.answered_with(response.status());
             Ok(response.map(|body| Answered::new(body, in_progress)))
         })
     })
