@@ -8,6 +8,7 @@ pub(crate) use disabled::RequestSpan;
 
 #[cfg(feature = "tracing")]
 mod enabled {
+    use std::convert::Infallible;
     use std::future::Future;
 
     use axum::response::Response;
@@ -33,14 +34,15 @@ mod enabled {
             ))
         }
 
-        /// Runs `handler` in the span, and records the status of its response.
-        pub(crate) fn around(
+        /// Starts and runs a handler in the span, and records the status of its response.
+        pub(crate) fn around<F: Future<Output = Result<Response, Infallible>>>(
             self,
-            handler: impl Future<Output = Response>,
-        ) -> impl Future<Output = Response> {
-            handler.instrument(self.0.clone()).map(move |response| {
+            start: impl FnOnce() -> F,
+        ) -> impl Future<Output = F::Output> {
+            let handler = self.0.in_scope(start);
+            handler.instrument(self.0.clone()).map(move |Ok(response)| {
                 self.answered(&response);
-                response
+                Ok(response)
             })
         }
 
@@ -66,8 +68,8 @@ mod disabled {
             Self
         }
 
-        pub(crate) fn around<F: Future<Output = Response>>(self, handler: F) -> F {
-            handler
+        pub(crate) fn around<F: Future>(self, start: impl FnOnce() -> F) -> F {
+            start()
         }
 
         pub(crate) fn answered<B>(&self, _: &Response<B>) {}

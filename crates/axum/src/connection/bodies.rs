@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 
-use crate::connection::progress::{Progress, RequestInProgress};
+use crate::connection::progress::{ContentInProgress, RequestInProgress};
 
-/// The content of a request. None is noted for a request that has no content.
-pub(crate) fn content(incoming: Incoming, progress: &Progress) -> Body {
-    match incoming.is_end_stream() {
-        true => Body::new(incoming),
-        false => Body::new(Noted::new(incoming, progress.content())),
+/// The content of a request, which is in progress until it is dropped.
+pub(crate) fn content(incoming: Incoming, noted: Option<ContentInProgress>) -> Body {
+    match noted {
+        None => Body::new(incoming),
+        Some(guard) => Body::new(Noted::new(incoming, guard)),
     }
 }
 

@@ -157,8 +157,16 @@ impl Progress {
         RequestInProgress { progress: self.clone(), is_stream: is_http2 && is_tunnel }
     }
 
-    /// Notes the content of a request, which is in progress until the result is dropped.
-    pub(crate) fn content(&self) -> ContentInProgress {
+    /// Notes the content of a request. None is noted for a request that has no content.
+    pub(crate) fn content_of<B: HttpBody>(
+        &self,
+        request: &Request<B>,
+    ) -> Option<ContentInProgress> {
+        (!request.body().is_end_stream()).then(|| self.content())
+    }
+
+    /// Notes content, which is in progress until the result is dropped.
+    fn content(&self) -> ContentInProgress {
         self.0.contents.fetch_add(1, Relaxed);
         ContentInProgress(self.clone())
     }

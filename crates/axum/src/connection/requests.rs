@@ -2,12 +2,14 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::task::{Poll, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
 use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use futures_util::future::Either;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -32,35 +34,42 @@ pub(crate) fn requests<S: HttpService>(
 > {
     service_fn(move |request: Request<Incoming>| {
         let in_progress = progress.called(&request);
-        let request = request.map(|incoming| content(incoming, &progress));
+        let noted = progress.content_of(&request);
         let (service, span) = (service.clone(), RequestSpan::new(&request));
         let around = span.clone();
-        let answer = stage.run(move |_| around.around(handled(service, request)));
+        let answer = stage.run(move |_| {
+            let request = request.map(|incoming| content(incoming, noted));
+            around.around(|| handled(service, request))
+        });
         answer.map(move |answer| {
-            let response = answer.unwrap_or_else(|error| {
-                let response = refusal(&error);
-                span.answered(&response);
-                response
-            });
+            let response = match answer {
+                Ok(Ok(response)) => response,
+                Err(error) => {
+                    let response = refusal(&error);
+                    span.answered(&response);
+                    response
+                }
+            };
             in_progress.answered_with(response.status());
             Ok(response.map(|body| Answered::new(body, in_progress)))
         })
     })
 }
 
-/// The response of the service. Combinators, because an `async` block would contain the request and the future that it
-/// becomes, and copy either once more.
-fn handled<S: HttpService>(service: S, request: Request<Body>) -> impl Future<Output = Response> {
-    let mut service = Some(service);
-    let ready = poll_fn(move |context| {
-        let Ok(()) = ready!(service.as_mut().expect(POLLED_ONCE).poll_ready(context));
-        Poll::Ready(service.take().expect(POLLED_ONCE))
-    });
-    let called = ready.then(|mut service| service.call(request));
-    called.map(|Ok(response)| response)
+/// The response of the service. A service that is ready, such as a router, is called at once: a future that waited first
+/// would contain the request and the future that it becomes, and copy either once more.
+fn handled<S: HttpService>(mut service: S, request: Request<Body>) -> Handled<S::Future> {
+    match service.poll_ready(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(())) => Either::Left(service.call(request)),
+        Poll::Pending => Either::Right(Box::pin(async move {
+            let Ok(()) = poll_fn(|context| service.poll_ready(context)).await;
+            service.call(request).await
+        })),
+    }
 }
 
-const POLLED_ONCE: &str = "a future is not polled after it is ready";
+/// The future of a service that is ready, or one that waits for the service first.
+type Handled<F> = Either<F, Pin<Box<dyn Future<Output = <F as Future>::Output>>>>;
 
 /// The response to a request whose handler gave none.
 #[cold]

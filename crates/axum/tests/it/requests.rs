@@ -1,19 +1,23 @@
 //! Requests and their answers over HTTP/1.1.
 
+use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, Multipart, Path};
-use axum::response::Response;
+use axum::extract::{ConnectInfo, Multipart, Path, Request};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use phalanx::Runtime;
 use phalanx_axum::{Options, serve};
 use phalanx_compat::local;
 use phalanx_testkit::within_limit;
+use tower_service::Service;
 
 use crate::harness::{read_text, read_until, served, served_with};
 
@@ -173,5 +177,51 @@ fn handlers_use_what_is_not_send() {
     within_limit(|| {
         let answer = served(Router::new().route("/", post(handler))).ask("POST / HTTP/1.1", b"abc");
         assert!(answer.ends_with("\r\n\r\n3"), "{answer}");
+    });
+}
+
+/// A service that is ready at the third poll of the waker that calls it.
+#[derive(Clone, Default)]
+struct Late {
+    polls: usize,
+}
+
+impl Service<Request> for Late {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Ready<Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        if context.waker().will_wake(std::task::Waker::noop()) {
+            return Poll::Pending;
+        }
+        self.polls += 1;
+        if self.polls < 3 {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        assert_eq!(std::mem::take(&mut self.polls), 3, "it is ready");
+        ready(Ok(request.uri().path().to_owned().into_response()))
+    }
+}
+
+#[test]
+fn a_service_that_is_not_ready_is_awaited() {
+    within_limit(move || {
+        let runtime = Runtime::new().signals(false);
+        let server = serve("127.0.0.1:0", Late::default()).processors(1).runtime(runtime);
+        let address = server.local_addr().unwrap();
+        let served = server.run_and(|control| {
+            let mut client = std::net::TcpStream::connect(address).unwrap();
+            client.write_all(b"GET /a HTTP/1.0\r\n\r\n").unwrap();
+            let answer = read_text(&mut client);
+            control.drain();
+            assert!(answer.ends_with("\r\n\r\n/a"), "{answer}");
+        });
+        served.unwrap();
     });
 }

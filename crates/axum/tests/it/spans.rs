@@ -97,7 +97,7 @@ fn each_request_has_a_span() {
     let texts: Vec<_> = spans.0.lock().unwrap().iter().map(|(_, text)| text.clone()).collect();
     assert!(texts.iter().all(|text| text.ends_with(" close")), "{texts:?}");
     let texts: Vec<_> = texts.iter().map(|text| text.replace(" close", "")).collect();
-    // A poll, and the drop of the future at its end, are inside.
+    // The call of the service, each poll, and the drop of the future at its end, are inside.
     let expected = |path: &str, polls: &str, status: u16| {
         format!(
             "request method=GET path=\"/spans/{path}\" version=HTTP/1.1 stage=\"requests\"{polls} \
@@ -105,7 +105,7 @@ fn each_request_has_a_span() {
         )
     };
     let poll = " enter exit";
-    let quick = expected("quick", &poll.repeat(2), 200);
-    let slow = expected("slow", &poll.repeat(3), 418);
-    assert_eq!(texts, [quick, slow, expected("panic", &poll.repeat(2), 500)]);
+    let quick = expected("quick", &poll.repeat(3), 200);
+    let slow = expected("slow", &poll.repeat(4), 418);
+    assert_eq!(texts, [quick, slow, expected("panic", &poll.repeat(3), 500)]);
 }
