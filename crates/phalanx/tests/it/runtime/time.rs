@@ -1,13 +1,15 @@
 //! Timers fire in order.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use phalanx::runtime::DriverChoice;
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
-use phalanx::time::{TimedOut, interval, now};
+use phalanx::time::{Deadline, TimedOut, interval, now};
 use phalanx::{Graph, join, select, sleep, timeout, yield_now};
 
 use phalanx_testkit::TIMEOUT;
@@ -21,6 +23,7 @@ on_each_driver!(
     timeouts,
     the_first_of_two,
     the_longest_durations,
+    a_deadline_that_moves,
 );
 
 const MS: Duration = Duration::from_millis(1);
@@ -144,4 +147,26 @@ fn the_longest_durations(driver: DriverChoice) {
         Ok(())
     });
     assert!(ran.unwrap().is_clean());
+}
+
+fn a_deadline_that_moves(driver: DriverChoice) {
+    one(driver, |_| async move {
+        let begun = now();
+        let mut timer = Deadline::new(begun + 20 * MS);
+        // The wake-up belongs to the task that has polled last.
+        let mut other = Context::from_waker(Waker::noop());
+        assert!(timer.poll(begun + 20 * MS, &mut other).is_pending());
+        // The timer fires at its first end, and is armed again.
+        poll_fn(|context| timer.poll(begun + 60 * MS, context)).await;
+        assert!(now() >= begun + 60 * MS);
+        let mut later = now() + TIMEOUT;
+        let twice = poll_fn(|context| {
+            let first = timer.poll(later, context).is_pending();
+            Poll::Ready(first && timer.poll(later, context).is_pending())
+        });
+        assert!(twice.await);
+        later = now() + 10 * MS;
+        poll_fn(|context| timer.poll(later, context)).await;
+        assert!(now() >= later && now() < begun + TIMEOUT);
+    });
 }
