@@ -263,8 +263,11 @@ settings! {
         /// broker stops reading from a client that exceeds it.
         pub message_rate: Option<u32>
             => range("max-message-rate", Some(1).., "messages that one client may publish per second");
-        /// Sessions, over all processors. Beyond it CONNECT is rejected with *quota exceeded*.
-        pub sessions: usize = 1_000_000 => range("max-sessions", 1.., "number of sessions");
+        /// Sessions, over all processors. Beyond it CONNECT is rejected with *quota exceeded*, also if the session would
+        /// move here from another node. Sessions of bridges and nodes are not rejected, and adopted ones may exceed it.
+        pub sessions: usize = 1_000_000
+            => range("max-sessions", 1..,
+                "number of sessions; further ones are rejected, except for those of bridges and nodes and adopted ones");
         /// Subscriptions per client. Beyond it SUBSCRIBE is rejected with *quota exceeded*.
         pub subscriptions: usize = 100_000
             => key("max-subscriptions", "subscriptions of one client");

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster_names::{ClusterNames, JournalName};
 
-/// The number of a message that a lease never has: while it is the last known one, the lease is not renewed.
+/// A message number that no lease has. While it is the last known one, the lease is not renewed.
 pub(crate) const UNKNOWN: u64 = i64::MAX as u64;
 
 /// The contents of a lease.

@@ -14,7 +14,6 @@ use crate::cluster_names::{BATCH, JournalName, OPEN};
 use crate::kept::lease::{Failed, Lease, Record, UNKNOWN};
 use crate::kept::mirror::{StreamMirror, look_for_streams, renew};
 use crate::kept::part::Head;
-use crate::kept::state::RENEWALS;
 
 /// The number of the first batch that a stream lacks. `stored` is the last message of a batch, `opened` the last message
 /// with which a process began to append. Batches from the number in `opened` on did not exist at that time. `None` if the
@@ -168,8 +167,9 @@ impl StreamMirror {
             return Ok(());
         }
         let now = now();
-        // After a gap the wait begins again: NATS may have lost the leases again meanwhile.
-        let is_recent = |last: Duration| now.saturating_sub(last) <= self.kept.timeout() / RENEWALS;
+        // After a gap the wait begins again: NATS may have lost the leases again meanwhile. An attempt may take half of the
+        // timeout, the limit of a request.
+        let is_recent = |last: Duration| now.saturating_sub(last) <= self.kept.timeout() / 2;
         let known = self.missing.get().filter(|(_, last)| is_recent(*last));
         let since = known.map_or(now, |(since, _)| since);
         self.missing.set(Some((since, now)));

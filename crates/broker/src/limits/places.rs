@@ -61,7 +61,7 @@ impl Places {
         if self.are_used(most) {
             return None;
         }
-        self.add(true, 1);
+        self.others.fetch_add(1, Ordering::Relaxed);
         Some(Place(self.others.clone()))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx::sync::Notify;
 use phalanx_mqtt::{Reason, Version};
 
-use crate::access::NODE_CLIENTS;
+use crate::access::{NODE_CLIENTS, is_reserved};
 use crate::durable::Lsn;
 use crate::events::Origin;
 use crate::events::drops::{DropReason, Dropped};
@@ -107,10 +107,11 @@ impl Sessions {
             return (Err(Reason::SERVER_UNAVAILABLE), effects, Lsn::default());
         }
         // Checked before the session is taken over, so that a rejected client keeps it. A session that replaces another
-        // does not add to the number. Other nodes are few, and without their sessions the cluster would be interrupted.
+        // does not add to the number. Other nodes and bridges are few, and without their sessions the connection to other
+        // brokers would be interrupted.
         if known.is_none()
             && self.counters.places.are_used(self.limits.sessions)
-            && !opening.client_id.starts_with(NODE_CLIENTS)
+            && !is_reserved(&opening.client_id)
         {
             return (Err(Reason::QUOTA_EXCEEDED), effects, Lsn::default());
         }
