@@ -13,7 +13,7 @@ use phalanx_quic::{Connection, Driven, Event, ReceivedFrames};
 use crate::config::Timeouts;
 use crate::floods::Floods;
 use crate::http3::control::Control;
-use crate::http3::lifetime::{Lifetime, Phase};
+use crate::http3::lifetime::{Lifetime, Phase, Requests};
 use crate::http3::outgoing::SharedFlood;
 use crate::http3::stream::Streams;
 use crate::metrics::{HttpMetrics, Refused};
@@ -105,7 +105,9 @@ impl Driver {
             self.control.flush(context);
             self.streams.poll_tails(context);
             let answered = self.streams.take_answered();
-            self.connection.keep_alive(self.streams.requests().begun > 0);
+            // Not only with complete heads: when one is complete, there may be no further turn.
+            let Requests { begun, headless, .. } = self.streams.requests();
+            self.connection.keep_alive(begun + headless > 0);
             let driven = self.connection.poll_drive(context);
             answered.sent(self.metrics.latency());
             match driven {

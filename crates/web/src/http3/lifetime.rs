@@ -84,7 +84,7 @@ impl Lifetime {
         let limit = match phase {
             _ if begun > 0 => return Poll::Pending,
             Phase::Handshake => timeouts.handshake,
-            _ if self.restarts > 0 => Pace::new(timeouts).timeout(unacknowledged.bytes).duration(),
+            _ if responses > 0 => Pace::new(timeouts).timeout(unacknowledged.bytes).duration(),
             // A head that has begun to arrive is awaited.
             Phase::Open if headless > 0 => timeouts.idle + timeouts.request,
             Phase::Open => timeouts.idle,
