@@ -101,7 +101,10 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
         if stuck >= PATIENCE_TICKS {
             (0..run_queue::count()).for_each(wake::count_capture);
             send_threads_home(replacements(stuck - PATIENCE_TICKS).min(waiting));
+            // No carrier has taken these threads.
             taken = run_queue::taken();
+            lanes.taken = taken_from_each();
+            blocked.taken = lanes.taken;
         }
     }
 }
@@ -110,6 +113,12 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
 /// because carriers that other processes have preempted will soon continue; then twice as many in each tick.
 fn replacements(ticks: u32) -> usize {
     run_queue::count() << ticks.min(16)
+}
+
+/// The number of threads taken from each lane.
+fn taken_from_each() -> [usize; MAX_LANES] {
+    let count = run_queue::count();
+    std::array::from_fn(|lane| if lane < count { run_queue::taken_from(lane) } else { 0 })
 }
 
 fn send_threads_home(count: usize) {

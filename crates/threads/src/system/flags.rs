@@ -64,7 +64,7 @@ pub(crate) fn is_plain_tcp(descriptor: i32) -> bool {
     is_tcp(descriptor) && !has_timeouts(descriptor)
 }
 
-/// Whether calls on a socket fail after some time.
+/// Whether a socket has a receive or send timeout.
 pub(crate) fn has_timeouts(descriptor: i32) -> bool {
     [SO_RCVTIMEO, SO_SNDTIMEO].iter().any(|option| timeout(descriptor, *option).is_some())
 }

@@ -98,8 +98,8 @@ pub(crate) struct Thread {
     pub(crate) accepts: AtomicU64,
     /// Whether the running kernel thread blocks the signals whose handlers might call this library.
     pub(crate) is_masked: Cell<bool>,
-    /// Number of times that the thread occupied a carrier, or waited for one, while all carriers were blocked, in units
-    /// of a run without this, which takes one unit back.
+    /// A score: each time that the thread occupies a carrier, or waits for one, while all carriers are blocked adds
+    /// `RUNS_PER_CAPTURE`, and each run without this subtracts 1.
     pub(crate) captures: AtomicU32,
     pub(crate) tid: Cell<u32>,
     /// See `state.rs`.
@@ -216,7 +216,7 @@ impl Thread {
         self.captures.fetch_add(RUNS_PER_CAPTURE, Ordering::Relaxed);
     }
 
-    /// Records a run without a capture. Other processes may have preempted the carrier in earlier ones.
+    /// Records a run without a capture. Earlier captures may have been preemptions by other processes.
     #[inline]
     pub(crate) fn forgive_captures(&self) {
         if self.captures.load(Ordering::Relaxed) != 0 {
