@@ -220,11 +220,11 @@ impl RequestInProgress {
     /// Notes the status of the response.
     pub(crate) fn answered_with(&self, status: StatusCode) {
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            // An upgrade, after which the connection never is between two requests.
+            // An upgrade, after which the connection is never between two requests.
             self.progress.0.phase.store(OTHER, Relaxed);
         }
         if self.is_stream && status.is_success() {
-            // A WebSocket, whose end hyper does not tell: the request never ends.
+            // A WebSocket, whose end hyper does not report: the request never ends.
             self.progress.begin();
             let tunnels = &self.progress.0.tunnels;
             tunnels.store(tunnels.load(Relaxed) + 1, Relaxed);

@@ -180,7 +180,7 @@ fn handlers_use_what_is_not_send() {
     });
 }
 
-/// A service that is ready at the third poll of the waker that calls it.
+/// A service that is ready at its third poll with a real waker.
 #[derive(Clone, Default)]
 struct Late {
     polls: usize,

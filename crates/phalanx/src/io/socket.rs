@@ -230,8 +230,8 @@ impl HomeSocket {
         try_with(|io| (io.home == self.home).then(|| io.add_quic_group(self.socket, sockets)));
     }
 
-    /// Whether this thread runs the processor of the socket. The first look is shorter, and finds nothing only outside of
-    /// a turn.
+    /// Whether this thread runs the processor of the socket. The first check is cheaper. On that thread, it fails only
+    /// between turns.
     #[inline]
     pub(crate) fn is_home(&self) -> bool {
         ProcessorId::current() == Some(self.home) || self.is_home_between_turns()

@@ -96,9 +96,9 @@ pub struct Polled {
     writing: Option<RequestFuture<SendPayload>>,
     /// Whether a task waits for the end of the write.
     awaited: bool,
-    /// Whether no read in progress was polled since the write began. Usually the turn is still the same, in which no
-    /// write ends.
-    is_fresh: bool,
+    /// How many looks for the end of the write to omit, because they are probably in the turn in which the write began,
+    /// and no write ends in that turn: those of a flush and of the start of a read.
+    omitted_looks: u8,
     /// Received bytes that did not fit, because the read that takes them has less room than the one that started the
     /// receive.
     rest: Bytes,
@@ -112,7 +112,7 @@ impl Polled {
             reading: None,
             writing: None,
             awaited: false,
-            is_fresh: false,
+            omitted_looks: 0,
             rest: Bytes::new(),
         }
     }
@@ -141,7 +141,7 @@ impl Polled {
         if self.is_leaving() {
             ready!(self.poll_written(context))?
         } else {
-            self.is_fresh = false;
+            self.omitted_looks = 0;
             self.take_written()?
         }
         Poll::Ready(Ok(self.stream().offer()))
@@ -196,7 +196,11 @@ impl Polled {
 impl Polled {
     /// Takes the result of a write that has ended. Does not replace the waker of a task that waits for the write.
     fn take_written(&mut self) -> io::Result<()> {
-        if self.awaited || self.is_fresh || self.writing.is_none() {
+        if self.awaited || self.writing.is_none() {
+            return Ok(());
+        }
+        if self.omitted_looks > 0 {
+            self.omitted_looks -= 1;
             return Ok(());
         }
         let written = self.poll_written(&mut Context::from_waker(Waker::noop()));
@@ -238,7 +242,8 @@ impl PollStream for Polled {
             self.take_written()?;
             return Poll::Pending;
         };
-        self.is_fresh = false;
+        // A poll of a read in progress is in a later turn.
+        self.omitted_looks = 0;
         let Poll::Ready(received) = Pin::new(reading).poll(context) else {
             self.take_written()?;
             return Poll::Pending;
@@ -276,7 +281,7 @@ impl PollStream for Polled {
         self.socket().stop_ahead_if_leaving();
         // The write is started without a waker, because only the next write needs to know that it has ended.
         self.writing = Some(self.socket().start(send, Waker::noop())?);
-        self.is_fresh = true;
+        self.omitted_looks = 2;
         Poll::Ready(Ok(taken))
     }
 

@@ -112,7 +112,7 @@ impl UdpSocket {
     /// Makes the kernel pass packets that may begin a QUIC connection only to sockets of [active
     /// processors](crate::runtime::ActiveProcessors), now and after each change of their number. This socket is one of
     /// a group of `sockets` from [`bind_quic`](super::bind_quic()), of which socket `i` belongs to processor `i`. The
-    /// call has an effect on the first processor. All other packets still go to the socket that their connection ID
+    /// call has an effect only on the first processor. All other packets still go to the socket that their connection ID
     /// names.
     ///
     /// A server that issues connection IDs for its own processor keeps its connections. If its processor becomes

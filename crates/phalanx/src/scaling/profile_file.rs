@@ -19,7 +19,7 @@ pub struct ProfileFile {
     version: u32,
     /// The machine.
     pub host: Fingerprint,
-    /// The name of the driver. `None` in a file of an earlier version, which did not record it.
+    /// The name of the driver. `None` in a file of an earlier release, which did not record it.
     #[serde(default)]
     driver: Option<String>,
     mixes: Vec<MixEntry>,

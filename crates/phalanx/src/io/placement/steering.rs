@@ -9,7 +9,8 @@
 //!
 //! QUIC connections cannot be handed over, because the connection ID of each packet selects its socket. A program steers
 //! the packets that may begin a connection ([`Driver::steer_datagrams`](phalanx_driver::Driver::steer_datagrams)) to the
-//! sockets of active processors. Their IDs are random, so these packets stay together.
+//! sockets of active processors. The packets of one attempt have the same ID, so they reach the same socket, unless the
+//! number of active processors changes meanwhile.
 
 use std::num::NonZero;
 
