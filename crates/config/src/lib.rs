@@ -1,8 +1,8 @@
 //! The configuration dialect: keys are declared once, and set by TOML files, flags and environment variables.
 //!
-//! Each key is declared once, in an implementation of [`Keys`], which [`settings!`] writes for most structs. Reading, writing, listing and
-//! checking the keys are [passes](Pass) over the declarations. Reading does not stop at the first error: the
-//! operator gets all of them, each with its line and column, or its flag. This crate opens no files.
+//! Each key is declared once, in an implementation of [`Keys`], which [`settings!`] writes for most structs. Reading,
+//! writing, listing and checking the keys are [passes](Pass) over the declarations. Reading does not stop at the first
+//! error: the operator gets all of them, each with its line and column, or its flag. This crate opens no files.
 //!
 //! | file | idea |
 //! |---|---|

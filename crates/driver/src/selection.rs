@@ -75,8 +75,8 @@ pub fn choose(choice: DriverChoice) -> io::Result<(DriverKind, Option<String>)> 
     choose_for(choice, &Config::default(), 1)
 }
 
-/// Selects the driver for the whole process, which opens `drivers` drivers with this `config`. It opens as many rings
-/// at the same time, uses and closes them, because some may fail although one succeeds. With [`DriverChoice::Auto`],
+/// Selects the driver for the whole process, which opens `drivers` drivers with this `config`. It opens that many
+/// rings at the same time, uses each, and closes them, because some may fail although one succeeds. With [`DriverChoice::Auto`],
 /// the string, if any, is a log line that explains why io_uring is not used.
 ///
 /// # Errors

@@ -88,10 +88,9 @@ impl Outgoing {
         self.len() == 0
     }
 
-    /// The bytes after the first `sent` ones, if all of them are in one part, which this finds in fewer steps than
-    /// [`rest`](Self::rest).
+    /// The head after its first `sent` bytes, if there is no body. This takes fewer steps than [`rest`](Self::rest).
     #[inline]
-    pub(crate) fn single(&self, sent: usize) -> Option<&[u8]> {
+    pub(crate) fn only_head(&self, sent: usize) -> Option<&[u8]> {
         match self {
             Self::Payload { head, body } if body.is_empty() => head.get(sent..),
             _ => None,

@@ -116,12 +116,19 @@ impl Net {
     /// If all ports have been used.
     pub(super) fn free_port(&mut self) -> u16 {
         const FIRST: u16 = 2_000;
-        assert!(
-            self.ports < u16::MAX - FIRST,
-            "all ports of this world were used; use more worlds"
-        );
-        self.ports += 1;
-        FIRST + self.ports
+        loop {
+            assert!(
+                self.ports < u16::MAX - FIRST,
+                "all ports of this world were used; use more worlds"
+            );
+            self.ports += 1;
+            let port = FIRST + self.ports;
+            let has_port =
+                |address: &Address| matches!(address, Address::Ip(own) if own.port() == port);
+            if !self.listeners.iter().any(|(_, listener)| has_port(&listener.address)) {
+                return port;
+            }
+        }
     }
 
     pub(super) fn listen(&mut self, mut address: Address) -> usize {

@@ -25,7 +25,7 @@ crate::on_all!(
     the_end_is_seen_behind_unread_bytes,
 );
 crate::on_both!(bytes_behind_an_urgent_byte);
-phalanx_testkit::per_driver!(super::run_with_a_short_queue: quiet_beyond_the_completion_queue);
+phalanx_testkit::per_driver!(super::run_with_a_short_queue: idle_beyond_the_completion_queue);
 
 /// io_uring's completion queue then has 8 entries.
 fn run_with_a_short_queue(driver: &str, test: fn(&mut Harness)) {
@@ -95,7 +95,7 @@ fn idle_until_something_arrives(io: &mut Harness) {
 }
 
 /// Bytes that the driver has received in advance, and whose completions did not fit into the queue.
-fn quiet_beyond_the_completion_queue(io: &mut Harness) {
+fn idle_beyond_the_completion_queue(io: &mut Harness) {
     let mut pairs: Vec<_> = (0..40).map(|_| io.pair()).collect();
     for (socket, peer) in &mut pairs {
         peer.write_all(b"a").unwrap();

@@ -54,7 +54,7 @@ impl Sending {
     #[expect(clippy::vec_box, reason = "a header must keep its address while it is in use")]
     pub(crate) fn submission(&mut self, spare: &mut Vec<Box<Message>>) -> squeue::Entry {
         let fd = types::Fd(self.fd.as_raw_fd());
-        if let Some(rest) = self.payload.single(self.sent) {
+        if let Some(rest) = self.payload.only_head(self.sent) {
             return send(fd, rest);
         }
         let mut rest = self.payload.rest(self.sent);
