@@ -1,5 +1,7 @@
 //! The crate `h2` as a client: both implementations agree.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use h2::client;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use phalanx_http2::{Body, Connection, Limits, encoder};
 use proptest::prelude::*;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, split};
 
 /// The name and the value of a field.
 type Field = (Vec<u8>, Vec<u8>);
@@ -23,7 +25,8 @@ struct Response {
 
 /// Serves until the client leaves. A response consists of the request's fields and as many bytes of content
 /// as the path says.
-async fn serve(mut socket: DuplexStream) {
+async fn serve(socket: DuplexStream) {
+    let (mut reader, mut writer) = split(socket);
     let mut connection = Connection::new(Limits { streams: 100, head: 16_384, body: 1 << 20 });
     let (mut input, mut responses) = (Vec::new(), Vec::<Response>::new());
     loop {
@@ -70,11 +73,28 @@ async fn serve(mut socket: DuplexStream) {
             .retain(|response| !response.is_answered || response.sent < response.content.len());
         let output = connection.take_output(Vec::new());
         if !output.is_empty() {
-            socket.write_all(&output).await.unwrap();
-        } else if !matches!(socket.read_buf(&mut input).await, Ok(1..)) {
+            send(&mut writer, &output, (&mut reader, &mut input)).await;
+        } else if !matches!(reader.read_buf(&mut input).await, Ok(1..)) {
             return;
         }
     }
+}
+
+/// Sends `output`, and receives meanwhile, because the client does not read while it cannot write.
+async fn send(
+    writer: &mut WriteHalf<DuplexStream>,
+    output: &[u8],
+    (reader, input): (&mut ReadHalf<DuplexStream>, &mut Vec<u8>),
+) {
+    let mut writing = pin!(writer.write_all(output));
+    let mut is_open = true;
+    let sent = poll_fn(|context| {
+        while is_open && let Poll::Ready(read) = pin!(reader.read_buf(input)).poll(context) {
+            is_open = matches!(read, Ok(1..));
+        }
+        writing.as_mut().poll(context)
+    });
+    sent.await.unwrap();
 }
 
 /// Takes the content that has arrived. Returns whether that was all.
@@ -83,7 +103,7 @@ fn takes_all(connection: &mut Connection, stream: u32) -> bool {
         let mut piece = Vec::new();
         match connection.poll_content(&mut context(), stream, &mut piece) {
             Poll::Ready(more) => {
-                assert!(piece.len() <= 65_535 && piece.iter().all(|byte| *byte == 7));
+                assert!(piece.len() <= 256 << 10 && piece.iter().all(|byte| *byte == 7));
                 if !more.expect("the client resets nothing") {
                     return true;
                 }
@@ -122,10 +142,7 @@ async fn exchange(sender: client::SendRequest<Bytes>, (length, body, fields): Ex
         let mut rest = Bytes::from(vec![7; body]);
         while !rest.is_empty() {
             stream.reserve_capacity(rest.len());
-            let room = std::future::poll_fn(|context| stream.poll_capacity(context))
-                .await
-                .unwrap()
-                .unwrap();
+            let room = poll_fn(|context| stream.poll_capacity(context)).await.unwrap().unwrap();
             let piece = rest.split_to(room.min(rest.len()));
             stream.send_data(piece, rest.is_empty()).unwrap();
         }
