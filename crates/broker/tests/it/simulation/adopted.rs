@@ -72,6 +72,30 @@ pub(crate) fn declare_with(
     Broker::declare_on(graph, config, store, world.time_of_day()).unwrap()
 }
 
+/// Starts three nodes, each connected to NATS through its gate.
+pub(crate) fn start_three(world: &mut World) -> ([Broker; 3], Gates) {
+    let mut graph = Graph::new();
+    let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
+    let gates = start(world, graph, &brokers);
+    (brokers, gates)
+}
+
+/// Starts the first nodes, which were declared in `graph`, each connected to NATS through its gate.
+pub(crate) fn start<const N: usize>(
+    world: &mut World,
+    mut graph: Graph,
+    brokers: &[Broker; N],
+) -> Gates {
+    let (gates, accept) = Gates::declare(world, &mut graph);
+    let listeners: Vec<_> = NODES[..N].iter().map(|own| world.listen(*own)).collect();
+    let brokers = brokers.clone();
+    world.program(graph, move |start| {
+        accept(start)?;
+        serve(start, &brokers, &listeners)
+    });
+    gates
+}
+
 /// Publishers and subscribers begin at the same node, and that node is lost.
 fn together(world: &mut World) {
     enter(world, Stays::None, Loss::Nodes);
@@ -134,22 +158,14 @@ fn enter(world: &mut World, stays: Stays, loss: Loss) {
     if are_apart {
         shared.pace.set(PACES[world.draw(PACES.len() as u64) as usize]);
     }
-    let mut graph = Graph::new();
-    let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
-    let (gates, accept) = Gates::declare(world, &mut graph);
-    let listeners = NODES.map(|own| world.listen(own));
+    let (brokers, gates) = start_three(world);
     if loss == Loss::Adopter {
-        let all = brokers.clone();
         world.at_rest(move || {
-            let adopted = all.each_ref().map(Broker::adopted_sessions);
+            let adopted = brokers.each_ref().map(Broker::adopted_sessions);
             let adopters = adopted.iter().filter(|count| **count > 0).count();
             assert!(adopters <= 1, "adopted sessions by node: {adopted:?}");
         });
     }
-    world.program(graph, move |start| {
-        accept(start)?;
-        serve(start, &brokers, &listeners)
-    });
     let count = 1 + world.draw(2) as usize;
     shared.absent.set(count + usize::from(are_apart));
     if are_apart {

@@ -7,15 +7,14 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use phalanx::Graph;
 use phalanx::sim::{self, Net, World};
 
-use crate::simulation::adopted::{PACES, TIMEOUT, declare};
+use crate::simulation::adopted::{PACES, TIMEOUT, start_three};
 use crate::simulation::clustered::probe;
 use crate::simulation::gates::{Gates, draw_cut};
 use crate::simulation::lives::handles;
 use crate::simulation::wire::{Brokers, NODES, until};
-use crate::simulation::{PUBLISHERS, Shared, publisher, serve, subscriber};
+use crate::simulation::{PUBLISHERS, Shared, publisher, subscriber};
 
 /// Maximum times between the two losses, if the second one comes before the first node is adopted.
 const DELAYS: [Duration; 3] =
@@ -40,14 +39,7 @@ fn enter(world: &mut World, apart: Range<Duration>) {
     world.set_most_steps(6_000_000);
     world.set_steady();
     let (breaks, pace) = (world.draw(3) > 0, PACES[world.draw(PACES.len() as u64) as usize]);
-    let mut graph = Graph::new();
-    let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
-    let (gates, accept) = Gates::declare(world, &mut graph);
-    let listeners = NODES.map(|own| world.listen(own));
-    world.program(graph, move |start| {
-        accept(start)?;
-        serve(start, &brokers, &listeners)
-    });
+    let (_, gates) = start_three(world);
     // The publishers also wait until the subscriptions are known.
     let absent = Rc::new(Cell::new(NODES.len() + 1));
     let at = |number| {

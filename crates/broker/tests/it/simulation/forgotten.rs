@@ -1,30 +1,19 @@
 //! An operator gives up a lost node by deleting its lease. The sessions of the other nodes for the lost one remain, with
 //! messages that nobody will ask for. Sessions of clients still move.
 
-use phalanx::Graph;
 use phalanx::sim::{self, World};
 use phalanx_mqtt::Reason;
 use phalanx_nats::Passage;
 
-use crate::simulation::adopted::{TIMEOUT, declare};
+use crate::simulation::adopted::{TIMEOUT, start_three};
 use crate::simulation::clustered::probe;
-use crate::simulation::gates::Gates;
-use crate::simulation::serve;
 use crate::simulation::wire::{Asking, NODES, Wire};
 
 fn world(world: &mut World) {
     world.set_processors(1);
     world.set_most_steps(4_000_000);
     world.set_steady();
-    let mut graph = Graph::new();
-    let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
-    let (gates, accept) = Gates::declare(world, &mut graph);
-    let listeners = NODES.map(|own| world.listen(own));
-    let all = brokers.clone();
-    world.program(graph, move |start| {
-        accept(start)?;
-        serve(start, &brokers, &listeners)
-    });
+    let (brokers, gates) = start_three(world);
     let net = world.net();
     world.client(async move {
         // Until each of the two nodes has a session for the third one.
@@ -41,8 +30,8 @@ fn world(world: &mut World) {
             };
             assert_eq!((reason, wire.is_present), (Reason::SUCCESS, number > 0));
         }
-        let moved: u64 = all.iter().map(|own| own.moved_sessions()).sum();
-        let adopted: u64 = all.iter().map(|own| own.adopted_sessions()).sum();
+        let moved: u64 = brokers.iter().map(|own| own.moved_sessions()).sum();
+        let adopted: u64 = brokers.iter().map(|own| own.adopted_sessions()).sum();
         assert_eq!((moved, adopted), (2, 0));
         gates.open_all();
         net.drain();

@@ -6,10 +6,8 @@ use phalanx::sim::{self, Net, World};
 use phalanx_mqtt::{Packet, Reason};
 use phalanx_nats::Passage;
 
-use crate::simulation::adopted::{TIMEOUT, declare, declare_with, node};
+use crate::simulation::adopted::{TIMEOUT, declare, declare_with, node, start};
 use crate::simulation::clustered::probe;
-use crate::simulation::gates::Gates;
-use crate::simulation::serve;
 use crate::simulation::wire::{Asking, NODES, Wire};
 
 /// The session for the other node, and that of one client.
@@ -23,13 +21,8 @@ fn world(world: &mut World) {
     let mut full = node(world, 1);
     full.limits.sessions = SESSIONS;
     let brokers = [declare(world, &mut graph, 0), declare_with(world, &mut graph, 1, &full)];
-    let (gates, accept) = Gates::declare(world, &mut graph);
-    let listeners = [NODES[0], NODES[1]].map(|own| world.listen(own));
-    let adopter = brokers[1].clone();
-    world.program(graph, move |start| {
-        accept(start)?;
-        serve(start, &brokers, &listeners)
-    });
+    let gates = start(world, graph, &brokers);
+    let [_, adopter] = brokers;
     let net = world.net();
     world.client(async move {
         probe(&net, NODES[0], NODES[0], "probe").await;

@@ -6,15 +6,14 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use phalanx::Graph;
 use phalanx::sim::{self, Net, World};
 use phalanx_broker::Broker;
 use phalanx_nats::Passage;
 
-use crate::simulation::adopted::{PACES, TIMEOUT, declare};
+use crate::simulation::adopted::{PACES, TIMEOUT, start_three};
 use crate::simulation::gates::Gates;
-use crate::simulation::wire::{Brokers, NODES, until};
-use crate::simulation::{Shared, add_clients, are_through, serve};
+use crate::simulation::wire::{Brokers, until};
+use crate::simulation::{Shared, add_clients, are_through};
 
 /// Suffixes of the NATS subjects whose messages may be lost: requests to move a session, some of the answers, questions
 /// where a session is, and claims.
@@ -40,22 +39,14 @@ fn enter(world: &mut World, is_disturbed: bool) {
     shared.publishers_at.set(Brokers::NODES.roaming());
     shared.subscribers_at.set(Brokers::NODES.roaming());
     shared.pace.set(PACES[world.draw(2) as usize]);
-    let mut graph = Graph::new();
-    let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
-    let (gates, accept) = Gates::declare(world, &mut graph);
-    let listeners = NODES.map(|own| world.listen(own));
-    let moved = brokers.clone();
-    world.program(graph, move |start| {
-        accept(start)?;
-        serve(start, &brokers, &listeners)
-    });
+    let (brokers, gates) = start_three(world);
     let count = 1 + world.draw(2) as usize;
     shared.absent.set(count);
     add_clients(world, &shared, count);
     let disturb = disturb(world.net(), shared, gates, is_disturbed);
     world.client(async move {
         disturb.await;
-        MOVED.fetch_add(moved.iter().map(Broker::moved_sessions).sum(), Ordering::Relaxed);
+        MOVED.fetch_add(brokers.iter().map(Broker::moved_sessions).sum(), Ordering::Relaxed);
     });
 }
 

@@ -1,30 +1,20 @@
 //! A node is cut off until another one has adopted its sessions. It returns at the moment at which NATS loses all streams,
 //! with the record of the adoption. It does not take its sessions back.
 
-use phalanx::Graph;
 use phalanx::sim::{self, World};
 use phalanx_broker::Broker;
-
-use crate::simulation::adopted::{TIMEOUT, declare};
-use crate::simulation::clustered::probe;
-use crate::simulation::gates::{Gates, draw_cut};
-use crate::simulation::serve;
-use crate::simulation::wire::NODES;
 use phalanx_nats::Passage;
+
+use crate::simulation::adopted::{TIMEOUT, start_three};
+use crate::simulation::clustered::probe;
+use crate::simulation::gates::draw_cut;
+use crate::simulation::wire::NODES;
 
 fn world(world: &mut World) {
     world.set_processors(1);
     world.set_most_steps(4_000_000);
     world.set_steady();
-    let mut graph = Graph::new();
-    let brokers = [0, 1, 2].map(|number| declare(world, &mut graph, number));
-    let (gates, accept) = Gates::declare(world, &mut graph);
-    let listeners = NODES.map(|own| world.listen(own));
-    let [lost, others @ ..] = brokers.clone();
-    world.program(graph, move |start| {
-        accept(start)?;
-        serve(start, &brokers, &listeners)
-    });
+    let ([lost, others @ ..], gates) = start_three(world);
     let net = world.net();
     world.client(async move {
         // The node has the probe's sessions.
