@@ -2,6 +2,7 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::stage::CohortStage;
 use phalanx_mqtt::{Reason, SubscribeOptions};
@@ -39,8 +40,8 @@ pub(crate) enum Item {
     Forget { client: ClientKey, keys: Keys, is_last: bool },
     /// Returns retained messages of a topic filter.
     Browse(BrowseRequest),
-    /// Returns the given messages that are still retained.
-    StillRetained(Vec<Arc<Message>>),
+    /// Returns retained messages and deletions that another node may lack.
+    Changed(ChangedRequest),
     /// Removes some of the expired retained messages.
     Sweep,
     /// Reserves this many message IDs and as many delivery IDs.
@@ -75,7 +76,7 @@ impl Item {
             | Self::Subscriptions { .. }
             | Self::Browse(_)
             | Self::Reserve(_)
-            | Self::StillRetained(_) => false,
+            | Self::Changed(_) => false,
         }
     }
 }
@@ -168,6 +169,15 @@ pub(crate) struct BrowseRequest {
     /// Maximum numbers of messages, and of topics examined.
     pub(crate) most: usize,
     pub(crate) topics: usize,
+}
+
+/// A page of the retained messages and deletions since a time, in the order of their topics.
+pub(crate) struct ChangedRequest {
+    /// The time of day, and if it is `None`, the time before the broker's start.
+    pub(crate) since: Option<Duration>,
+    pub(crate) before: Duration,
+    /// The last topic of the previous page. The first page has all deletions.
+    pub(crate) after: Option<Box<str>>,
 }
 
 /// A response of the routing stage.

@@ -17,7 +17,7 @@ use crate::lane::frame::Side;
 use crate::model::client_key::ClientKey;
 
 /// Version of the protocol between nodes.
-pub(super) const VERSION: u32 = 5;
+pub(super) const VERSION: u32 = 6;
 
 /// Announcement of a node.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -11,6 +11,7 @@ use phalanx_store::{Entry, MessageId, Record, SessionId};
 use crate::model::message::{Message, StoredMessage};
 use crate::model::moving::Moving;
 use crate::model::session::{Adoptions, Session, Will};
+use crate::model::stamp::Stamp;
 
 /// The part of a session's state that the store does not interpret.
 #[derive(Default)]
@@ -62,8 +63,9 @@ impl Clocks {
 }
 
 const RETAIN: u8 = 1 << 2;
-/// The flag of a message whose publisher is stored before its properties.
+/// The flags of a message whose publisher, or whose stamp and then its publisher, is stored before its properties.
 const PUBLISHER: u8 = 1 << 3;
+const STAMP: u8 = 1 << 4;
 
 /// Encodes a QoS and the retain flag in a byte.
 pub(crate) fn flags(qos: QoS, retain: bool) -> u8 {
@@ -79,16 +81,20 @@ pub(crate) fn of_flags(flags: u8) -> Option<(QoS, bool)> {
 /// Appends the record of a message.
 pub(crate) fn put_message(entry: &mut Entry, number: u64, message: &Message) {
     let stored = message.stored();
-    let (mut flags, mut with_publisher) = (flags(stored.qos, stored.retain), Vec::new());
-    let properties = match &message.publisher {
-        None => stored.properties.as_bytes(),
-        Some(publisher) => {
-            flags |= PUBLISHER;
-            put(&mut with_publisher, publisher.as_bytes());
-            with_publisher.extend_from_slice(stored.properties.as_bytes());
-            &with_publisher
-        }
-    };
+    let (mut flags, mut with_others) = (flags(stored.qos, stored.retain), Vec::new());
+    if message.stamp().is_set() {
+        flags |= STAMP;
+        with_others.extend(message.stamp().number().to_le_bytes());
+    }
+    if let Some(publisher) = &message.publisher {
+        flags |= PUBLISHER;
+        put(&mut with_others, publisher.as_bytes());
+    }
+    let mut properties = stored.properties.as_bytes();
+    if !with_others.is_empty() {
+        with_others.extend_from_slice(properties);
+        properties = &with_others;
+    }
     entry.push(&Record::Message {
         message: MessageId(number),
         topic: stored.topic,
@@ -108,8 +114,12 @@ pub(crate) fn read_message(
     last: &mut Option<Arc<str>>,
 ) -> Option<Message> {
     let phalanx_store::Message { topic, payload, properties, flags, expires, .. } = from;
-    let (qos, retain) = of_flags(flags & !PUBLISHER)?;
+    let (qos, retain) = of_flags(flags & !(PUBLISHER | STAMP))?;
     let mut properties = &properties[..];
+    let stamp = match flags & STAMP {
+        0 => 0,
+        _ => u64::from_le_bytes(*properties.split_off(..8)?.first_chunk()?),
+    };
     if flags & PUBLISHER != 0 {
         let publisher = str::from_utf8(take(&mut properties)?).ok()?;
         if last.as_deref() != Some(publisher) {
@@ -121,6 +131,7 @@ pub(crate) fn read_message(
     let mut message =
         Message::from_buffers(number, (topic, payload), (properties, qos, retain), expires);
     message.publisher = last.clone().filter(|_| flags & PUBLISHER != 0);
+    message.set_stamp(Stamp::of_number(stamp));
     Some(message)
 }
 
@@ -274,6 +285,7 @@ fn take<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
 #[cfg(test)]
 mod tests {
     use phalanx_mqtt::{Property, PropertyBuffer};
+    use phalanx_store::Recovered;
 
     use super::*;
 
@@ -332,6 +344,25 @@ mod tests {
             && extras.user.as_deref() == Some("eve")
             && extras.adoptions.as_deref() == Some(&[5, 7])));
         assert!(Extras::read(&[9, 0, 0, 0, 0]).is_none(), "a later version");
+    }
+
+    #[test]
+    fn messages_read_back() {
+        let at = Duration::from_secs(1_800_000_000);
+        let stamps = [Stamp::default(), Stamp::default().next(at, "a")];
+        for (stamp, publisher) in stamps.into_iter().flat_map(|own| [(own, None), (own, Some("p"))])
+        {
+            let mut message = will(None).message;
+            message.publisher = publisher.map(Into::into);
+            message.set_stamp(stamp);
+            let mut entry = Entry::new();
+            put_message(&mut entry, 7, &message);
+            let recovered = Recovered::of(entry.bytes()).unwrap();
+            let stored = recovered.message(MessageId(7)).unwrap().clone();
+            let read = read_message(7, stored, Clocks::default(), &mut None).unwrap();
+            assert_eq!((read.stamp(), read.publisher.as_deref()), (stamp, publisher));
+            assert!(read.user().eq([("k", "v")]) && read.payload == message.payload);
+        }
     }
 
     #[test]

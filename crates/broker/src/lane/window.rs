@@ -157,7 +157,7 @@ mod tests {
 
     /// A lane that sends to a list.
     fn lane() -> (Rc<Lane>, Payloads) {
-        let (sent, peers) = (Rc::new(RefCell::new(Vec::new())), Peers::new());
+        let (sent, peers) = (Rc::new(RefCell::new(Vec::new())), Peers::new("a"));
         let (own, node) = (sent.clone(), Arc::from("b"));
         let lane = Lane::new(LaneOptions {
             id: 7,

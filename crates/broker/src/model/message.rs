@@ -13,6 +13,7 @@ use crate::model::client_key::ClientKey;
 use crate::model::delivery::How;
 use crate::model::handed::MARK_TOPIC;
 use crate::model::moving::CUT_TOPIC;
+use crate::model::stamp::Stamp;
 use crate::model::subscriptions::trie::is_shallow;
 
 /// Checks whether a message may be forwarded. A strict receiver closes its connection when it gets an invalid message,
@@ -63,6 +64,8 @@ pub(crate) struct Message {
     pub(crate) begun: Option<(u64, PacketId)>,
     /// The ID in the journal; 0 if not stored. Written by the router only.
     number: AtomicU64,
+    /// The [stamp](Stamp) of a message to be retained in a cluster. Written by the router only.
+    stamp: AtomicU64,
 }
 
 /// The origin of a message.
@@ -74,7 +77,7 @@ pub(crate) enum Source {
     Node,
     /// Another node, which chose this node for the group with this number. For one member of the group here.
     Group(u32),
-    /// Another node, which sends its retained messages to a new node. Retained if the topic has no retained message here.
+    /// Another node, which sends retained messages that this one may lack. They are retained, but not delivered.
     Retained,
     /// Another node, or this one, which hands it over after the adoption with this number. For the adopted sessions only.
     Handed(u32),
@@ -125,6 +128,7 @@ impl Message {
             source: Source::Here,
             begun: None,
             number: AtomicU64::new(0),
+            stamp: AtomicU64::new(0),
         }
     }
 
@@ -163,6 +167,7 @@ impl Message {
             _ => None,
         };
         *self.number.get_mut() = 0;
+        *self.stamp.get_mut() = 0;
     }
 
     /// A message from the journal.
@@ -235,6 +240,21 @@ impl Message {
         self.number.store(number, Ordering::Relaxed);
     }
 
+    /// Its stamp, if it is or was to be retained in a cluster.
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp::of_number(self.stamp.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_stamp(&self, stamp: Stamp) {
+        self.stamp.store(stamp.number(), Ordering::Relaxed);
+    }
+
+    /// The deletion of a topic's retained message.
+    pub(crate) fn deletion(topic: &str, stamp: Stamp) -> Self {
+        let stamp = AtomicU64::new(stamp.number());
+        Self { retain: true, stamp, ..Self::plain(topic.into(), Vec::new()) }
+    }
+
     /// The message of a will, as if published at time 0. [`postponed`](Self::postponed) adds the time of publication.
     pub(crate) fn of_will(will: &Will<'_>) -> Self {
         let mut properties = PropertyBuffer::new();
@@ -302,8 +322,8 @@ impl Message {
 
     /// A copy that has no ID in the journal yet.
     pub(crate) fn again(&self) -> Self {
-        let publisher = self.publisher.clone();
-        Self { publisher, ..Self::from_stored(0, &self.stored(), self.expires) }
+        let (publisher, stamp) = (self.publisher.clone(), AtomicU64::new(self.stamp().number()));
+        Self { publisher, stamp, ..Self::from_stored(0, &self.stored(), self.expires) }
     }
 
     /// This message, published `later`.

@@ -10,6 +10,7 @@ pub(crate) mod node_capacity;
 pub(crate) mod qos2;
 pub(crate) mod session;
 pub(crate) mod small_map;
+pub(crate) mod stamp;
 pub(crate) mod subscriptions;
 pub(crate) mod topic_aliases;
 pub(crate) mod waiting_sender;

@@ -32,6 +32,8 @@ pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};
 
 /// The state of a cluster, shared by the stages.
 pub(crate) struct Peers {
+    /// Identifies the start of this node.
+    pub(crate) id: Box<str>,
     pub(crate) interest: Interest,
     pub(crate) members: Members,
     pub(crate) node_capacities: NodeCapacities,
@@ -42,8 +44,9 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(id: &str) -> Arc<Self> {
         Arc::new(Self {
+            id: id.into(),
             interest: Interest::default(),
             members: Members::new(),
             node_capacities: NodeCapacities::default(),

@@ -1,15 +1,22 @@
 //! Retained messages, one per topic.
 
+mod budget;
+mod deleted;
 mod scan;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx_mqtt::Reason;
 
 use crate::model::message::Message;
+use crate::model::stamp::Stamp;
+use crate::requests::ChangedRequest;
+pub(crate) use crate::routing::retained::budget::RetainedBudget;
+use crate::routing::retained::deleted::Deleted;
 pub(super) use crate::routing::retained::scan::Flow;
 use crate::routing::retained::scan::{Scanned, Topics, scan};
 
@@ -19,6 +26,10 @@ pub(crate) struct Retained {
     messages: Topics<Arc<Message>>,
     /// The messages that expire.
     expiring: BTreeSet<Expiring>,
+    /// The deletions, in a cluster.
+    deleted: Deleted,
+    /// The greatest stamp of the recovered messages.
+    recovered: Stamp,
     /// Bytes of the messages, and of the index.
     bytes: usize,
     most: usize,
@@ -45,79 +56,20 @@ const MAX_SWEPT_FOR_ROOM: usize = 1024;
 /// Maximum number of expired messages removed by one step of the periodic sweep.
 pub(super) const MAX_SWEPT_PER_STEP: usize = 1024;
 
-/// The budget of one cohort for all its SUBSCRIBEs: topics to examine, and bytes to read for content filters. It bounds
-/// the time for which other clients wait to about a millisecond plus the time to read one message.
-pub(crate) struct RetainedBudget {
-    topics: usize,
-    bytes: usize,
-}
-
-/// The largest share of one SUBSCRIBE, in topics and bytes, so that several make progress.
-const MAX_SHARE: (usize, usize) = (1024, 64 << 10);
-
-/// The share of a new SUBSCRIBE when the budget is spent. Most SUBSCRIBEs need no more, so they do not wait behind large
-/// ones.
-const MIN_SHARE: (usize, usize) = (16, 4 << 10);
-
-/// The part of the budget that one SUBSCRIBE may spend in one cohort.
-pub(super) struct RetainedShare {
-    topics: usize,
-    bytes: usize,
-    /// Whether the last message may exceed the bytes. Without this, a message longer than the budget would never be read.
-    may_exceed: bool,
-    /// Bytes read but not yet deducted from the budget.
-    read: usize,
-}
-
-impl Default for RetainedBudget {
-    fn default() -> Self {
-        Self { topics: 4096, bytes: 256 << 10 }
-    }
-}
-
-impl RetainedBudget {
-    /// Returns the share of a SUBSCRIBE, which is new or continued from an earlier cohort.
-    pub(super) fn share(&self, is_new: bool) -> RetainedShare {
-        let least = if is_new { MIN_SHARE } else { (0, 0) };
-        RetainedShare {
-            topics: self.topics.clamp(least.0, MAX_SHARE.0),
-            bytes: self.bytes.clamp(least.1, MAX_SHARE.1),
-            may_exceed: self.bytes > 0,
-            read: 0,
-        }
-    }
-
-    /// Deducts the examined topics, and the bytes read for `share`, from the budget.
-    pub(super) fn spend(&mut self, share: &mut RetainedShare, topics: usize) {
-        share.topics = share.topics.saturating_sub(topics);
-        self.topics = self.topics.saturating_sub(topics);
-        self.bytes = self.bytes.saturating_sub(std::mem::take(&mut share.read));
-    }
-}
-
-impl RetainedShare {
-    pub(super) fn topics(&self) -> usize {
-        self.topics
-    }
-
-    /// Whether nothing is left.
-    pub(super) fn is_spent(&self) -> bool {
-        self.topics == 0 || self.bytes == 0
-    }
-
-    /// Deducts the bytes of the next message to read. Returns false if they exceed the share; the share is then spent.
-    pub(super) fn take(&mut self, bytes: usize) -> bool {
-        let may_read = bytes <= self.bytes || (self.may_exceed && self.bytes > 0);
-        self.read += if may_read { bytes } else { 0 };
-        self.bytes = self.bytes.saturating_sub(bytes);
-        may_read
-    }
-}
+/// Maximum number of topics in a page of changed messages.
+const MAX_CHANGED: usize = 4096;
 
 impl Retained {
     pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
-        let (messages, expiring) = (BTreeMap::new(), BTreeSet::new());
-        Self { messages, expiring, bytes: 0, most, most_bytes }
+        Self {
+            messages: BTreeMap::new(),
+            expiring: BTreeSet::new(),
+            deleted: Deleted::default(),
+            recovered: Stamp::default(),
+            bytes: 0,
+            most,
+            most_bytes,
+        }
     }
 
     /// The number of retained messages.
@@ -135,6 +87,10 @@ impl Retained {
     pub(crate) fn keep(&mut self, message: &Arc<Message>) -> Result<(), Reason> {
         if message.payload.is_empty() {
             self.remove(&message.topic);
+            if message.stamp().is_set() {
+                let deletion = Message::deletion(&message.topic, message.stamp());
+                self.deleted.add(Arc::new(deletion));
+            }
             return Ok(());
         }
         let before = self.messages.get(&*message.topic).map(size);
@@ -148,6 +104,7 @@ impl Retained {
     }
 
     /// Whether a topic has a message.
+    #[cfg(test)]
     pub(crate) fn has(&self, topic: &str) -> bool {
         self.messages.contains_key(topic)
     }
@@ -157,19 +114,58 @@ impl Retained {
         self.messages.get(&*message.topic).is_some_and(|kept| Arc::ptr_eq(kept, message))
     }
 
-    /// Whether `message` determines the topic's state: it is retained, or the topic has no retained message, for example
-    /// because `message` deleted it.
-    pub(crate) fn is_current(&self, message: &Arc<Message>) -> bool {
-        let kept = self.messages.get(&*message.topic);
-        kept.is_none_or(|kept| Arc::ptr_eq(kept, message))
+    /// The message of a topic or its deletion, which another node may have sent.
+    fn current(&self, topic: &str) -> Option<&Arc<Message>> {
+        self.messages.get(topic).or_else(|| self.deleted.get(topic))
     }
 
-    /// Retains a recovered message regardless of limits.
+    /// The stamp of the last message of a topic, if it is known.
+    pub(crate) fn stamp(&self, topic: &str) -> Stamp {
+        self.current(topic).map(|own| own.stamp()).unwrap_or_default()
+    }
+
+    /// Whether the topic has a later message or deletion than `message`, or the same one. All nodes of a cluster decide
+    /// alike.
+    pub(crate) fn supersedes(&self, message: &Message) -> bool {
+        fn order(own: &Message) -> (Stamp, &[u8]) {
+            (own.stamp(), &own.payload)
+        }
+        self.current(&message.topic).is_some_and(|own| order(own) >= order(message))
+    }
+
+    /// The remembered deletion of a topic.
+    pub(crate) fn deletion(&self, topic: &str) -> Option<&Arc<Message>> {
+        self.deleted.get(topic)
+    }
+
+    /// Returns a page of the messages and deletions since a time, and the last examined topic if there may be more.
+    pub(crate) fn changed(
+        &self,
+        ChangedRequest { since, before, after }: &ChangedRequest,
+    ) -> (Vec<Arc<Message>>, Option<Box<str>>) {
+        let since = since.unwrap_or_else(|| self.recovered.day().saturating_sub(*before));
+        let is_later = |own: &&Arc<Message>| own.stamp() >= Stamp::since(since);
+        let after_it = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let topics = self.messages.range::<str, _>((after_it, Bound::Unbounded));
+        let page: Vec<_> = topics.take(MAX_CHANGED).collect();
+        let next = page.last().filter(|_| page.len() == MAX_CHANGED);
+        let next = next.map(|(topic, _)| (*topic).clone());
+        let deleted = self.deleted.all().filter(|_| after.is_none());
+        let all = deleted.chain(page.into_iter().map(|(_, message)| message));
+        (all.filter(is_later).cloned().collect(), next)
+    }
+
+    /// Retains a recovered message, or remembers a recovered deletion, regardless of limits.
     pub(crate) fn restore(&mut self, message: Arc<Message>) {
-        self.put(message);
+        self.recovered = self.recovered.max(message.stamp());
+        match message.payload.is_empty() {
+            true => self.deleted.add(message),
+            false => self.put(message),
+        }
     }
 
     fn put(&mut self, message: Arc<Message>) {
+        self.deleted.remove(&message.topic);
         self.bytes += size(&message);
         let expiring = Expiring::of(&message);
         let before = match self.messages.get_mut(&*message.topic) {
@@ -206,6 +202,8 @@ impl Retained {
             let more = self.sweep(now, MAX_SWEPT, &mut forgotten);
             swept += more;
             let kept = self.keep(message);
+            // Only those beyond the bounds.
+            self.forget_deletions(Duration::ZERO, MAX_SWEPT, &mut forgotten);
             if kept.is_ok() || more < MAX_SWEPT || swept >= MAX_SWEPT_FOR_ROOM {
                 return kept;
             }
@@ -229,6 +227,19 @@ impl Retained {
             forgotten(&message);
         }
         most
+    }
+
+    /// Forgets up to `most` deletions that are no longer needed at this time since 1970, or are beyond the bounds, and
+    /// passes each to `forgotten`.
+    pub(crate) fn forget_deletions(
+        &mut self,
+        day: Duration,
+        most: usize,
+        forgotten: impl FnMut(&Message),
+    ) {
+        let old = std::iter::from_fn(|| self.deleted.forget(day)).take(most);
+        let mut forgotten = forgotten;
+        old.for_each(|deletion| forgotten(&deletion));
     }
 
     /// Calls `found` for each unexpired message whose topic matches `filter`, in topic order, starting after topic

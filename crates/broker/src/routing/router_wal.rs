@@ -60,17 +60,14 @@ impl RouterWal {
         self.wal.reason(DropReason::DiskFull, DropReason::StoreFull)
     }
 
-    /// Records a retained message. An empty message removes the topic's retained message.
-    pub(crate) fn retain(&mut self, message: &Message) {
-        self.is_awaited |= message.is_awaited(self.wal.is_backlogged());
-        if message.payload.is_empty() {
-            return self.records.push(&Record::Unretain { topic: &message.topic });
-        }
+    /// Records a retained message or a remembered deletion, after `published` came.
+    pub(crate) fn retain(&mut self, message: &Message, published: &Message) {
+        self.is_awaited |= published.is_awaited(self.wal.is_backlogged());
         let number = self.message(message);
         self.records.push(&Record::Retain { topic: &message.topic, message: number });
     }
 
-    /// Records that a message replaced the topic's retained message and has expired since.
+    /// Records that a message deleted the topic's retained message, or replaced it and has expired since.
     pub(crate) fn unretain(&mut self, message: &Message) {
         self.is_awaited |= message.is_awaited(self.wal.is_backlogged());
         self.records.push(&Record::Unretain { topic: &message.topic });
@@ -211,7 +208,7 @@ mod tests {
         let publish = Publish { topic: "t", payload, delivery, retain, duplicate, properties };
         let from = ClientKey { partition: 0, slot: 0, generation: 0 };
         let message = Message::of(&publish, "t", (from, 0), Duration::ZERO);
-        wal.retain(&message);
+        wal.retain(&message, &message);
         wal.come(&message);
         wal.end()
     }

@@ -128,9 +128,9 @@ fn route(
                 reply.send(Answer::Swept(router.sweep(now)));
                 continue;
             }
-            Item::StillRetained(mut messages) => {
-                messages.retain(|message| router.retained().holds(message));
-                reply.send(Answer::Retained(messages, None));
+            Item::Changed(request) => {
+                let (messages, next) = router.retained().changed(&request);
+                reply.send(Answer::Retained(messages, next));
                 continue;
             }
         }

@@ -108,9 +108,9 @@ impl Broker {
         access: Access,
         (store, tls): (Option<(Store, RecoveredState)>, Option<OfTls>),
     ) -> Self {
-        let mut counters = Counters::new(EventLog::default());
-        counters.peers = config.cluster.is_on().then(Peers::new);
         let names = Arc::new(Names::new(config.seed));
+        let mut counters = Counters::new(EventLog::default());
+        counters.peers = config.cluster.is_on().then(|| Peers::new(&names.broker_id()));
         let of_kept = counters.peers.as_ref().filter(|_| config.cluster.keeps());
         let kept = of_kept
             .map(|peers| Kept::new(&config.cluster, &names.broker_id(), peers.status.kept.clone()));

@@ -307,7 +307,7 @@ mod tests {
     /// Node b was adopted by node a, and a by this node. The sessions of b are added with those of a.
     #[test]
     fn messages_for_sessions_that_are_being_added_are_relayed_behind_others() {
-        let kept = Kept::new(&config().cluster, "1", Peers::new().status.kept.clone());
+        let kept = Kept::new(&config().cluster, "1", Peers::new("a").status.kept.clone());
         let (a, b) = (journal().to_string(), "b.1");
         let clients = [handover_client(b, &a), handover_client(&a, b)];
         let handovers = Handovers::default();

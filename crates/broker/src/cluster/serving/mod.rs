@@ -2,22 +2,24 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `retained.rs` | sends the retained messages to a node that joins |
+//! | `retained.rs` | sends the retained messages that another node may lack |
 //! | `members.rs` | exchanges the numbers of online members of shared subscriptions with other nodes |
 
 mod members;
 mod retained;
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::future::pending;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::runtime::report;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::task::Either;
-use phalanx::time::now;
+use phalanx::time::{now, time_of_day};
 use phalanx::{select, sleep};
 use phalanx_mqtt::Version;
 
@@ -43,8 +45,8 @@ use crate::transport::Transport;
 /// Time for which the session for a disconnected node keeps its messages, in seconds.
 pub(in crate::cluster) const SESSION_EXPIRY: u32 = 3600;
 
-/// Bytes by which a message may grow on a lane, where the number of a shared subscription is added.
-const GROWTH: usize = 16;
+/// Bytes by which a message may grow on a lane, where the number of a shared subscription and a stamp are added.
+const GROWTH: usize = 32;
 
 /// A session for another node that a lane will serve.
 struct Attached {
@@ -201,7 +203,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     if !lane.is_closed() {
         node.sessions.borrow_mut().insert(other.name.clone(), theirs.session.clone());
     }
-    // The node has no retained messages from this one if either session is new.
+    // The node may lack any retained message if either session is new.
     if theirs.is_fresh {
         node.unsynced.borrow_mut().insert(other.name.clone());
     }
@@ -225,13 +227,22 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
         persistent: true,
     };
     let served = serve_bridged(bridged, Context { config: config.into(), ..context.clone() });
+    // A lost connection is noticed only after the timeout, so messages and claims of that time may be lost.
+    let (doubt, is_synced) = (2 * node.timeout, Cell::new(false));
     let mut syncing = pin!(async {
         takeover::repeat(node, &lane, since).await;
-        if node.unsynced.borrow().contains(&other.name) {
-            retained::send(context, &lane).await;
-            if lane.is_processed().await {
-                node.unsynced.borrow_mut().remove(&other.name);
-            }
+        // The node may lack messages that were published while there was no lane.
+        let away = now().saturating_sub(since);
+        let since = match node.unsynced.borrow().contains(&other.name) {
+            true => Some(Duration::ZERO),
+            // This process has had no lane to the node.
+            false if since.is_zero() => None,
+            false => Some(time_of_day().saturating_sub(away)),
+        };
+        retained::send(context, &lane, (since, doubt)).await;
+        if lane.is_processed().await {
+            node.unsynced.borrow_mut().remove(&other.name);
+            is_synced.set(true);
         }
         pending::<()>().await;
     });
@@ -263,11 +274,9 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
         node.peers.handovers.note_away(journal);
     }
     lane.close("the session ended");
-    // A lost connection is noticed only after the timeout, so claims of that time may be lost. A lane that lasted no
-    // longer may not even have repeated the earlier claims.
-    let doubt = 2 * node.timeout;
+    // A lane that lasted no longer may not even have sent what the node lacked before.
     let until = now().saturating_sub(doubt);
-    let passed = now().saturating_sub(begun) > doubt;
+    let passed = is_synced.get() && now().saturating_sub(begun) > doubt;
     let unheard = if passed { until } else { since.min(until) };
     node.unheard.borrow_mut().insert(other.name.clone(), unheard);
     let why = lane.why_closed().unwrap_or_default();

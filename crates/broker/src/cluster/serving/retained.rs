@@ -1,7 +1,8 @@
-//! Sends all retained messages to a node that joins. The node keeps those for whose topics it has no retained message.
-//! Later changes are forwarded as they are published.
+//! Sends the retained messages and the deletions that another node may lack: all if it joins, else those since the last
+//! lane, because messages of QoS 0 are lost while there is none. The node retains those that are later than its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::sleep;
 use phalanx::time::now;
@@ -11,28 +12,39 @@ use crate::context::Context;
 use crate::lane::Lane;
 use crate::model::message::Message;
 use crate::model::subscriptions::group_id::sync_id;
-use crate::requests::{Answer, BrowseRequest, Item};
+use crate::requests::{Answer, ChangedRequest, Item};
 use crate::session::operations::RETRY_DELAY;
 
 /// Maximum number of messages in a page, and the size in bytes up to which messages are added.
 const PAGE: usize = 128;
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// Sends the current retained messages, as long as the lane lasts.
-pub(super) async fn send(context: &Context, lane: &Lane) {
-    let all =
-        || BrowseRequest { filter: "#".into(), after: None, most: usize::MAX, topics: usize::MAX };
-    let browse = || Item::Browse(all());
-    let all = ask(context, lane, browse).await;
-    let mut left = &all[..];
-    while !left.is_empty() && !lane.is_closed() {
-        let (page, rest) = left.split_at(page(left));
-        left = rest;
-        lane.room().await;
-        // Nothing is awaited between the answer and `add`: a message that was replaced meanwhile would arrive after its
-        // replacement.
-        let current = ask(context, lane, || Item::StillRetained(page.to_vec())).await;
-        lane.add(current.iter().map(|message| packet(message)));
+/// Sends the messages and deletions since a time of day; if it is `None`, since `before` the start of the broker. Ends
+/// early if the lane ends.
+pub(super) async fn send(
+    context: &Context,
+    lane: &Lane,
+    (since, before): (Option<Duration>, Duration),
+) {
+    let mut after = None;
+    while !lane.is_closed() {
+        let request = Item::Changed(ChangedRequest { since, before, after: after.clone() });
+        let Ok(Answer::Retained(changed, next)) = context.stages.routing.call(request).await else {
+            // The broker is busy.
+            sleep(RETRY_DELAY).await;
+            continue;
+        };
+        let mut left = &changed[..];
+        while !left.is_empty() && !lane.is_closed() {
+            let (page, rest) = left.split_at(page(left));
+            left = rest;
+            lane.room().await;
+            lane.add(page.iter().map(|message| packet(message)));
+        }
+        match next {
+            None => return,
+            next => after = next,
+        }
     }
 }
 
@@ -47,22 +59,11 @@ fn page(messages: &[Arc<Message>]) -> usize {
     messages.iter().take(PAGE).take_while(is_within).count()
 }
 
-/// Asks the router until it answers. Returns no messages if the lane is closed.
-async fn ask(context: &Context, lane: &Lane, item: impl Fn() -> Item) -> Vec<Arc<Message>> {
-    while !lane.is_closed() {
-        match context.stages.routing.call(item()).await {
-            Ok(Answer::Retained(messages, _)) => return messages,
-            // The broker is busy.
-            _ => sleep(RETRY_DELAY).await,
-        }
-    }
-    Vec::new()
-}
-
-/// Encodes a retained message as a packet.
+/// Encodes a retained message or a deletion as a packet.
 fn packet(message: &Message) -> Vec<u8> {
     let (mut properties, mut bytes) = (PropertyBuffer::new(), Vec::new());
-    message.write_properties(&mut properties, &[sync_id(message.qos)], now());
+    let identifiers = [&[sync_id(message.qos)][..], &message.stamp().identifiers()].concat();
+    message.write_properties(&mut properties, &identifiers, now());
     let packet = Packet::Publish(Publish {
         delivery: Delivery::AtMostOnce,
         duplicate: false,

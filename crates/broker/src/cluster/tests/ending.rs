@@ -17,7 +17,7 @@ use crate::session::state::effects::Pulled;
 fn sessions_end_after_a_moment_in_which_the_broker_is_full() {
     run(|program| {
         Box::pin(async move {
-            let (context, peers) = (program.context.clone(), Peers::new());
+            let (context, peers) = (program.context.clone(), Peers::new("a"));
             let ending = Ending::new(context.clone(), peers, "a".into());
             let stages = context.stages;
             let opening = Opening {

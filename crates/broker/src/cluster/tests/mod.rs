@@ -71,7 +71,7 @@ struct Program {
 impl Program {
     /// A start of a node.
     fn kept(&self, start: &str) -> Arc<Kept> {
-        Kept::new(&config().cluster, start, Peers::new().status.kept.clone())
+        Kept::new(&config().cluster, start, Peers::new("a").status.kept.clone())
     }
 
     /// A start of the journal's node, with its mirror.

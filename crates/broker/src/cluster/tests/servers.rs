@@ -18,7 +18,7 @@ fn a_lease_outlives_a_server_that_hangs() {
         Box::pin(async move {
             let mut cluster: Cluster = config().cluster;
             cluster.servers.push(spare().to_string().parse().unwrap());
-            let kept = Kept::new(&cluster, "1", Peers::new().status.kept.clone());
+            let kept = Kept::new(&cluster, "1", Peers::new("a").status.kept.clone());
             let mirror = StreamMirror::start(kept.clone(), program.stage, program.files, false);
             mirror.open(JOURNAL, 1, 1).await.unwrap();
             mirror.complete().await.unwrap();

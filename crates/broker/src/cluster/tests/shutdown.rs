@@ -57,7 +57,7 @@ fn a_batch_that_waits_for_nats_is_stored_during_shutdown() {
             let program = net.start(1, graph, move |_| {
                 let (open, frozen, stored) = (open.clone(), frozen.clone(), is_stored.clone());
                 stage.dispatch(move |_| async move {
-                    let metrics = Peers::new().status.kept.clone();
+                    let metrics = Peers::new("a").status.kept.clone();
                     let kept = Kept::new(&config().cluster, "1", metrics);
                     let mirror = StreamMirror::start(kept, stage, files, false);
                     mirror.open(JOURNAL, 1, 1).await.unwrap();

@@ -17,6 +17,7 @@ use crate::model::client_key::ClientKey;
 use crate::model::handed::source_of;
 use crate::model::message::{self, Source};
 use crate::model::message_pool;
+use crate::model::stamp::{STAMP_IDENTIFIERS, Stamp};
 use crate::model::subscriptions::group_id::qos_of_sync;
 use crate::model::subscriptions::trie::is_shallow;
 use crate::model::topic_aliases::may_have_alias;
@@ -75,8 +76,9 @@ impl Publishing {
         (policy, identity, origin, drops): (&Policy, &Identity, Origin, &Drops),
         verdict: Verdict,
     ) -> Result<(), End> {
-        // A message of another node has at most two subscription identifiers.
-        let (mut alias, mut synced, mut ids) = (None, None, ([0; 2], 0));
+        // A message of another node has at most two subscription identifiers and those of its stamp.
+        let mut alias = None;
+        let mut ids = ([0; 2 + STAMP_IDENTIFIERS], 0);
         // User properties are forwarded without inspection.
         let others = match publish.properties.are_user() {
             true => Properties::NONE,
@@ -86,7 +88,6 @@ impl Publishing {
             match property {
                 Property::TopicAlias(number) => alias = Some(usize::from(number)),
                 Property::SubscriptionIdentifier(id) if identity.is_node() => {
-                    synced = qos_of_sync(id);
                     let (ids, count) = &mut ids;
                     if let Some(place) = ids.get_mut(*count) {
                         (*place, *count) = (id, *count + 1);
@@ -99,9 +100,11 @@ impl Publishing {
                 _ => (),
             }
         }
+        let (stamp, ids) = Stamp::of_identifiers(&ids.0[..ids.1]);
+        let synced = ids.first().and_then(|id| qos_of_sync(*id));
         let source = match synced {
             Some(_) => Source::Retained,
-            None if identity.is_node() => source_of(&ids.0[..ids.1]),
+            None if identity.is_node() => source_of(ids),
             None => Source::Here,
         };
         let topic = match alias {
@@ -181,6 +184,7 @@ impl Publishing {
             own.source = source;
             own.is_kept_by_sender = self.sends_again && publish.delivery.id().is_some();
             own.qos = synced.unwrap_or(own.qos);
+            own.set_stamp(stamp);
             own.publisher =
                 (publish.retain && !identity.is_node()).then(|| identity.client.clone());
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx::time::time_of_day;
 use phalanx_mqtt::{QoS, Reason};
 
 use super::Router;
@@ -150,14 +151,14 @@ impl Router {
     }
 
     /// Retains messages, and refuses those for which the journal or the retained messages have no space. Returns the
-    /// indices, in order, of the messages that are delivered although they could not be retained.
+    /// indices, in order, of the messages that are delivered although they are not retained.
     fn retain(
         &mut self,
         messages: &[Arc<Message>],
         (now, is_full): (Duration, bool),
         reasons: &mut [Reason],
     ) -> Vec<usize> {
-        let Self { retained, wal, drops, .. } = self;
+        let Self { retained, wal, drops, peers, .. } = self;
         let mut not_retained = Vec::new();
         for (n, (message, reason)) in messages.iter().zip(reasons).enumerate() {
             if matches!(message.source, Source::Mark(_)) || *reason == NODE_FULL {
@@ -170,9 +171,17 @@ impl Router {
                 }
                 continue;
             }
-            let has_other = message.source == Source::Retained && retained.has(&message.topic);
-            if !message.is_to_be_retained() || has_other {
+            if !message.is_to_be_retained() {
                 continue;
+            }
+            if let Some(peers) = peers {
+                if message.source == Source::Here {
+                    let before = retained.stamp(&message.topic);
+                    message.set_stamp(before.next(time_of_day(), &peers.id));
+                } else if retained.supersedes(message) {
+                    not_retained.push(n);
+                    continue;
+                }
             }
             let kept = retained.sweep_and_keep(message, now, |expired| forget(wal, drops, expired));
             if let Err(refused) = kept {
@@ -190,7 +199,11 @@ impl Router {
 
     /// Removes some of the expired retained messages. Returns whether none is left.
     pub(crate) fn sweep(&mut self, now: Duration) -> bool {
-        let Self { retained, wal, drops, .. } = self;
+        let Self { retained, wal, drops, peers, .. } = self;
+        if peers.is_some() {
+            let forget = |own: &Message| forget(wal, drops, own);
+            retained.forget_deletions(time_of_day(), MAX_SWEPT_PER_STEP, forget);
+        }
         let swept = retained.sweep(now, MAX_SWEPT_PER_STEP, |own| forget(wal, drops, own));
         swept < MAX_SWEPT_PER_STEP
     }
@@ -258,14 +271,14 @@ impl Router {
                 drops.add(DropReason::ClusterNoMember, 1, || dropped(message));
             }
             if keeps && !reasons[n].is_failure() {
-                if message.is_to_be_retained()
-                    && not_retained.binary_search(&n).is_err()
-                    && (message.source != Source::Retained || retained.is_current(message))
-                {
+                if message.is_to_be_retained() && not_retained.binary_search(&n).is_err() {
                     // A later message of this cohort may have swept it because it has expired.
-                    match message.has_expired(now) && !retained.holds(message) {
-                        true => wal.unretain(message),
-                        false => wal.retain(message),
+                    let is_gone = message.has_expired(now) && !retained.holds(message);
+                    let deletion = retained.deletion(&message.topic);
+                    match (is_gone || message.payload.is_empty(), deletion) {
+                        (false, _) => wal.retain(message, message),
+                        (true, Some(deletion)) => wal.retain(deletion, message),
+                        (true, None) => wal.unretain(message),
                     }
                 }
                 for (session, partition, at) in durable.drain(..) {
@@ -280,10 +293,12 @@ impl Router {
     }
 }
 
-/// Records that an expired message is no longer retained.
+/// Records that an expired message is no longer retained, or that a deletion is forgotten.
 fn forget(wal: &mut RouterWal, drops: &Drops, message: &Message) {
     wal.forget(message);
-    drops.add(DropReason::RetainedExpired, 1, || dropped(message));
+    if !message.payload.is_empty() {
+        drops.add(DropReason::RetainedExpired, 1, || dropped(message));
+    }
 }
 
 /// Adds the delivery of a message to the batch of the receiving partition. A delivery to a durable session is also noted

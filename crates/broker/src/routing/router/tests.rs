@@ -4,6 +4,7 @@ mod cuts;
 mod full;
 mod handovers;
 mod relays;
+mod retained;
 mod shares;
 mod waits;
 
@@ -27,6 +28,7 @@ use crate::events::drops::{DropReason, Drops};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::{Message, Source};
+use crate::peers::Peers;
 use crate::requests::{Subscriber, SubscriptionRequest};
 use crate::routing::retained::RetainedBudget;
 
@@ -122,10 +124,16 @@ fn recorded(messages: Vec<Arc<Message>>) -> Vec<String> {
 
 /// Like [`recorded`], with limits.
 fn recorded_with(limits: &Limits, messages: Vec<Arc<Message>>) -> Vec<String> {
+    records(limits, None, messages)
+}
+
+/// Like [`recorded_with`], by a node of a cluster if `peers` are given.
+fn records(limits: &Limits, peers: Option<Arc<Peers>>, messages: Vec<Arc<Message>>) -> Vec<String> {
     let limits = limits.clone();
     with_journal(0, |wal| async move {
         let nothing = RecoveredRoutes { next_message: 1, ..Default::default() };
         let mut table = Table::with_wal(&limits, nothing, wal);
+        table.router.peers = peers.clone();
         table.publish(&messages);
         let of = |record| match record {
             Record::Retain { topic, .. } => Some(format!("+{topic}")),

@@ -46,8 +46,9 @@ use crate::model::waiting_sender::WaitingSender;
 use crate::session::partition::close::schedule;
 use crate::session::state::directory::Directory;
 use crate::session::state::effects::{Effects, Output, Pulled};
+use crate::session::state::encoding::SendContext;
 use crate::session::state::load::PartitionLoad;
-use crate::session::state::outgoing::{Answered, SendContext, keep};
+use crate::session::state::outgoing::{Answered, keep};
 use crate::session::state::pending_wills::PendingWills;
 
 /// The waker of a connection's sender, and the sender itself if it is on the partition's processor.

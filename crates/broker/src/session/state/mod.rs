@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `encoding.rs` | encodes messages for the client's connection |
 //! | `outgoing.rs` | messages to the client: queued, written, in flight, acknowledged |
 //! | `moving.rs` | the queue of a session that moves to another node |
 //! | `node_capacity.rs` | the space in the queue for another node |
@@ -12,6 +13,7 @@
 
 pub(crate) mod directory;
 pub(crate) mod effects;
+pub(crate) mod encoding;
 pub(super) mod load;
 pub(super) mod moving;
 mod node_capacity;

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use phalanx_mqtt::{
-    Ack, Delivery, Kind, Packet, PacketId, Property, PropertyBuffer, Publish, QoS, Reason, Version,
-};
+use phalanx_mqtt::{Ack, Delivery, Kind, Packet, PacketId, QoS, Reason};
 use phalanx_store::{DeliveryId, Entry, Record, SessionId};
 
 use crate::access::{ADOPTED_CLIENTS, NODE_CLIENTS};
@@ -16,7 +14,7 @@ use crate::model::delivery::How;
 use crate::model::handed::is_mark;
 use crate::model::message::{Message, Source};
 use crate::model::session::{Attachment, Inflight, Queued, Session};
-use crate::model::topic_aliases::may_have_alias;
+use crate::session::state::encoding::{SendContext, write};
 
 /// Maximum size of the connection's output buffer; further messages are queued.
 const MAX_WRITE_AHEAD: usize = 256 * 1024;
@@ -34,20 +32,6 @@ pub(crate) struct Answered {
     pub(crate) kind: Kind,
     pub(crate) id: PacketId,
     pub(crate) failed: bool,
-}
-
-/// The context in which messages are written.
-pub(crate) struct SendContext<'d> {
-    pub(crate) limits: &'d Limits,
-    pub(crate) scratch: &'d mut PropertyBuffer,
-    /// Unused output buffers.
-    pub(crate) spares: &'d mut Vec<Vec<u8>>,
-    /// Collects records for the WAL.
-    pub(crate) records: &'d mut Entry,
-    pub(crate) now: Duration,
-    pub(crate) drops: &'d Drops,
-    /// Whether to send output immediately instead of waking a waiting sender.
-    pub(crate) at_once: bool,
 }
 
 impl Session {
@@ -199,7 +183,8 @@ impl Session {
             QoS::ExactlyOnce => Delivery::ExactlyOnce(self.free_id()),
         };
         let Some(attachment) = &mut self.attachment else { return false };
-        let written = write(attachment, message, how, delivery, false, context);
+        let client = &self.client_id;
+        let written = write((attachment, client), message, how, (delivery, false), context);
         attachment.unsent += usize::from(written.is_ok() && delivery.id().is_none());
         // A recorded delivery (`number` ≠ 0) first waits for the disk.
         match context.at_once && number == 0 && attachment.send_now() {
@@ -247,7 +232,8 @@ impl Session {
                     QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
                     _ => Delivery::AtLeastOnce(id),
                 };
-                write(attachment, message, how, delivery, true, context)
+                let client = &self.client_id;
+                write((attachment, client), message, how, (delivery, true), context)
             }
         };
         let number = inflight.number;
@@ -359,91 +345,5 @@ pub(crate) fn keep(spares: &mut Vec<Vec<u8>>, mut memory: Vec<u8>) {
     memory.clear();
     if (1..=MAX_SPARE_BYTES).contains(&memory.capacity()) && spares.len() < MAX_SPARES {
         spares.push(memory);
-    }
-}
-
-/// Appends a PUBLISH. If the message has to be dropped, appends nothing and returns the reason.
-fn write(
-    attachment: &mut Attachment,
-    message: &Message,
-    how: &How,
-    delivery: Delivery,
-    duplicate: bool,
-    context: &mut SendContext<'_>,
-) -> Result<(), DropReason> {
-    if message.is_invalid {
-        return Err(DropReason::Invalid);
-    }
-    let SendContext { scratch, spares, now, .. } = context;
-    if attachment.out.capacity() == 0 {
-        attachment.out = spares.pop().unwrap_or_default();
-    }
-    let identifiers = how.identifiers.get();
-    let mut encode = |attachment: &mut Attachment, alias: Alias| {
-        let properties = match (message.properties(identifiers), alias) {
-            (Some(properties), Alias::None) => properties,
-            _ => {
-                message.write_properties(scratch, identifiers, *now);
-                if let Alias::New(number) | Alias::Known(number) = alias {
-                    // Cannot fail: the property is short.
-                    let _ = scratch.push(Property::TopicAlias(number));
-                }
-                scratch.get()
-            }
-        };
-        let publish = Publish {
-            topic: if matches!(alias, Alias::Known(_)) { "" } else { &message.topic },
-            payload: &message.payload,
-            delivery,
-            retain: how.retain,
-            duplicate,
-            properties,
-        };
-        let before = attachment.out.len();
-        let written = Packet::Publish(publish).encode(attachment.version, &mut attachment.out);
-        let fits = written.is_ok() && attachment.out.len() - before <= attachment.most;
-        if !fits {
-            attachment.out.truncate(before);
-        }
-        fits
-    };
-    let alias =
-        if attachment.most_aliases > 0 { alias(attachment, &message.topic) } else { Alias::None };
-    if encode(attachment, alias) {
-        if let Alias::New(number) = alias {
-            attachment.aliases.insert(message.topic.as_str().into(), number);
-            attachment.alias_bytes += message.topic.len();
-        }
-        return Ok(());
-    }
-    // A packet that is too long with an alias may fit without: an alias makes it longer unless it replaces a long topic.
-    match alias {
-        Alias::New(_) | Alias::Known(_) if encode(attachment, Alias::None) => Ok(()),
-        _ => Err(DropReason::PacketTooLarge),
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Alias {
-    None,
-    /// Defined together with the topic.
-    New(u16),
-    /// Replaces the topic.
-    Known(u16),
-}
-
-/// Assigns topic aliases to the first topics of a connection.
-fn alias(attachment: &Attachment, topic: &str) -> Alias {
-    if attachment.version == Version::V3 {
-        return Alias::None;
-    }
-    match attachment.aliases.get(topic) {
-        Some(number) => Alias::Known(*number),
-        None if attachment.aliases.len() < usize::from(attachment.most_aliases)
-            && may_have_alias(attachment.most_aliases, attachment.alias_bytes + topic.len()) =>
-        {
-            Alias::New(attachment.aliases.len() as u16 + 1)
-        }
-        None => Alias::None,
     }
 }

@@ -8,7 +8,7 @@ use crate::peers::Peers;
 #[test]
 fn the_queue_for_a_connected_node_takes_what_publishers_wait_for() {
     let mut sessions = with(Limits { queued_messages: 8, ..Limits::default() });
-    let (peers, node) = (Peers::new(), Arc::from("$cluster/b"));
+    let (peers, node) = (Peers::new("a"), Arc::from("$cluster/b"));
     sessions.counters.peers = Some(peers.clone());
     let capacity = peers.node_capacities.of(&node);
     let opening = Opening { client_id: node, receive_maximum: 2, ..opening() };

@@ -7,7 +7,7 @@ use crate::simulation::clustered::{TIMEOUT, start_nodes};
 use crate::simulation::wire::{Asking, NODES, Wire};
 
 /// The version of the protocol is the last part of the subject.
-const CLAIMS: &str = "claims.5";
+const CLAIMS: &str = "claims.6";
 
 fn world(world: &mut World) {
     let model = start_nodes(world, &["a", "b"]);

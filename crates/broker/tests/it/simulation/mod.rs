@@ -3,6 +3,7 @@
 //! one publisher and one QoS arrive in order. When all clients are done, the broker holds no messages.
 
 mod adopted;
+mod agreed;
 mod alternating;
 mod both;
 mod bridged;

@@ -18,7 +18,7 @@ use crate::simulation::{Shared, add_clients, are_through};
 /// Suffixes of the NATS subjects whose messages may be lost: requests to move a session, some of the answers, questions
 /// where a session is, and claims.
 const LOST: [&str; 7] =
-    ["moving.5.a", "moving.5.b", "moving.5.c", "moving.2", "moving.9", "find.5", "claims.5"];
+    ["moving.6.a", "moving.6.b", "moving.6.c", "moving.2", "moving.9", "find.6", "claims.6"];
 
 /// The number of sessions that moved, over all runs. In a single run, all clients may happen to return to their nodes.
 static MOVED: AtomicU64 = AtomicU64::new(0);

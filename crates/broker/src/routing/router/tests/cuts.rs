@@ -3,7 +3,6 @@
 use super::*;
 use crate::access::NODE_CLIENTS;
 use crate::model::moving::{Cut, CutNodes};
-use crate::peers::Peers;
 use crate::requests::JOURNAL_FULL;
 
 const TOKEN: &str = "token";
@@ -11,7 +10,7 @@ const TOKEN: &str = "token";
 /// A table of a node that has lanes to the nodes with these journals, and a session in slot 9.
 fn table(journals: &[&str]) -> (Table, Arc<Peers>) {
     let (mut table, peers) =
-        (Table::new(&Limits::default(), RecoveredRoutes::default()), Peers::new());
+        (Table::new(&Limits::default(), RecoveredRoutes::default()), Peers::new("a"));
     table.router.peers = Some(peers.clone());
     for (slot, journal) in (0..).zip(journals) {
         let identity = Identity { user: None, client: format!("{NODE_CLIENTS}{journal}").into() };

@@ -3,7 +3,6 @@
 use super::*;
 use crate::model::delivery::How;
 use crate::model::handed::{adoption_id, cut, mark};
-use crate::peers::Peers;
 use crate::peers::handovers::handover_client;
 use crate::requests::{Handed, HandingOver, LastHanded};
 
@@ -98,7 +97,7 @@ fn messages_that_a_lost_node_had_for_this_one_are_its_own() {
 #[test]
 fn an_adopted_session_gets_the_messages_of_another_lost_node_once() {
     let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
-    table.router.peers = Some(Peers::new());
+    table.router.peers = Some(Peers::new("a"));
     let [p, q, r] = ["p.1", "q.1", "r.1"].map(adoption_id);
     let adoptions = Some([p, q].into());
     let client = Subscriber { adoptions, ..named(1, "client", false) };

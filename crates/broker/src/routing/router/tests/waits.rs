@@ -3,7 +3,6 @@
 use phalanx_mqtt::PacketId;
 
 use super::*;
-use crate::peers::Peers;
 use crate::requests::NODE_FULL;
 
 /// A message of the publisher with this slot.
@@ -19,7 +18,7 @@ fn of(publisher: u32, topic: &str, delivery: Delivery) -> Arc<Message> {
 #[test]
 fn only_publishers_of_what_a_full_node_wants_wait() {
     let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
-    let peers = Peers::new();
+    let peers = Peers::new("a");
     table.router.peers = Some(peers.clone());
     let there = node(2, "b");
     let capacity = peers.node_capacities.of(&there.identity.client);

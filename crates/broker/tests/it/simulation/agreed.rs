@@ -1,0 +1,124 @@
+//! Clients of three nodes retain and delete messages of the same topics while connections to NATS break. When the
+//! connections last, all nodes have the same messages, even those of QoS 0.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use phalanx::select;
+use phalanx::sim::{self, Net, World};
+use phalanx::task::Either;
+use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish};
+use phalanx_nats::Passage;
+
+use crate::simulation::clustered::{TIMEOUT, start_brokers};
+use crate::simulation::subscriber::ask_for;
+use crate::simulation::wire::{NODES, Wire};
+
+/// The number of messages, and of topics with one publisher at a time. Another topic has several.
+const MESSAGES: u64 = 40;
+const TOPICS: u64 = 4;
+const CONTESTED: &str = "r/contested";
+
+/// The time after which a reader has all messages.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// The retained message of each topic that has one.
+type Retained = BTreeMap<String, String>;
+
+fn world(world: &mut World) {
+    world.set_most_steps(8_000_000);
+    let (model, _brokers) = start_brokers(world, &["a", "b", "c"]);
+    let net = world.net();
+    world.client(async move {
+        // By then the nodes have lanes.
+        net.sleep(2 * TIMEOUT).await;
+        let mut publishers = Vec::new();
+        for (node, name) in NODES.into_iter().zip(["p/a", "p/b", "p/c"]) {
+            publishers.push(Wire::connect_at(&net, name, node).await);
+        }
+        let mut expected = Retained::new();
+        for number in 0..MESSAGES {
+            match net.draw(8) {
+                0 => _ = model.cut(),
+                1 => model.set(Passage::Closed),
+                2 | 3 => model.set(Passage::Open),
+                _ => (),
+            }
+            let topic = format!("r/{}", net.draw(TOPICS));
+            let payload = if net.draw(3) == 0 { String::new() } else { number.to_string() };
+            let publisher = &mut publishers[net.draw(3) as usize];
+            retain(publisher, &topic, &payload, net.draw(2) == 0).await;
+            acknowledged(publisher).await;
+            expected.insert(topic, payload);
+            if net.draw(4) == 0 {
+                for (node, publisher) in publishers.iter_mut().enumerate() {
+                    let payload = if net.draw(3) == 0 { "" } else { ["a", "b", "c"][node] };
+                    retain(publisher, CONTESTED, payload, net.draw(2) == 0).await;
+                }
+                for publisher in &mut publishers {
+                    acknowledged(publisher).await;
+                }
+            }
+            net.sleep(Duration::from_millis(1 + net.draw(60_000))).await;
+        }
+        model.set(Passage::Open);
+        // The lanes are replaced, and send what their nodes lack.
+        net.sleep(TIMEOUT / 2).await;
+        expected.retain(|_, payload| !payload.is_empty());
+        let mut contested = Vec::new();
+        for node in NODES {
+            let mut found = retained(&net, node).await;
+            contested.push(found.remove(CONTESTED));
+            assert_eq!(found, expected, "at {node}");
+        }
+        assert!(contested.iter().all(|own| *own == contested[0]), "{contested:?}");
+        net.drain();
+    });
+}
+
+/// Retains or deletes a message with QoS 1 or 0. A message that nobody wants follows a message of QoS 0, so that an
+/// acknowledgement shows that it was routed.
+async fn retain(wire: &mut Wire, topic: &str, payload: &str, is_acknowledged: bool) {
+    let publish = |topic, payload, retain, delivery| {
+        let (duplicate, properties) = (false, Properties::NONE);
+        Packet::Publish(Publish { topic, payload, delivery, retain, duplicate, properties })
+    };
+    let (payload, acknowledged) = (payload.as_bytes(), Delivery::AtLeastOnce(PacketId::MIN));
+    let said = match is_acknowledged {
+        true => wire.say(&publish(topic, payload, true, acknowledged)).await,
+        false => {
+            let message = publish(topic, payload, true, Delivery::AtMostOnce);
+            wire.say_all(&[message, publish("nobody", &[], false, acknowledged)]).await
+        }
+    };
+    assert!(said.is_ok(), "the connection is lost");
+}
+
+/// Waits for an acknowledgement.
+async fn acknowledged(wire: &mut Wire) {
+    let Ok(came) = wire.next().await else { panic!("the connection is lost") };
+    assert!(matches!(came.packet(), Packet::PubAck(_)), "{:?}", came.packet());
+}
+
+/// The retained messages of a node.
+async fn retained(net: &Net, node: SocketAddr) -> Retained {
+    let mut wire = Wire::connect_at(net, &format!("reader of {node}"), node).await;
+    assert!(ask_for(&mut wire, &["r/#"]).await.is_ok());
+    let mut found = Retained::new();
+    while let Either::Left(came) = select(Box::pin(wire.next()), net.sleep(PAUSE)).await {
+        let Ok(came) = came else { panic!("the connection is lost") };
+        let Packet::Publish(message) = came.packet() else { continue };
+        let payload = String::from_utf8(message.payload.to_vec()).unwrap();
+        found.insert(message.topic.to_owned(), payload);
+        if let Some(id) = message.delivery.id() {
+            assert!(wire.say(&Packet::PubAck(Ack::of(id))).await.is_ok());
+        }
+    }
+    found
+}
+
+#[test]
+fn nodes_agree_on_retained_messages() {
+    sim::explore(8, world);
+}
