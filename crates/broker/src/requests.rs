@@ -171,12 +171,11 @@ pub(crate) struct BrowseRequest {
     pub(crate) topics: usize,
 }
 
-/// A page of the retained messages and deletions since a time, in the order of their topics.
+/// A page of the retained messages and deletions that arrived since a time, in the order of their topics.
 pub(crate) struct ChangedRequest {
-    /// The time of day, and if it is `None`, the time before the broker's start.
-    pub(crate) since: Option<Duration>,
-    pub(crate) before: Duration,
-    /// The last topic of the previous page. The first page has all deletions.
+    /// The time on the runtime's clock. If it is zero, also those that were recovered.
+    pub(crate) since: Duration,
+    /// The last topic of the previous page.
     pub(crate) after: Option<Box<str>>,
 }
 

@@ -35,7 +35,8 @@ pub(super) struct Node {
     pub(super) sessions: RefCell<BTreeMap<Arc<str>, String>>,
     /// The nodes that do not have all retained messages yet.
     pub(super) unsynced: RefCell<BTreeSet<Arc<str>>>,
-    /// By node without a lane: the time, on the runtime's clock, since which it may have missed claims.
+    /// By node without a lane: the time, on the runtime's clock, since which it may have missed claims and retained
+    /// messages.
     pub(super) unheard: RefCell<BTreeMap<Arc<str>, Duration>>,
     /// The journals that this node adopted, with the version of its filters after the adoption; and the journals that any
     /// node adopted.

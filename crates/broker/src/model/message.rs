@@ -64,7 +64,7 @@ pub(crate) struct Message {
     pub(crate) begun: Option<(u64, PacketId)>,
     /// The ID in the journal; 0 if not stored. Written by the router only.
     number: AtomicU64,
-    /// The [stamp](Stamp) of a message to be retained in a cluster. Written by the router only.
+    /// The [stamp](Stamp) of a message to be retained in a cluster. Written by the router, unless another node has sent it.
     stamp: AtomicU64,
 }
 
@@ -249,10 +249,11 @@ impl Message {
         self.stamp.store(stamp.number(), Ordering::Relaxed);
     }
 
-    /// The deletion of a topic's retained message.
-    pub(crate) fn deletion(topic: &str, stamp: Stamp) -> Self {
-        let stamp = AtomicU64::new(stamp.number());
-        Self { retain: true, stamp, ..Self::plain(topic.into(), Vec::new()) }
+    /// The deletion that takes the place of this message when it has expired or is itself empty, until it is forgotten.
+    pub(crate) fn deletion(&self, until: Duration) -> Self {
+        let stamp = AtomicU64::new(self.stamp().number());
+        let plain = Self::plain(self.topic.clone(), Vec::new());
+        Self { retain: true, expires: Some(until), stamp, ..plain }
     }
 
     /// The message of a will, as if published at time 0. [`postponed`](Self::postponed) adds the time of publication.

@@ -1,10 +1,9 @@
 //! Retained messages, one per topic.
 
 mod budget;
-mod deleted;
+mod expiring;
 mod scan;
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,36 +11,42 @@ use std::time::Duration;
 
 use phalanx_mqtt::Reason;
 
-use crate::model::message::Message;
+use crate::model::message::{Message, Source};
 use crate::model::stamp::Stamp;
 use crate::requests::ChangedRequest;
 pub(crate) use crate::routing::retained::budget::RetainedBudget;
-use crate::routing::retained::deleted::Deleted;
+use crate::routing::retained::expiring::Expiring;
 pub(super) use crate::routing::retained::scan::Flow;
 use crate::routing::retained::scan::{Scanned, Topics, scan};
 
 /// The retained messages. Their number and their bytes are limited; the bytes include the index.
 pub(crate) struct Retained {
-    /// Ordered by topic, so that a scan can resume after any topic.
-    messages: Topics<Arc<Message>>,
+    /// The messages, and in a cluster the remembered deletions. Ordered by topic, so that a scan can resume after any
+    /// topic.
+    entries: Topics<Entry>,
     /// The messages that expire.
     expiring: BTreeSet<Expiring>,
-    /// The deletions, in a cluster.
-    deleted: Deleted,
-    /// The greatest stamp of the recovered messages.
-    recovered: Stamp,
-    /// Bytes of the messages, and of the index.
+    deletions: BTreeSet<Expiring>,
+    /// Bytes of the messages, and of their index.
     bytes: usize,
+    /// Bytes of the deletions, and of their index.
+    deletion_bytes: usize,
     most: usize,
     most_bytes: usize,
 }
 
-/// A retained message that expires, ordered by time of expiry and topic. The order must not depend on addresses: the
-/// journal records each removal, and a simulation with the same seed has to write the same journal.
-struct Expiring {
-    expires: Duration,
+/// A retained message, or a deletion, which is an empty message.
+struct Entry {
     message: Arc<Message>,
+    /// The second of its arrival on the runtime's clock; 0 if it was recovered.
+    changed: u32,
 }
+
+/// The time for which a deletion is remembered. A node keeps messages for another node for one hour.
+const REMEMBERED: Duration = Duration::from_secs(2 * 3600);
+
+/// Maximum memory of the remembered deletions. Beyond it, the oldest ones are forgotten.
+const MAX_DELETION_BYTES: usize = 16 << 20;
 
 /// Approximate memory of an index entry in bytes, without the characters of the topic.
 const ENTRY_BYTES: usize = 64;
@@ -62,11 +67,11 @@ const MAX_CHANGED: usize = 4096;
 impl Retained {
     pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
         Self {
-            messages: BTreeMap::new(),
+            entries: BTreeMap::new(),
             expiring: BTreeSet::new(),
-            deleted: Deleted::default(),
-            recovered: Stamp::default(),
+            deletions: BTreeSet::new(),
             bytes: 0,
+            deletion_bytes: 0,
             most,
             most_bytes,
         }
@@ -74,7 +79,7 @@ impl Retained {
 
     /// The number of retained messages.
     pub(crate) fn count(&self) -> usize {
-        self.messages.len()
+        self.entries.len() - self.deletions.len()
     }
 
     /// Memory of the retained messages, including their index.
@@ -85,43 +90,47 @@ impl Retained {
     /// Retains `message` and replaces the topic's previous one; an empty message removes it. Messages beyond a
     /// limit are refused, and the previous one stays.
     pub(crate) fn keep(&mut self, message: &Arc<Message>) -> Result<(), Reason> {
+        self.keep_at(message, Duration::ZERO)
+    }
+
+    /// Like [`keep`](Self::keep), at this time.
+    fn keep_at(&mut self, message: &Arc<Message>, now: Duration) -> Result<(), Reason> {
         if message.payload.is_empty() {
-            self.remove(&message.topic);
             if message.stamp().is_set() {
-                let deletion = Message::deletion(&message.topic, message.stamp());
-                self.deleted.add(Arc::new(deletion));
+                // Another node has remembered it for some time.
+                let until = message.expires().filter(|_| message.source == Source::Retained);
+                let until = (now + REMEMBERED).min(until.unwrap_or(Duration::MAX));
+                self.put(Arc::new(message.deletion(until)), now);
+            } else {
+                self.remove(&message.topic);
             }
             return Ok(());
         }
-        let before = self.messages.get(&*message.topic).map(size);
+        let before = self.entries.get(&*message.topic).filter(|own| !own.is_deletion());
+        let before = before.map(|own| size(&own.message));
         let count = self.count() + usize::from(before.is_none());
         let bytes = self.bytes - before.unwrap_or(0) + size(message);
         if count > self.most || bytes > self.most_bytes {
             return Err(Reason::QUOTA_EXCEEDED);
         }
-        self.put(message.clone());
+        self.put(message.clone(), now);
         Ok(())
     }
 
     /// Whether a topic has a message.
     #[cfg(test)]
     pub(crate) fn has(&self, topic: &str) -> bool {
-        self.messages.contains_key(topic)
+        self.entries.get(topic).is_some_and(|own| !own.is_deletion())
     }
 
     /// Whether `message` itself is retained.
     pub(crate) fn holds(&self, message: &Arc<Message>) -> bool {
-        self.messages.get(&*message.topic).is_some_and(|kept| Arc::ptr_eq(kept, message))
-    }
-
-    /// The message of a topic or its deletion, which another node may have sent.
-    fn current(&self, topic: &str) -> Option<&Arc<Message>> {
-        self.messages.get(topic).or_else(|| self.deleted.get(topic))
+        self.entries.get(&*message.topic).is_some_and(|own| Arc::ptr_eq(&own.message, message))
     }
 
     /// The stamp of the last message of a topic, if it is known.
     pub(crate) fn stamp(&self, topic: &str) -> Stamp {
-        self.current(topic).map(|own| own.stamp()).unwrap_or_default()
+        self.entries.get(topic).map(|own| own.message.stamp()).unwrap_or_default()
     }
 
     /// Whether the topic has a later message or deletion than `message`, or the same one. All nodes of a cluster decide
@@ -130,63 +139,77 @@ impl Retained {
         fn order(own: &Message) -> (Stamp, &[u8]) {
             (own.stamp(), &own.payload)
         }
-        self.current(&message.topic).is_some_and(|own| order(own) >= order(message))
+        let Some(Entry { message: own, .. }) = self.entries.get(&*message.topic) else {
+            return false;
+        };
+        // A message that a node of an earlier version has queued is later than one that was retained without a stamp.
+        let is_later = own.stamp() == message.stamp()
+            && !message.stamp().is_set()
+            && message.source != Source::Retained;
+        !is_later && order(own) >= order(message)
     }
 
     /// The remembered deletion of a topic.
     pub(crate) fn deletion(&self, topic: &str) -> Option<&Arc<Message>> {
-        self.deleted.get(topic)
+        self.entries.get(topic).filter(|own| own.is_deletion()).map(|own| &own.message)
     }
 
-    /// Returns a page of the messages and deletions since a time, and the last examined topic if there may be more.
+    /// Returns a page of the messages and deletions that arrived since a time, and the last examined topic if there may be
+    /// more.
     pub(crate) fn changed(
         &self,
-        ChangedRequest { since, before, after }: &ChangedRequest,
+        ChangedRequest { since, after }: &ChangedRequest,
     ) -> (Vec<Arc<Message>>, Option<Box<str>>) {
-        let since = since.unwrap_or_else(|| self.recovered.day().saturating_sub(*before));
-        let is_later = |own: &&Arc<Message>| own.stamp() >= Stamp::since(since);
-        let after_it = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let topics = self.messages.range::<str, _>((after_it, Bound::Unbounded));
-        let page: Vec<_> = topics.take(MAX_CHANGED).collect();
-        let next = page.last().filter(|_| page.len() == MAX_CHANGED);
-        let next = next.map(|(topic, _)| (*topic).clone());
-        let deleted = self.deleted.all().filter(|_| after.is_none());
-        let all = deleted.chain(page.into_iter().map(|(_, message)| message));
-        (all.filter(is_later).cloned().collect(), next)
+        let after = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let page = self.entries.range::<str, _>((after, Bound::Unbounded)).take(MAX_CHANGED);
+        let (mut changed, mut last, mut examined) = (Vec::new(), None, 0);
+        for (topic, own) in page {
+            (last, examined) = (Some(topic), examined + 1);
+            if u64::from(own.changed) >= since.as_secs() {
+                changed.push(own.message.clone());
+            }
+        }
+        (changed, last.filter(|_| examined == MAX_CHANGED).cloned())
     }
 
     /// Retains a recovered message, or remembers a recovered deletion, regardless of limits.
     pub(crate) fn restore(&mut self, message: Arc<Message>) {
-        self.recovered = self.recovered.max(message.stamp());
-        match message.payload.is_empty() {
-            true => self.deleted.add(message),
-            false => self.put(message),
+        self.put(message, Duration::ZERO);
+    }
+
+    fn put(&mut self, message: Arc<Message>, now: Duration) {
+        let entry = Entry { message: message.clone(), changed: now.as_secs() as u32 };
+        let is_deletion = entry.is_deletion();
+        let before = match self.entries.get_mut(&*message.topic) {
+            Some(place) => Some(std::mem::replace(place, entry)),
+            None => self.entries.insert(message.topic.as_str().into(), entry),
+        };
+        // Before the new one is added to the orders: the two are equal if they expire at the same time.
+        before.inspect(|before| self.gone(before));
+        let expiring = Expiring::of(&message);
+        if is_deletion {
+            self.deletion_bytes += size(&message);
+            self.deletions.extend(expiring);
+        } else {
+            self.bytes += size(&message);
+            self.expiring.extend(expiring);
         }
     }
 
-    fn put(&mut self, message: Arc<Message>) {
-        self.deleted.remove(&message.topic);
-        self.bytes += size(&message);
-        let expiring = Expiring::of(&message);
-        let before = match self.messages.get_mut(&*message.topic) {
-            Some(place) => Some(std::mem::replace(place, message)),
-            None => self.messages.insert(message.topic.as_str().into(), message),
-        };
-        before.inspect(|before| self.gone(before));
-        // Only after the previous message was removed: the two entries are equal if they expire at the same time.
-        self.expiring.extend(expiring);
-    }
-
     fn remove(&mut self, topic: &str) {
-        if let Some(before) = self.messages.remove(topic) {
+        if let Some(before) = self.entries.remove(topic) {
             self.gone(&before);
         }
     }
 
-    fn gone(&mut self, message: &Arc<Message>) {
-        self.bytes -= size(message);
-        if let Some(expiring) = Expiring::of(message) {
-            self.expiring.remove(&expiring);
+    fn gone(&mut self, before: &Entry) {
+        let (bytes, order) = match before.is_deletion() {
+            true => (&mut self.deletion_bytes, &mut self.deletions),
+            false => (&mut self.bytes, &mut self.expiring),
+        };
+        *bytes -= size(&before.message);
+        if let Some(expiring) = Expiring::of(&before.message) {
+            order.remove(&expiring);
         }
     }
 
@@ -195,51 +218,50 @@ impl Retained {
         &mut self,
         message: &Arc<Message>,
         now: Duration,
-        mut forgotten: impl FnMut(&Message),
+        mut forgotten: impl FnMut(&Message, Option<&Message>),
     ) -> Result<(), Reason> {
         let mut swept = 0;
         loop {
             let more = self.sweep(now, MAX_SWEPT, &mut forgotten);
             swept += more;
-            let kept = self.keep(message);
-            // Only those beyond the bounds.
-            self.forget_deletions(Duration::ZERO, MAX_SWEPT, &mut forgotten);
+            let kept = self.keep_at(message, now);
             if kept.is_ok() || more < MAX_SWEPT || swept >= MAX_SWEPT_FOR_ROOM {
                 return kept;
             }
         }
     }
 
-    /// Removes up to `most` messages that expired before `now`, and passes each to `forgotten`. Returns the number
-    /// removed.
+    /// Removes up to `most` messages that expired before `now`, and passes each to `forgotten`. In a cluster, a deletion
+    /// takes its place and is passed, too: other nodes may still have an earlier message. Also removes deletions that are
+    /// no longer needed, or are beyond the bound. Returns the number removed.
     pub(crate) fn sweep(
         &mut self,
         now: Duration,
         most: usize,
-        mut forgotten: impl FnMut(&Message),
+        mut forgotten: impl FnMut(&Message, Option<&Message>),
     ) -> usize {
         for swept in 0..most {
+            let is_full = self.deletion_bytes > MAX_DELETION_BYTES;
+            let old = self.deletions.first().filter(|first| is_full || first.expires <= now);
+            if let Some(deletion) = old.map(|first| first.message.clone()) {
+                self.remove(&deletion.topic);
+                forgotten(&deletion, None);
+                continue;
+            }
             let Some(first) = self.expiring.first().filter(|first| first.expires <= now) else {
                 return swept;
             };
             let message = first.message.clone();
-            self.remove(&message.topic);
-            forgotten(&message);
+            if message.stamp().is_set() {
+                let deletion = Arc::new(message.deletion(now + REMEMBERED));
+                self.put(deletion.clone(), now);
+                forgotten(&message, Some(&deletion));
+            } else {
+                self.remove(&message.topic);
+                forgotten(&message, None);
+            }
         }
         most
-    }
-
-    /// Forgets up to `most` deletions that are no longer needed at this time since 1970, or are beyond the bounds, and
-    /// passes each to `forgotten`.
-    pub(crate) fn forget_deletions(
-        &mut self,
-        day: Duration,
-        most: usize,
-        forgotten: impl FnMut(&Message),
-    ) {
-        let old = std::iter::from_fn(|| self.deleted.forget(day)).take(most);
-        let mut forgotten = forgotten;
-        old.for_each(|deletion| forgotten(&deletion));
     }
 
     /// Calls `found` for each unexpired message whose topic matches `filter`, in topic order, starting after topic
@@ -251,10 +273,18 @@ impl Retained {
         now: Duration,
         mut found: impl FnMut(&'r Arc<Message>) -> Flow,
     ) -> Scanned<'r> {
-        scan(&self.messages, filter, after, most, |message| match message.has_expired(now) {
-            true => Flow::Continue,
-            false => found(message),
+        scan(&self.entries, filter, after, most, |own| {
+            match own.is_deletion() || own.message.has_expired(now) {
+                true => Flow::Continue,
+                false => found(&own.message),
+            }
         })
+    }
+}
+
+impl Entry {
+    fn is_deletion(&self) -> bool {
+        self.message.payload.is_empty()
     }
 }
 
@@ -262,37 +292,6 @@ impl Retained {
 fn size(message: &Arc<Message>) -> usize {
     message.size() + ENTRY_BYTES + message.topic.len()
 }
-
-impl Expiring {
-    /// `None` if the message does not expire.
-    fn of(message: &Arc<Message>) -> Option<Self> {
-        message.expires().map(|expires| Self { expires, message: message.clone() })
-    }
-
-    fn key(&self) -> (Duration, &str) {
-        (self.expires, &self.message.topic)
-    }
-}
-
-impl Ord for Expiring {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl PartialOrd for Expiring {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Expiring {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Expiring {}
 
 #[cfg(test)]
 mod tests {
@@ -351,7 +350,8 @@ mod tests {
         retained.keep(&message("t/1", b"x", None)).unwrap();
         assert!(retained.keep(&message("more", b"x", None)).is_err());
         let mut forgotten = Vec::new();
-        retained.sweep(Duration::from_secs(3), 4, |message| forgotten.push(message.topic.clone()));
+        retained
+            .sweep(Duration::from_secs(3), 4, |message, _| forgotten.push(message.topic.clone()));
         assert_eq!(forgotten, ["t/0", "t/2"]);
         assert_eq!(retained.count(), 2);
         assert!(retained.keep(&message("more", b"x", None)).is_ok());
@@ -361,7 +361,7 @@ mod tests {
     fn expired_messages_make_room_for_a_long_one() {
         let mut retained = Retained::new(usize::MAX, 200_000);
         let keeps = |retained: &mut Retained, own: &Arc<Message>| {
-            retained.sweep_and_keep(own, Duration::from_secs(2), |_| ()).is_ok()
+            retained.sweep_and_keep(own, Duration::from_secs(2), |_, _| ()).is_ok()
         };
         let fits = |n: &u32| retained.keep(&message(&n.to_string(), b"x", Some(1))).is_ok();
         let count = (0..1000).take_while(fits).count();
@@ -384,7 +384,7 @@ mod tests {
             retained.keep(&message(topic, payload, Some(1))).unwrap();
         });
         let mut removed = String::new();
-        retained.sweep(Duration::from_secs(2), 4, |message| removed.push_str(&message.topic));
+        retained.sweep(Duration::from_secs(2), 4, |message, _| removed.push_str(&message.topic));
         assert_eq!((removed.as_str(), retained.count()), ("abcd", 0));
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use phalanx::runtime::report;
 use phalanx::shutdown::{draining, is_draining};
 use phalanx::task::Either;
-use phalanx::time::{now, time_of_day};
+use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_mqtt::Version;
 
@@ -229,17 +229,14 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     let served = serve_bridged(bridged, Context { config: config.into(), ..context.clone() });
     // A lost connection is noticed only after the timeout, so messages and claims of that time may be lost.
     let (doubt, is_synced) = (2 * node.timeout, Cell::new(false));
+    let most_sent = other.hello.borrow().packet_size as usize + GROWTH;
     let mut syncing = pin!(async {
         takeover::repeat(node, &lane, since).await;
         // The node may lack messages that were published while there was no lane.
-        let away = now().saturating_sub(since);
-        let since = match node.unsynced.borrow().contains(&other.name) {
-            true => Some(Duration::ZERO),
-            // This process has had no lane to the node.
-            false if since.is_zero() => None,
-            false => Some(time_of_day().saturating_sub(away)),
-        };
-        retained::send(context, &lane, (since, doubt)).await;
+        // This process may have had no lane to it; then `since` is zero.
+        let is_unsynced = node.unsynced.borrow().contains(&other.name);
+        let since = if is_unsynced { Duration::ZERO } else { since };
+        retained::send(context, &lane, (since, most_sent)).await;
         if lane.is_processed().await {
             node.unsynced.borrow_mut().remove(&other.name);
             is_synced.set(true);

@@ -1,5 +1,6 @@
-//! Sends the retained messages and the deletions that another node may lack: all if it joins, else those since the last
-//! lane, because messages of QoS 0 are lost while there is none. The node retains those that are later than its own.
+//! Sends the retained messages and the deletions that another node may lack: those since the last lane, because messages of
+//! QoS 0 are lost while there is none, or all if the other node joins or either has restarted. The node retains those that
+//! are later than its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use phalanx::time::now;
 use phalanx_mqtt::{Delivery, Packet, PropertyBuffer, Publish, Version};
 
 use crate::context::Context;
+use crate::events::drops::{DropReason, Dropped};
 use crate::lane::Lane;
 use crate::model::message::Message;
 use crate::model::subscriptions::group_id::sync_id;
@@ -19,16 +21,12 @@ use crate::session::operations::RETRY_DELAY;
 const PAGE: usize = 128;
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// Sends the messages and deletions since a time of day; if it is `None`, since `before` the start of the broker. Ends
-/// early if the lane ends.
-pub(super) async fn send(
-    context: &Context,
-    lane: &Lane,
-    (since, before): (Option<Duration>, Duration),
-) {
+/// Sends the messages and deletions that arrived since a time, in packets of at most `most` bytes. Ends early if the lane
+/// ends.
+pub(super) async fn send(context: &Context, lane: &Lane, (since, most): (Duration, usize)) {
     let mut after = None;
     while !lane.is_closed() {
-        let request = Item::Changed(ChangedRequest { since, before, after: after.clone() });
+        let request = Item::Changed(ChangedRequest { since, after: after.clone() });
         let Ok(Answer::Retained(changed, next)) = context.stages.routing.call(request).await else {
             // The broker is busy.
             sleep(RETRY_DELAY).await;
@@ -39,7 +37,14 @@ pub(super) async fn send(
             let (page, rest) = left.split_at(page(left));
             left = rest;
             lane.room().await;
-            lane.add(page.iter().map(|message| packet(message)));
+            lane.add(page.iter().filter_map(|message| {
+                let packet = Some(packet(message)).filter(|packet| packet.len() <= most);
+                if packet.is_none() {
+                    let what = || Dropped { topic: Some(&message.topic), ..Dropped::default() };
+                    context.counters.drops.add(DropReason::PacketTooLarge, 1, what);
+                }
+                packet
+            }));
         }
         match next {
             None => return,

@@ -183,7 +183,8 @@ impl Router {
                     continue;
                 }
             }
-            let kept = retained.sweep_and_keep(message, now, |expired| forget(wal, drops, expired));
+            let kept = retained
+                .sweep_and_keep(message, now, |own, deletion| forget(wal, drops, (own, deletion)));
             if let Err(refused) = kept {
                 drops.add(DropReason::RetainedFull, 1, || dropped(message));
                 let is_refused = message.source == Source::Here && !message.is_kept_by_sender;
@@ -199,12 +200,10 @@ impl Router {
 
     /// Removes some of the expired retained messages. Returns whether none is left.
     pub(crate) fn sweep(&mut self, now: Duration) -> bool {
-        let Self { retained, wal, drops, peers, .. } = self;
-        if peers.is_some() {
-            let forget = |own: &Message| forget(wal, drops, own);
-            retained.forget_deletions(time_of_day(), MAX_SWEPT_PER_STEP, forget);
-        }
-        let swept = retained.sweep(now, MAX_SWEPT_PER_STEP, |own| forget(wal, drops, own));
+        let Self { retained, wal, drops, .. } = self;
+        let forget =
+            |own: &Message, deletion: Option<&Message>| forget(wal, drops, (own, deletion));
+        let swept = retained.sweep(now, MAX_SWEPT_PER_STEP, forget);
         swept < MAX_SWEPT_PER_STEP
     }
 
@@ -274,7 +273,8 @@ impl Router {
                 if message.is_to_be_retained() && not_retained.binary_search(&n).is_err() {
                     // A later message of this cohort may have swept it because it has expired.
                     let is_gone = message.has_expired(now) && !retained.holds(message);
-                    let deletion = retained.deletion(&message.topic);
+                    // A full journal gets space back by a deletion.
+                    let deletion = retained.deletion(&message.topic).filter(|_| !wal.is_full());
                     match (is_gone || message.payload.is_empty(), deletion) {
                         (false, _) => wal.retain(message, message),
                         (true, Some(deletion)) => wal.retain(deletion, message),
@@ -293,9 +293,13 @@ impl Router {
     }
 }
 
-/// Records that an expired message is no longer retained, or that a deletion is forgotten.
-fn forget(wal: &mut RouterWal, drops: &Drops, message: &Message) {
-    wal.forget(message);
+/// Records that an expired message is no longer retained, perhaps with the deletion in its place, or that a deletion is
+/// forgotten.
+fn forget(wal: &mut RouterWal, drops: &Drops, (message, deletion): (&Message, Option<&Message>)) {
+    match deletion.filter(|_| wal.is_on() && !wal.is_full()) {
+        Some(deletion) => wal.retain(deletion, deletion),
+        None => wal.forget(message),
+    }
     if !message.payload.is_empty() {
         drops.add(DropReason::RetainedExpired, 1, || dropped(message));
     }

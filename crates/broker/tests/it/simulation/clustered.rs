@@ -42,10 +42,23 @@ pub(crate) fn start_nodes(world: &mut World, names: &[&str]) -> ModelServer {
 
 /// The same. Returns the nodes, too.
 pub(crate) fn start_brokers(world: &mut World, names: &[&str]) -> (ModelServer, Vec<Broker>) {
+    start_with(world, names, |_| ())
+}
+
+/// The same, after a change of the configurations.
+pub(crate) fn start_with(
+    world: &mut World,
+    names: &[&str],
+    change: impl Fn(&mut Config),
+) -> (ModelServer, Vec<Broker>) {
     world.set_processors(1);
     world.set_steady();
     let mut graph = Graph::new();
-    let of = |name: &&str| Broker::declare(&mut graph, &node(world, name));
+    let of = |name: &&str| {
+        let mut config = node(world, name);
+        change(&mut config);
+        Broker::declare(&mut graph, &config)
+    };
     let brokers: Vec<_> = names.iter().map(of).collect();
     let stage = graph.stage("nats").shared(());
     let listeners: Vec<_> = NODES[..names.len()].iter().map(|own| world.listen(*own)).collect();
