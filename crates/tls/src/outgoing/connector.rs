@@ -11,6 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::certificates::certificate::{CertificateError, chain, private_key};
 use crate::certificates::clients;
+use crate::outgoing::verifier::Verifier;
 use crate::stream::session::TlsStream;
 
 /// The authorities that a client trusts, and its own certificate.
@@ -22,7 +23,8 @@ pub struct Connector {
 
 impl Connector {
     /// Loads the authorities in a PEM file, by default those of the system, and the client's certificate and key, if
-    /// any. The client offers the ALPN protocols in this order. May block.
+    /// any. The file may also contain the self-signed certificate of a server. The client offers the ALPN protocols in
+    /// this order. May block.
     ///
     /// # Errors
     /// If a file is unusable.
@@ -32,11 +34,13 @@ impl Connector {
         protocols: &[&[u8]],
     ) -> Result<Self, CertificateError> {
         let roots = Arc::new(authorities.map_or_else(of_system, clients::authorities)?);
+        let trusted = authorities.map_or(Ok(Vec::new()), chain)?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder
             .with_safe_default_protocol_versions()
             .expect("the provider supports the default versions")
-            .with_root_certificates(roots.clone());
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Verifier::new(roots.clone(), trusted)));
         let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {

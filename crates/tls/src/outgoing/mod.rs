@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `dial.rs` | connections by name |
 //! | `connector.rs` | the handshake |
+//! | `verifier.rs` | the verification of a server's certificate |
 //! | `authority.rs` | a host and a port |
 //! | `backoff.rs` | delays between attempts |
 
@@ -11,3 +12,4 @@ pub(crate) mod authority;
 pub(crate) mod backoff;
 pub(crate) mod connector;
 pub(crate) mod dial;
+mod verifier;
