@@ -104,8 +104,9 @@ impl HttpClient for Transport {
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             let Ok(body) = body.collect().await;
+            let url = parts.uri.clone();
             let made = client.exchange(Request::from_parts(parts, body.to_bytes().to_vec()));
-            made.map_err(|error| Error::Other(Box::new(error)))
+            made.map_err(|error| Error::Other(format!("no response from {url}: {error}").into()))
         })
     }
 }
