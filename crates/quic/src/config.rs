@@ -11,7 +11,7 @@ use quinn_proto::{
     VarInt,
 };
 use rustls::crypto::ring;
-use rustls::server::ResolvesServerCert;
+use rustls::server::{ProducesTickets, ResolvesServerCert};
 use rustls::version::TLS13;
 
 use crate::identifiers::Identifiers;
@@ -78,8 +78,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// TLS 1.3 with these certificates, for clients that speak `protocol` (ALPN). Keys for tokens and resets are random.
-    pub fn new(certificates: Arc<dyn ResolvesServerCert>, protocol: &[u8], limits: Limits) -> Self {
+    /// TLS 1.3 with these certificates and session tickets, for clients that speak `protocol` (ALPN). Keys for tokens
+    /// and resets are random.
+    pub fn new(
+        certificates: Arc<dyn ResolvesServerCert>,
+        tickets: Arc<dyn ProducesTickets>,
+        protocol: &[u8],
+        limits: Limits,
+    ) -> Self {
         let mut tls = rustls::ServerConfig::builder_with_provider(ring::default_provider().into())
             .with_protocol_versions(&[&TLS13])
             .expect("the provider has cipher suites for TLS 1.3")
@@ -88,10 +94,7 @@ impl Config {
         tls.alpn_protocols = vec![protocol.to_vec()];
         // An attacker could repeat early data.
         tls.max_early_data_size = 0;
-        // As for TLS over TCP: the ticket keys are random and rotate.
-        if let Ok(tickets) = ring::Ticketer::new() {
-            tls.ticketer = tickets;
-        }
+        tls.ticketer = tickets;
         let tls =
             QuicServerConfig::try_from(tls).expect("the provider has the initial cipher suite");
         let mut server = ServerConfig::with_crypto(Arc::new(tls));

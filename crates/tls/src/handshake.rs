@@ -202,10 +202,9 @@ fn config(files: &Profile, protocols: &[Vec<u8>]) -> Made {
         // revoked certificate could then still be used.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-    } else if let Ok(tickets) = ring::Ticketer::new() {
-        // Resuming a session avoids the signature. The ticket keys are random and rotate; without randomness, the
-        // last few hundred sessions are stored in memory instead.
-        config.ticketer = tickets;
+    } else {
+        // Resuming a session avoids the signature.
+        config.ticketer = files.certificates.tickets();
     }
     (number, Arc::new(config))
 }

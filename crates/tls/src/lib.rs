@@ -2,7 +2,7 @@
 //!
 //! | folder or file | contents |
 //! |---|---|
-//! | `certificates` | certificates of a server and their reload; client certificates |
+//! | `certificates` | certificates of a server and their reload, keys of session tickets, client certificates |
 //! | `stream` | encrypted streams |
 //! | `handshake.rs` | the handshake stage |
 //! | `outgoing` | connections to other servers |
@@ -18,6 +18,7 @@ mod stream;
 
 pub use certificates::certificate::{CertificateError, Validity, check, validity, warnings};
 pub use certificates::clients::Clients;
+pub use certificates::tickets::{TicketSecret, Tickets};
 pub use certificates::{ACME_TLS, Certificates, Replacement, Source};
 pub use handshake::{HandshakeError, Profile, TlsStages};
 pub use outgoing::authority::Authority;

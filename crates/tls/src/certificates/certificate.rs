@@ -80,6 +80,15 @@ pub enum CertificateError {
         /// Description of the error.
         why: String,
     },
+    /// A file is no secret for session tickets.
+    #[error(
+        "cannot use {} as the secret of session tickets; expected 32 to 4096 bytes, as `openssl rand -out FILE 48` writes",
+        path.display()
+    )]
+    TicketSecret {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// The system has no authorities.
     #[error(
         "this system has no CA certificates; set a file with them, or install the package ca-certificates"

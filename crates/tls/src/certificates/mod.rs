@@ -7,6 +7,7 @@
 pub(crate) mod certificate;
 pub(crate) mod clients;
 mod names;
+pub(crate) mod tickets;
 mod watched;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use rustls::sign::CertifiedKey;
 
 use crate::certificates::certificate::{CertificateError, load, warnings_for};
 use crate::certificates::names::Names;
+use crate::certificates::tickets::Tickets;
 use crate::certificates::watched::{Stamp, Watched, stamp};
 
 /// ALPN identifier of the connections with which an authority checks TLS-ALPN-01 challenges (RFC 8737 §4). The server
@@ -76,6 +78,7 @@ pub struct Certificates {
     held: Mutex<Vec<Held>>,
     /// Certificates that answer challenges, by name.
     challenges: RwLock<HashMap<String, Arc<CertifiedKey>>>,
+    tickets: Arc<Tickets>,
 }
 
 /// Loaded certificates that can replace those in use.
@@ -108,7 +111,13 @@ impl Certificates {
     ) -> Result<(Self, Vec<String>), CertificateError> {
         let (held, told) = hold(sources, now, &[])?;
         let current = RwLock::new(Arc::new(names(&held)));
-        Ok((Self { current, held: Mutex::new(held), challenges: RwLock::default() }, told))
+        let (challenges, tickets) = (RwLock::default(), Arc::new(Tickets::new()));
+        Ok((Self { current, held: Mutex::new(held), challenges, tickets }, told))
+    }
+
+    /// The keys of session tickets, for all handshakes with these certificates.
+    pub fn tickets(&self) -> Arc<Tickets> {
+        self.tickets.clone()
     }
 
     /// Replaces all certificates with those of another configuration; if one of them is unusable, replaces none.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use phalanx::fs::{Dir, FileKind};
 use phalanx_acme::Plan;
-use phalanx_tls::{check, warnings};
+use phalanx_tls::{TicketSecret, check, warnings};
 use rustix::io::Errno;
 
 use crate::auth::files;
@@ -14,8 +14,8 @@ use crate::config::{Config, HostConfig, LogTarget, Symlinks, Tls};
 use crate::site::Root;
 
 impl Config {
-    /// Returns one line for each unavailable directory, error page, fallback, certificate, password file or
-    /// access log directory of this configuration. Opens files but changes nothing.
+    /// Returns one line for each unavailable directory, error page, fallback, certificate, ticket key, password
+    /// file or access log directory of this configuration. Opens files but changes nothing.
     pub fn unavailable(&self) -> Vec<String> {
         let mut missing: Vec<String> = self.hosts.iter().flat_map(of_host).collect();
         for log in self.access_logs() {
@@ -29,6 +29,8 @@ impl Config {
                 missing.push(format!("cannot write the access log {}: {error}", path.display()));
             }
         }
+        let secret = self.ticket_key.as_deref().map(TicketSecret::load);
+        missing.extend(secret.and_then(Result::err).map(|error| error.to_string()));
         missing.extend(self.plan().iter().flat_map(Plan::unavailable));
         missing
     }

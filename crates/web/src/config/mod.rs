@@ -10,6 +10,7 @@ mod rules;
 mod values;
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use phalanx::overload::Ingress;
@@ -62,6 +63,12 @@ settings! {
             => range("https-port", Some(1)..,
                 "port to which redirect-https:// redirects, if clients reach TLS through a port that a firewall or \
                  container maps");
+        /// File with the secret from which the keys of TLS session tickets are derived; `None` for random keys.
+        pub ticket_key: Option<PathBuf>
+            => key("ticket-key",
+                "file with a secret of at least 32 bytes, from which the keys of TLS session tickets are derived, so \
+                 that clients resume their sessions after a restart, and at other servers with the same file; false \
+                 for random keys");
         /// Response to a request for a host that is not in `hosts`, if there is no default host.
         pub unknown_host: UnknownHost
             => key("unknown-host", "response to a host name that no host lists, if there is no default host");

@@ -10,6 +10,7 @@ impl Config {
             h2c: self.h2c,
             send: self.send,
             https_port: self.https_port,
+            ticket_key: self.ticket_key.clone(),
             unknown_host: self.unknown_host,
             max_connections: self.max_connections,
             health: self.health.clone(),
@@ -48,6 +49,7 @@ mod tests {
         let mut new = Config::of("elsewhere");
         new.timeouts.idle *= 2;
         new.https_port = Some(8443);
+        new.ticket_key = Some("key".into());
         new.per_address.burst = 3;
         new.allow = vec!["10.0.0.0/8".parse().unwrap()];
         new.deny = vec!["10.0.0.1".parse().unwrap()];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use phalanx_tls::{CertificateError, Certificates, Source};
+use phalanx_tls::{CertificateError, Certificates, Source, TicketSecret};
 
 use crate::config::{Config, Listen, Tls};
 
@@ -35,5 +35,11 @@ pub(super) fn load(
         return Ok((None, Vec::new()));
     }
     let (certificates, warnings) = Certificates::load(sources(config), SystemTime::now())?;
+    certificates.tickets().use_secret(ticket_secret(config)?);
     Ok((Some(Arc::new(certificates)), warnings))
+}
+
+/// The secret of session tickets, if there is one.
+pub(super) fn ticket_secret(config: &Config) -> Result<Option<TicketSecret>, CertificateError> {
+    config.ticket_key.as_deref().map(TicketSecret::load).transpose()
 }

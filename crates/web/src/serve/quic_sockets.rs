@@ -45,7 +45,8 @@ pub(super) struct QuicSocket {
 
 /// The configuration of QUIC for a server.
 pub(super) fn quic_config(config: &Config, certificates: Arc<Certificates>) -> QuicConfig {
-    let quic = QuicConfig::new(certificates, ALPN, Limits::default());
+    let tickets = certificates.tickets();
+    let quic = QuicConfig::new(certificates, tickets, ALPN, Limits::default());
     config.hash_seed.into_iter().fold(quic, QuicConfig::seeded)
 }
 

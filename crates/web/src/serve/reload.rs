@@ -15,7 +15,7 @@ use crate::auth::files;
 use crate::config::{Config, Listen, Scheme};
 use crate::error::ServeError;
 use crate::log::Logs;
-use crate::serve::certificates::sources;
+use crate::serve::certificates::{sources, ticket_secret};
 use crate::serve::quic_sockets::QuicSockets;
 use crate::site::{CurrentSite, Root, Site};
 
@@ -64,7 +64,12 @@ impl Reload for Reloader {
         let old = self.current.load();
         let logs = Logs::open(&config, Some(&old.logs))?;
         let mut warnings = match &self.certificates {
-            Some(certificates) => certificates.replace(sources(&config), SystemTime::now())?,
+            Some(certificates) => {
+                let secret = ticket_secret(&config)?;
+                let warnings = certificates.replace(sources(&config), SystemTime::now())?;
+                certificates.tickets().use_secret(secret);
+                warnings
+            }
             None => Vec::new(),
         };
 

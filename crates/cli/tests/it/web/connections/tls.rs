@@ -27,7 +27,11 @@ on_each_driver!(
     records_in_any_segments,
     by_name,
 );
-on_one_driver!(renewed_while_it_runs, an_invalid_renewal_is_ignored);
+on_one_driver!(
+    sessions_are_resumed_after_a_restart,
+    renewed_while_it_runs,
+    an_invalid_renewal_is_ignored,
+);
 
 const LARGE: usize = 5 << 20;
 
@@ -140,6 +144,28 @@ fn sessions_are_resumed(driver: &'static str) {
         assert!(said.contains("New, TLSv1"), "{said}");
         let said = openssl_request(&server, &[version, "-sess_in", kept]);
         assert!(said.contains("Reused, TLSv1"), "{version}: {said}");
+    }
+}
+
+fn sessions_are_resumed_after_a_restart(driver: &'static str) {
+    let (site, authority) = (site(), Authority::new());
+    let pair = authority.sign("a", &["a.test"]);
+    let key = site.outside().join("ticket-key");
+    fs::write(&key, [0; 48]).unwrap();
+    let start = || start(driver, &site, &pair, &["--ticket-key", key.to_str().unwrap()]);
+    let kept = site.outside().join("session");
+    let kept = kept.to_str().unwrap();
+    for (number, version) in [(1, "-tls1_2"), (2, "-tls1_3")] {
+        let said = openssl_request(&start(), &[version, "-sess_out", kept]);
+        assert!(said.contains("New, TLSv1"), "{said}");
+        let server = start();
+        let said = openssl_request(&server, &[version, "-sess_in", kept]);
+        assert!(said.contains("Reused, TLSv1"), "{version}: {said}");
+        // A reload reads the file again.
+        fs::write(&key, [number; 48]).unwrap();
+        server.reload();
+        let said = openssl_request(&server, &[version, "-sess_in", kept]);
+        assert!(said.contains("New, TLSv1"), "{version}: {said}");
     }
 }
 
