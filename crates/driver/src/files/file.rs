@@ -10,12 +10,14 @@ use std::path::Path;
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use std::{fs, io};
 
 use rustix::fs::AtFlags;
 
 use crate::OpenHow;
 use crate::files::mmap::Window;
+use crate::files::page_cache::{self, Probed};
 use crate::files::read_dir::DirEntries;
 use crate::sim::Node;
 
@@ -29,11 +31,12 @@ enum Inner {
     Simulated(Node),
 }
 
-/// A descriptor, and the part of the file that was most recently mapped for sending.
+/// A descriptor, and the parts of the file that were most recently mapped and probed for sending.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     fd: OwnedFd,
     window: Mutex<Option<Arc<Window>>>,
+    probed: Mutex<Option<Probed>>,
     /// Whether the file has offsets, once it is known.
     #[cfg(target_os = "linux")]
     has_offsets: OnceLock<bool>,
@@ -56,6 +59,7 @@ impl From<OwnedFd> for Descriptor {
         Self {
             fd,
             window: Mutex::default(),
+            probed: Mutex::default(),
             #[cfg(target_os = "linux")]
             has_offsets: OnceLock::new(),
         }
@@ -75,6 +79,26 @@ impl Descriptor {
             return Ok(());
         }
         Err(io::Error::from_raw_os_error(libc::ESPIPE))
+    }
+
+    /// As [`page_cache::resident`], without a call if the bytes were in the page cache a moment ago.
+    ///
+    /// # Errors
+    /// The errors of `read(2)`.
+    pub(crate) fn resident(
+        &self,
+        offset: u64,
+        length: usize,
+        calls: &mut u64,
+    ) -> io::Result<usize> {
+        let now = Instant::now();
+        let probed = || self.probed.lock().unwrap_or_else(PoisonError::into_inner);
+        if probed().is_some_and(|probed| probed.covers(offset, length, now)) {
+            return Ok(length);
+        }
+        let bytes = page_cache::resident(self.as_fd(), offset, length, calls)?;
+        *probed() = Some(Probed::new(offset, bytes, now));
+        Ok(bytes)
     }
 
     /// The mapped window that contains the byte at `at`, which must be within the file's `length`.
@@ -200,9 +224,7 @@ impl File {
     /// Returns `None` if it might have to wait.
     pub fn open_now(&self, path: &CStr, how: OpenHow) -> Option<io::Result<Self>> {
         match &self.0 {
-            Inner::Real(fd) => {
-                crate::files::page_cache::open(fd.as_fd(), path, how).map(|fd| fd.map(Self::from))
-            }
+            Inner::Real(fd) => page_cache::open(fd.as_fd(), path, how).map(|fd| fd.map(Self::from)),
             Inner::Simulated(node) => node.open_now(path, how).map(|node| node.map(Self::from)),
         }
     }
@@ -229,7 +251,7 @@ impl File {
     /// The errors of `read(2)`.
     pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
         match &self.0 {
-            Inner::Real(fd) => crate::files::page_cache::read(fd.as_fd(), buffer, offset),
+            Inner::Real(fd) => page_cache::read(fd.as_fd(), buffer, offset),
             Inner::Simulated(node) => node.read_now(buffer, offset),
         }
     }
@@ -320,7 +342,7 @@ impl File {
     /// The errors of `fstat(2)`.
     pub fn metadata(&self) -> io::Result<Metadata> {
         match &self.0 {
-            Inner::Real(fd) => crate::files::page_cache::metadata(fd.as_fd()),
+            Inner::Real(fd) => page_cache::metadata(fd.as_fd()),
             Inner::Simulated(node) => Ok(node.metadata()),
         }
     }

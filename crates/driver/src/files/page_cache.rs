@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use crate::OpenHow;
 use crate::files::file::{FileKind, Metadata, ReadNow};
@@ -56,6 +57,32 @@ pub(crate) fn read(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn read(_: BorrowedFd<'_>, _: &mut [u8], _: u64) -> io::Result<ReadNow> {
     Ok(ReadNow { bytes: 0, complete: false })
+}
+
+/// Time for which the result of a probe is used again. A popular file has many requests in this time, and the kernel
+/// keeps pages that were just used for longer.
+const PROBE_VALIDITY: Duration = Duration::from_millis(10);
+
+/// The part of a file that was in the page cache when it was last probed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probed {
+    from: u64,
+    to: u64,
+    at: Instant,
+}
+
+impl Probed {
+    /// The result of a probe of `bytes` bytes from `offset`.
+    pub(crate) fn new(offset: u64, bytes: usize, at: Instant) -> Self {
+        Self { from: offset, to: offset + bytes as u64, at }
+    }
+
+    /// Whether these bytes are part of it, and the probe is recent.
+    pub(crate) fn covers(&self, offset: u64, bytes: usize, now: Instant) -> bool {
+        self.from <= offset
+            && offset + bytes as u64 <= self.to
+            && now.saturating_duration_since(self.at) < PROBE_VALIDITY
+    }
 }
 
 /// Distance between two probes, in bytes. Larger than a page, because the kernel reads ahead and reclaims
@@ -118,4 +145,22 @@ pub(crate) fn metadata(file: BorrowedFd<'_>) -> io::Result<Metadata> {
         inode: stat.st_ino as u64,
         device: stat.st_dev as u64,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_are_used_again_for_a_short_time() {
+        let at = Instant::now();
+        let probed = Probed::new(100, 50, at);
+        for (offset, bytes, covered) in
+            [(100, 50, true), (120, 30, true), (99, 2, false), (100, 51, false), (150, 1, false)]
+        {
+            assert_eq!(probed.covers(offset, bytes, at), covered, "{offset} {bytes}");
+        }
+        assert!(probed.covers(100, 50, at + PROBE_VALIDITY / 2));
+        assert!(!probed.covers(100, 50, at + PROBE_VALIDITY));
+    }
 }

@@ -182,13 +182,14 @@ impl FileSend {
     fn sendable(&mut self, wanted: usize, calls: &mut u64) -> io::Result<usize> {
         let held_back = u64::from(!self.is_zero_copy());
         let wanted = (self.left - held_back).min(wanted as u64) as usize;
-        let cached = page_cache::resident(self.file.as_fd(), self.offset, wanted, calls)?;
+        let cached = self.file.resident(self.offset, wanted, calls)?;
         if cached == 0 || self.is_zero_copy() {
             return Ok(cached);
         }
         let held = self.window.as_ref().map_or(0, |window| window.holds(self.offset));
         if cached == wanted && held > 0 {
-            // The last byte was in the page cache, so the file is at least this long.
+            // The last byte was in the page cache, so the file was at least this long a moment ago. A truncation
+            // since then is noticed after the copy.
             return Ok(held.min(cached as u64) as usize);
         }
         let length = self.length(calls)?;
