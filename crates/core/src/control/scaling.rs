@@ -17,6 +17,10 @@
 //! lower by [`MARGIN`], or after a pause. The pause doubles each time the number soon proves too small again. The
 //! number does not change while the load is between the two thresholds.
 //!
+//! Two rules undo a step that was wrong. If a number proves too small within a pause after the step down to it, the
+//! number before that step returns. If the load does not rise for [`BLIP_AFTER`] after a step up by saturation, the
+//! saturation was a short one by chance, and the number before that step returns.
+//!
 //! A processor whose load cannot be divided, because it is caused by one key or one connection, is a *bottleneck*
 //! ([`ProcessorLoad::indivisible`]). Adding a processor would not help it, so the law ignores bottlenecks and their
 //! load, and decides by the other processors.
@@ -28,11 +32,13 @@
 /// The mean load of active processors, in thousandths, above which more are needed.
 const UP_LOAD: f64 = 930.0;
 /// The target of the mean load when the number changes.
-const TARGET_LOAD: f64 = 850.0;
+const TARGET_LOAD: f64 = 780.0;
 /// The time above [`UP_LOAD`] before a step up, in nanoseconds.
 const UP_AFTER: u64 = 200_000_000;
 /// The time for which fewer processors must have been enough before a step down, in nanoseconds.
 const DOWN_AFTER: u64 = 4_000_000_000;
+/// The time after a step up by saturation in which the load must rise, in nanoseconds. Otherwise the step is undone.
+const BLIP_AFTER: u64 = 1_000_000_000;
 /// The time over which the load is averaged, in nanoseconds.
 const SMOOTHING: f64 = 300e6;
 /// The mean load above which a processor that is never idle leads to a step up to all processors. Below it, the other
@@ -124,6 +130,18 @@ struct TooSmall {
     pause: u64,
 }
 
+/// The last change of the number of active processors.
+#[derive(Clone, Copy)]
+struct LastStep {
+    at: u64,
+    /// The number before it.
+    from: usize,
+    /// The load of all processors at that time, in thousandths of one processor.
+    load: f64,
+    /// Whether it was a step up by saturation, and the load has not risen since then.
+    is_blip: bool,
+}
+
 /// The averages of a processor's load and of its indivisible part, in thousandths.
 #[derive(Clone, Copy, Default)]
 struct Average {
@@ -171,8 +189,7 @@ pub struct Scaling {
     averages: Vec<Average>,
     /// The end of the last interval.
     at: u64,
-    /// The time of the last step.
-    stepped: u64,
+    last: LastStep,
     high: HighLoad,
     /// The time since which fewer processors would be enough, and the highest loads since then: the divisible load, and
     /// the load of all processors.
@@ -207,7 +224,7 @@ impl Scaling {
             active: max,
             averages: vec![Average::default(); max],
             at: now,
-            stepped: now,
+            last: LastStep { at: now, from: max, load: 0.0, is_blip: false },
             high: HighLoad::default(),
             low_since: now,
             low_peak: (0.0, 0.0),
@@ -251,12 +268,11 @@ impl Scaling {
         } else {
             (self.active, ScalingReason::Steady)
         };
-        let load = match reason {
-            // The average may not contain the burst yet.
-            ScalingReason::Saturated => total.max(TARGET_LOAD * capacity as f64),
-            _ => total,
-        };
-        self.step(now, to.clamp(self.min, self.max), load);
+        let is_saturation = reason == ScalingReason::Saturated;
+        let last = LastStep { at: now, from: self.active, load: total, is_blip: is_saturation };
+        // The average may not contain the burst yet.
+        let load = if is_saturation { total.max(TARGET_LOAD * capacity as f64) } else { total };
+        self.step(last, to.clamp(self.min, self.max), load);
         ScalingStep { active: self.active, reason, demand: total / 1000.0, bottlenecks }
     }
 
@@ -266,13 +282,13 @@ impl Scaling {
     }
 
     /// The number of processors after a saturation, when the true load is unknown. If the load has grown slowly, a few
-    /// more are enough.
+    /// more are enough: those before the last step, if it was a step down not long ago.
     fn saturated(&self, now: u64, load: f64, capacity: f64) -> usize {
         let is_slow = load >= SLOW_LOAD * capacity;
-        if is_slow && now - self.stepped >= UP_AFTER {
-            self.active + 1 + self.active / 4
-        } else {
-            self.max
+        match now - self.last.at {
+            age if !is_slow || age < UP_AFTER => self.max,
+            age if age < PAUSES.0 && self.last.from > self.active => self.last.from,
+            _ => self.active + 1 + self.active / 4,
         }
     }
 
@@ -294,13 +310,19 @@ impl Scaling {
             return None;
         }
         self.low_peak = (peak, total_peak);
-        fewer.filter(|_| now - self.low_since >= DOWN_AFTER)
+        let last = &mut self.last;
+        last.is_blip &= total_peak <= (1.0 + MARGIN) * last.load;
+        match now - self.low_since {
+            age if last.is_blip && age >= BLIP_AFTER => fewer.map(|fewer| fewer.max(last.from)),
+            age => fewer.filter(|_| age >= DOWN_AFTER),
+        }
     }
 
-    fn step(&mut self, now: u64, to: usize, load: f64) {
+    fn step(&mut self, last: LastStep, to: usize, load: f64) {
         if to == self.active {
             return;
         }
+        let now = last.at;
         if to > self.active {
             for number in &mut self.too_small[..=self.active] {
                 // The number proved too small again soon after its pause.
@@ -309,7 +331,7 @@ impl Scaling {
                 *number = TooSmall { load, until: now + number.pause, pause: number.pause };
             }
         }
-        (self.active, self.stepped) = (to, now);
+        (self.active, self.last) = (to, last);
         (self.high, self.low_since, self.low_peak) = (HighLoad::default(), now, (0.0, 0.0));
     }
 }

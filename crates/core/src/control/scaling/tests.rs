@@ -4,50 +4,76 @@ use super::model::{MS, Model, Outcome, SECOND, Segment};
 use super::*;
 
 const PROCESSORS: usize = 8;
+/// The seeds of a trace.
+const SEEDS: u64 = 5;
+/// The time of a load in seconds for which all numbers of processors are tried.
+const SAMPLE: f64 = 4.0;
 
 fn segment(seconds: f64, load: f64) -> Segment {
     Segment { seconds, load, hot: 0.0 }
 }
 
-/// The minimum of the number of processors, integrated over the trace, with which the p99 is at most `limit`. It is
-/// taken over all choices of a number for each distinct load of the trace.
-fn least_seats(trace: &[Segment], limit: u64) -> f64 {
-    let mut levels: Vec<Segment> = Vec::new();
-    for segment in trace {
-        match levels.iter_mut().find(|level| level.load == segment.load) {
-            Some(level) => level.seconds += segment.seconds,
-            None => levels.push(*segment),
+/// The distinct loads of a trace with the time of each, and the latencies with each number of processors.
+struct Levels(Vec<(Segment, Vec<Vec<u64>>)>);
+
+impl Levels {
+    fn of(trace: &[Segment]) -> Self {
+        let mut levels: Vec<Segment> = Vec::new();
+        for segment in trace {
+            match levels.iter_mut().find(|level| level.load == segment.load) {
+                Some(level) => level.seconds += segment.seconds,
+                None => levels.push(*segment),
+            }
         }
-    }
-    // By level and number: the requests above the limit, and all requests.
-    let late = |level: &Segment, number: usize| {
-        let sample = Segment { seconds: 4.0, ..*level };
-        let latency = Model::fixed(number, 7).run(&[sample]).latency;
-        let late = latency.iter().filter(|latency| **latency > limit).count();
-        let scale = level.seconds / sample.seconds;
-        (scale * late as f64, scale * latency.len() as f64)
-    };
-    let by_number = |level: &Segment| (1..=PROCESSORS).map(|number| late(level, number)).collect();
-    let table: Vec<Vec<(f64, f64)>> = levels.iter().map(by_number).collect();
-    let choices = (0..PROCESSORS.pow(levels.len() as u32)).map(|choice| {
-        let digit = |level: usize| choice / PROCESSORS.pow(level as u32) % PROCESSORS;
-        let chosen = table.iter().enumerate().map(|(level, row)| row[digit(level)]);
-        let (late, all) = chosen.fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-        let seats = |(level, segment): (usize, &Segment)| {
-            (1 + digit(level)) as f64 * segment.seconds * SECOND as f64
+        let latencies = |level: &Segment| {
+            let sample = Segment { seconds: SAMPLE, ..*level };
+            (1..=PROCESSORS).map(|number| Model::fixed(number, 7).run(&[sample]).latency).collect()
         };
-        (late <= 0.01 * all, levels.iter().enumerate().map(seats).sum::<f64>())
-    });
-    choices.filter(|(is_kept, _)| *is_kept).map(|(_, seats)| seats).fold(f64::INFINITY, f64::min)
+        Self(levels.iter().map(|level| (*level, latencies(level))).collect())
+    }
+
+    /// The minimum of the number of processors, integrated over the trace, with which the p99 is at most `limit`. It is
+    /// taken over all choices of a number for each distinct load of the trace.
+    fn least_seats(&self, limit: u64) -> f64 {
+        // By level and number: the requests above the limit, and all requests.
+        let late = |level: &Segment, latency: &Vec<u64>| {
+            let late = latency.iter().filter(|latency| **latency > limit).count();
+            let scale = level.seconds / SAMPLE;
+            (scale * late as f64, scale * latency.len() as f64)
+        };
+        let by_number = |(level, latencies): &(Segment, Vec<Vec<u64>>)| {
+            latencies.iter().map(|latency| late(level, latency)).collect()
+        };
+        let table: Vec<Vec<(f64, f64)>> = self.0.iter().map(by_number).collect();
+        let choices = (0..PROCESSORS.pow(self.0.len() as u32)).map(|choice| {
+            let digit = |level: usize| choice / PROCESSORS.pow(level as u32) % PROCESSORS;
+            let chosen = table.iter().enumerate().map(|(level, row)| row[digit(level)]);
+            let (late, all) = chosen.fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+            let seats = |(level, (segment, _)): (usize, &(Segment, _))| {
+                (1 + digit(level)) as f64 * segment.seconds * SECOND as f64
+            };
+            (late <= 0.01 * all, self.0.iter().enumerate().map(seats).sum::<f64>())
+        });
+        choices
+            .filter(|(is_kept, _)| *is_kept)
+            .map(|(_, seats)| seats)
+            .fold(f64::INFINITY, f64::min)
+    }
 }
 
-/// The fraction of the possible saving that the law achieves, and the ratio of its p99 to the p99 with all processors.
-fn saving(trace: &[Segment], seed: u64) -> (f64, f64) {
-    let mut all = Model::fixed(PROCESSORS, seed).run(trace);
-    let mut law = Model::scaled(1, PROCESSORS, seed).run(trace);
-    assert!(law.busy <= all.busy, "larger cohorts cost less");
-    let possible = all.seats - least_seats(trace, law.p99());
-    ((all.seats - law.seats) / possible, law.p99() as f64 / all.p99() as f64)
+/// The least fraction of the possible saving that the law achieves with some seeds, and the greatest ratio of its p99
+/// to the p99 with all processors.
+fn saving(trace: &[Segment]) -> (f64, f64) {
+    let levels = Levels::of(trace);
+    (1..=SEEDS).fold((f64::INFINITY, 0.0), |(least, greatest), seed| {
+        let mut all = Model::fixed(PROCESSORS, seed).run(trace);
+        let mut law = Model::scaled(1, PROCESSORS, seed).run(trace);
+        assert!(law.busy <= all.busy, "larger cohorts cost less");
+        let possible = all.seats - levels.least_seats(law.p99());
+        let saving = (all.seats - law.seats) / possible;
+        let p99 = law.p99() as f64 / all.p99() as f64;
+        (least.min(saving), greatest.max(p99))
+    })
 }
 
 fn steps_up(outcome: &Outcome) -> usize {
@@ -59,7 +85,7 @@ fn steps_up(outcome: &Outcome) -> usize {
 #[test]
 fn a_day_saves_most_of_what_is_possible() {
     let day = [0.4, 1.5, 3.0, 4.5, 3.0, 1.5, 0.4].map(|load| segment(25.0, load));
-    let (saving, p99) = saving(&day, 1);
+    let (saving, p99) = saving(&day);
     assert!(saving >= 0.85 && p99 < 1.15, "{saving} with a p99 of {p99}");
 }
 
@@ -69,8 +95,17 @@ fn steps_and_spikes_save_most_of_what_is_possible() {
     let spike = [segment(60.0, 1.0), segment(0.5, 5.0), segment(60.0, 1.0)];
     // More than 1 % of the requests arrive in the short spike before the step.
     for (trace, most) in [(step, 1.25), (spike, 2.5)] {
-        let (saving, p99) = saving(&trace, 1);
+        let (saving, p99) = saving(&trace);
         assert!(saving >= 0.85 && p99 < most, "{saving} with a p99 of {p99}");
+    }
+}
+
+#[test]
+fn a_hot_key_saves_most_of_what_is_possible() {
+    // The key takes most of one processor.
+    for load in [0.8, 1.5] {
+        let (saving, p99) = saving(&[Segment { seconds: 60.0, load, hot: 0.7 / load }]);
+        assert!(saving >= 0.85 && p99 < 1.75, "{load}: {saving} with a p99 of {p99}");
     }
 }
 
@@ -80,7 +115,7 @@ fn a_steady_load_steps_at_most_once_in_ten_seconds() {
         let outcome =
             Model::scaled(1, PROCESSORS, part).run(&[segment(55.0, 0.3 + 0.7 * part as f64)]);
         let settled = outcome.steps.iter().filter(|step| step.0 > 15 * SECOND).count();
-        assert!(settled <= 4, "{:?}", outcome.steps);
+        assert!(settled <= 2, "{:?}", outcome.steps);
     }
 }
 
@@ -163,7 +198,7 @@ fn a_number_that_was_too_small_is_avoided_for_longer_each_time() {
         let count = law.active();
         let is_small = count == 1;
         let step =
-            law.interval_over(now, &loads(count, if is_small { 980 } else { 400 }, is_small));
+            law.interval_over(now, &loads(count, if is_small { 980 } else { 370 }, is_small));
         if step.active < count {
             tried.push(now);
         }
@@ -176,10 +211,48 @@ fn a_number_that_was_too_small_is_avoided_for_longer_each_time() {
 #[test]
 fn a_smaller_load_ends_the_pause() {
     let mut law = Scaling::new(1, 2, 0);
-    let (_, now) = look(&mut law, 0, 60, &loads(2, 400, false));
+    let (_, now) = look(&mut law, 0, 60, &loads(2, 370, false));
     assert_eq!(law.active(), 1);
     let (_, now) = look(&mut law, now, 5, &loads(1, 990, true));
     assert_eq!(law.active(), 2);
     let (step, _) = look(&mut law, now, 80, &loads(2, 200, false));
     assert_eq!((step.active, law.active()), (1, 1));
+}
+
+#[test]
+fn a_saturation_by_chance_is_undone_after_a_second() {
+    let mut law = Scaling::new(1, 4, 0);
+    let (_, now) = look(&mut law, 0, 100, &loads(4, 100, false));
+    assert_eq!(law.active(), 1);
+    let (_, now) = look(&mut law, now, 1, &loads(1, 410, true));
+    assert_eq!(law.active(), 4);
+    let (step, now) = look(&mut law, now, 9, &loads(4, 100, false));
+    assert_eq!(step.active, 4);
+    let (step, now) = look(&mut law, now, 3, &loads(4, 100, false));
+    assert_eq!(step.active, 1);
+    // The load rises.
+    let (_, now) = look(&mut law, now, 1, &loads(1, 410, true));
+    let (_, now) = look(&mut law, now, 3, &loads(4, 150, false));
+    let (step, now) = look(&mut law, now, 35, &loads(4, 100, false));
+    assert_eq!(step.active, 4);
+    assert_eq!(look(&mut law, now, 10, &loads(4, 100, false)).0.active, 1);
+}
+
+#[test]
+fn a_step_down_that_proved_too_small_is_undone() {
+    let mut law = Scaling::new(1, 8, 0);
+    let each = |active: usize, load, is_saturated| {
+        let mut loads = [ProcessorLoad::default(); 8];
+        loads[..active].fill(ProcessorLoad { load, indivisible: 0, is_saturated });
+        loads
+    };
+    let (_, now) = look(&mut law, 0, 45, &each(8, 580, false));
+    assert_eq!(law.active(), 6);
+    let (_, now) = look(&mut law, now, 60, &each(6, 640, false));
+    assert_eq!(law.active(), 5);
+    let (step, now) = look(&mut law, now, 1, &each(5, 920, true));
+    assert_eq!((step.active, step.reason), (6, ScalingReason::Saturated), "not 7");
+    // The load has risen since.
+    let (_, now) = look(&mut law, now, 20, &each(6, 880, false));
+    assert_eq!(look(&mut law, now, 1, &each(6, 950, true)).0.active, 8);
 }
