@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use phalanx::runtime::{Measured, Mix, ProfileFile, TrafficProfile};
+use phalanx::runtime::{Measured, Mix, Point, ProfileFile, TrafficProfile};
 
 use self::program::end_at_signals;
 use self::search::{Load, Search, SettingValues};
@@ -170,13 +170,15 @@ fn check_writable(out: &Path) -> io::Result<()> {
     fs::remove_file(&new)
 }
 
-/// The profile as a table, with a mark at the chosen setting of each mix.
+/// The profile as a table with the peak and the Pareto set of each mix. The chosen setting has a mark.
 fn table(profile: &TrafficProfile) -> String {
     let mut text = String::new();
     for mix in &profile.mixes {
         text += &format!("{}\n", mix.name);
         text += "    active  spin µs  batch µs   µs each   p99 µs  of all workers\n";
-        for point in &mix.points {
+        let is_peak = |point: &Point| point.setting == mix.peak.setting;
+        let peak = [&mix.peak].into_iter().filter(|_| !mix.points.iter().any(is_peak));
+        for point in peak.chain(&mix.points) {
             let chosen = if point.setting == mix.choice().setting { '*' } else { ' ' };
             let Measured { cost_ns, p99_ns } = point.measured;
             text += &format!(
@@ -201,4 +203,34 @@ fn verdict(mix: &Mix) -> String {
             .to_owned();
     }
     String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx::runtime::{Indicators, Setting};
+
+    use super::*;
+
+    #[test]
+    fn the_table_has_the_setting_with_all_workers() {
+        let point = |active, cost_ns, p99_ns| Point {
+            setting: Setting { active, spin_ns: 0, coalesce_ns: 0 },
+            indicators: Indicators::default(),
+            measured: Measured { cost_ns, p99_ns },
+        };
+        let peak = point(8, 6e3, 2e6);
+        let lines = |points: &[Point]| {
+            let mix = Mix { name: "night".into(), peak, points: points.to_vec() };
+            let text = table(&TrafficProfile { mixes: vec![mix] });
+            text.lines().skip(2).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let without = lines(&[point(4, 5.9e3, 1e6)]);
+        assert!(
+            without[0].starts_with("  *      8 ") && without[0].ends_with("1.00"),
+            "{without:?}"
+        );
+        assert!(without[1].starts_with("         4 ") && without[1].ends_with("0.98"));
+        assert!(without[2].contains("all workers stay active"));
+        assert_eq!(lines(&[peak]).len(), 2, "once");
+    }
 }

@@ -218,7 +218,7 @@ fn the_mix_and_the_last_decision_are_shown() {
     let mut snapshot = snapshot(3);
     let placement = serde_json::json!({
         "mode": "on", "reason": "steady", "mix": "small", "indicators": {"sockets": 64.0},
-        "decision": {"uptime_ns": 1_000_000_000, "to": "active=3 spin=0 coalesce=0",
+        "decision": {"uptime_ns": 1_000_000_000, "to": "3 active, spin 0, batch-delay 0",
             "reason": "trial", "predicted": null, "measured": null,
             "measured_before": {"cpu_us_per_operation": 9.5, "p99_us": 20.0}},
     });
@@ -226,7 +226,8 @@ fn the_mix_and_the_last_decision_are_shown() {
     app.take(Ok(snapshot));
     let lines = screen(&app, 80, 10);
     assert!(lines[2].starts_with("mix small: ") && lines[2].ends_with("64 sockets"), "{lines:?}");
-    let last = ["to active=3 spin=0 coalesce=0: trial, 2.00 s ago", "before 9.50 µs p99 20.0 µs"];
+    let last =
+        ["to 3 active, spin 0, batch-delay 0: trial, 2.00 s ago", "before 9.50 µs p99 20.0 µs"];
     assert_eq!(lines[3..5], last);
 }
 

@@ -30,7 +30,7 @@ pub struct PlacementSnapshot {
 pub struct DecisionSnapshot {
     /// Nanoseconds since the start.
     pub uptime_ns: u64,
-    /// The number of active processors, or the setting of a profile.
+    /// The number of active processors, with a profile also the times of spinning and of batching.
     pub to: String,
     /// The reason for the decision.
     pub reason: Name,
@@ -62,7 +62,8 @@ impl PlacementSnapshot {
         }
         if let Some(decision) = &self.decision {
             let ago = time(uptime_ns.saturating_sub(decision.uptime_ns) as f64);
-            lines.push(format!("to {}: {}, {ago} ago", decision.to, decision.reason));
+            let verb = if self.mode == "advise" { "advised" } else { "to" };
+            lines.push(format!("{verb} {}: {}, {ago} ago", decision.to, decision.reason));
             lines.extend(decision.costs());
         }
         lines
@@ -122,7 +123,7 @@ mod tests {
             .into(),
             decision: Some(DecisionSnapshot {
                 uptime_ns: 3_000_000_000,
-                to: "active=3 spin=0 coalesce=0".to_owned(),
+                to: "3 active, spin 0, batch-delay 200 µs".to_owned(),
                 reason: "recognised".into(),
                 predicted: cost(9.36),
                 measured: None,
@@ -134,7 +135,7 @@ mod tests {
             lines,
             [
                 "mix small: 60.0k op/s, 80 B in, 612 B out, 80 B/receive, 0.01 opens, 64 sockets",
-                "to active=3 spin=0 coalesce=0: recognised, 12.0 s ago",
+                "to 3 active, spin 0, batch-delay 200 µs: recognised, 12.0 s ago",
                 "predicted 9.36 µs p99 53.0 µs, before 10.9 µs p99 53.0 µs",
             ]
         );
@@ -145,6 +146,8 @@ mod tests {
             ..DecisionSnapshot::default()
         });
         assert_eq!(placement.lines(2_000_000_000), ["to 2 active: idle, 2.00 s ago"]);
+        placement.mode = "advise".into();
+        assert_eq!(placement.lines(2_000_000_000), ["advised 2 active: idle, 2.00 s ago"]);
         assert!(PlacementSnapshot::default().lines(9).is_empty());
     }
 }

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-#[cfg(feature = "admin")]
-use phalanx_core::Setting;
-use phalanx_core::{GuideReason, Indicators, Measured, ProcessorLoad, ScalingStep, TrafficProfile};
+use phalanx_core::{
+    GuideReason, Indicators, Measured, ProcessorLoad, ScalingStep, Setting, TrafficProfile,
+};
 
 use super::PlacementMode;
 use super::guided::Guidance;
@@ -15,6 +15,8 @@ use super::guided::Guidance;
 use super::totals::Totals;
 use crate::io::{Saturated, SaturationProbe};
 use crate::lock::lock;
+#[cfg(feature = "admin")]
+use crate::metrics::human::time;
 use crate::metrics::{CostSnapshot, Counter, Gauge};
 #[cfg(feature = "admin")]
 use crate::metrics::{DecisionSnapshot, PlacementSnapshot, Registered};
@@ -54,9 +56,11 @@ pub(crate) struct Decision {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(not(feature = "admin"), allow(dead_code, reason = "the admin pages show them"))]
 struct ByProfile {
-    /// The settings, as [`Setting`](phalanx_core::Setting) prints them.
+    /// The settings, as [`Setting`] prints them.
     from: String,
     to: String,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    setting: Setting,
     /// The recognised mix, and the distance of the traffic from it.
     mix: Option<String>,
     distance: Option<f64>,
@@ -79,6 +83,7 @@ impl From<&Guidance> for ByProfile {
         Self {
             from: guidance.from.to_string(),
             to: step.setting.to_string(),
+            setting: step.setting,
             mix: guidance.mix.clone(),
             distance: step
                 .mix
@@ -328,6 +333,13 @@ impl Automatic {
     }
 }
 
+/// A setting in the words of the options of a server.
+#[cfg(feature = "admin")]
+fn described(Setting { active, spin_ns, coalesce_ns }: Setting) -> String {
+    let [spin, delay] = [spin_ns, coalesce_ns].map(|nanos| time(nanos as f64));
+    format!("{active} active, spin {spin}, batch-delay {delay}")
+}
+
 #[cfg(feature = "admin")]
 impl From<&Decision> for DecisionSnapshot {
     fn from(decision: &Decision) -> Self {
@@ -335,7 +347,7 @@ impl From<&Decision> for DecisionSnapshot {
         let active = || format!("{} active", decision.to);
         Self {
             uptime_ns: decision.uptime_ms * 1_000_000,
-            to: profile.map_or_else(active, |by| by.to.clone()),
+            to: profile.map_or_else(active, |by| described(by.setting)),
             reason: decision.reason.into(),
             predicted: profile.and_then(|by| by.predicted),
             measured: profile.and_then(|by| by.measured),
