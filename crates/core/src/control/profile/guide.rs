@@ -3,9 +3,10 @@
 //! 1. **Recognise.** A mix counts as recognised after [`AGREEING`] consecutive samples; the profile's choice for it
 //!    then applies. If the traffic resembles no mix, the *peak* setting applies, which uses all processors. If such
 //!    traffic persists, it becomes a new mix.
-//! 2. **Verify.** The choice is compared with the peak. If the peak takes less CPU time, or if the choice has a much
-//!    higher p99, the choice is undone. The p99 in the profile is measured by the client and may include more than that
-//!    of a sample, so the difference is taken relative to the larger of the two.
+//! 2. **Verify.** The choice is compared with the peak. If the peak takes less CPU time, if the choice has a much
+//!    higher p99, or if clients request clearly more at the peak, the choice is undone. The p99 in the profile is
+//!    measured by the client and may include more than that of a sample, so the difference is taken relative to the
+//!    larger of the two.
 //! 3. **Refine.** From time to time, the setting is compared with one that differs in one parameter. The new setting is
 //!    kept if it takes less CPU time than every sample of the old one and its p99 is near the peak's. Otherwise it is
 //!    undone, and the pause before the next comparison doubles. The pause also doubles if the traffic changed during a
@@ -19,7 +20,7 @@ use super::indicators::Indicators;
 use super::mixes::{MAX_P99, Measured, Mix, Point, TrafficProfile};
 use super::quiet::Quiet;
 use super::setting::{DIRECTIONS, Setting};
-use super::trial::{Progress, Seen, Trial};
+use super::trial::{Comparison, Progress, Trial};
 
 /// The number of consecutive samples that must show another mix before the setting changes.
 const AGREEING: u32 = 3;
@@ -187,7 +188,13 @@ impl Guide {
             return self.silence(now, sample);
         }
         self.quiet.end();
-        let seen = self.profile.recognise(&sample.indicators, self.mix);
+        let is_relieved = self.trial.as_ref().is_some_and(|trial| trial.is_relieved(sample));
+        let seen = match self.mix {
+            Some(mix) if is_relieved => {
+                Some((mix, self.profile.mixes[mix].distance(&sample.indicators)))
+            }
+            _ => self.profile.recognise(&sample.indicators, self.mix),
+        };
         let shown = seen.map(|(mix, _)| mix);
         let number = if self.shown.0 == shown { self.shown.1.saturating_add(1) } else { 1 };
         self.shown = (shown, number);
@@ -301,26 +308,26 @@ impl Guide {
         };
         let (first, second) = (trial.first, trial.second);
         let profiled_p99 = self.profile.mixes[mix].peak.measured.p99_ns;
-        let (first_seen, second_seen) = match trial.add(sample) {
+        let seen = match trial.add(sample) {
             Progress::Continues(setting) if setting == self.setting => {
                 return self.step(setting, GuideReason::Steady, sample);
             }
             Progress::Continues(setting) => return self.step(setting, GuideReason::Trial, sample),
             Progress::Invalid => return self.end_trial(now, sample),
-            Progress::Complete(first, second) => (first, second),
+            Progress::Complete(comparison) => comparison,
         };
         self.trial = None;
         let is_verification = learned.peak_p99.is_none() && second == self.peak;
         let is_kept = if is_verification {
-            learned.verified(now, &first_seen, &second_seen, self.peak, profiled_p99)
+            learned.verified(now, &seen, self.peak, profiled_p99)
         } else {
-            learned.refined(now, &first_seen, &second_seen, second, profiled_p99)
+            learned.refined(now, &seen, second, profiled_p99)
         };
         let reason =
             if is_verification != is_kept { GuideReason::Kept } else { GuideReason::Undone };
         let setting = learned.setting;
         let compared = if is_verification { first } else { second };
-        let measured = if is_verification { first_seen.mean() } else { second_seen.mean() };
+        let measured = if is_verification { seen.first.mean() } else { seen.second.mean() };
         let predicted = self.profile.mixes[mix].point(compared).map(|point| point.measured);
         if is_kept && !is_verification {
             let point = Point { setting, indicators: sample.indicators, measured };
@@ -380,15 +387,15 @@ impl Learned {
     fn verified(
         &mut self,
         now: u64,
-        choice: &Seen,
-        peak: &Seen,
+        seen: &Comparison,
         setting: Setting,
         profiled_p99: f64,
     ) -> bool {
+        let Comparison { first: choice, second: peak, slows } = seen;
         let (chosen, other) = (choice.mean(), peak.mean());
         let is_late = chosen.p99_ns > largest_p99(other.p99_ns, profiled_p99)
             && choice.least().p99_ns > peak.largest_p99();
-        let is_undone = other.cost_ns < choice.least().cost_ns || is_late;
+        let is_undone = other.cost_ns < choice.least().cost_ns || is_late || *slows;
         self.peak_p99 = Some(other.p99_ns);
         if is_undone {
             self.setting = setting;
@@ -402,11 +409,11 @@ impl Learned {
     fn refined(
         &mut self,
         now: u64,
-        this: &Seen,
-        other: &Seen,
+        seen: &Comparison,
         setting: Setting,
         profiled_p99: f64,
     ) -> bool {
+        let Comparison { first: this, second: other, .. } = seen;
         let p99 = *self.peak_p99.get_or_insert(this.mean().p99_ns);
         let (mean, most) = (other.mean(), largest_p99(p99, profiled_p99));
         let is_better = mean.cost_ns < this.least().cost_ns && mean.p99_ns <= most;

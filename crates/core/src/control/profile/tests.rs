@@ -80,6 +80,33 @@ fn a_planted_bad_setting_is_undone_within_fifteen_seconds() {
 }
 
 #[test]
+fn a_setting_that_slows_clients_down_is_undone() {
+    let load = LOADS[0];
+    let late = Setting { active: 8, spin_ns: 0, coalesce_ns: 10_000_000 };
+    let mut run = Run::new(planted(&load, late));
+    let (mut is_chosen, mut reasons) = (false, Vec::new());
+    for interval in 1..=30 {
+        // Clients that wait for responses request less, and then make up for it.
+        let setting = run.guide.setting();
+        is_chosen |= setting == late;
+        let rate = match setting {
+            _ if setting == late => 45_000.0,
+            _ if is_chosen => 150_000.0,
+            _ => load.rate,
+        };
+        let mut sample = run.noise.sample(&Traffic { rate, ..load }, setting);
+        // The delay is not visible in the program.
+        sample.measured.as_mut().unwrap().p99_ns = 50e3;
+        reasons.push(run.guide.sampled(interval * INTERVAL, &sample).reason);
+        if reasons.contains(&GuideReason::Undone) {
+            break;
+        }
+    }
+    assert!(is_chosen && reasons.contains(&GuideReason::Undone), "{reasons:?}");
+    assert_eq!(run.guide.setting(), PEAK);
+}
+
+#[test]
 fn a_delay_is_compared_with_the_time_that_the_client_waits() {
     let load = LOADS[0];
     // The client's p99 contains 10 ms that the program does not see.

@@ -47,8 +47,16 @@ pub(super) enum Progress {
     Continues(Setting),
     /// The traffic changed.
     Invalid,
-    /// The comparison is complete. Contains all samples of the first and of the second setting.
-    Complete(Seen, Seen),
+    /// The comparison is complete.
+    Complete(Comparison),
+}
+
+/// The result of a complete comparison.
+pub(super) struct Comparison {
+    pub(super) first: Seen,
+    pub(super) second: Seen,
+    /// Whether clients requested clearly more with the second setting: the first one slows them down.
+    pub(super) slows: bool,
 }
 
 /// A comparison.
@@ -58,23 +66,45 @@ pub(super) struct Trial {
     indicators: Option<Indicators>,
     samples: usize,
     seen: (Seen, Seen),
+    slows: bool,
 }
 
 impl Trial {
     /// Creates a comparison that begins with `first`, the setting in force.
     pub(super) fn new(first: Setting, second: Setting) -> Self {
-        Self { first, second, indicators: None, samples: 0, seen: Default::default() }
+        let seen = Default::default();
+        Self { first, second, indicators: None, samples: 0, seen, slows: false }
+    }
+
+    /// Whether the second setting was in force, and this sample has clearly more of the same operations than those of the
+    /// first one. Clients that wait for responses request less if the first setting delays these.
+    pub(super) fn is_relieved(&self, sample: &Sample) -> bool {
+        // The first sample after the second setting may still contain requests of that time.
+        let is_second = matches!(self.position(), (1, _) | (2, 0));
+        let Some(reference) = self.indicators.filter(|_| is_second) else { return false };
+        let operations_per_second = sample.indicators.operations_per_second;
+        let scaled = Indicators { operations_per_second, ..reference };
+        scaled.demand_distance(&sample.indicators) <= EQUAL
+            && operations_per_second > reference.operations_per_second
+            && reference.demand_distance(&scaled) > EQUAL
+    }
+
+    /// The part, and the number of samples in it.
+    fn position(&self) -> (usize, usize) {
+        (self.samples / (SAMPLES + 1), self.samples % (SAMPLES + 1))
     }
 
     /// Adds the next sample, of the setting in force.
     pub(super) fn add(&mut self, sample: &Sample) -> Progress {
         let Some(measured) = sample.measured else { return Progress::Invalid };
-        let (part, within) = (self.samples / (SAMPLES + 1), self.samples % (SAMPLES + 1));
+        let (part, within) = self.position();
+        let is_relieved = within > 0 && self.is_relieved(sample);
         let reference = self.indicators.get_or_insert(sample.indicators);
         // The first sample after a change of the setting is ignored, because connections move during it.
-        if within > 0 && reference.demand_distance(&sample.indicators) > EQUAL {
+        if within > 0 && !is_relieved && reference.demand_distance(&sample.indicators) > EQUAL {
             return Progress::Invalid;
         }
+        self.slows |= is_relieved;
         if within > 0 {
             let seen = if part == 1 { &mut self.seen.1 } else { &mut self.seen.0 };
             seen.0.push(measured);
@@ -85,7 +115,7 @@ impl Trial {
             0 | 2 => Progress::Continues(self.first),
             _ => {
                 let (first, second) = std::mem::take(&mut self.seen);
-                Progress::Complete(first, second)
+                Progress::Complete(Comparison { first, second, slows: self.slows })
             }
         }
     }
