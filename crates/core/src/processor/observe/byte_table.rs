@@ -1,10 +1,10 @@
 //! The byte table: the memory used by each operation type, and by the other objects of a request.
 //!
-//! The size of a request determines how many requests fit into a cache. The TUX paper (§4.2) needs a tool, memwalk, to
-//! measure it. Here the compiler knows the size of each closure and stores it in the vtable of the operation type. The
-//! table lists the types that have run, by stage. A processor records the type of only the oldest operation of each
-//! cohort, so a type that always runs behind others may be missing for a while. Other objects of a stage's requests
-//! must be declared.
+//! The size of a request determines how many requests fit into a cache. In the TUX paper (§4.2) a tool, memwalk,
+//! approximates it by analysis. Here the compiler knows the size of each closure and stores it in the vtable of the
+//! operation type. The table lists the types that have run, by stage. A processor records the type of only the oldest
+//! operation of each cohort, so a type that always runs behind others may be missing for a while. Other objects of a
+//! stage's requests must be declared.
 
 use crate::metrics::operation_types::{ObjectBytes, OperationBytes};
 use crate::program::control::Control;
