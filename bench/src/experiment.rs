@@ -3,9 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::measure::record::{Record, has_failed, is_partial, text};
+use crate::system::hardware;
 
 /// Exit code of an interrupted command, as a shell reports SIGINT (128 + 2).
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -82,10 +84,32 @@ impl<R: Record> Outcome for Result<Option<R>, Error> {
         let measured = |report: R| {
             let json = serde_json::to_value(&report).expect("serializable values");
             let exit_code = if is_partial(&json) { INTERRUPTED } else { has_failed(&json).into() };
+            // The description of a machine says it already.
+            let counters = json["machine"].is_null().then(hardware::are_available);
+            let text = [counters.map_or("", first_line), &text(&report)].concat();
+            let report = WithCounters { hardware_counters: counters, report };
             let json = serde_json::to_string_pretty(&report).expect("serializable values");
-            Measured { text: text(&report), json, exit_code }
+            Measured { text, json, exit_code }
         };
         Ok(self?.map(measured))
+    }
+}
+
+/// A report without a description of the machine, as JSON.
+#[derive(Serialize)]
+struct WithCounters<R> {
+    /// Whether the machine counts instructions, cycles and misses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hardware_counters: Option<bool>,
+    #[serde(flatten)]
+    report: R,
+}
+
+/// The first line of a report without a description of the machine.
+fn first_line(counters: bool) -> &'static str {
+    match counters {
+        true => "hardware counters: available, but this benchmark does not read them\n\n",
+        false => "no hardware counters\n\n",
     }
 }
 
@@ -120,3 +144,39 @@ macro_rules! experiments {
     };
 }
 pub(crate) use experiments;
+
+#[cfg(test)]
+mod tests {
+    use super::{Measured, Outcome as _};
+    use crate::error::Error;
+    use crate::measure::machine::Machine;
+    use crate::measure::record::record;
+
+    record! {
+        /// A report.
+        struct Report {
+            /// A ratio.
+            ratio: f64 => "ratio", 1;
+            /// The machine.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            machine: Option<Machine>;
+        }
+    }
+
+    #[test]
+    fn every_report_says_whether_there_are_hardware_counters() {
+        for machine in [None, Some(Machine::on_core(&[0]))] {
+            let outcome: Result<_, Error> = Ok(Report { ratio: 0.5, machine });
+            let Measured { text, json, .. } = outcome.measured().unwrap().unwrap();
+            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+            let at = if json["machine"].is_object() { &json["machine"] } else { &json };
+            let counters = at["hardware_counters"].as_bool().unwrap();
+            assert_eq!(
+                text.matches("no hardware counters").count(),
+                usize::from(!counters),
+                "{text}"
+            );
+            assert!(text.contains("ratio") && json["ratio"] == 0.5, "{text}");
+        }
+    }
+}

@@ -75,6 +75,7 @@ mod tests {
             processor: None,
             cores: 2,
             kernel: String::new(),
+            hardware_counters: false,
             peers: BTreeMap::new(),
             experiments: vec![
                 entry("figure2", json!({ "k8_over_k1": k8 })),

@@ -30,6 +30,9 @@ pub struct Document {
     pub cores: usize,
     /// Name and release of the kernel.
     pub kernel: String,
+    /// Whether the machine counts instructions, cycles and misses.
+    #[serde(default)]
+    pub hardware_counters: bool,
     /// Versions of the peers; `None` if not installed.
     pub peers: BTreeMap<String, Option<String>>,
     /// Experiments in the order of their runs.

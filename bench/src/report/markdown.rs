@@ -24,13 +24,14 @@ pub(super) struct Parts {
 /// The page for `document`, and for the changes since an earlier one, if given; without a title.
 pub(super) fn page(document: &Document, moves: Option<&[Move]>, parts: Parts) -> String {
     let Document { processor, cores, kernel, phalanx, quick, .. } = document;
+    let counters = if document.hardware_counters { "" } else { ", no hardware counters" };
     let processor = processor.as_deref().unwrap_or("unknown processor");
     let peers = document.peers.iter();
     let peers = peers.filter_map(|(name, version)| Some(format!("{name} {}", version.as_deref()?)));
     let peers: Vec<String> = peers.map(|peer| peer.trim().to_owned()).collect();
     let peers = if peers.is_empty() { "none is installed".to_owned() } else { peers.join(", ") };
     let mut out = format!(
-        "Phalanx {phalanx} on {processor} ({cores} cores), {kernel}. Peers: {peers}.\n\n\
+        "Phalanx {phalanx} on {processor} ({cores} cores{counters}), {kernel}. Peers: {peers}.\n\n\
          Figures are medians; the whiskers of a point and the brackets after a ratio show the quartiles of its rounds.\n"
     );
     if *quick {
@@ -208,6 +209,7 @@ mod tests {
             processor: None,
             cores: 2,
             kernel: "Linux 6".to_owned(),
+            hardware_counters: false,
             peers: Default::default(),
             experiments: vec![
                 entry("op", json!({ "dispatch_over_boxed_fn": 2.0 })),
@@ -220,6 +222,7 @@ mod tests {
     fn ratios_and_rows_are_on_the_page() {
         let page = page(&document(), None, Parts { level: 3, plots: false, figures: true });
         for line in [
+            "Phalanx 0.1.0 on unknown processor (2 cores, no hardware counters), Linux 6.",
             "\n| [an operation over a boxed closure](#the-cost-of-an-operation) | 2 | at most 1, **missed** |  |\n",
             "\n<a id=\"the-cost-of-an-operation\"></a>\n\n### The cost of an operation\n",
             "\n| a \\| &lt;b> | – | phalanx | 2 | 9.23 |",

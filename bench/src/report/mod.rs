@@ -33,6 +33,7 @@ use markdown::Parts;
 use crate::measure::machine;
 use crate::measure::noise::{NoiseProbe, is_noisy};
 use crate::runner::peers::{BROKERS, WEB, versions};
+use crate::system::hardware;
 use crate::system::interrupt::install_signal_handlers;
 use crate::system::interrupt::is_interrupted;
 
@@ -211,6 +212,7 @@ fn document(options: &Options) -> Document {
         processor: machine::processor(),
         cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         kernel: machine::kernel(),
+        hardware_counters: hardware::are_available(),
         peers,
         experiments: Vec::new(),
     }

@@ -54,8 +54,10 @@ impl fmt::Display for Report {
             Some(server) => writeln!(f, "; server {server:.2} µs")?,
             None => writeln!(f)?,
         }
-        if let Some(events) = &self.server_events_per_request {
-            writeln!(f, "  hardware   {events} per request, server")?;
+        match (&self.server_events_per_request, self.server_cpu_us_per_request) {
+            (Some(events), _) => writeln!(f, "  hardware   {events} per request, server")?,
+            (None, Some(_)) => writeln!(f, "  hardware   no hardware counters")?,
+            (None, None) => (),
         }
         self.write_faults(f)?;
         let latencies = self.histograms.as_ref().map(|histograms| &histograms.latency.0);
@@ -163,12 +165,23 @@ fn size(bytes: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Options;
 
     #[test]
     fn units_and_bars() {
         assert_eq!((time(12.3), time(1234.0)), ("12 µs".into(), "1.23 ms".into()));
         assert_eq!((size(512.0), size(1536.0)), ("512 B".into(), "1.5 KiB".into()));
         assert_eq!((bar(0), bar(1), bar(17)), (String::new(), "▏".into(), "██▏".into()));
+    }
+
+    #[test]
+    fn missing_hardware_counters_are_named() {
+        for server_cpu_us_per_request in [None, Some(8.0)] {
+            let options = Options::new("http://127.0.0.1/".parse().unwrap());
+            let report = Report { server_cpu_us_per_request, ..Report::of(&options, "poll") };
+            let said = report.to_string().contains("no hardware counters");
+            assert_eq!(said, server_cpu_us_per_request.is_some());
+        }
     }
 
     #[test]
