@@ -27,7 +27,7 @@ record! {
         i1_misses: f64 => "I1 misses", 2;
         /// Misses of a first-level data cache of 32 KiB in 8 ways.
         d1_misses: f64 => "D1 misses", 2;
-        /// Misses of a second-level cache of 1 MiB in 8 ways, by instructions.
+        /// Misses of a second-level cache in 8 ways, of 1 MiB unless the report has another size, by instructions.
         l2_instruction_misses: f64 => "L2 instr.", 2;
         /// The same by data.
         l2_data_misses: f64 => "L2 data", 2;

@@ -17,8 +17,12 @@ use crate::system::process::Process;
 pub(crate) const L2: usize = 1 << 20;
 /// Time for a server under valgrind to start, or to exit.
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(180);
-/// Caches of the core on which the documented figures were measured; the last level simulates the second.
-const CACHES: [&str; 3] = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,8,64"];
+
+/// The simulated caches: the first level of the core on which the documented figures were measured, and a second level of
+/// `l2` bytes, which valgrind's last level simulates.
+pub(crate) fn caches(l2: usize) -> [String; 3] {
+    ["--I1=32768,8,64".into(), "--D1=32768,8,64".into(), format!("--LL={l2},8,64")]
+}
 
 /// Counts of a whole process, without the kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,13 +114,17 @@ pub(crate) fn server(
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
-    command.args(CACHES).arg(program).stdin(Stdio::null());
+    command.args(caches(L2)).arg(program).stdin(Stdio::null());
     command
 }
 
 /// `program` with its arguments, under valgrind.
 pub(crate) fn under(program: &Command) -> Command {
-    let mut command = command(program.get_program());
+    with_arguments(command(program.get_program()), program)
+}
+
+/// `command` with the arguments and the environment of `program`.
+pub(crate) fn with_arguments(mut command: Command, program: &Command) -> Command {
     command.args(program.get_args());
     command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command
@@ -126,7 +134,7 @@ pub(crate) fn under(program: &Command) -> Command {
 ///
 /// # Errors
 /// When it is not, with an installation hint.
-fn check() -> io::Result<()> {
+pub(crate) fn check() -> io::Result<()> {
     Command::new("valgrind").arg("--version").output().map_err(missing).map(drop)
 }
 

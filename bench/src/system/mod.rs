@@ -1,6 +1,7 @@
 //! Processes, cores and signals of the system.
 
 pub(crate) mod cachegrind;
+pub(crate) mod callgrind;
 pub(crate) mod cores;
 pub mod hardware;
 pub(crate) mod interrupt;

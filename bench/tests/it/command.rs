@@ -140,6 +140,28 @@ fn publishes_are_counted_staged_and_threaded() {
     }
 }
 
+/// The index is built before callgrind simulates caches.
+#[test]
+fn matching_is_counted_without_the_construction() {
+    let output = bench(&["figure8", "--matching-misses", "--quick", "--l2=2"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        assert!(said.contains("valgrind is not installed"), "{said}");
+        return;
+    }
+    let report = report(&output);
+    let costs = report["costs"].as_array().unwrap();
+    let name = |row: &Value| format!("{} {} {}", row["server"], row["phase"], row["clients"]);
+    let rows: Vec<_> = costs.iter().map(|row| name(row).replace('"', "")).collect();
+    let wanted = ["twin matching 4", "staged matching 4"];
+    assert_eq!((rows, report["l2_mib"].as_u64()), (wanted.map(str::to_owned).to_vec(), Some(2)));
+    for row in costs {
+        let instructions = row["instructions"].as_f64().unwrap();
+        // The construction of an index of 2,000 filters would add tens of thousands.
+        assert!((1000.0..1e6).contains(&instructions), "{row}");
+    }
+}
+
 #[test]
 fn every_shape_of_the_broker_is_measured() {
     let report = report(&bench(&["broker", "--quick"]));

@@ -13,16 +13,17 @@ use crate::measure::partial::{Partial, measure_each};
 use crate::measure::record::record;
 use crate::measure::sample::Misses;
 use crate::system::cachegrind::{self, Counts};
+use crate::system::callgrind::{self, Counted};
 use crate::system::cores::Cores;
 use crate::system::interrupt::interrupted;
 use crate::system::process::{Process, listens};
 use crate::system::procfs::user_and_system;
 use crate::system::programs;
 
-/// Number of clients, as for the paper's cycles per instruction.
+/// Number of clients with --misses, as for the paper's cycles per instruction.
 const CLIENTS: usize = 16;
-/// Lengths of the two loads under valgrind, in seconds; their difference is counted. The load without valgrind is as long
-/// as the first.
+/// Lengths of the two loads under valgrind, in seconds. Under cachegrind their difference is counted, under callgrind the
+/// second, which finds the caches as the first leaves them. The load without valgrind is as long as the first.
 const SECONDS: [u32; 2] = [2, 10];
 /// The same in a quick run.
 const QUICK: [u32; 2] = [1, 2];
@@ -36,6 +37,8 @@ record! {
         server: String => "server", 0;
         /// `construction` of the index, for a filter, or `matching`, for an event.
         phase: &'static str => "phase", 0;
+        /// Number of concurrent publishers.
+        clients: usize => "clients", 0;
         /// Its instructions and misses.
         each: Misses, flatten;
         /// Cycles of processor time, as accounted by the kernel.
@@ -46,10 +49,11 @@ record! {
 }
 
 impl Cost {
-    fn new(arm: Arm, phase: &'static str, each: Counts, cycles: f64) -> Self {
+    fn new(arm: Arm, (phase, clients): (&'static str, usize), each: Counts, cycles: f64) -> Self {
         Self {
             server: arm.to_string(),
             phase,
+            clients,
             each: each.into(),
             own_cycles: cycles,
             own_cycles_per_instruction: cycles / each.instructions,
@@ -74,34 +78,66 @@ pub(super) fn measure(
 ) -> Result<(Vec<Cost>, Option<Partial>), Error> {
     let per_us = cycles::per_microsecond();
     let (costs, partial) = measure_each(arms, 1, |arm, _| {
-        eprintln!("{arm}, {CLIENTS} clients, without and under valgrind");
-        Child { options, arm: *arm, cores, events }.costs(per_us)
+        eprintln!("{arm}, without and under valgrind");
+        let child = Child { options, arm: *arm, cores, events };
+        if options.matching_misses { child.matching(per_us) } else { child.costs(per_us) }
     })?;
     Ok((costs.into_iter().flatten().flatten().collect(), partial))
 }
 
 impl Child<'_> {
-    fn costs(&self, per_us: f64) -> Result<[Cost; 2], Error> {
-        let seconds = if self.options.quick { QUICK } else { SECONDS };
+    /// The costs of an event, for each number of clients. The index is built before the caches are simulated.
+    fn matching(&self, per_us: f64) -> Result<Vec<Cost>, Error> {
+        let Options { clients, l2, .. } = self.options;
+        let [warm, counted] = self.seconds().map(|seconds| Duration::from_secs(seconds.into()));
+        let directory = tempfile::tempdir()?;
+        let cycles: Vec<f64> = {
+            let server = self.start(self.command()?, directory.path())?;
+            let of = |clients: &usize| {
+                let before = user_and_system(&server.family)?.0;
+                let count = self.load(&server, *clients, warm)?;
+                let user = user_and_system(&server.family)?.0 - before;
+                Ok::<_, Error>(user * 1e6 * per_us / count as f64)
+            };
+            clients.iter().map(of).collect::<Result<_, Error>>()?
+        };
+        let command = callgrind::under(&self.command()?, l2 << 20, directory.path())?;
+        let server = self.start(command, directory.path())?;
+        let mut simulated = Counted::begin(&server, directory.path())?;
+        let of = |(clients, cycles): (&usize, f64)| {
+            self.load(&server, *clients, warm)?;
+            let (counts, count) = simulated.during(|| self.load(&server, *clients, counted))?;
+            Ok(Cost::new(self.arm, ("matching", *clients), counts.divided_by(count), cycles))
+        };
+        clients.iter().zip(cycles).map(of).collect()
+    }
+
+    fn seconds(&self) -> [u32; 2] {
+        if self.options.quick { QUICK } else { SECONDS }
+    }
+
+    /// The costs of a filter and of an event.
+    fn costs(&self, per_us: f64) -> Result<Vec<Cost>, Error> {
+        let seconds = self.seconds();
         let directory = tempfile::tempdir()?;
         let name = self.arm.to_string();
         let [built, matched] = {
             let server = self.start(self.command()?, directory.path())?;
             let user = || Ok::<_, Error>(user_and_system(&server.family)?.0 * 1e6 * per_us);
             let built = user()?;
-            let count = self.load(&server, Duration::from_secs(seconds[0].into()))?;
+            let count = self.load(&server, CLIENTS, Duration::from_secs(seconds[0].into()))?;
             [built / self.options.subscriptions as f64, (user()? - built) / count as f64]
         };
         let counts = cachegrind::server(&name, seconds, |seconds| {
             let server = self.start(cachegrind::under(&self.command()?), directory.path())?;
-            let count = self.load(&server, Duration::from_secs(seconds.into()))?;
+            let count = self.load(&server, CLIENTS, Duration::from_secs(seconds.into()))?;
             let errors = directory.path().join(format!("{name}.err"));
             Ok((cachegrind::exit(&name, &server, &errors)?, count))
         })?;
         let filter = counts.once.divided_by(self.options.subscriptions);
-        Ok([
-            Cost::new(self.arm, "construction", filter, built),
-            Cost::new(self.arm, "matching", counts.request, matched),
+        Ok(vec![
+            Cost::new(self.arm, ("construction", 0), filter, built),
+            Cost::new(self.arm, ("matching", CLIENTS), counts.request, matched),
         ])
     }
 
@@ -122,8 +158,8 @@ impl Child<'_> {
     }
 
     /// The number of answered events.
-    fn load(&self, server: &Process, length: Duration) -> Result<usize, Error> {
-        let found: Found = load(&self.cores.load, server.address, CLIENTS, self.events, length)?;
+    fn load(&self, server: &Process, clients: usize, length: Duration) -> Result<usize, Error> {
+        let found: Found = load(&self.cores.load, server.address, clients, self.events, length)?;
         interrupted()?;
         Ok(found.count())
     }

@@ -50,6 +50,9 @@ pub fn run(options: &Options) -> Result<Option<Report>, Error> {
     if options.quick {
         (options.subscriptions, options.clients, options.cohorts) = (2000, vec![1, 4], vec![4]);
         (options.rounds, options.slice) = (1, 30);
+        if options.matching_misses {
+            options.clients = vec![4];
+        }
     }
     let arms = options.arms();
     let cores = Cores::choose(&[], &[], Some(options.processors))?;
@@ -74,7 +77,7 @@ pub fn run(options: &Options) -> Result<Option<Report>, Error> {
     let indexes = Indexes::build(&options, &arms);
     report.index_mib = indexes.bytes as f64 / f64::from(1 << 20);
     cores::bound(&cores.server, || alone(indexes.whole(), events, &options, &mut report))?;
-    if options.misses {
+    if options.misses || options.matching_misses {
         drop(indexes);
         (report.costs, report.partial) = cost::measure(&options, &arms, &cores, events)?;
         return Ok(Some(report));

@@ -1,7 +1,7 @@
 //! The command line of `phalanx-bench figure8`.
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{ArgPredicate, RangedU64ValueParser};
 
 use super::arm::Arm;
 use crate::arguments::number;
@@ -23,6 +23,9 @@ use phalanx_kernels::workload::Workload;
 /// second 1 MiB, 8 ways each) by cachegrind, and cycles of the time-stamp counter, outside the kernel, with 16 clients;
 /// of the construction of the index, for a filter, and of an event. Requires valgrind, under which the construction takes
 /// minutes.
+///
+/// With --matching-misses, the same for an event only, with any numbers of clients. The index is built before callgrind
+/// begins to simulate the caches, so one of 1,000,000 filters takes two minutes. Requires valgrind.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// Number of filters
@@ -41,9 +44,9 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=64))]
     pub processors: usize,
 
-    /// Numbers of concurrent publishers
+    /// Numbers of concurrent publishers; 16 with --matching-misses
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
-          value_parser = number(1..=4096))]
+          default_value_if("matching_misses", ArgPredicate::IsPresent, "16"), value_parser = number(1..=4096))]
     pub clients: Vec<usize>,
 
     /// Bounds of cohorts, one staged server each
@@ -68,6 +71,14 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["clients", "cohorts", "rounds"])]
     pub misses: bool,
 
+    /// Measure them for events only, with an index of any size
+    #[arg(long, conflicts_with_all = ["misses", "cohorts", "rounds"])]
+    pub matching_misses: bool,
+
+    /// Size of the simulated second-level cache in MiB, a power of two
+    #[arg(long, value_name = "MIB", default_value_t = 1, requires = "matching_misses", value_parser = power_of_two)]
+    pub l2: usize,
+
     /// Few filters and one round: only checks that it runs
     #[arg(long, conflicts_with_all = ["subscriptions", "clients", "cohorts", "rounds", "slice"])]
     pub quick: bool,
@@ -81,8 +92,14 @@ impl Options {
     /// The servers, the twin first, then the staged one.
     pub(super) fn arms(&self) -> Vec<Arm> {
         let divided = (self.processors > 1).then_some(Arm::Divided);
-        let bounds = self.cohorts.iter().filter(|_| !self.misses);
+        let bounds = self.cohorts.iter().filter(|_| !self.misses && !self.matching_misses);
         let bounded = bounds.map(|bound| Arm::Staged(Some(*bound)));
         [Arm::Twin, Arm::Staged(None)].into_iter().chain(divided).chain(bounded).collect()
     }
+}
+
+/// Parses a power of two up to 64.
+fn power_of_two(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number: &usize| number.is_power_of_two());
+    number.filter(|number| *number <= 64).ok_or_else(|| "a power of two up to 64".to_owned())
 }

@@ -21,9 +21,11 @@ record! {
         /// The same for the staged server over the one with divided subscriptions, on several processors.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         staged_over_divided: Vec<f64> => "staged over divided, by clients", 2;
-        /// Cost of each server, with --misses.
+        /// Cost of each server, with --misses and --matching-misses.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        costs: Vec<Cost> | "outside of the kernel: a filter inserted, and an event; instructions and misses by cachegrind", 1;
+        costs: Vec<Cost> | "outside of the kernel: a filter inserted (construction), an event (matching); simulated caches", 1;
+        /// Size of the simulated second-level cache in MiB, with --misses and --matching-misses.
+        l2_mib: Option<usize> => "MiB of the simulated L2", 0;
         /// Time to match an event without a server, one after the other, in microseconds.
         alone_us: Option<f64> => "µs to match an event, without a server", 1;
         /// Mean number of subscriptions that an event satisfies.
@@ -75,6 +77,7 @@ impl Report {
             twin_over_staged: Vec::new(),
             staged_over_divided: Vec::new(),
             costs: Vec::new(),
+            l2_mib: (options.misses || options.matching_misses).then_some(options.l2),
             alone_us: None,
             matches_per_event: 0.0,
             index_mib: 0.0,
