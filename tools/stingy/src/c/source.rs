@@ -112,16 +112,20 @@ pub(crate) fn root(mut node: Node<'_>) -> Node<'_> {
 }
 
 /// The node without parentheses and casts around it.
-pub(crate) fn bare(mut node: Node<'_>) -> Node<'_> {
-    loop {
-        let inner = match node.kind() {
-            "parenthesized_expression" => node.named_child(0),
-            "cast_expression" => node.child_by_field_name("value"),
-            _ => None,
-        };
-        match inner {
-            Some(inner) => node = inner,
-            None => return node,
-        }
-    }
+pub(crate) fn bare(node: Node<'_>) -> Node<'_> {
+    wrapped(node).last().unwrap_or(node)
+}
+
+/// The casts around a node, the outermost first.
+pub(crate) fn casts(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
+    wrapped(node).filter(|node| node.kind() == "cast_expression")
+}
+
+/// The node, then the contents of its parentheses and casts.
+fn wrapped(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
+    std::iter::successors(Some(node), |node| match node.kind() {
+        "parenthesized_expression" => node.named_child(0),
+        "cast_expression" => node.child_by_field_name("value"),
+        _ => None,
+    })
 }

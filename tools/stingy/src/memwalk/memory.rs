@@ -5,7 +5,7 @@ use tree_sitter::Node;
 use super::config::Allocate;
 use super::program::Program;
 use crate::c::function::{Function, declared};
-use crate::c::source::{bare, nodes};
+use crate::c::source::{bare, casts, nodes};
 use crate::c::types::Type;
 
 /// The object of an allocation.
@@ -66,13 +66,17 @@ impl<'s> Program<'s> {
         Allocated { bytes: bound.max(size), object, is_bound: bound.is_some() }
     }
 
-    /// The object that a call frees; `Err` says what was not understood.
+    /// The object that a call frees; `Err` says what was not understood. A cast states the structure if the expression in
+    /// it does not, such as a pointer without the bits that mark it.
     pub(crate) fn freed(
         &self,
         function: &Function<'s>,
         memory: Node<'s>,
     ) -> Result<String, String> {
-        self.object_at(function, bare(memory)).ok_or_else(|| {
+        let stated = || {
+            casts(memory).find_map(|cast| self.object_of(&self.scope().type_of(function, cast)?))
+        };
+        self.object_at(function, bare(memory)).or_else(stated).ok_or_else(|| {
             let text = function.file.text_of(memory);
             format!("the type of `{text}`, which is freed; free a pointer to a structure")
         })

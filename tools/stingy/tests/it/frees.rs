@@ -118,6 +118,31 @@ fn frees_by_macros_and_values_are_replaced_or_noted() {
 }
 
 #[test]
+fn a_pointer_with_marks_is_freed_as_the_structure_of_its_cast() {
+    if !has("gcc") || !has("patch") {
+        return;
+    }
+    // As in lighttpd.
+    let stages = "static void last(struct request *r)
+        {
+            free(r->item);
+            done++;
+            free((struct request *)((unsigned long)r & ~0x3ul));
+        }
+        static void first(struct request *r)
+        {
+            r->item = malloc(sizeof(struct item));
+            queue(r, last);
+        }";
+    let server = Server::new("struct item { int n; } *item;", stages);
+    let (added, notes) = server.added(MEMORY_ONLY);
+    let freed = "stingy_free(STINGY_request, (struct request *)((unsigned long)r & ~0x3ul));";
+    assert!(added.contains(freed), "{added}");
+    assert!(!notes.contains("not replaced"), "{notes}");
+    server.run_patched(MEMORY_ONLY);
+}
+
+#[test]
 fn all_alternatives_of_a_function_are_rewritten() {
     if !has("gcc") || !has("patch") {
         return;
