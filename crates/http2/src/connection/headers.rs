@@ -85,7 +85,7 @@ impl Connection {
     ) -> Result<Option<Request>, Error> {
         if let Some(stream) = self.streams.get(id) {
             let is_receiving = stream.is_receiving;
-            return self.trailers(id, is_receiving, ends_stream, block);
+            return self.request_trailers(id, is_receiving, ends_stream, block);
         }
         let mut head = self.heads.pop().unwrap_or_default();
         let limit = self.limits.head;
@@ -133,7 +133,7 @@ impl Connection {
     }
 
     /// Processes the fields after a request's content (RFC 9113 §8.1).
-    fn trailers(
+    fn request_trailers(
         &mut self,
         id: u32,
         is_receiving: bool,

@@ -5,7 +5,7 @@
 //! | `headers.rs` | HEADERS and CONTINUATION: requests and trailers |
 //! | `content.rs` | DATA: content of requests |
 //! | `control.rs` | frames that concern the connection, and their responses |
-//! | `respond.rs` | response heads and content, within the client's windows |
+//! | `respond.rs` | response heads, content and trailers, within the client's windows |
 //! | `end.rs` | resets, errors and shutdown |
 
 mod content;

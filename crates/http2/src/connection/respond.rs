@@ -54,6 +54,26 @@ impl Connection {
         Ok(())
     }
 
+    /// Ends a stream's response with a trailer section (RFC 9113 §8.1); `write` appends its field block. All content
+    /// must be sent.
+    ///
+    /// # Errors
+    /// If the stream has ended.
+    ///
+    /// # Panics
+    /// If the head was not sent.
+    pub fn trailers(
+        &mut self,
+        stream: u32,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Closed> {
+        let state = self.streams.get(stream).ok_or(Closed)?;
+        assert!(state.is_answered, "trailers follow the content");
+        self.write_head(stream, flag::END_STREAM, write);
+        self.end_stream(stream);
+        Ok(())
+    }
+
     fn write_head(&mut self, stream: u32, flags: u8, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_LENGTH]);

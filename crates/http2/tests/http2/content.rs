@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake};
 use phalanx_http2::{Closed, Code, encoder};
 
 use crate::peer::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, LIMITS, POST, RST_STREAM, Server, WHOLE, frame,
+    DATA, END_HEADERS, END_STREAM, GET, HEADERS, LIMITS, POST, RST_STREAM, Server, WHOLE, frame,
 };
 
 /// The window of a stream, and that of a connection at first.
@@ -171,4 +171,19 @@ fn interim_responses_precede_the_final_one() {
     server.connection.respond(1, true, |block| encoder::status(block, 204)).unwrap();
     let heads: Vec<_> = server.output().into_iter().filter(|frame| frame.0 == HEADERS).collect();
     assert_eq!(heads.iter().map(|frame| frame.1).collect::<Vec<_>>(), [END_HEADERS, WHOLE]);
+}
+
+/// RFC 9113 §8.1.
+#[test]
+fn trailers_end_a_response() {
+    let mut server = Server::new(LIMITS);
+    server.feed(&frame(HEADERS, WHOLE, 1, GET));
+    server.connection.respond(1, false, |block| encoder::status(block, 200)).unwrap();
+    assert_eq!(server.connection.send(1, b"abc", false), Ok(3));
+    let trailers = |block: &mut Vec<u8>| encoder::field(block, b"a", b"b");
+    server.connection.trailers(1, trailers).unwrap();
+    let sent: Vec<_> = server.output().into_iter().map(|(kind, flags, ..)| (kind, flags)).collect();
+    assert_eq!(sent, [(HEADERS, END_HEADERS), (DATA, 0), (HEADERS, WHOLE)]);
+    assert_eq!(server.connection.trailers(1, trailers), Err(Closed), "the stream has ended");
+    assert!(!server.connection.has_streams());
 }
