@@ -60,6 +60,14 @@ impl Connector {
         Ok(Self { config: Arc::new(config), authorities: roots })
     }
 
+    /// The same authorities and certificate, with these ALPN protocols instead.
+    #[must_use]
+    pub fn with_protocols(&self, protocols: &[&[u8]]) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Self { config: Arc::new(config), authorities: self.authorities.clone() }
+    }
+
     /// Whether both trust the same authorities, listed in the same order.
     pub fn trusts_as(&self, other: &Self) -> bool {
         self.authorities.roots == other.authorities.roots
