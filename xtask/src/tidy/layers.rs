@@ -39,7 +39,7 @@ const ALLOWED: &Table = &[
     (
         "web",
         &[
-            "access", "acme", "config", "guard", "http", "http2", "http3", "phalanx", "quic",
+            "access", "acme", "compat", "config", "guard", "http", "http2", "http3", "phalanx", "quic",
             "service", "testkit", "tls",
         ],
     ),

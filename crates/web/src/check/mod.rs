@@ -166,7 +166,7 @@ impl Config {
                     wrong(key(&format!("proxy[{n}].prefix")), what);
                 }
                 if proxy.authorities.is_some() && !proxy.to.iter().any(|server| server.is_tls) {
-                    let what = "no server of `to` speaks TLS; name it with https://";
+                    let what = "no server of `to` speaks TLS; name it with https:// or h2://";
                     wrong(key(&format!("proxy[{n}].ca")), what.into());
                 }
                 if let Some(check) = proxy.health.as_ref().filter(|check| !is_target(&check.path)) {

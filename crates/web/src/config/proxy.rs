@@ -21,11 +21,12 @@ settings! {
         /// The servers, which share the requests.
         pub to: Vec<Upstream>
             => required("to",
-                "servers that share the requests, such as http://127.0.0.1:3000, or https://app:3000 for TLS");
+                "servers that share the requests, such as http://127.0.0.1:3000, or https://app:3000 for TLS; they get \
+                 HTTP/1.1, or HTTP/2 with h2c://127.0.0.1:50051, and over TLS with h2://app:50051");
         /// PEM file with the authorities that sign the certificates of servers with TLS; `None` for those of the
         /// system.
         pub authorities: Option<PathBuf>
-            => key("ca", "PEM file with the authorities of https servers; false for those of the system");
+            => key("ca", "PEM file with the authorities of https and h2 servers; false for those of the system");
         /// Whether the prefix is removed from the path that a server gets.
         pub strip_prefix: bool => key("strip-prefix", "remove the prefix from the path");
         /// Whether the servers get the client's `Host`; otherwise they get the host of their URL.
@@ -165,10 +166,13 @@ pub struct Upstream {
     pub port: u16,
     /// Whether to use TLS and verify the certificate for the host.
     pub is_tls: bool,
+    /// Whether it gets HTTP/2, without TLS with prior knowledge; otherwise HTTP/1.1.
+    pub is_http2: bool,
 }
 
-/// Schemes with their default ports; the second one uses TLS.
-const SCHEMES: [(&str, u16); 2] = [("http://", 80), ("https://", 443)];
+/// Schemes with their default ports: those of HTTP/1.1, then those of HTTP/2. The second one of each uses TLS.
+const SCHEMES: [(&str, u16); 4] =
+    [("http://", 80), ("https://", 443), ("h2c://", 80), ("h2://", 443)];
 
 impl FromStr for Upstream {
     type Err = String;
@@ -184,7 +188,9 @@ impl FromStr for Upstream {
             return wrong("expected a URL without a path; `strip-prefix` removes the prefix");
         }
         match Authority::parse(authority, SCHEMES[scheme].1) {
-            Ok(Authority { host, port }) => Ok(Self { host, port, is_tls: scheme == 1 }),
+            Ok(Authority { host, port }) => {
+                Ok(Self { host, port, is_tls: scheme % 2 == 1, is_http2: scheme >= 2 })
+            }
             Err(why) => wrong(&why),
         }
     }
@@ -201,7 +207,12 @@ impl Upstream {
 
     /// The scheme and its default port.
     fn scheme(&self) -> (&'static str, u16) {
-        SCHEMES[usize::from(self.is_tls)]
+        SCHEMES[usize::from(self.is_tls) + 2 * usize::from(self.is_http2)]
+    }
+
+    /// The URL of the server as HTTP writes it: with the scheme `http` or `https`.
+    pub(crate) fn http_url(&self) -> String {
+        Self { is_http2: false, ..self.clone() }.to_string()
     }
 }
 
@@ -319,11 +330,17 @@ mod tests {
             ("https://app:80", "app", 80, true, "app:80"),
             ("http://[::1]:81", "::1", 81, false, "[::1]:81"),
             ("http://[::1]", "::1", 80, false, "[::1]"),
+            ("h2c://app:50051", "app", 50051, false, "app:50051"),
+            ("h2c://app", "app", 80, false, "app"),
+            ("h2://app", "app", 443, true, "app"),
         ] {
             let upstream: Upstream = text.parse().unwrap();
             let found = (&*upstream.host, upstream.port, upstream.is_tls);
             assert_eq!(found, (host, port, is_tls), "{text}");
             assert_eq!(upstream.authority(), authority);
+            assert_eq!(upstream.is_http2, text.starts_with("h2"), "{text}");
+            let scheme = if is_tls { "https" } else { "http" };
+            assert_eq!(upstream.http_url(), format!("{scheme}://{authority}"));
             assert_eq!(upstream.to_string().parse(), Ok(upstream));
         }
         for wrong in [

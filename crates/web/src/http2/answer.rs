@@ -15,6 +15,8 @@ pub(super) struct StreamAnswer {
     /// The connection uses TLS.
     is_tls: bool,
     state: State,
+    /// The field block of the trailer section.
+    trailers: Option<Vec<u8>>,
     /// Whether the request may have had an effect. Until then, the client may repeat a request that is dropped.
     has_begun: bool,
 }
@@ -30,7 +32,15 @@ enum State {
 
 impl StreamAnswer {
     pub(super) fn new(connection: SharedConnection, stream: u32, is_tls: bool) -> Self {
-        Self { connection, stream, is_tls, state: State::Head, has_begun: false }
+        let (state, trailers) = (State::Head, None);
+        Self { connection, stream, is_tls, state, trailers, has_begun: false }
+    }
+
+    /// Sends the trailer section, if there is one.
+    fn send_trailers(&mut self) -> Option<Result<(), Closed>> {
+        let block = self.trailers.take()?;
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(&block);
+        Some(self.connection.borrow_mut().trailers(self.stream, write))
     }
 
     /// Ends the stream without a complete response.
@@ -69,19 +79,27 @@ impl ResponseStream for StreamAnswer {
         if left.is_some_and(|left| left < length) {
             return Poll::Ready(Err(io::Error::other("more content than the declared length")));
         }
+        let ends = left == Some(length) && self.trailers.is_none();
         let mut connection = self.connection.borrow_mut();
-        loop {
-            let sent = connection.send(self.stream, content, left == Some(length));
-            let sent = sent.map_err(broken)?;
+        let sent = loop {
+            let sent = connection.send(self.stream, content, ends).map_err(broken)?;
             if sent > 0 {
-                self.state = match left.map(|left| left - sent as u64) {
-                    Some(0) => State::Done,
-                    left => State::Content(left),
-                };
-                return Poll::Ready(Ok(sent));
+                break sent;
             }
             ready!(connection.poll_room(context, self.stream)).map_err(broken)?;
+        };
+        drop(connection);
+        self.state = State::Content(left.map(|left| left - sent as u64));
+        if self.state == State::Content(Some(0)) {
+            self.state = State::Done;
+            // An error means that the stream has ended.
+            let _ = self.send_trailers();
         }
+        Poll::Ready(Ok(sent))
+    }
+
+    fn set_trailers(&mut self, block: Vec<u8>) {
+        self.trailers = Some(block);
     }
 
     fn poll_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -93,7 +111,9 @@ impl ResponseStream for StreamAnswer {
             (State::Content(None), Ok(())) => {
                 self.state = State::Done;
                 // An error means that the stream has ended.
-                let _ = self.connection.borrow_mut().send(self.stream, &[], true);
+                if self.send_trailers().is_none() {
+                    let _ = self.connection.borrow_mut().send(self.stream, &[], true);
+                }
             }
             // The client did not open its window in time. This is not a server error (RFC 9113 §7).
             (_, Err(error)) if error.kind() == io::ErrorKind::TimedOut => self.reset(Code::CANCEL),

@@ -19,6 +19,8 @@ pub(super) struct StreamAnswer {
     outgoing: Rc<RefCell<Outgoing>>,
     tails: Tails,
     state: State,
+    /// The field block of the trailer section.
+    trailers: Option<Vec<u8>>,
     /// Whether the request may have had an effect. Until then, the client may repeat a request that is dropped.
     has_begun: bool,
 }
@@ -36,7 +38,7 @@ enum State {
 
 impl StreamAnswer {
     pub(super) fn new(outgoing: Rc<RefCell<Outgoing>>, tails: Tails) -> Self {
-        Self { outgoing, tails, state: State::Head, has_begun: false }
+        Self { outgoing, tails, state: State::Head, trailers: None, has_begun: false }
     }
 
     /// The sending side of the stream.
@@ -55,6 +57,9 @@ impl StreamAnswer {
     /// Ends the stream after a complete response.
     fn finish(&mut self) {
         self.state = State::Done;
+        if let Some(block) = self.trailers.take() {
+            self.outgoing.borrow_mut().trailers(&block);
+        }
         if !self.outgoing.borrow_mut().finish() {
             self.tails.borrow_mut().push(self.outgoing.clone());
         }
@@ -124,6 +129,10 @@ impl ResponseStream for StreamAnswer {
             _ => self.state = State::Pieces(left),
         }
         Poll::Ready(Ok(sent))
+    }
+
+    fn set_trailers(&mut self, block: Vec<u8>) {
+        self.trailers = Some(block);
     }
 
     fn poll_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {

@@ -57,6 +57,11 @@ impl Outgoing {
         self.flood().answered();
     }
 
+    /// Queues the trailer section of a response.
+    pub(super) fn trailers(&mut self, block: &[u8]) {
+        encoder::head_of(&mut self.queue, block);
+    }
+
     /// Queues the start of `length` bytes of content.
     pub(super) fn begin_content(&mut self, length: u64) {
         encoder::content(&mut self.queue, length);

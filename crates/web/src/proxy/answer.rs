@@ -71,29 +71,28 @@ fn is_final(response: &Response, input: &[u8], job: &Job) -> Result<bool, Failur
 
 /// How to frame the response to the client. For an HTTP/1.0 client, the end of content of unknown length is the close
 /// of the connection.
-pub(super) fn form(response: &Response, reply: Reply) -> Reply {
-    let is_unknown =
-        matches!(response.content, Content::UntilClose | Content::Framed(Body::Chunked));
+pub(super) fn form(content: Content, reply: Reply) -> Reply {
+    let is_unknown = matches!(content, Content::UntilClose | Content::Framed(Body::Chunked));
     match reply.version {
         Version::Http10 if is_unknown => reply.closing(),
         _ => reply,
     }
 }
 
-/// Writes the head for the client. `input` starts with the server's head.
-pub(super) fn relay_head(
+/// Writes the head for the client, with the status and the `fields` of the server's head.
+pub(super) fn relay_head<'a, I: Iterator<Item = (&'a str, &'a [u8])>>(
     out: &mut ResponseWriter,
     (site, job): (&Site, &Job),
-    response: &Response,
-    input: &[u8],
+    (status, content): (u16, Content),
+    fields: impl Fn() -> I,
     reply: Reply,
 ) {
-    let named = Named::of(response.fields(input));
+    let named = Named::of(fields());
     let is_tls = out.is_tls();
     let alt_svc = site.alt_svc().field(out.alt_svc).filter(|_| is_tls);
     let transport = job.transport_fields(site, is_tls);
-    let mut head = clock::relayed_head(&mut out.buffer, response.status, reply);
-    for (name, value) in response.fields(input) {
+    let mut head = clock::relayed_head(&mut out.buffer, status, reply);
+    for (name, value) in fields() {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         let is_replaced = transport.is_some() && is("strict-transport-security")
             || job.is_private && is("cache-control");
@@ -108,25 +107,25 @@ pub(super) fn relay_head(
         head = head.fields(transport.all());
     }
     if job.is_private {
-        head = head.field("Cache-Control", private_cache(response, input).as_bytes());
+        head = head.field("Cache-Control", private_cache(fields()).as_bytes());
     }
     if let Some(alt_svc) = alt_svc {
         head = head.fields(alt_svc.all());
     }
     // An HTTP/1.1 client must get the protocol that the server requires (RFC 9110 §15.5.22).
-    let requires = response.status == 426 && reply.version == Version::Http11;
-    if response.status == 101 || requires {
+    let requires = status == 426 && reply.version == Version::Http11;
+    if status == 101 || requires {
         head = head.field("Connection", b"upgrade");
-        for (_, value) in upgrade(response, input) {
+        for (_, value) in of(fields(), "upgrade") {
             head = head.field("Upgrade", value);
         }
     }
-    if response.status == 101 {
+    if status == 101 {
         return head.finish();
     }
-    let head = match response.content {
+    let head = match content {
         Content::Framed(Body::Length(length)) => head.length(length),
-        Content::Framed(Body::None) if reply.head_only => match declared(response, input) {
+        Content::Framed(Body::None) if reply.head_only => match declared(fields()) {
             Some(length) => head.length(length),
             None => head,
         },
@@ -137,23 +136,22 @@ pub(super) fn relay_head(
 }
 
 /// `Cache-Control` for a protected path, derived from the server's value.
-fn private_cache(response: &Response, input: &[u8]) -> String {
-    let fields = response.fields(input);
-    let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
+fn private_cache<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let values = of(fields, "cache-control");
     let values: Vec<_> = values.map(|(_, value)| String::from_utf8_lossy(value)).collect();
     private(&values.join(","))
 }
 
-fn upgrade<'a>(
-    response: &Response,
-    input: &'a [u8],
-) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
-    response.fields(input).filter(|(name, _)| name.eq_ignore_ascii_case("upgrade"))
+/// The `fields` with this name.
+fn of<'a>(
+    fields: impl Iterator<Item = (&'a str, &'a [u8])>,
+    wanted: &str,
+) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+    fields.filter(move |(name, _)| name.eq_ignore_ascii_case(wanted))
 }
 
 /// The content length in a response to HEAD, which the parser has validated.
-fn declared(response: &Response, input: &[u8]) -> Option<u64> {
-    let mut fields = response.fields(input);
-    let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"))?;
+fn declared<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<u64> {
+    let (_, value) = of(fields, "content-length").next()?;
     str::from_utf8(value).ok()?.parse().ok()
 }

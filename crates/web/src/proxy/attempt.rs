@@ -3,16 +3,14 @@
 //! A server may answer before it has read all of the request, and may not read on until its answer is read. Therefore
 //! neither direction waits for the other.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::pin;
 use std::time::Duration;
 
 use phalanx::net::IoTimeout;
-use phalanx::sleep;
-use phalanx::time::{Sleep, now};
+use phalanx::time::now;
 use phalanx_http::client::Response;
 use phalanx_http::{Body, Reply, Status};
 use phalanx_tls::Wire;
@@ -21,10 +19,13 @@ use crate::config::Proxy;
 use crate::proxy::answer::{form, receive_head, relay_head};
 use crate::proxy::body::{BodyError, RequestBody};
 use crate::proxy::job::Job;
-use crate::proxy::relay::{Broken, SLOW_CLIENT, relay_body};
+use crate::proxy::multiplexed;
+use crate::proxy::relay::{Broken, relay_body};
+use crate::proxy::sent::Sent;
+use crate::proxy::upload::{Received, Upload, Uploading};
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
-use crate::upstream::{Failure, Lease};
+use crate::upstream::{Failure, Lease, Line};
 
 /// How an attempt has ended.
 pub(super) enum Outcome {
@@ -38,6 +39,8 @@ pub(super) enum Outcome {
     GivenUp,
     /// The server has closed the connection before it sent anything.
     Stale,
+    /// The server has not processed the request, so any request may be sent again.
+    Unprocessed,
     /// The client's body is invalid or too slow; the client gets this response.
     Refused(Status),
     /// The response has begun and cannot be completed.
@@ -49,10 +52,19 @@ pub(super) async fn attempt(
     job: &Job,
     lease: &Lease,
     body: &mut RequestBody,
+    sent: &RefCell<Sent>,
     (out, site): (&mut ResponseWriter, &Site),
     reply: Reply,
 ) -> Outcome {
-    let (wire, rule) = (&lease.wire, &job.group.rule);
+    let wire = match &lease.line {
+        Line::Wire(wire) => wire,
+        // Boxed, so that requests with HTTP/1.1 do not reserve its memory.
+        Line::Multiplexed(claim) => {
+            let at = (lease, claim);
+            return Box::pin(multiplexed::attempt(job, at, (body, sent), (out, site), reply)).await;
+        }
+    };
+    let rule = &job.group.rule;
     let sending = IoTimeout::after(rule.idle_timeout);
     if wire.write(job.head(lease.member()), sending).await.is_err() {
         return if lease.is_reused { Outcome::Stale } else { Outcome::Failed(Failure::Closed) };
@@ -62,7 +74,7 @@ pub(super) async fn attempt(
     }
     let waiting = Cell::new(None);
     let mut upload = pin!(upload(body, wire, (job.body, rule), &waiting));
-    let mut uploading = Uploading { upload: upload.as_mut(), result: None, waiting: &waiting };
+    let mut uploading = Uploading::new(upload.as_mut(), &waiting);
     let mut input = Vec::new();
     let received = {
         let mut head = pin!(receive_head(wire, &mut input, job));
@@ -77,6 +89,7 @@ pub(super) async fn attempt(
             return Outcome::GivenUp;
         }
         Received::Head(Err(failure)) => return Outcome::Failed(failure),
+        Received::TimedOut => return Outcome::Failed(Failure::ResponseTimeout),
         Received::Client(BodyError::Refused(status)) => return Outcome::Refused(status),
         Received::Client(BodyError::Gone) => {
             return Outcome::Broken(None, io::ErrorKind::UnexpectedEof.into());
@@ -85,9 +98,10 @@ pub(super) async fn attempt(
     lease.member().health.responded(now());
     // If the body is not read completely, the start of the client's next request cannot be found.
     let reply = if uploading.is_complete() { reply } else { reply.closing() };
-    let reply = form(&response, reply);
+    let reply = form(response.content, reply);
     let reply = Reply { keep_alive: reply.keep_alive || response.status == 101, ..reply };
-    relay_head(out, (site, job), &response, &input, reply);
+    let head = (response.status, response.content);
+    relay_head(out, (site, job), head, || response.fields(&input), reply);
     relay(&response, input, &mut uploading, (wire, out, reply), rule.idle_timeout).await
 }
 
@@ -131,14 +145,6 @@ async fn relay(
     }
 }
 
-/// How sending the body has ended.
-enum Upload {
-    Complete,
-    /// The server accepts no more of the body. Its response may give the reason.
-    Stopped,
-    Client(BodyError),
-}
-
 /// Sends the body to the server. `waiting` is the time since which it waits for the client.
 async fn upload(
     body: &mut RequestBody,
@@ -180,76 +186,5 @@ async fn upload(
         if is_last || !is_chunked && body.is_done() {
             return Upload::Complete;
         }
-    }
-}
-
-/// The body of a request that is being sent.
-struct Uploading<'a, F> {
-    upload: Pin<&'a mut F>,
-    result: Option<Upload>,
-    /// Time since which it waits for the client; `None` if it does not.
-    waiting: &'a Cell<Option<Duration>>,
-}
-
-/// Whichever finished first.
-enum Received {
-    Head(Result<Response, Failure>),
-    Client(BodyError),
-}
-
-impl<F: Future<Output = Upload>> Uploading<'_, F> {
-    fn poll(&mut self, context: &mut Context<'_>) {
-        if self.result.is_none()
-            && let Poll::Ready(result) = self.upload.as_mut().poll(context)
-        {
-            self.result = Some(result);
-        }
-    }
-
-    fn is_complete(&self) -> bool {
-        matches!(self.result, Some(Upload::Complete))
-    }
-
-    /// Whether the client has not completed its request.
-    fn has_failed(&self) -> bool {
-        matches!(self.result, Some(Upload::Client(_)))
-    }
-
-    /// Whether the client may be the reason that a server closes its connection without a response: the client has
-    /// failed, or the server waits for the rest of its request.
-    fn excuses_close(&self) -> bool {
-        let waits = |since: Duration| now().saturating_sub(since) >= SLOW_CLIENT;
-        self.has_failed() || self.result.is_none() && self.waiting.get().is_some_and(waits)
-    }
-
-    /// Sends the body and receives the head of the response concurrently. The time limit for the head begins when the
-    /// body is sent.
-    async fn receive(
-        &mut self,
-        mut head: Pin<&mut impl Future<Output = Result<Response, Failure>>>,
-        limit: Duration,
-    ) -> Received {
-        let mut timer: Option<Sleep> = None;
-        poll_fn(|context| {
-            let was_sending = self.result.is_none();
-            self.poll(context);
-            if let Poll::Ready(head) = head.as_mut().poll(context) {
-                return Poll::Ready(Received::Head(head));
-            }
-            if let Some(Upload::Client(_)) = self.result {
-                let Some(Upload::Client(error)) = self.result.take() else { unreachable!("it is") };
-                return Poll::Ready(Received::Client(error));
-            }
-            if was_sending && self.result.is_some() {
-                timer = Some(sleep(limit));
-            }
-            if let Some(timer) = &mut timer
-                && Pin::new(timer).poll(context).is_ready()
-            {
-                return Poll::Ready(Received::Head(Err(Failure::ResponseTimeout)));
-            }
-            Poll::Pending
-        })
-        .await
     }
 }

@@ -200,6 +200,11 @@ impl RequestBody {
         }
     }
 
+    /// Whether reading can continue after a call of [`next`](Self::next) was dropped. On a connection, bytes may be lost.
+    pub(super) fn can_resume(&self) -> bool {
+        matches!(self, Self::Stream(_)) || self.is_done()
+    }
+
     /// The client that sends it.
     pub(super) fn client(&self) -> Client {
         match self {

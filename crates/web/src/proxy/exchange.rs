@@ -1,5 +1,6 @@
 //! One request at a server: obtains a connection, sends the request and relays the response, or responds with an error.
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use crate::proxy::tunnel::{TunnelEnd, tunnel};
 use crate::respond::fail_for_server;
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
-use crate::upstream::{Failure, Lease, Pools, Search};
+use crate::upstream::{Failure, Lease, Line, Pools, Search};
 
 /// A request to be forwarded to a server, with everything that its operation needs.
 pub(crate) struct Exchange {
@@ -104,7 +105,9 @@ impl Exchange {
         let RequestBody::Connection(client) = &mut self.body else { return End::Close };
         let rest = client.input.split_off(client.taken);
         let client = TunnelEnd { wire: &client.transport, received: rest };
-        let server = TunnelEnd { wire: &lease.wire, received };
+        // Only a server with HTTP/1.1 can switch the protocol.
+        let Line::Wire(wire) = &lease.line else { return End::Close };
+        let server = TunnelEnd { wire, received };
         let idle = self.job.group.rule.idle_timeout;
         self.out.buffer.count(tunnel(client, server, idle).await);
         End::Tunnel
@@ -116,13 +119,14 @@ impl Exchange {
         let Some(blocking) = site.blocking() else { return self.fail(Failure::Connect).await };
         let mut search = Search::new(pools, counters, blocking.resolver);
         let mut is_fresh = false;
+        let sent = RefCell::default();
         loop {
             let mut lease = match search.connect(&job.group, job.may_repeat(), is_fresh).await {
                 Ok(lease) => lease,
                 Err(failure) => return self.fail(failure).await,
             };
             counters.request();
-            match attempt(job, &lease, body, (out, site), *reply).await {
+            match attempt(job, &lease, body, &sent, (out, site), *reply).await {
                 Outcome::Relayed { is_reusable, keep_alive } => {
                     lease.member().health.completed();
                     if is_reusable {
@@ -138,7 +142,13 @@ impl Exchange {
                     counters.retry();
                     is_fresh = true;
                 }
-                Outcome::Stale => return self.fail(Failure::Closed).await,
+                Outcome::Unprocessed
+                    if !is_fresh && body.can_resume() && sent.borrow().may_repeat(&job.group) =>
+                {
+                    counters.retry();
+                    is_fresh = true;
+                }
+                Outcome::Stale | Outcome::Unprocessed => return self.fail(Failure::Closed).await,
                 Outcome::Failed(failure) => {
                     search.failed_at(&lease, failure);
                     return self.fail(failure).await;

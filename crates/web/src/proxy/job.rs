@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use phalanx_guard::ForwardedField;
-use phalanx_http::{Body, FieldBlock, Method, Request, Status};
+use phalanx_http::{Body, FieldBlock, Method, Request, Status, Version, elements};
 use phalanx_tls::Wire;
 
 use crate::proxy::fields::{Named, is_for_server};
@@ -20,12 +20,15 @@ pub(crate) struct Job {
     pub(crate) host_index: Option<HostIndex>,
     /// Whether a rule protects the path, so that shared caches must not store the response.
     pub(super) is_private: bool,
-    /// The request line with its line end.
-    line: Vec<u8>,
+    pub(super) method: String,
+    /// Path and query.
+    pub(super) target: String,
     /// Value of `Host`; `None` for the host of the server's URL.
-    host: Option<Vec<u8>>,
-    /// The other field lines, and the empty line.
-    fields: Vec<u8>,
+    host: Option<String>,
+    /// The field lines, except `Host` and those that frame the content or concern one connection.
+    lines: Vec<u8>,
+    /// Whether the client reads trailers.
+    pub(super) takes_trailers: bool,
     pub(super) body: Body,
     pub(super) head_only: bool,
     /// Whether sending the request twice has the same effect as sending it once (RFC 9110 §9.2.2).
@@ -89,16 +92,17 @@ impl Job {
             return Err(Status::ContentTooLarge);
         }
         let query = request.query.map(|query| ["?", query].concat()).unwrap_or_default();
-        let line = [method, " ", path, &query, " HTTP/1.1\r\n"].concat().into_bytes();
         let host = request.host.filter(|host| group.rule.preserve_host && !host.is_empty());
         let protocols = Protocols::of(request, body);
         Ok(Box::new(Self {
             group: group.clone(),
             host_index: None,
             is_private: false,
-            line,
-            host: host.map(|host| host.as_bytes().to_vec()),
-            fields: fields(request, body, protocols.value(), origin),
+            method: method.to_owned(),
+            target: [path, &query].concat(),
+            host: host.map(str::to_owned),
+            lines: lines(request, origin),
+            takes_trailers: takes_trailers(request),
             body,
             head_only: request.method == Method::Head,
             is_idempotent: matches!(method, "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE"),
@@ -107,10 +111,61 @@ impl Job {
         }))
     }
 
-    /// The head for a server.
+    /// The value of `Host` for a server.
+    pub(super) fn host<'a>(&'a self, member: &'a Member) -> &'a str {
+        self.host.as_deref().unwrap_or(&member.authority)
+    }
+
+    /// The fields for a server, except `Host` and those that frame the content or concern one connection.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = &self.lines[..];
+        std::iter::from_fn(move || {
+            // The parser rejects line breaks within a field, and names contain no colon.
+            let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
+            let colon = rest.iter().position(|byte| *byte == b':')?;
+            let field = (&rest[..colon], &rest[colon + 2..end]);
+            rest = &rest[end + 2..];
+            Some(field)
+        })
+    }
+
+    /// The length that a request to a server declares.
+    pub(super) fn length(&self) -> Option<u64> {
+        match self.body {
+            Body::Length(length) => Some(length),
+            Body::Chunked => None,
+            // Servers expect a length with methods that usually have content (RFC 9110 §8.6).
+            Body::None => (!matches!(&*self.method, "GET" | "HEAD" | "OPTIONS")).then_some(0),
+        }
+    }
+
+    /// The head for a server with HTTP/1.1.
     pub(super) fn head(&self, member: &Member) -> Vec<u8> {
-        let host = self.host.as_deref().unwrap_or(member.authority.as_bytes());
-        [&self.line[..], b"Host: ", host, b"\r\n", &self.fields].concat()
+        let mut framing = String::new();
+        if let Some(length) = self.length() {
+            framing = format!("Content-Length: {length}\r\n");
+        } else if self.body == Body::Chunked {
+            framing.push_str("Transfer-Encoding: chunked\r\n");
+        }
+        let protocols = self.protocols.value();
+        let (upgrade, end) = match &protocols {
+            Some(_) => (&b"Connection: upgrade\r\nUpgrade: "[..], &b"\r\n\r\n"[..]),
+            None => (&b""[..], &b"\r\n"[..]),
+        };
+        let parts = [
+            self.method.as_bytes(),
+            b" ",
+            self.target.as_bytes(),
+            b" HTTP/1.1\r\nHost: ",
+            self.host(member).as_bytes(),
+            b"\r\n",
+            &self.lines,
+            framing.as_bytes(),
+            upgrade,
+            protocols.as_deref().unwrap_or_default(),
+            end,
+        ];
+        parts.concat()
     }
 
     /// The fields of all responses of the host.
@@ -128,13 +183,14 @@ impl Job {
     }
 }
 
-/// The field lines of a request, without `Host`, and the empty line.
-fn fields(
-    request: &Request<'_>,
-    body: Body,
-    protocols: Option<Vec<u8>>,
-    origin: Origin,
-) -> Vec<u8> {
+/// Whether the client reads trailers, and this proxy passes them on to it.
+fn takes_trailers(request: &Request<'_>) -> bool {
+    matches!(request.version, Version::Http2 | Version::Http3)
+        && request.values("te").flat_map(elements).any(|it| it.eq_ignore_ascii_case(b"trailers"))
+}
+
+/// The field lines of a request, without `Host` and those that frame the content or concern one connection.
+fn lines(request: &Request<'_>, origin: Origin) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     let mut line = |name: &str, parts: &[&[u8]]| {
         out.extend_from_slice(name.as_bytes());
@@ -182,20 +238,6 @@ fn fields(
     line("Forwarded", &[forwarded.as_bytes()]);
     let received = request.version.name().trim_start_matches("HTTP/");
     line("Via", &[received.as_bytes(), b" phalanx"]);
-    match body {
-        Body::Length(length) => line("Content-Length", &[length.to_string().as_bytes()]),
-        Body::Chunked => line("Transfer-Encoding", &[b"chunked"]),
-        // Servers expect a length with methods that usually have content (RFC 9110 §8.6).
-        Body::None if !request.method.reads() && request.method != Method::Options => {
-            line("Content-Length", &[b"0"]);
-        }
-        Body::None => (),
-    }
-    if let Some(protocols) = protocols {
-        line("Connection", &[b"upgrade"]);
-        line("Upgrade", &[&protocols]);
-    }
-    out.extend_from_slice(b"\r\n");
     out
 }
 

@@ -24,7 +24,7 @@ pub(super) fn location<'a>(group: &Group, value: &'a [u8]) -> Cow<'a, [u8]> {
 
 /// The part of a URL after the server's scheme, host and port; `None` if it is not a URL of this server.
 fn without<'a>(value: &'a [u8], server: &Upstream) -> Option<&'a [u8]> {
-    let url = server.to_string();
+    let url = server.http_url();
     let (start, path) = value.split_at_checked(url.len())?;
     // Otherwise the URL has another host or port that begins with the server's.
     let is_whole = matches!(path, [] | [b'/' | b'?' | b'#', ..]);

@@ -16,9 +16,12 @@
 //! | `body.rs` | the body of a request, as it arrives from the client |
 //! | `exchange.rs` | one request at a server: connect, repeat, fail |
 //! | `attempt.rs` | one attempt: request and response at the same time |
+//! | `upload.rs` | the body of a request, sent while the response is received |
+//! | `multiplexed.rs` | an attempt over HTTP/2 |
+//! | `sent.rs` | the body of a request over HTTP/2, kept until the server has processed it |
 //! | `answer.rs` | the head of a response, received and relayed |
 //! | `location.rs` | redirects to a server's own URL |
-//! | `relay.rs` | the body of a response |
+//! | `relay.rs`, `relay_stream.rs` | the body of a response over HTTP/1.1, and over HTTP/2 |
 //! | `tunnel.rs` | bytes in both directions after a change of protocol |
 //!
 //! # Failures
@@ -26,7 +29,8 @@
 //! Before the head of the response, a failure is an error response: 502, 503 or 504. Later the response cannot be
 //! changed, so the client's connection closes, or its stream is reset. If the client disconnects, the request's
 //! connection to the server is closed as well, except for tunnels. A server's unused connection may close at any time;
-//! a request without a body that may be repeated (RFC 9110 §9.2.2) is then sent once more, on a new connection.
+//! a request without a body that may be repeated (RFC 9110 §9.2.2) is then sent once more, on a new connection. So is
+//! any request of which a server with HTTP/2 says that it has not processed it.
 
 mod answer;
 mod attempt;
@@ -36,10 +40,14 @@ mod exchange;
 mod fields;
 mod job;
 mod location;
+mod multiplexed;
 mod prepare;
 mod protocols;
 mod relay;
+mod relay_stream;
+mod sent;
 mod tunnel;
+mod upload;
 
 pub(crate) use body::{ConnectionBody, RequestBody, StreamBody, StreamClosed, StreamContent};
 pub(crate) use exchange::{End, Exchange, Finished, lost_status};

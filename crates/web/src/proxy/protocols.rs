@@ -24,6 +24,11 @@ impl Protocols {
         Self(proposed.map(<[u8]>::to_vec).collect())
     }
 
+    /// Whether the client proposes a protocol.
+    pub(super) fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// The value of `Upgrade` for a server; `None` if there is nothing to propose.
     pub(super) fn value(&self) -> Option<Vec<u8>> {
         (!self.0.is_empty()).then(|| self.0.join(&b", "[..]))

@@ -13,6 +13,7 @@ use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{select, timeout};
 use phalanx_http::ResponseBuffer;
+use phalanx_http2::encoder;
 use phalanx_tls::Wire;
 
 use crate::auth::credentials::Credentials;
@@ -51,6 +52,10 @@ pub(crate) trait ResponseStream {
     /// # Errors
     /// If the stream has ended, or if there is more content than [`start`](Self::start) declared.
     fn poll_send(&mut self, content: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>>;
+
+    /// Sets the trailer section that follows the content; `block` is its field block. The last bytes of the content
+    /// must not have been sent yet, unless its length is unknown.
+    fn set_trailers(&mut self, block: Vec<u8>);
 
     /// Waits until the client has reset the stream, or the connection has ended.
     fn poll_closed(&mut self, context: &mut Context<'_>) -> Poll<()>;
@@ -118,6 +123,18 @@ impl ResponseWriter {
     pub(crate) fn set_begun(&mut self, has_begun: bool) {
         if let To::Stream(stream) = &mut self.to {
             stream.set_begun(has_begun);
+        }
+    }
+
+    /// Sets the trailer section of a stream's response ([`ResponseStream::set_trailers`]). Those of HTTP/1.1 responses
+    /// are dropped, because few clients read them.
+    pub(crate) fn set_trailers<'a>(&mut self, fields: impl Iterator<Item = (&'a str, &'a [u8])>) {
+        if let To::Stream(stream) = &mut self.to {
+            let mut block = Vec::new();
+            fields.for_each(|(name, value)| encoder::field(&mut block, name.as_bytes(), value));
+            if !block.is_empty() {
+                stream.set_trailers(block);
+            }
         }
     }
 

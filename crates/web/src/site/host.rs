@@ -74,14 +74,14 @@ impl From<Dir> for Root {
     }
 }
 
-/// Loads the authorities of servers with TLS, with which the proxy negotiates HTTP/1.1. May block.
+/// Loads the authorities of servers with TLS. May block.
 fn trust(proxy: &Proxy) -> Result<Option<Trust>, CertificateError> {
     let load = || {
         let path = proxy.authorities.as_deref();
         // Read before the authorities are loaded, so that the next reload notices a change between the two. Loading
         // them reports errors.
         let authorities = path.and_then(|path| std::fs::read(path).ok());
-        let connector = Connector::load(path, None, &[b"http/1.1"])?;
+        let connector = Connector::load(path, None, &[])?;
         Ok(Trust { connector, authorities })
     };
     proxy.to.iter().any(|server| server.is_tls).then(load).transpose()

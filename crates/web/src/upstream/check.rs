@@ -1,6 +1,7 @@
 //! Health checks: regular requests to a server, which gets no requests of clients while the checks fail.
 
 use std::io::{self, Error};
+use std::pin::pin;
 use std::sync::Weak;
 
 use phalanx::net::{IoTimeout, Resolver};
@@ -13,6 +14,7 @@ use phalanx_http::client::parse_and_repair;
 use phalanx_tls::dial;
 
 use crate::config::HealthCheck;
+use crate::upstream::connect::{self, connect};
 use crate::upstream::counters::UpstreamCounters;
 use crate::upstream::group::{Group, Member};
 use crate::upstream::health::is_exhausted;
@@ -69,6 +71,9 @@ fn report_result(member: &Member, failure: Option<Error>, is_first: bool) {
 
 /// Sends one request. The caller limits the time.
 async fn probe(member: &Member, check: &HealthCheck, resolver: &Resolver) -> io::Result<()> {
+    if member.upstream.is_http2 {
+        return probe_multiplexed(member, check, resolver).await;
+    }
     let address = (&*member.upstream.host, member.upstream.port);
     let (wire, _) =
         dial(resolver, address, member.connector.as_ref(), IoTimeout::after(check.timeout)).await?;
@@ -87,12 +92,41 @@ async fn probe(member: &Member, check: &HealthCheck, resolver: &Resolver) -> io:
         {
             match response.status {
                 100..200 => drop(input.drain(..response.head)),
-                200..400 => return Ok(()),
-                status => return Err(Error::other(format!("status {status} of {}", check.path))),
+                status => return judge(status, check),
             }
         }
     }
     Err(Error::other(format!("the head of its response exceeds {MAX_HEAD} bytes")))
+}
+
+/// As [`probe`], with HTTP/2.
+async fn probe_multiplexed(
+    member: &Member,
+    check: &HealthCheck,
+    resolver: &Resolver,
+) -> io::Result<()> {
+    let (mut sender, driver) = connect(resolver, member, IoTimeout::after(check.timeout)).await?;
+    let scheme = if member.upstream.is_tls { "https" } else { "http" };
+    let request = http::Request::get(format!("{scheme}://{}{}", member.authority, check.path))
+        .header("user-agent", "phalanx")
+        .body(())
+        .map_err(Error::other)?;
+    let (response, _) = sender.send_request(request, true).map_err(connect::error)?;
+    match select(pin!(response), pin!(driver)).await {
+        Either::Left(response) => judge(response.map_err(connect::error)?.status().as_u16(), check),
+        Either::Right(ended) => {
+            ended.map_err(connect::error)?;
+            Err(Error::other("it closed the connection before the head of its response"))
+        }
+    }
+}
+
+/// Whether this status is a success.
+fn judge(status: u16, check: &HealthCheck) -> io::Result<()> {
+    match status {
+        200..400 => Ok(()),
+        status => Err(Error::other(format!("status {status} of {}", check.path))),
+    }
 }
 
 /// The results of the checks so far.

@@ -1,6 +1,7 @@
 //! Metrics of the reverse proxy.
 
 use phalanx::metrics::{Counter, CounterBlock, Family, Gauge};
+use phalanx::runtime::report;
 
 use crate::config::Upstream;
 use crate::upstream::up::{CheckGauge, UpGauges};
@@ -72,7 +73,7 @@ impl UpstreamCounters {
             Counter::new("http_upstream_connections", "Connections opened to other servers."),
             Counter::new(
                 "http_upstream_retries",
-                "Requests sent again, because an unused connection was closed by the server.",
+                "Requests sent again, because the server has closed an unused connection, or has not processed them.",
             ),
             Counter::new(
                 "http_upstream_ejections",
@@ -105,6 +106,16 @@ impl UpstreamCounters {
 
     pub(crate) fn ejection(&self) {
         self.counters.add(EJECTIONS, 1);
+    }
+
+    /// Counts and reports a failure that ejects `server`, if `is_ejected`.
+    pub(super) fn failed(&self, server: &Upstream, is_ejected: bool, why: &str) {
+        if is_ejected {
+            self.ejection();
+            report(format_args!(
+                "{server} has failed repeatedly and gets no requests for a while: {why}"
+            ));
+        }
     }
 
     pub(crate) fn failure(&self, failure: Failure) {

@@ -45,16 +45,18 @@ impl Group {
     /// # Panics
     /// If one of the servers speaks TLS, and there is no connector.
     pub(crate) fn new(rule: &Proxy, workers: usize, trust: Option<Trust>) -> Arc<Self> {
-        let connector = trust.as_ref().map(|trust| &trust.connector);
+        let connector = |upstream: &Upstream| {
+            let trust = trust.as_ref().expect("a connector for servers with TLS");
+            let protocol: &[u8] = if upstream.is_http2 { b"h2" } else { b"http/1.1" };
+            trust.connector.with_protocols(&[protocol])
+        };
         let member = |upstream: &Upstream| Member {
             authority: upstream.authority(),
             upstream: upstream.clone(),
             health: Health::default(),
             in_use: SharedLimit::new(rule.max_requests, workers, 1),
             tunnels: SharedLimit::new(rule.max_tunnels, workers, 0),
-            connector: upstream
-                .is_tls
-                .then(|| connector.expect("a connector for servers with TLS").clone()),
+            connector: upstream.is_tls.then(|| connector(upstream)),
         };
         let members = rule.to.iter().map(member).collect();
         Arc::new(Self {

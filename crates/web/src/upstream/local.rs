@@ -8,6 +8,7 @@ use std::time::Duration;
 use phalanx::time::{now, timeout};
 use phalanx_tls::Wire;
 
+use crate::upstream::connections::Connections;
 use crate::upstream::group::Group;
 use crate::upstream::queue::Queue;
 use crate::upstream::shared_limit::SharedLimit;
@@ -33,6 +34,8 @@ struct Slots {
     tunnels: Cell<usize>,
     /// Unused connections, with the time since which they are unused; the latest is last.
     idle: RefCell<Vec<(Wire, Duration)>>,
+    /// Connections with HTTP/2.
+    connections: Connections,
 }
 
 /// No server has a free slot, and the request may not wait, or not longer.
@@ -157,7 +160,19 @@ impl Local {
         }
     }
 
-    /// Closes connections that are unused for too long. Returns whether any is left.
+    /// The connections with HTTP/2 to a server.
+    pub(super) fn connections(&self, member: usize) -> &Connections {
+        &self.members[member].connections
+    }
+
+    /// Closes an unused connection with HTTP/2 if there are more than the rule permits.
+    pub(super) fn trim(&self, member: usize) {
+        let limit = self.group.upgrade().map_or(0, |group| group.rule.max_idle);
+        self.connections(member).trim(limit);
+    }
+
+    /// Closes connections that are unused for too long, at time [`Duration::MAX`] all unused ones; those in use get no
+    /// further requests then. Returns whether any is left.
     pub(super) fn expire(&self, now: Duration) -> bool {
         let limit = self.group.upgrade().map_or(Duration::ZERO, |group| group.rule.keep_alive);
         let mut any = false;
@@ -165,6 +180,7 @@ impl Local {
             let mut idle = slots.idle.borrow_mut();
             idle.retain(|(_, since)| now.saturating_sub(*since) < limit);
             any |= !idle.is_empty();
+            any |= slots.connections.expire(now, limit);
         }
         any
     }

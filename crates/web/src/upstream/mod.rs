@@ -12,6 +12,9 @@
 //! | `queue.rs` | requests that wait for a slot, in order |
 //! | `shared_limit.rs` | a limit that the workers share |
 //! | `tried.rs` | the servers that a request could not reach |
+//! | `multiplexed.rs` | a connection with HTTP/2, which many requests use |
+//! | `connections.rs` | a processor's connections with HTTP/2 to one server |
+//! | `connect.rs` | dialling such a connection |
 //! | `lease.rs` | a connection that one request uses |
 //! | `pools.rs` | the groups that a processor has connections to, and the end of unused connections |
 //! | `counters.rs` | metrics |
@@ -21,14 +24,17 @@
 //!
 //! All workers together have at most `max-requests` connections in use to each server, but each worker may have one,
 //! and at most `max-queue` waiting requests. Each worker has at most `max-idle-connections` unused connections to each
-//! server. Each wait has a time limit.
+//! server. A request on a connection with HTTP/2 counts like a connection. Each wait has a time limit.
 
 mod check;
+mod connect;
+mod connections;
 mod counters;
 mod group;
 mod health;
 mod lease;
 mod local;
+mod multiplexed;
 mod pools;
 mod queue;
 mod shared_limit;
@@ -38,5 +44,6 @@ mod up;
 pub(crate) use check::check;
 pub(crate) use counters::{Failure, UpstreamCounters};
 pub(crate) use group::{Group, Member, Trust};
-pub(crate) use lease::{Lease, Search};
+pub(crate) use lease::{Lease, Line, Search};
+pub(crate) use multiplexed::Claim;
 pub(crate) use pools::{NamedPools, Pools};

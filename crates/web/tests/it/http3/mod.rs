@@ -24,6 +24,7 @@ use relay::Relay;
 use crate::common::{Server, metric, run};
 use crate::proxy::backend::passing;
 use crate::proxy::bodies::echo;
+use crate::proxy::multiplexed::server::{Call, H2Server, Served, head, send};
 use crate::simulation::wire::IDENTITY;
 
 /// Runs `test` against a server on each available driver, with the address of HTTP/3, and then shuts the server down.
@@ -158,6 +159,38 @@ fn requests_are_passed_to_other_servers() {
                 let announced = format!("h3=\":{}\"; ma=86400", address.port());
                 assert_eq!(response.headers()["alt-svc"], announced);
             }
+        });
+    });
+}
+
+/// Clients get the trailers of a server with HTTP/2.
+#[test]
+fn trailers_of_other_servers() {
+    let serve = |(_, mut respond, _): Call| -> Served {
+        Box::pin(async move {
+            let mut answer = respond.send_response(head(200), false).unwrap();
+            send(&mut answer, "hello".into(), false).await;
+            let mut trailers = http::HeaderMap::new();
+            trailers.insert("grpc-status", "0".parse().unwrap());
+            answer.send_trailers(trailers).unwrap();
+        })
+    };
+    let running = Mutex::new(None);
+    let start = |_: &Path| {
+        let backend = H2Server::new(100, serve);
+        let to = vec![format!("h2c://{}", backend.address).parse().unwrap()];
+        let config = passing(backend.address, |proxy| proxy.to = to.clone());
+        *running.lock().unwrap() = Some(backend);
+        config
+    };
+    on_each_driver(start, |_, address| {
+        let _backend = running.lock().unwrap().take().expect("it was started");
+        block_on(async {
+            let mut client = Client::connect(address).await;
+            let mut stream = client.begin("/api/x").await;
+            assert_eq!(content(&mut stream).await.unwrap(), b"hello");
+            let trailers = stream.recv_trailers().await.unwrap().expect("trailers");
+            assert_eq!((trailers.len(), &trailers["grpc-status"]), (1, &"0".parse().unwrap()));
         });
     });
 }

@@ -9,6 +9,7 @@ mod health;
 mod host_fields;
 mod hostile;
 mod http2;
+pub(crate) mod multiplexed;
 mod overload;
 mod paths;
 mod tls;

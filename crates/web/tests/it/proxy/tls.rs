@@ -14,7 +14,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::common::{Server, get, on_each_driver};
 use crate::proxy::backend::{Backend, passing};
 
-type Session = StreamOwned<ServerConnection, TcpStream>;
+pub(super) type Session = StreamOwned<ServerConnection, TcpStream>;
 
 /// Reads a request without a body. Returns false at the end.
 fn request(session: &mut Session) -> bool {
@@ -29,10 +29,27 @@ fn request(session: &mut Session) -> bool {
     true
 }
 
+/// A server that speaks one of these protocols, with a certificate of `authority` for its address.
+pub(super) fn with_protocols(
+    authority: &Authority,
+    protocols: &[&[u8]],
+    serve: impl Fn(Session, usize) + Send + Sync + 'static,
+) -> Backend {
+    backend_with(authority, (None, protocols), serve)
+}
+
 /// A server with a certificate of `authority` for the `name`, by default for its address.
 fn backend(
     authority: &Authority,
     name: Option<&str>,
+    serve: impl Fn(Session, usize) + Send + Sync + 'static,
+) -> Backend {
+    backend_with(authority, (name, &[]), serve)
+}
+
+fn backend_with(
+    authority: &Authority,
+    (name, protocols): (Option<&str>, &[&[u8]]),
     serve: impl Fn(Session, usize) + Send + Sync + 'static,
 ) -> Backend {
     let config: Arc<Mutex<Option<Arc<ServerConfig>>>> = Arc::default();
@@ -53,7 +70,9 @@ fn backend(
             CertificateDer::pem_file_iter(pair.certificate).unwrap().map(Result::unwrap).collect(),
             PrivateKeyDer::from_pem_file(pair.key).unwrap(),
         );
-    *config.lock().unwrap() = Some(Arc::new(made.unwrap()));
+    let mut made = made.unwrap();
+    made.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    *config.lock().unwrap() = Some(Arc::new(made));
     backend
 }
 
@@ -63,12 +82,30 @@ fn with_tls(
     ca: impl Fn(&Authority) -> PathBuf,
     test: impl Fn(&Server, &Backend),
 ) {
+    with_authority("https", start, ca, test);
+}
+
+/// As [`with_tls`], with another scheme, and with the authority that has signed the certificate.
+pub(super) fn with_tls_at(
+    scheme: &str,
+    start: impl Fn(&Authority) -> Backend,
+    test: impl Fn(&Server, &Backend),
+) {
+    with_authority(scheme, start, Authority::certificate, test);
+}
+
+fn with_authority(
+    scheme: &str,
+    start: impl Fn(&Authority) -> Backend,
+    ca: impl Fn(&Authority) -> PathBuf,
+    test: impl Fn(&Server, &Backend),
+) {
     let running = Mutex::new(None);
     let config = |_: &std::path::Path| {
         let authority = Authority::new();
         let backend = start(&authority);
         let config = passing(backend.address, |proxy| {
-            proxy.to = vec![format!("https://{}", backend.address).parse().unwrap()];
+            proxy.to = vec![format!("{scheme}://{}", backend.address).parse().unwrap()];
             proxy.authorities = Some(ca(&authority));
         });
         *running.lock().unwrap() = Some((backend, authority));

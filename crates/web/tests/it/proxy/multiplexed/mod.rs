@@ -1,0 +1,6 @@
+//! Servers with HTTP/2.
+
+mod failures;
+mod frames;
+pub(crate) mod server;
+mod streams;
