@@ -15,8 +15,8 @@ use phalanx::{select, sleep};
 use super::filters::Filters;
 use crate::lock::lock;
 
-/// A topic filter that each node announces, so that the other node's router knows it even if it has no other filters. It
-/// then gets all messages to be retained.
+/// A topic filter that each node announces, so that the other node's session for it has a subscription even if the node
+/// has no other filters. After a restart of the other node, its router then knows the session before there is a lane.
 const PRESENT: &str = "$cluster/present";
 
 /// Maximum number of conditions announced per interval, in addition to those of new subscriptions.

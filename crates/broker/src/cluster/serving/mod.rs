@@ -142,8 +142,11 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
         Ok(Err(reason)) => return Err(format!("cannot keep the node's session: {reason}")),
         Err(error) => return Err(format!("this broker is busy: {error}")),
     };
+    let (key, connection_id) = (opened.key, opened.connection_id);
+    // Before the lane begins with the messages retained so far: later ones are sent to the session.
+    let registered = stages.sessions.register(key, connection_id, stages.routing).await;
     let keys = stages.sessions.subscription_keys(client.clone()).await;
-    let Ok(keys) = keys else {
+    let (Ok(true), Ok(keys)) = (registered, keys) else {
         detach(&node.context, &opened).await;
         return Err("this broker is busy".into());
     };

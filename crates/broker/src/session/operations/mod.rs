@@ -284,6 +284,16 @@ impl SessionStage {
         })
     }
 
+    /// Makes a node's session known to the router, which sends it all messages to be retained from then on, also while the
+    /// node has announced no filter. Returns whether the router knows it.
+    pub(crate) fn register(self, key: ClientKey, connection_id: u64, routes: Routes) -> Call<bool> {
+        self.0.call_partition(key.partition.into(), move |sessions| async move {
+            let client = sessions.with(|sessions| sessions.subscriber(key, connection_id));
+            let Some(client) = client else { return false };
+            routes.call(Item::Subscribe { client, requests: Vec::new() }).await.is_ok()
+        })
+    }
+
     /// Removes subscriptions of a client. Returns the reason code of each.
     pub(crate) fn unsubscribe(
         self,

@@ -102,6 +102,21 @@ impl Sessions {
         (reasons, granted)
     }
 
+    /// The client of a session that the router is to know even without a subscription; `None` if the session has another
+    /// connection or has ended.
+    pub(in crate::session) fn subscriber(
+        &mut self,
+        key: ClientKey,
+        connection_id: u64,
+    ) -> Option<Subscriber> {
+        let session = self.get(key).filter(|session| session.is_on(connection_id))?;
+        // At its end, the router forgets it.
+        session.routed = true;
+        let (durable_id, adoptions) = (session.durable_id(), session.adoptions.clone());
+        let identity = session.identity();
+        Some(Subscriber { key, durable_id, identity, adoptions, has_messages: false })
+    }
+
     /// Sets whether a session counts as online for its shared subscriptions.
     pub(in crate::session) fn set_online(&mut self, key: ClientKey, is_online: bool) {
         let Self { slots, counters, .. } = self;

@@ -160,6 +160,33 @@ fn a_message_too_long_for_lanes_does_not_stop_them() {
     sim::explore(2, with_long_message);
 }
 
+/// Messages that a client publishes while the nodes connect.
+const EARLY: usize = 1000;
+
+/// A client publishes before there is a lane, while it begins, and afterwards.
+fn while_nodes_connect(world: &mut World) {
+    world.set_most_steps(8_000_000);
+    let soon = Duration::from_secs(20);
+    let (_model, _brokers) = start_with(world, &["a", "b"], |own| own.cluster.timeout = soon);
+    let net = world.net();
+    world.client(async move {
+        let mut publisher = Wire::connect_at(&net, "publisher", NODES[0]).await;
+        for number in 0..EARLY {
+            retain(&mut publisher, &format!("r/{number}"), "1", number % 2 == 0).await;
+            acknowledged(&mut publisher).await;
+            net.sleep(Duration::from_millis(net.draw(10))).await;
+        }
+        net.sleep(PAUSE).await;
+        assert_eq!(retained(&net, NODES[1]).await.len(), EARLY);
+        net.drain();
+    });
+}
+
+#[test]
+fn a_node_that_connects_misses_no_retained_message() {
+    sim::explore(8, while_nodes_connect);
+}
+
 #[test]
 fn nodes_agree_on_retained_messages() {
     sim::explore(8, world);
