@@ -36,8 +36,8 @@ const MAX_TRACED: usize = 4000;
 const WARM_REQUESTS: usize = 2;
 /// Requests that the longer load has in addition.
 const TRACED_REQUESTS: usize = 20_000;
-/// Open files of the load in addition to its connections.
-const SPARE_FILES: u64 = 100;
+/// Open files of the load, and of lighttpd, in addition to two for each connection.
+const SPARE_FILES: u64 = 200;
 
 /// Measure C servers and the same servers with the memory of `phalanx-stingy`.
 ///

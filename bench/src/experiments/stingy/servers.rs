@@ -139,7 +139,7 @@ fn command(
     Ok(command)
 }
 
-/// The configuration of lighttpd: one small file.
+/// The configuration of lighttpd: one small file. It accepts half as many connections as it may open files.
 fn configuration(directory: &Path, port: &str, connections: usize) -> io::Result<PathBuf> {
     let root = directory.join("root");
     std::fs::create_dir_all(&root)?;
@@ -149,7 +149,7 @@ fn configuration(directory: &Path, port: &str, connections: usize) -> io::Result
          server.max-connections = {connections}\nserver.max-fds = {}\n\
          server.max-keep-alive-requests = {MAX_REQUESTS}\nserver.max-keep-alive-idle = 3600\n",
         root.display(),
-        connections + SPARE,
+        2 * connections,
     );
     let path = directory.join(format!("lighttpd-{port}.conf"));
     std::fs::write(&path, text)?;
@@ -177,6 +177,19 @@ mod tests {
                 assert_eq!(variable(name, false), None::<usize>, "{}", server.name);
             }
         }
+    }
+
+    #[test]
+    fn lighttpd_may_open_two_files_for_each_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = configuration(folder.path(), "1", 9900).unwrap();
+        let text = std::fs::read_to_string(file).unwrap();
+        let number = |key: &str| -> usize {
+            text.lines().find_map(|line| line.strip_prefix(key)).unwrap().parse().unwrap()
+        };
+        assert_eq!(number("server.max-connections = "), 9900);
+        // It would reduce the number of connections to half of the files.
+        assert!(number("server.max-fds = ") >= 2 * 9900);
     }
 
     #[test]
