@@ -39,8 +39,8 @@ const ALLOWED: &Table = &[
     (
         "web",
         &[
-            "access", "acme", "compat", "config", "guard", "http", "http2", "http3", "phalanx", "quic",
-            "service", "testkit", "tls",
+            "access", "acme", "compat", "config", "guard", "http", "http2", "http3", "phalanx",
+            "quic", "service", "testkit", "tls",
         ],
     ),
     ("store", &["phalanx"]),
