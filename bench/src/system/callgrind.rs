@@ -1,5 +1,5 @@
-//! Servers under callgrind, which simulates the same caches as cachegrind, but only while it is told to. A server thus
-//! builds large structures about ten times as fast as under cachegrind, and only its requests are counted.
+//! Servers under callgrind, which simulates the same caches as cachegrind, but only after vgdb has switched it on. A server
+//! thus builds large structures about ten times as fast as under cachegrind, and only its requests are counted.
 
 use std::ffi::OsString;
 use std::io;
@@ -47,17 +47,17 @@ impl<'a> Counted<'a> {
     /// Begins to simulate, with empty caches, a server that was started with [`under`] and the same directory.
     ///
     /// # Errors
-    /// When valgrind cannot be told.
+    /// When vgdb cannot reach the server.
     pub(crate) fn begin(server: &'a Process, directory: &Path) -> Result<Self, Error> {
         let counted = Self { server, dumps: dumps(directory), count: 0 };
         counted.tell(&["instrumentation", "on"])?;
         Ok(counted)
     }
 
-    /// The counts of the server during `load`. What is in the caches stays.
+    /// The counts of the server during `load`. The simulated caches keep their contents.
     ///
     /// # Errors
-    /// As `load`, and when valgrind cannot be told, or its dump cannot be read.
+    /// As `load`, and when vgdb cannot reach the server, or the dump is unreadable.
     pub(crate) fn during<T>(
         &mut self,
         load: impl FnOnce() -> Result<T, Error>,

@@ -115,6 +115,19 @@ fn meeting(count: usize) -> impl Fn(Call) -> Served + Send + Sync + 'static {
     }
 }
 
+/// Sends requests at the same time; all are answered.
+async fn get_together(client: &Client, count: usize) {
+    let tasks: Vec<_> = (0..count)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { get(&client).await })
+        })
+        .collect();
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), (StatusCode::OK, b"hello".to_vec()));
+    }
+}
+
 #[test]
 fn a_hundred_requests_share_a_connection() {
     with_server(
@@ -122,15 +135,7 @@ fn a_hundred_requests_share_a_connection() {
         |_| (),
         |server, backend| async move {
             let client = connect(&server).await;
-            let tasks: Vec<_> = (0..100)
-                .map(|_| {
-                    let client = client.clone();
-                    tokio::spawn(async move { get(&client).await })
-                })
-                .collect();
-            for task in tasks {
-                assert_eq!(task.await.unwrap(), (StatusCode::OK, b"hello".to_vec()));
-            }
+            get_together(&client, 100).await;
             assert_eq!(backend.accepted(), 1);
         },
     );
@@ -144,15 +149,7 @@ fn further_connections_above_the_limit() {
         |_| (),
         |server, backend| async move {
             let client = connect(&server).await;
-            let tasks: Vec<_> = (0..30)
-                .map(|_| {
-                    let client = client.clone();
-                    tokio::spawn(async move { get(&client).await })
-                })
-                .collect();
-            for task in tasks {
-                assert_eq!(task.await.unwrap(), (StatusCode::OK, b"hello".to_vec()));
-            }
+            get_together(&client, 30).await;
             assert!((3..=5).contains(&backend.accepted()), "{}", backend.accepted());
         },
     );
