@@ -62,6 +62,37 @@ pub trait PollStream {
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
+impl<S: PollStream + ?Sized> PollStream for Box<S> {
+    fn is_home(&self) -> bool {
+        (**self).is_home()
+    }
+
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: usize,
+        put: &mut dyn FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        (**self).poll_read(context, room, put)
+    }
+
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        (**self).poll_write(context, parts)
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        (**self).poll_flush(context)
+    }
+
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        (**self).poll_shutdown(context)
+    }
+}
+
 /// A [`Stream`] with poll functions.
 ///
 /// ```

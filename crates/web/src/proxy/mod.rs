@@ -17,11 +17,10 @@
 //! | `exchange.rs` | one request at a server: connect, repeat, fail |
 //! | `attempt.rs` | one attempt: request and response at the same time |
 //! | `upload.rs` | the body of a request, sent while the response is received |
-//! | `multiplexed.rs` | an attempt over HTTP/2 |
-//! | `sent.rs` | the body of a request over HTTP/2, kept until the server has processed it |
+//! | `multiplexed/` | attempts over HTTP/2 |
 //! | `answer.rs` | the head of a response, received and relayed |
 //! | `location.rs` | redirects to a server's own URL |
-//! | `relay.rs`, `relay_stream.rs` | the body of a response over HTTP/1.1, and over HTTP/2 |
+//! | `relay.rs` | the body of a response over HTTP/1.1 |
 //! | `tunnel.rs` | bytes in both directions after a change of protocol |
 //!
 //! # Failures
@@ -44,8 +43,6 @@ mod multiplexed;
 mod prepare;
 mod protocols;
 mod relay;
-mod relay_stream;
-mod sent;
 mod tunnel;
 mod upload;
 

@@ -14,10 +14,10 @@ use phalanx_http::client::parse_and_repair;
 use phalanx_tls::dial;
 
 use crate::config::HealthCheck;
-use crate::upstream::connect::{self, connect};
 use crate::upstream::counters::UpstreamCounters;
 use crate::upstream::group::{Group, Member};
 use crate::upstream::health::is_exhausted;
+use crate::upstream::multiplexed::{connect, error};
 
 /// Size of the head of a response to a check, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -111,11 +111,11 @@ async fn probe_multiplexed(
         .header("user-agent", "phalanx")
         .body(())
         .map_err(Error::other)?;
-    let (response, _) = sender.send_request(request, true).map_err(connect::error)?;
+    let (response, _) = sender.send_request(request, true).map_err(error)?;
     match select(pin!(response), pin!(driver)).await {
-        Either::Left(response) => judge(response.map_err(connect::error)?.status().as_u16(), check),
+        Either::Left(response) => judge(response.map_err(error)?.status().as_u16(), check),
         Either::Right(ended) => {
-            ended.map_err(connect::error)?;
+            ended.map_err(error)?;
             Err(Error::other("it closed the connection before the head of its response"))
         }
     }

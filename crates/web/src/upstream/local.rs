@@ -8,8 +8,8 @@ use std::time::Duration;
 use phalanx::time::{now, timeout};
 use phalanx_tls::Wire;
 
-use crate::upstream::connections::Connections;
 use crate::upstream::group::Group;
+use crate::upstream::multiplexed::Connections;
 use crate::upstream::queue::Queue;
 use crate::upstream::shared_limit::SharedLimit;
 use crate::upstream::tried::Tried;

@@ -12,9 +12,7 @@
 //! | `queue.rs` | requests that wait for a slot, in order |
 //! | `shared_limit.rs` | a limit that the workers share |
 //! | `tried.rs` | the servers that a request could not reach |
-//! | `multiplexed.rs` | a connection with HTTP/2, which many requests use |
-//! | `connections.rs` | a processor's connections with HTTP/2 to one server |
-//! | `connect.rs` | dialling such a connection |
+//! | `multiplexed/` | connections with HTTP/2, each of which many requests use |
 //! | `lease.rs` | a connection that one request uses |
 //! | `pools.rs` | the groups that a processor has connections to, and the end of unused connections |
 //! | `counters.rs` | metrics |
@@ -27,8 +25,6 @@
 //! server. A request on a connection with HTTP/2 counts like a connection. Each wait has a time limit.
 
 mod check;
-mod connect;
-mod connections;
 mod counters;
 mod group;
 mod health;

@@ -7,9 +7,9 @@ use crate::upstream::Group;
 /// Size of the bodies that are kept, in bytes.
 const MAX_KEPT: usize = 64 * 1024;
 
-/// The body as far as it was sent.
+/// The part of a body that was sent.
 #[derive(Default)]
-pub(super) struct Sent {
+pub(in crate::proxy) struct Sent {
     pieces: Vec<Bytes>,
     length: usize,
     /// Whether the pieces are not all that was sent.
@@ -18,7 +18,7 @@ pub(super) struct Sent {
 
 impl Sent {
     /// Keeps another piece, unless there would be too much.
-    pub(super) fn add(&mut self, piece: &Bytes) {
+    pub(in crate::proxy) fn add(&mut self, piece: &Bytes) {
         self.length += piece.len();
         if self.is_partial || self.length > MAX_KEPT {
             return self.forget();
@@ -27,17 +27,17 @@ impl Sent {
     }
 
     /// Frees the pieces, because the server has responded or there are too many.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::proxy) fn forget(&mut self) {
         (self.pieces, self.is_partial) = (Vec::new(), true);
     }
 
     /// The pieces, to send them again.
-    pub(super) fn pieces(&self) -> Vec<Bytes> {
+    pub(in crate::proxy) fn pieces(&self) -> Vec<Bytes> {
         self.pieces.clone()
     }
 
     /// Whether the request can be sent again to any server of the group. HTTP/1.1 takes bodies only from the client.
-    pub(super) fn may_repeat(&self, group: &Group) -> bool {
+    pub(in crate::proxy) fn may_repeat(&self, group: &Group) -> bool {
         let is_empty = self.pieces.is_empty() && !self.is_partial;
         let all = group.members.iter().all(|member| member.upstream.is_http2);
         is_empty || all && !self.is_partial

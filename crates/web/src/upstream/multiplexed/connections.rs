@@ -5,12 +5,12 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::upstream::connect::MAX_STREAMS;
-use crate::upstream::multiplexed::{Dial, Multiplexed};
+use crate::upstream::multiplexed::connect::MAX_STREAMS;
+use crate::upstream::multiplexed::connection::{Dial, Multiplexed};
 
 /// The connections that accept further requests.
 #[derive(Default)]
-pub(super) struct Connections {
+pub(in crate::upstream) struct Connections {
     all: RefCell<Vec<Rc<Multiplexed>>>,
     /// Requests that a connection accepts at a time, if one was opened.
     streams: Cell<Option<usize>>,
@@ -18,7 +18,7 @@ pub(super) struct Connections {
 
 impl Connections {
     /// A connection with room for a request, if there is one; one that is not yet open if `is_fresh`.
-    pub(super) fn find(&self, is_fresh: bool) -> Option<Rc<Multiplexed>> {
+    pub(in crate::upstream) fn find(&self, is_fresh: bool) -> Option<Rc<Multiplexed>> {
         let mut all = self.all.borrow_mut();
         all.retain(|connection| !connection.has_ended());
         let mut with_room = all.iter().filter(|connection| connection.has_room());
@@ -29,19 +29,19 @@ impl Connections {
     ///
     /// # Errors
     /// If the operation limit is reached.
-    pub(super) fn dial(&self, dial: Dial<'_>) -> io::Result<Rc<Multiplexed>> {
+    pub(in crate::upstream) fn dial(&self, dial: Dial<'_>) -> io::Result<Rc<Multiplexed>> {
         let made = Multiplexed::dial(dial, self.streams.get().unwrap_or(MAX_STREAMS))?;
         self.all.borrow_mut().push(made.clone());
         Ok(made)
     }
 
     /// Records how many requests a connection accepts at a time.
-    pub(super) fn accepts(&self, streams: usize) {
+    pub(in crate::upstream) fn accepts(&self, streams: usize) {
         self.streams.set(Some(streams));
     }
 
     /// Closes an unused connection if there are more than `limit`.
-    pub(super) fn trim(&self, limit: usize) {
+    pub(in crate::upstream) fn trim(&self, limit: usize) {
         let mut all = self.all.borrow_mut();
         let unused = all.iter().filter(|connection| connection.is_unused()).count();
         if unused > limit
@@ -53,7 +53,7 @@ impl Connections {
 
     /// Closes connections that are unused for `limit`, at time [`Duration::MAX`] all unused ones; those in use get no
     /// further requests then. Returns whether any is left.
-    pub(super) fn expire(&self, now: Duration, limit: Duration) -> bool {
+    pub(in crate::upstream) fn expire(&self, now: Duration, limit: Duration) -> bool {
         let mut all = self.all.borrow_mut();
         all.retain(|connection| {
             let is_over = connection.has_ended() || connection.has_expired(now, limit);

@@ -1,9 +1,9 @@
 //! Connections to servers with HTTP/2: dialling, and the start of the protocol (RFC 9113 §3.3 and §3.4).
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use h2::client;
 use phalanx::net::{Bytes, IoTimeout, PollStream, Polled, Resolver};
@@ -13,7 +13,7 @@ use phalanx_tls::{Wire, dial};
 use crate::upstream::group::Member;
 
 /// Maximum number of requests in progress on one connection.
-pub(super) const MAX_STREAMS: usize = 100;
+pub(in crate::upstream) const MAX_STREAMS: usize = 100;
 /// Content of a response that is buffered while its client is slow, in bytes.
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// Window of a connection: enough for all of its streams, so that slow clients delay no others.
@@ -26,23 +26,23 @@ const MAX_HEAD: u32 = 64 * 1024;
 /// Starts requests on a connection.
 pub(crate) type Sender = client::SendRequest<Bytes>;
 /// Moves the bytes of a connection.
-pub(super) type Driver = client::Connection<Compat<Io>, Bytes>;
+pub(in crate::upstream) type Driver = client::Connection<Compat<Box<dyn PollStream>>, Bytes>;
 
 /// Connects to a server, and waits for its SETTINGS, which show that it speaks HTTP/2 and how many requests it accepts
 /// at a time. The caller limits the time as well.
 ///
 /// # Errors
 /// As [`dial`], and if the server does not speak HTTP/2.
-pub(super) async fn connect(
+pub(in crate::upstream) async fn connect(
     resolver: &Resolver,
     member: &Member,
     timeout: IoTimeout,
 ) -> io::Result<(Sender, Driver)> {
     let address = (&*member.upstream.host, member.upstream.port);
     let (wire, _) = dial(resolver, address, member.connector.as_ref(), timeout).await?;
-    let io = match wire {
-        Wire::Plain(stream) => Io(Box::new(Polled::new(stream))),
-        Wire::Tls(stream) if stream.speaks(b"h2") => Io(Box::new(stream.into_polled())),
+    let io: Box<dyn PollStream> = match wire {
+        Wire::Plain(stream) => Box::new(Polled::new(stream)),
+        Wire::Tls(stream) if stream.speaks(b"h2") => Box::new(stream.into_polled()),
         Wire::Tls(_) => return Err(io::Error::other("the server does not offer HTTP/2 by ALPN")),
     };
     let (sender, mut driver) = client::Builder::new()
@@ -70,43 +70,9 @@ pub(super) async fn connect(
 }
 
 /// An error of the protocol, or of the socket.
-pub(super) fn error(error: h2::Error) -> io::Error {
+pub(in crate::upstream) fn error(error: h2::Error) -> io::Error {
     match error.is_io() {
         true => error.into_io().expect("an error of the socket"),
         false => io::Error::other(format!("HTTP/2: {error}")),
-    }
-}
-
-/// The byte stream of a connection.
-pub(super) struct Io(Box<dyn PollStream>);
-
-impl PollStream for Io {
-    fn is_home(&self) -> bool {
-        self.0.is_home()
-    }
-
-    fn poll_read(
-        &mut self,
-        context: &mut Context<'_>,
-        room: usize,
-        put: &mut dyn FnMut(&[u8]),
-    ) -> Poll<io::Result<usize>> {
-        self.0.poll_read(context, room, put)
-    }
-
-    fn poll_write(
-        &mut self,
-        context: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.0.poll_write(context, parts)
-    }
-
-    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_flush(context)
-    }
-
-    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_shutdown(context)
     }
 }

@@ -18,11 +18,11 @@ use phalanx::task::Either;
 use phalanx::time::{now, timeout};
 use phalanx::{SharedStage, select};
 
-use crate::upstream::connect::{Driver, MAX_STREAMS, Sender, connect};
 use crate::upstream::counters::UpstreamCounters;
 use crate::upstream::group::Group;
 use crate::upstream::health::is_exhausted;
 use crate::upstream::local::Local;
+use crate::upstream::multiplexed::connect::{Driver, MAX_STREAMS, Sender, connect};
 
 /// A connection of one processor to one server.
 pub(crate) struct Multiplexed {
@@ -49,13 +49,13 @@ enum State {
 }
 
 /// How to dial.
-pub(super) struct Dial<'a> {
-    pub(super) stage: SharedStage<()>,
-    pub(super) group: &'a Arc<Group>,
-    pub(super) member: usize,
-    pub(super) resolver: Resolver,
-    pub(super) counters: &'a UpstreamCounters,
-    pub(super) limit: Duration,
+pub(in crate::upstream) struct Dial<'a> {
+    pub(in crate::upstream) stage: SharedStage<()>,
+    pub(in crate::upstream) group: &'a Arc<Group>,
+    pub(in crate::upstream) member: usize,
+    pub(in crate::upstream) resolver: Resolver,
+    pub(in crate::upstream) counters: &'a UpstreamCounters,
+    pub(in crate::upstream) limit: Duration,
 }
 
 impl Multiplexed {
@@ -63,7 +63,7 @@ impl Multiplexed {
     ///
     /// # Errors
     /// If the operation limit is reached.
-    pub(super) fn dial(dial: Dial<'_>, expected: usize) -> io::Result<Rc<Self>> {
+    pub(in crate::upstream) fn dial(dial: Dial<'_>, expected: usize) -> io::Result<Rc<Self>> {
         let Dial { stage, group, member, resolver, counters, limit } = dial;
         let dropped = Rc::new(Notify::default());
         let made = Rc::new(Self {
@@ -104,14 +104,14 @@ impl Multiplexed {
     }
 
     /// Gives it no further requests.
-    pub(super) fn retire(&self) {
+    pub(in crate::upstream) fn retire(&self) {
         if !matches!(*self.state.borrow(), State::Failed(_)) {
             self.set(State::Retired);
         }
     }
 
     /// Whether it accepts another request, now or when it is open.
-    pub(super) fn has_room(&self) -> bool {
+    pub(in crate::upstream) fn has_room(&self) -> bool {
         let room = match &*self.state.borrow() {
             State::Dialing => self.expected,
             State::Open(sender) => room(sender),
@@ -121,12 +121,12 @@ impl Multiplexed {
     }
 
     /// Whether requests can use it now.
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::upstream) fn is_open(&self) -> bool {
         matches!(*self.state.borrow(), State::Open(_))
     }
 
     /// Whether the pool drops it: it accepts no further requests.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(in crate::upstream) fn has_ended(&self) -> bool {
         match &*self.state.borrow() {
             State::Dialing => false,
             State::Open(sender) => room(sender) == 0,
@@ -135,12 +135,12 @@ impl Multiplexed {
     }
 
     /// Whether no request uses it.
-    pub(super) fn is_unused(&self) -> bool {
+    pub(in crate::upstream) fn is_unused(&self) -> bool {
         self.requests.get() == 0
     }
 
     /// Whether no request has used it for `limit`.
-    pub(super) fn has_expired(&self, now: Duration, limit: Duration) -> bool {
+    pub(in crate::upstream) fn has_expired(&self, now: Duration, limit: Duration) -> bool {
         self.is_unused() && now.saturating_sub(self.unused_since.get()) >= limit
     }
 
@@ -148,7 +148,7 @@ impl Multiplexed {
     ///
     /// # Errors
     /// The reason if it cannot be opened; `None` if it cannot take this request, so another connection should.
-    pub(super) async fn opened(&self) -> Result<usize, Option<Rc<io::Error>>> {
+    pub(in crate::upstream) async fn opened(&self) -> Result<usize, Option<Rc<io::Error>>> {
         poll_fn(|context| match &*self.state.borrow() {
             State::Dialing => {
                 self.register(context);
@@ -231,17 +231,21 @@ pub(crate) struct Claim {
     local: Rc<Local>,
     member: usize,
     /// Whether the connection was open before.
-    pub(super) is_reused: bool,
+    pub(in crate::upstream) is_reused: bool,
 }
 
 impl Claim {
-    pub(super) fn new(connection: Rc<Multiplexed>, local: &Rc<Local>, member: usize) -> Self {
+    pub(in crate::upstream) fn new(
+        connection: Rc<Multiplexed>,
+        local: &Rc<Local>,
+        member: usize,
+    ) -> Self {
         connection.requests.set(connection.requests.get() + 1);
         let is_reused = connection.is_open();
         Self { connection, local: local.clone(), member, is_reused }
     }
 
-    pub(super) fn connection(&self) -> &Multiplexed {
+    pub(in crate::upstream) fn connection(&self) -> &Multiplexed {
         &self.connection
     }
 

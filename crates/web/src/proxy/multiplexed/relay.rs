@@ -7,12 +7,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use h2::RecvStream;
+use http::HeaderMap;
 use phalanx::time::{now, timeout};
 use phalanx_http::Body;
 use phalanx_http::client::Content;
 
 use crate::proxy::fields::{Named, is_for_client};
-use crate::proxy::multiplexed::fields;
 use crate::proxy::relay::{Broken, SLOW_CLIENT};
 use crate::respond::writer::ResponseWriter;
 use crate::upstream::Failure;
@@ -22,7 +22,7 @@ const MAX_GATHERED: usize = 64 * 1024;
 
 /// Relays the content of a response to the client, and its trailers. The window of the stream is reopened when the
 /// client has taken the content. The last piece stays in the writer's buffer.
-pub(super) async fn relay_stream(
+pub(in crate::proxy) async fn relay_stream(
     out: &mut ResponseWriter,
     content: &mut RecvStream,
     framing: Content,
@@ -86,4 +86,10 @@ pub(super) async fn relay_stream(
     let _ = content.flow_control().release_capacity(gathered);
     out.buffer.end_pieces();
     out.send_if_full().await.map_err(Broken::Client)
+}
+
+/// Names and values of fields.
+pub(in crate::proxy) fn fields(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
+    // White space around a value is malformed (RFC 9113 §8.2.1), but some servers send it.
+    headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes().trim_ascii()))
 }

@@ -21,9 +21,9 @@ use crate::proxy::answer::{form, relay_head};
 use crate::proxy::attempt::Outcome;
 use crate::proxy::body::{BodyError, RequestBody};
 use crate::proxy::job::Job;
+use crate::proxy::multiplexed::relay::{fields, relay_stream};
+use crate::proxy::multiplexed::sent::Sent;
 use crate::proxy::relay::Broken;
-use crate::proxy::relay_stream::relay_stream;
-use crate::proxy::sent::Sent;
 use crate::proxy::upload::{Received, Upload, Uploading};
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
@@ -34,7 +34,7 @@ const MAX_FIELDS: usize = 128;
 
 /// Sends a request on a connection, and relays its response. If this is dropped before the response is complete, the
 /// stream is reset.
-pub(super) async fn attempt(
+pub(in crate::proxy) async fn attempt(
     job: &Job,
     (lease, claim): (&Lease, &Claim),
     (body, sent): (&mut RequestBody, &RefCell<Sent>),
@@ -162,12 +162,6 @@ async fn receive_head(response: ResponseFuture) -> Result<http::Response<RecvStr
         200..600 if response.headers().len() <= MAX_FIELDS => Ok(response),
         _ => Err(Lost::Malformed),
     }
-}
-
-/// Names and values of fields.
-pub(super) fn fields(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
-    // White space around a value is malformed (RFC 9113 §8.2.1), but some servers send it.
-    headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes().trim_ascii()))
 }
 
 /// The content of a response with this head.
