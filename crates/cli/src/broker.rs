@@ -43,10 +43,6 @@ pub(crate) struct Broker {
     #[arg(long)]
     accept_loss: bool,
 
-    /// Listen on this port of 127.0.0.1, as `mosquitto -p` does without a configuration: short for --listen.
-    #[arg(short, long, value_name = "port")]
-    port: Option<u16>,
-
     /// Translate a mosquitto configuration, print the result on stdout and exit. Options that are not translated are
     /// listed on stderr, with their lines.
     #[arg(long, value_name = "mosquitto.conf")]
@@ -58,15 +54,9 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    pub(crate) fn run(mut self) -> ExitCode {
+    pub(crate) fn run(self) -> ExitCode {
         if let Some(path) = &self.import {
             return import(path);
-        }
-        if let Some(port) = self.port {
-            if let Some(why) = self.options.conflict("--port", &["listen"]) {
-                return usage(&why);
-            }
-            self.options.give("listen", "--port".to_owned(), vec![port.to_string()].into());
         }
         if let Some(path) = &self.check_persistence_dir {
             let excluded = ["persistence-dir", "ephemeral"];

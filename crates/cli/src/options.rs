@@ -15,7 +15,7 @@ use phalanx_config::{Declaration, Table, Written, declarations, variable};
 use crate::files::Pipes;
 use crate::server::Server;
 
-/// Flags that select, check and print the configuration.
+/// Flags that are not keys of the configuration, or short for one.
 #[derive(Args, Clone)]
 pub(crate) struct FileArgs {
     /// TOML configuration file. Its keys have the names of the flags, some with the prefix of a table, such as
@@ -28,6 +28,10 @@ pub(crate) struct FileArgs {
     /// is ignored if the flag is given.
     #[arg(long, value_name = "key=value", env)]
     pub(crate) set: Vec<String>,
+
+    /// Listen on this port of 127.0.0.1 only: short for --listen.
+    #[arg(long, short, value_name = "port")]
+    pub(crate) port: Option<u16>,
 
     /// Check the configuration and the files it names (directories, certificates, password files), print all
     /// errors and exit: 0 if it is valid, 1 if a file is unavailable, 2 for errors.
@@ -167,6 +171,12 @@ impl<C: Server> FromArgMatches for Options<C> {
                 texts.swap_remove(0)
             };
             options.give(&key.key, place, value);
+        }
+        if let Some(port) = options.file.port {
+            if let Some(why) = options.conflict("--port", &["listen"]) {
+                return Err(Error::raw(ErrorKind::ArgumentConflict, why + "\n"));
+            }
+            options.give("listen", "--port".to_owned(), vec![port.to_string()].into());
         }
         Ok(options)
     }

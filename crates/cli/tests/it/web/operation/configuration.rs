@@ -69,6 +69,10 @@ fn flags_precede_variables() {
     assert_eq!((code, &stderr[..]), (Some(0), ""));
     assert!(stdout.contains(&format!("root = \"{root}\"")), "{stdout}");
     assert!(stdout.contains("access-log = false"), "{stdout}");
+    let mut command = bare();
+    command.args(["web", "--print-config", "-p", "4"]).env("PHALANX_WEB_LISTEN", "127.0.0.1:5");
+    let (_, stdout, stderr) = run(&mut command);
+    assert!(stdout.contains("listen = [\"http://127.0.0.1:4\"]"), "{stdout}{stderr}");
     let (code, _, stderr) = run(bare().args(["web", "--check", "--root", "/", &root]));
     assert_eq!(code, Some(2));
     assert!(stderr.contains("DIRECTORY cannot be used with --root"), "{stderr}");
