@@ -50,7 +50,7 @@ pub enum RunError {
         source: io::Error,
     },
     /// The system cannot create a thread.
-    #[error("cannot create a thread for a processor: {0}")]
+    #[error("cannot create a thread for a processor: {0}{advice}", advice = advice(.0))]
     Thread(#[source] io::Error),
     /// [`Runtime::run`](crate::Runtime::run) was called on a thread that runs a processor, by an operation or
     /// by `start`. It would block that processor.
@@ -60,7 +60,7 @@ pub enum RunError {
     )]
     Nested,
     /// The handlers for SIGINT and SIGTERM cannot be installed.
-    #[error("cannot handle signals: {0}")]
+    #[error("cannot handle signals: {0}{advice}", advice = advice(.0))]
     Signals(#[source] io::Error),
     /// The profile of [`Runtime::profile`](crate::Runtime::profile) cannot be used.
     #[error("cannot use the profile {path}: {why}")]
@@ -93,6 +93,16 @@ pub enum RunError {
     Processor(usize),
 }
 
+/// The limit to raise if it prevents a new thread, after a colon.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            ": raise the limit on threads (ulimit -u, or pids.max of the cgroup)"
+        }
+        _ => "",
+    }
+}
+
 /// The reason why a program's `start` failed.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
@@ -107,5 +117,20 @@ impl From<io::Error> for StartError {
 impl From<CallError> for StartError {
     fn from(error: CallError) -> Self {
         Self(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_on_threads_is_named() {
+        let limit = || io::Error::from(io::ErrorKind::WouldBlock);
+        for error in [RunError::Thread(limit()), RunError::Signals(limit())] {
+            assert!(error.to_string().contains("ulimit -u"), "{error}");
+        }
+        let other = RunError::Signals(io::ErrorKind::InvalidInput.into()).to_string();
+        assert_eq!(other, "cannot handle signals: invalid input parameter");
     }
 }
