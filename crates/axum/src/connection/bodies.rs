@@ -19,19 +19,25 @@ pub(crate) fn content(incoming: Incoming, noted: Option<ContentInProgress>) -> B
 /// The body of a response.
 pub(crate) type Answered = Noted<Body, RequestInProgress>;
 
-/// A body whose end drops a guard.
+/// A value that is dropped with a body.
+pub(crate) trait Guard {
+    /// Called when the body has been read to its end.
+    fn body_ended(&mut self);
+}
+
+/// A body with a guard.
 pub(crate) struct Noted<B, G> {
     body: B,
-    _guard: G,
+    guard: G,
 }
 
 impl<B, G> Noted<B, G> {
     pub(crate) fn new(body: B, guard: G) -> Self {
-        Self { body, _guard: guard }
+        Self { body, guard }
     }
 }
 
-impl<B: HttpBody<Data = Bytes> + Unpin, G: Unpin> HttpBody for Noted<B, G> {
+impl<B: HttpBody<Data = Bytes> + Unpin, G: Guard + Unpin> HttpBody for Noted<B, G> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -39,7 +45,11 @@ impl<B: HttpBody<Data = Bytes> + Unpin, G: Unpin> HttpBody for Noted<B, G> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.guard.body_ended();
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

@@ -3,6 +3,7 @@
 mod bodies;
 mod header_limit;
 mod io;
+mod lingering;
 mod offered;
 mod progress;
 mod requests;
@@ -21,6 +22,7 @@ use phalanx_compat::{Compat, OnStage, Timer, portable};
 
 use crate::connection::header_limit::{End, HeaderLimit};
 use crate::connection::io::{Io, plain};
+use crate::connection::lingering::Lingering;
 use crate::connection::offered::Offered;
 use crate::connection::progress::Progress;
 use crate::connection::requests::requests;
@@ -65,7 +67,7 @@ pub(crate) async fn serve_connection<M, V: Services<M>>(
     let moves = V::CONNECTIONS_MOVE;
     let Some(io) = encrypt(stream, *stages, progress.clone(), moves).await else { return };
     // An upgraded connection may move to another thread, for axum spawns a task of tokio for each WebSocket.
-    let (io, relay) = portable(io);
+    let (io, relay) = portable(Lingering::new(io, progress.clone()));
     let mut limit = HeaderLimit::new(stages.header_timeout);
     let requests = requests(service, stages.requests, progress.clone());
     {

@@ -16,6 +16,8 @@ use std::task::{Context, Poll, Waker};
 use axum::body::HttpBody;
 use axum::http::{Method, Request, StatusCode, Version};
 
+use crate::connection::bodies::Guard;
+
 /// None of the others.
 const OTHER: u8 = 0;
 /// A request is served after which the connection may move.
@@ -52,6 +54,8 @@ struct State {
     tunnels: AtomicUsize,
     /// The number of requests whose content was not dropped. Handlers may drop it on other threads.
     contents: AtomicUsize,
+    /// The content of the last request was dropped before its end, so the client may still send it.
+    has_left_content: AtomicBool,
     /// [`SENT`], [`FLUSHED`] or [`WRITTEN`].
     sending: AtomicU8,
     /// Bytes were sent, or a request has ended, since the last look.
@@ -73,6 +77,11 @@ impl Progress {
     pub(crate) fn has_request_that_ends(&self) -> bool {
         let State { requests, tunnels, contents, .. } = &*self.0;
         requests.load(Relaxed) > tunnels.load(Relaxed) || contents.load(Relaxed) > 0
+    }
+
+    /// Whether the client may still send the content of its last request, which nothing reads any more.
+    pub(crate) fn has_left_content(&self) -> bool {
+        self.0.has_left_content.load(Relaxed)
     }
 
     /// Whether bytes were sent, or a request has ended, since the last call.
@@ -147,6 +156,7 @@ impl Progress {
     /// Notes a request, which is in progress until the result is dropped.
     pub(crate) fn called<B: HttpBody>(&self, request: &Request<B>) -> RequestInProgress {
         self.begin();
+        self.0.has_left_content.store(false, Relaxed);
         let (is_http2, is_tunnel) =
             (request.version() > Version::HTTP_11, request.method() == Method::CONNECT);
         if is_http2 || is_tunnel || !request.body().is_end_stream() {
@@ -168,7 +178,7 @@ impl Progress {
     /// Notes content, which is in progress until the result is dropped.
     fn content(&self) -> ContentInProgress {
         self.0.contents.fetch_add(1, Relaxed);
-        ContentInProgress(self.clone())
+        ContentInProgress { progress: self.clone(), is_whole: false }
     }
 
     fn answered(&self) {
@@ -200,12 +210,25 @@ impl Progress {
 }
 
 /// The content of a request until it is dropped.
-pub(crate) struct ContentInProgress(Progress);
+pub(crate) struct ContentInProgress {
+    progress: Progress,
+    is_whole: bool,
+}
+
+impl Guard for ContentInProgress {
+    fn body_ended(&mut self) {
+        self.is_whole = true;
+    }
+}
 
 impl Drop for ContentInProgress {
     fn drop(&mut self) {
-        self.0.0.contents.fetch_sub(1, Relaxed);
-        self.0.note_use();
+        let Progress(state) = &self.progress;
+        if !self.is_whole {
+            state.has_left_content.store(true, Relaxed);
+        }
+        state.contents.fetch_sub(1, Relaxed);
+        self.progress.note_use();
     }
 }
 
@@ -230,6 +253,10 @@ impl RequestInProgress {
             tunnels.store(tunnels.load(Relaxed) + 1, Relaxed);
         }
     }
+}
+
+impl Guard for RequestInProgress {
+    fn body_ended(&mut self) {}
 }
 
 impl Drop for RequestInProgress {
@@ -323,6 +350,21 @@ mod tests {
         assert!(progress.has_request());
         drop(content);
         assert!(progress.take_use() && !progress.has_request());
+    }
+
+    #[test]
+    fn content_is_left_if_it_is_dropped_before_its_end() {
+        let progress = Progress::default();
+        let request = call(&progress, Request::post("/"), "a");
+        let mut content = progress.content();
+        content.body_ended();
+        drop(content);
+        assert!(!progress.has_left_content());
+        drop(progress.content());
+        assert!(progress.has_left_content());
+        drop(request);
+        drop(call(&progress, Request::get("/"), ""));
+        assert!(!progress.has_left_content(), "the client has sent it, and another request");
     }
 
     #[test]

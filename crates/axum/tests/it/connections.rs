@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 use phalanx_axum::Options;
 use phalanx_testkit::within_limit;
 
@@ -53,6 +53,29 @@ fn the_drain_ends_idle_connections_and_completes_requests() {
         assert_eq!(read_text(&mut idle), "");
         let answer = read_text(&mut busy);
         assert!(answer.ends_with("\r\n\r\ndone"), "{answer}");
+    });
+}
+
+/// More content than is read, and more than the kernel buffers.
+#[test]
+fn a_client_that_still_sends_gets_the_response() {
+    within_limit(|| {
+        let read = async |_: axum::body::Bytes| "read";
+        let server =
+            served(Router::new().route("/", post(read)).route("/ignored", post(async || "yes")));
+        for (path, answer) in [("/", "413 Payload Too Large"), ("/ignored", "200 OK")] {
+            let mut client = server.connect();
+            let head =
+                format!("POST {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+            client.write_all(head.as_bytes()).unwrap();
+            let chunk = [&b"10000\r\n"[..], &[b'a'; 0x10000], b"\r\n"].concat();
+            for _ in 0..400 {
+                client.write_all(&chunk).unwrap();
+            }
+            client.write_all(b"0\r\n\r\n").unwrap();
+            let text = read_text(&mut client);
+            assert!(text.starts_with(&format!("HTTP/1.1 {answer}\r\n")), "{text}");
+        }
     });
 }
 

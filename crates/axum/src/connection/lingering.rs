@@ -1,0 +1,89 @@
+//! Lingering close: reading on after the last response of a connection.
+//!
+//! If a socket is closed before the client has sent everything, the kernel resets the connection, and the client may
+//! lose the response (RFC 9112 §9.6), for example 413 for content that is too long. So if a handler has not read the
+//! content of a request to its end, the connection shuts down its sending side, and reads and discards input.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use phalanx::net::PollStream;
+use phalanx::time::{Sleep, sleep};
+
+use crate::connection::progress::Progress;
+
+/// The longest time that input is discarded.
+const LIMIT: Duration = Duration::from_secs(5);
+/// The most bytes that are discarded.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// The most bytes of one read.
+const ROOM: usize = 64 * 1024;
+
+/// A stream whose shutdown includes the lingering close, if the client may still send content.
+pub(crate) struct Lingering<S> {
+    stream: S,
+    progress: Progress,
+    /// Set once the sending side is shut down.
+    rest: Option<Box<Rest>>,
+}
+
+/// The bounds of the input that will be discarded.
+struct Rest {
+    time: Sleep,
+    bytes: usize,
+}
+
+impl<S> Lingering<S> {
+    pub(crate) fn new(stream: S, progress: Progress) -> Self {
+        Self { stream, progress, rest: None }
+    }
+}
+
+impl<S: PollStream> PollStream for Lingering<S> {
+    fn is_home(&self) -> bool {
+        self.stream.is_home()
+    }
+
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: usize,
+        put: &mut dyn FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        self.stream.poll_read(context, room, put)
+    }
+
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream.poll_write(context, parts)
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_flush(context)
+    }
+
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.rest.is_none() {
+            ready!(self.stream.poll_shutdown(context))?;
+            if !self.progress.has_left_content() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let rest = self
+            .rest
+            .get_or_insert_with(|| Box::new(Rest { time: sleep(LIMIT), bytes: MAX_BYTES }));
+        while rest.bytes > 0 && Pin::new(&mut rest.time).poll(context).is_pending() {
+            match ready!(self.stream.poll_read(context, ROOM, &mut |_| ())) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => rest.bytes = rest.bytes.saturating_sub(read),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
