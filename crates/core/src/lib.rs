@@ -21,6 +21,7 @@
     reason = "a folder has a file for the type that it is named after"
 )]
 
+mod brief;
 mod calls;
 mod control;
 mod error;

@@ -16,6 +16,7 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
+use crate::brief::Brief;
 use crate::error::CallError;
 use crate::open_scopes::OpenScope;
 
@@ -96,6 +97,7 @@ impl PanicReport {
 impl fmt::Display for PanicReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { stage, operation, site, message } = self;
+        let operation = Brief(operation);
         write!(f, "stage \"{stage}\": {operation} ({site}) panicked: {message}")
     }
 }

@@ -31,7 +31,7 @@ pub(super) const CRATES: &[Layers] = &[
     Layers {
         folder: "crates/core",
         layers: &[
-            &["error", "gate", "open_scopes", "panic", "stage_set", "sync", "world"],
+            &["brief", "error", "gate", "open_scopes", "panic", "stage_set", "sync", "world"],
             &["control"],
             &["queue"],
             &["operation"],

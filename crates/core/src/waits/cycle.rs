@@ -3,6 +3,8 @@
 use std::fmt;
 use std::panic::Location;
 
+use crate::brief::Brief;
+
 /// Operations that wait for each other in a cycle. None of them can continue, unless it also waits for something that
 /// the scheduler does not know about, such as I/O.
 ///
@@ -79,6 +81,7 @@ impl fmt::Display for WaitReason {
 impl fmt::Display for WaitingOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { processor, stage, operation, site, .. } = self;
+        let operation = Brief(operation);
         write!(f, "processor {processor}, stage \"{stage}\": {operation} ({site})")
     }
 }

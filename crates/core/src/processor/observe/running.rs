@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
+use crate::brief::Brief;
 use crate::metrics::watch::Watch;
 use crate::processor::{self, processor::Processor};
 use crate::program::control::Control;
@@ -29,7 +30,7 @@ pub struct Running {
 impl fmt::Display for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { stage, operation, site, .. } = self;
-        write!(f, "stage \"{stage}\": {}", operation.unwrap_or("an operation"))?;
+        write!(f, "stage \"{stage}\": {}", Brief(operation.unwrap_or("an operation")))?;
         site.map_or(Ok(()), |site| write!(f, " ({site})"))
     }
 }
