@@ -9,7 +9,7 @@ use phalanx::time::now;
 use phalanx_guard::{Login, Logins, Refusal, network};
 
 use super::answers::Answers;
-use super::pool::{CallOutOptions, Job, Pool, Queue, Undecided, lock};
+use super::pool::{CallOutOptions, Field, Job, Pool, Queue, Undecided, lock};
 use super::{Endpoint, Fetcher};
 
 /// A service that decides about logins. Clones share the queue, the workers and the cache.
@@ -60,8 +60,12 @@ impl CallOuts {
         // The request contains the password as text, so it must be UTF-8.
         let Ok(text) = str::from_utf8(password) else { return Ok(false) };
         let host = address.map(|address| address.to_canonical().to_string()).unwrap_or_default();
-        let fields =
-            [("username", user), ("password", text), ("clientid", client_id), ("peerhost", &host)];
+        let fields = [
+            ("username", Field::Text(user)),
+            ("password", Field::Text(text)),
+            ("clientid", Field::Text(client_id)),
+            ("peerhost", Field::Text(&host)),
+        ];
         let Some(body) = pool.body(&fields) else { return Ok(false) };
         let client_id = Some(client_id).filter(|_| !is_assigned);
         let answer = own.keys.hash_one((address, user, password, client_id));

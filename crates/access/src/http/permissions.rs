@@ -10,7 +10,7 @@ use phalanx::time::now;
 use phalanx_guard::Refusal;
 
 use super::answers::Answers;
-use super::pool::{CallOutOptions, Job, Pool, Queue, Undecided, lock};
+use super::pool::{CallOutOptions, Field, Job, Pool, Queue, Undecided, lock};
 use super::{Endpoint, Fetcher};
 
 /// Requests that wait, beyond those that are being sent. Each client waits for at most one.
@@ -76,16 +76,16 @@ impl Permissions {
         let host = address.map(|address| address.to_canonical().to_string()).unwrap_or_default();
         // `acc` is the number that mosquitto's plugins use.
         let (action, acc) = match action {
-            Action::Publish => ("publish", "2"),
-            Action::Subscribe => ("subscribe", "4"),
+            Action::Publish => ("publish", 2),
+            Action::Subscribe => ("subscribe", 4),
         };
         let fields = [
-            ("username", user.unwrap_or_default()),
-            ("clientid", client_id),
-            ("peerhost", &host),
-            ("action", action),
-            ("acc", acc),
-            ("topic", topic),
+            ("username", Field::Text(user.unwrap_or_default())),
+            ("clientid", Field::Text(client_id)),
+            ("peerhost", Field::Text(&host)),
+            ("action", Field::Text(action)),
+            ("acc", Field::Number(acc)),
+            ("topic", Field::Text(topic)),
         ];
         let Some(body) = pool.body(&fields) else { return Ok((false, begun)) };
         let enter = |own: &Waiting, job: Job| {

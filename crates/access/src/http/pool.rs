@@ -32,6 +32,13 @@ const IDLE: Duration = Duration::from_secs(4);
 /// Minimum time between two lines of the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The value of a field in the body of a request.
+#[derive(Clone, Copy)]
+pub(super) enum Field<'a> {
+    Text(&'a str),
+    Number(u32),
+}
+
 /// How to send requests to the service, and how long to cache its answers.
 #[derive(Clone)]
 pub struct CallOutOptions {
@@ -128,13 +135,26 @@ impl<Q: Queue> Pool<Q> {
     }
 
     /// The body of a request with these fields; `None` if it is too long.
-    pub(super) fn body(&self, fields: &[(&str, &str)]) -> Option<Vec<u8>> {
+    pub(super) fn body(&self, fields: &[(&str, Field<'_>)]) -> Option<Vec<u8>> {
         let body: Vec<u8> = match self.options.is_form {
             true => {
-                form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish().into()
+                let mut form = form_urlencoded::Serializer::new(String::new());
+                for (name, value) in fields {
+                    match value {
+                        Field::Text(text) => form.append_pair(name, text),
+                        Field::Number(number) => form.append_pair(name, &number.to_string()),
+                    };
+                }
+                form.finish().into()
             }
             false => {
-                let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
+                let fields = fields.iter().map(|(name, value)| {
+                    let value = match value {
+                        Field::Text(text) => json!(text),
+                        Field::Number(number) => json!(number),
+                    };
+                    ((*name).to_owned(), value)
+                });
                 Value::Object(Map::from_iter(fields)).to_string().into()
             }
         };

@@ -30,6 +30,22 @@ fn service() -> Permissions {
 }
 
 #[test]
+fn a_form_has_the_same_fields() {
+    run(|service, fetcher, _| async move {
+        let options = CallOutOptions { is_form: true, ..options() };
+        let permissions = Permissions::new(Endpoint::open(URL, None).unwrap(), options);
+        service.answers(204, "", "");
+        assert_eq!(
+            permissions.ask(permission("a/b"), &fetcher).await.map(|(own, _)| own),
+            Ok(true)
+        );
+        let request = service.requests.borrow()[0].clone();
+        let wanted = "username=eve&clientid=c&peerhost=10.0.0.1&action=publish&acc=2&topic=a%2Fb";
+        assert_eq!(request.split_once("\r\n\r\n").unwrap().1, wanted);
+    });
+}
+
+#[test]
 fn answers_are_of_one_topic_and_action() {
     run(|service, fetcher, _| async move {
         let permissions = self::service();
@@ -45,12 +61,12 @@ fn answers_are_of_one_topic_and_action() {
         }
         assert_eq!(service.count(), 1);
         let request = service.requests.borrow()[0].clone();
-        let wanted = r#"{"acc":"2","action":"publish","clientid":"c","peerhost":"10.0.0.1","topic":"a/b","username":"eve"}"#;
+        let wanted = r#"{"acc":2,"action":"publish","clientid":"c","peerhost":"10.0.0.1","topic":"a/b","username":"eve"}"#;
         assert_eq!(request.split_once("\r\n\r\n").unwrap().1, wanted);
         service.answers(403, "", "");
         let subscribe = Permission { action: Action::Subscribe, ..permission("a/b") };
         assert_eq!(ask(subscribe).await, Ok(false));
-        assert!(service.requests.borrow()[1].contains(r#""acc":"4","action":"subscribe""#));
+        assert!(service.requests.borrow()[1].contains(r#""acc":4,"action":"subscribe""#));
         let anonymous = Permission { user: None, ..permission("a/b") };
         assert_eq!(ask(anonymous).await, Ok(false));
         assert_eq!((ask(permission("a/c")).await, service.count()), (Ok(false), 4));
