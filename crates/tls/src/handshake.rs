@@ -3,6 +3,7 @@
 //! A handshake costs as much as ten to several hundred responses, nearly all of it for one signature. Handshakes have a
 //! separate stage with small cohorts, so that requests on established connections wait for a few signatures at most.
 
+use std::fmt::{self, Display, Formatter};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -40,6 +41,15 @@ pub enum HandshakeError {
     /// The operation was refused or terminated, which closes the socket. The stage is full if this is
     /// [`CallError::Full`] with the name of a stage.
     Call(CallError),
+}
+
+impl Display for HandshakeError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(failed) => failed.error.fmt(f),
+            Self::Call(error) => error.fmt(f),
+        }
+    }
 }
 
 /// The certificates used at some addresses, and the authorities of their clients. Both are reloaded when their files

@@ -35,12 +35,12 @@ pub(crate) struct WebSocket {
 /// upgrade.
 ///
 /// # Errors
-/// The connection of a client whose request was refused with a response; `None` if the client is gone.
+/// The reason, and the connection of a client whose request was refused with a response; `None` if the client is gone.
 pub(crate) async fn upgrade(
     below: Wire,
     origins: &[String],
     limit: Duration,
-) -> Result<WebSocket, Option<Wire>> {
+) -> Result<WebSocket, (String, Option<Wire>)> {
     let (begun, mut input) = (now(), Vec::new());
     let (accept, length) = loop {
         let timeout = IoTimeout::after(limit.saturating_sub(now() - begun)).until_shutdown();
@@ -48,21 +48,26 @@ pub(crate) async fn upgrade(
             None => true,
             Some(origin) => origins.iter().any(|own| own == "*" || own == origin),
         };
-        let refused = match Upgrade::read(&input, PROTOCOL) {
+        let (refused, why) = match Upgrade::read(&input, PROTOCOL) {
             Ok(Some(upgrade)) if allowed(&upgrade) => break (upgrade.accept, upgrade.length),
-            Ok(Some(_)) => Refused::ORIGIN,
-            Err(refused) => refused,
+            Ok(Some(upgrade)) => {
+                let origin = upgrade.origin.unwrap_or_default();
+                (Refused::ORIGIN, format!("the origin {origin} is not in allowed-origins"))
+            }
+            Err(refused) => (refused, refused.to_string()),
             Ok(None) => match below.read(&mut input, timeout).await {
                 Ok(1..) => continue,
-                _ => return Err(None),
+                Ok(0) => return Err(("the client closed the connection".to_owned(), None)),
+                Err(error) => return Err((error.to_string(), None)),
             },
         };
         let _ = below.write(refused.answer(), timeout).await;
-        return Err(Some(below));
+        return Err((why, Some(below)));
     };
     debug_assert!(length <= MAX_HEAD);
     let left = limit.saturating_sub(now() - begun);
-    below.write(accept, IoTimeout::after(left)).await.map_err(|_| None)?;
+    let written = below.write(accept, IoTimeout::after(left)).await;
+    written.map_err(|error| (error.to_string(), None))?;
     input.drain(..length);
     Ok(WebSocket {
         below,

@@ -54,8 +54,10 @@ struct Moving {
 pub struct Failed {
     /// The socket.
     pub stream: Stream,
-    /// The reason.
+    /// The kind of failure.
     pub reason: Reason,
+    /// The error of the socket or of TLS, such as the alert of the client.
+    pub error: io::Error,
 }
 
 /// Why a handshake failed.
@@ -76,13 +78,16 @@ impl TlsStream {
         config: Arc<ServerConfig>,
         timeout: IoTimeout,
     ) -> Result<Self, Failed> {
-        let Ok(session) = ServerConnection::new(config) else {
-            return Err(Failed { stream, reason: Reason::Invalid });
+        let session = match ServerConnection::new(config) {
+            Ok(session) => session,
+            Err(error) => {
+                return Err(Failed { stream, reason: Reason::Invalid, error: invalid(error) });
+            }
         };
         let tls = Self::new(stream, session.into());
         match tls.handshake(timeout).await {
             Ok(()) => Ok(tls),
-            Err((reason, _)) => Err(Failed { stream: tls.stream, reason }),
+            Err((reason, error)) => Err(Failed { stream: tls.stream, reason, error }),
         }
     }
 

@@ -156,7 +156,7 @@ async fn handshake(
             Connection::new(transport, stages, current, peer).serve().await;
         }
         // A browser shows this response to a user who typed `http://`.
-        Err(HandshakeError::Failed(Failed { stream, reason: Reason::PlainHttp })) => {
+        Err(HandshakeError::Failed(Failed { stream, reason: Reason::PlainHttp, .. })) => {
             site.metrics.handshake_failed();
             // Boxed, so that not every TLS connection reserves its memory.
             Box::pin(Connection::new(stream.into(), stages, current, peer).reject_plain_http())

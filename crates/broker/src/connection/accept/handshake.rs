@@ -43,8 +43,9 @@ async fn handshake(
             let (stages, profile) = context.tls()?;
             match stages.handshake_as(profile, stream, timeout).await {
                 Ok(stream) => Wire::Tls(stream),
-                Err(_) => {
-                    let why = (Reason::UNSPECIFIED_ERROR, "the TLS handshake failed");
+                Err(error) => {
+                    let why = format!("the TLS handshake failed: {error}");
+                    let why = (Reason::UNSPECIFIED_ERROR, why.as_str());
                     logging::refused(context, &peer.origin, (None, None), why);
                     return None;
                 }
@@ -57,10 +58,11 @@ async fn handshake(
     }
     match upgrade(wire, &context.config.security.allowed_origins, left()).await {
         Ok(socket) => Some(Transport::WebSocket(Box::new(socket))),
-        Err(refused) => {
-            let why = (Reason::UNSPECIFIED_ERROR, "the WebSocket upgrade failed");
+        Err((why, wire)) => {
+            let why = format!("the WebSocket upgrade failed: {why}");
+            let why = (Reason::UNSPECIFIED_ERROR, why.as_str());
             logging::refused(context, &peer.origin, (None, None), why);
-            if let Some(wire) = refused {
+            if let Some(wire) = wire {
                 Transport::Wire(wire).linger().await;
             }
             None

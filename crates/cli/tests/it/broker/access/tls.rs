@@ -131,10 +131,12 @@ fn revoked_certificates_are_rejected(driver: &str) {
     let pair = authority.sign("a", &["localhost"]);
     let (eve, adam) = (authority.sign_client("eve"), authority.sign_client("adam"));
     let (ca, crl) = (trusted.to_str().unwrap(), list.to_str().unwrap());
-    let more = ["--tls-client-ca", ca, "--tls-client-crl", crl];
+    let more = ["--tls-client-ca", ca, "--tls-client-crl", crl, "--log-events", "refusals"];
     let (broker, address) = start(driver, &pair, &more);
     let said = |own| publish(address, &trusted, Some(own), &["-t", "t", "-m", "x"]);
     assert!(said(&eve).status.success() && !said(&adam).status.success());
+    let why = "why=\"the TLS handshake failed: invalid peer certificate: Revoked\"";
+    eventually("the reason", || broker.stderr().contains(why).then_some(()));
     // SIGHUP loads a new list at once. An expired list rejects all clients.
     for (names, until, eve_is_well) in
         [(&["adam", "eve"][..], 2090, false), (&[], 2002, false), (&["adam"], 2090, true)]

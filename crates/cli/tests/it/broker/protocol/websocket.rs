@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 
 use phalanx_mqtt::{Frame, Packet, QoS, Reason, Version};
-use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::mqtt::Client;
+use phalanx_testkit::{TIMEOUT, eventually};
 
 use crate::broker::process::Broker;
 
@@ -238,9 +238,14 @@ fn other_origins(driver: &str) {
         (&[], "http://localhost", 403),
         (&["--allowed-origins", "*"], "http://c.test", 101),
     ] {
-        let (_broker, address) = start(driver, more);
+        let more = [more, &["--log-events", "refusals"]].concat();
+        let (broker, address) = start(driver, &more);
         let (_, answer) = Socket::ask(address, &request(&format!("Origin: {origin}\r\n")));
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{origin}: {answer}");
+        if status == 403 {
+            let why = format!("failed: the origin {origin} is not in allowed-origins\"");
+            eventually("the reason", || broker.stderr().contains(&why).then_some(()));
+        }
     }
 }
 
