@@ -97,7 +97,8 @@ reasons! {
         "more retained messages than are sent for one SUBSCRIBE (max-queued-messages)";
     StoreFull = "store_full", Messages, "the journal is full or behind (max-persistence-bytes)";
     DiskFull = "disk_full", Messages, "the disk is full";
-    NotAuthorized = "not_authorized", Messages, "the access list does not allow the client to publish them";
+    NotAuthorized = "not_authorized", Messages,
+        "the client may not publish to these topics (acl-file, auth-http.access-url, $SYS)";
     NotDecided = "not_decided", Messages, "the service of auth-http.access-url does not decide about them";
     PayloadFormat = "payload_format", Messages, "declared as UTF-8, but not valid";
     Busy = "busy", Messages, "the broker has no capacity for another operation";
@@ -126,7 +127,7 @@ reasons! {
     SubscriptionDiskFull = "subscription_disk_full", Subscriptions,
         "of a persistent session, because the disk is full";
     SubscriptionNotAuthorized = "subscription_not_authorized", Subscriptions,
-        "the access list does not allow the client to make them";
+        "the client may not make them (acl-file, auth-http.access-url)";
 }
 
 /// A dropped message: its topic, and its receiver or publisher, as far as known.
