@@ -11,7 +11,7 @@ use phalanx_broker::{
     Config, ConfigError, Inherited, Listen, OpenError, RuntimeConfig, Scheme, ServeError, operate,
 };
 
-use crate::import::import;
+use crate::import::{import, is_of_mosquitto};
 use crate::options::Options;
 use crate::server::{Server, usage};
 use crate::service::Service;
@@ -57,6 +57,14 @@ impl Broker {
     pub(crate) fn run(self) -> ExitCode {
         if let Some(path) = &self.import {
             return import(path);
+        }
+        let config = self.options.file.config.as_deref();
+        if let Some(path) = config.filter(|path| is_of_mosquitto(path)) {
+            let path = path.display();
+            report(format_args!(
+                "{path} is a configuration of mosquitto; translate it: phalanx broker --import {path} > broker.toml"
+            ));
+            return ExitCode::from(2);
         }
         if let Some(path) = &self.check_persistence_dir {
             let excluded = ["persistence-dir", "ephemeral"];

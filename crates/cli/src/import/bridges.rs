@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use phalanx_broker::{Bridge, BridgeTls, BridgeTopic, Config, Direction};
 
+use super::UNKNOWN;
 use super::notes::Notes;
 use super::reader::Setting;
 
@@ -104,10 +105,10 @@ impl Translated {
                 bridge.password_file = Some(file.into());
             }
             "cleansession" => {
-                bridge.clean_start = flag(value)?;
+                bridge.clean_start = setting.flag()?;
                 bridge.local_clean_start = bridge.clean_start;
             }
-            "local_cleansession" => bridge.local_clean_start = flag(value)?,
+            "local_cleansession" => bridge.local_clean_start = setting.flag()?,
             "keepalive_interval" => {
                 bridge.keep_alive = value.parse().map_err(|_| "expected seconds".to_owned())?;
             }
@@ -116,13 +117,13 @@ impl Translated {
             }
             "restart_timeout" => self.restart(value)?,
             "notification_topic" => bridge.notification_topic = Some(value.to_owned()),
-            "bridge_outgoing_retain" => bridge.retain_as_published = flag(value)?,
+            "bridge_outgoing_retain" => bridge.retain_as_published = setting.flag()?,
             "bridge_cafile" => (tls.authorities, self.is_tls) = (path(), true),
             "bridge_certfile" => (tls.certificate, self.is_tls) = (path(), true),
             "bridge_keyfile" => (tls.key, self.is_tls) = (path(), true),
-            "bridge_tls_use_os_certs" => self.is_tls |= flag(value)?,
+            "bridge_tls_use_os_certs" => self.is_tls |= setting.flag()?,
             "bridge_alpn" => tls.alpn = Some(value.to_owned()),
-            "bridge_insecure" if value == "true" => {
+            "bridge_insecure" if setting.flag()? => {
                 return Err("the name in the certificate is always verified".into());
             }
             "bridge_capath" => {
@@ -136,7 +137,7 @@ impl Translated {
             "start_type" if value != "automatic" => {
                 return Err("bridges always start with the broker".into());
             }
-            "round_robin" if value == "true" => {
+            "round_robin" if setting.flag()? => {
                 return Err("the addresses are tried in their order".into());
             }
             "bridge_reload_type" if value == "immediate" => {
@@ -145,7 +146,7 @@ impl Translated {
             "bridge_bind_address" => return Err("the system selects the address".into()),
             key => match unneeded(key) {
                 Some(why) => notes.unneeded(setting, why),
-                None => return Err("unknown option".into()),
+                None => return Err(UNKNOWN.into()),
             },
         }
         Ok(())
@@ -254,8 +255,4 @@ fn topic(value: &str) -> Result<BridgeTopic, String> {
         remote_prefix,
         ..BridgeTopic::default()
     })
-}
-
-fn flag(value: &str) -> Result<bool, String> {
-    value.parse().map_err(|_| "expected true or false".to_owned())
 }

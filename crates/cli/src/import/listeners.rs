@@ -1,31 +1,10 @@
-//! Listeners of mosquitto, their settings and their TLS.
+//! The listeners of mosquitto, and the options that apply to each.
 
-use std::net::IpAddr;
+use phalanx_broker::{Config, Listen, Scheme};
 
-use phalanx_broker::{Config, Listen, ListenerConfig, Protocol, Scheme, Tls};
-
+use super::listener::Listener;
 use super::notes::Notes;
 use super::reader::Setting;
-
-/// A listener under translation.
-struct Listener {
-    setting: Setting,
-    /// Whether the listener is not translated, together with the options that follow it.
-    is_skipped: bool,
-    port: u16,
-    host: String,
-    is_websocket: bool,
-    has_ipv4_only: bool,
-    certificate: Option<Setting>,
-    key: Option<Setting>,
-    authorities: Option<Setting>,
-    revoked: Option<Setting>,
-    needs_certificates: bool,
-    /// Whether the name in the certificate is the user name.
-    identity: bool,
-    /// All settings except those about TLS.
-    own: ListenerConfig,
-}
 
 /// All listeners, in their order. Options apply to the last `listener`, and those before the first one to the default
 /// listener. `port` and `bind_address` always belong to the default listener.
@@ -37,11 +16,13 @@ pub(super) struct Listeners {
     last: Option<usize>,
     /// `per_listener_settings`: whether users belong to listeners.
     has_users: bool,
+    /// `allow_anonymous` of the default listener, which does not exist because of this option.
+    default_anonymous: Option<bool>,
 }
 
 impl Listeners {
     pub(super) fn new(has_users: bool) -> Self {
-        Self { all: Vec::new(), default: None, last: None, has_users }
+        Self { all: Vec::new(), default: None, last: None, has_users, default_anonymous: None }
     }
 
     /// Takes an option of a listener. Returns false for other options.
@@ -74,9 +55,18 @@ impl Listeners {
             | "use_identity_as_username"
             | "use_username_as_clientid"
             | "max_connections"
-            | "accept_protocol_versions" => (),
+            | "accept_protocol_versions"
+            | "bind_interface"
+            | "psk_hint" => (),
             // The name in mosquitto 2.1.
             "listener_allow_anonymous" => (),
+            "allow_anonymous" if self.has_users && self.last.is_none() => {
+                match setting.flag() {
+                    Ok(is) => self.default_anonymous = Some(is),
+                    Err(why) => notes.left_out(setting, &why),
+                }
+                return true;
+            }
             "allow_anonymous" | "password_file" if self.has_users => (),
             _ => return false,
         }
@@ -88,30 +78,9 @@ impl Listeners {
             notes.left_out(setting, "its listener is left out");
             return true;
         }
-        match (setting.key.as_str(), value) {
-            ("protocol", "websockets") => last.is_websocket = true,
-            ("protocol", "mqtt") => (),
-            ("protocol", _) => notes.left_out(setting, "expected mqtt or websockets"),
-            ("socket_domain", domain) => last.has_ipv4_only = domain == "ipv4",
-            ("certfile", _) => last.certificate = Some(setting.clone()),
-            ("keyfile", _) => last.key = Some(setting.clone()),
-            ("cafile", _) => last.authorities = Some(setting.clone()),
-            ("crlfile", _) => last.revoked = Some(setting.clone()),
-            ("require_certificate", value) => last.needs_certificates = value == "true",
-            ("use_identity_as_username", value) => last.identity = value == "true",
-            ("use_username_as_clientid", value) => {
-                last.own.user_as_client_id = (value == "true").then_some(true);
-            }
-            ("allow_anonymous" | "listener_allow_anonymous", value) => {
-                last.own.allow_anonymous = Some(value == "true")
-            }
-            ("password_file", path) => last.own.password_file = Some(path.into()),
-            ("max_connections", value) => match value.parse::<i64>() {
-                Ok(most) => last.own.connections = usize::try_from(most).ok(),
-                Err(_) => notes.left_out(setting, "expected a number"),
-            },
-            ("accept_protocol_versions", value) => last.accept(value, setting, notes),
-            _ => notes.left_out(setting, "put all authorities in one file, `tls.client-ca`"),
+        last.options.push(setting.clone());
+        if let Err(why) = last.take(setting, notes) {
+            notes.left_out(setting, &why);
         }
         true
     }
@@ -144,30 +113,25 @@ impl Listeners {
 
     /// Adds a listener, which is skipped without a port. Returns its number.
     fn add(&mut self, setting: &Setting, port: u16, host: &str) -> usize {
-        self.all.push(Listener {
-            setting: setting.clone(),
-            is_skipped: port == 0,
-            port,
-            host: host.to_owned(),
-            is_websocket: false,
-            has_ipv4_only: false,
-            certificate: None,
-            key: None,
-            authorities: None,
-            revoked: None,
-            needs_certificates: false,
-            identity: false,
-            own: ListenerConfig::default(),
-        });
+        self.all.push(Listener::new(setting, port, host));
         self.all.len() - 1
     }
 
-    /// Translates all listeners. Without any, mosquitto listens on the loopback address, as `config` does.
-    pub(super) fn finish(self, config: &mut Config, notes: &mut Notes) {
+    /// Translates all listeners. Without any, mosquitto listens on the loopback address, as `config` does. If all are
+    /// left out, the configuration has no address.
+    pub(super) fn finish(mut self, config: &mut Config, notes: &mut Notes) {
+        if let Some(default) = self.default {
+            self.all[default].own.allow_anonymous = self.default_anonymous;
+        }
         let mut all = Vec::new();
+        let has_some = !self.all.is_empty();
         for listener in self.all.into_iter().filter(|own| !own.is_skipped) {
+            if let Some(why) = listener.exposure() {
+                listener.leave_out(why, notes);
+                continue;
+            }
             let Some(address) = listener.address() else {
-                notes.left_out(&listener.setting, "expected an address instead of a host name");
+                listener.leave_out("expected an address instead of a host name", notes);
                 continue;
             };
             let scheme = match (&listener.certificate, listener.is_websocket) {
@@ -185,78 +149,97 @@ impl Listeners {
             }
             listener.settings(address, config, notes);
         }
-        if !all.is_empty() {
+        if has_some {
             config.listen = all;
         }
     }
 }
 
-impl Listener {
-    fn address(&self) -> Option<IpAddr> {
-        match self.host.as_str() {
-            "" if self.has_ipv4_only => Some([0, 0, 0, 0].into()),
-            "" => Some([0u16; 8].into()),
-            "localhost" => Some([127, 0, 0, 1].into()),
-            host => host.parse().ok(),
-        }
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::import::reader::read;
+    use crate::import::tests::translated;
+    use crate::import::translate::translate;
+
+    /// The addresses of a translation.
+    fn listens(text: &str) -> Vec<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let (config, _) = translate(&read(file.path()).unwrap());
+        config.listen.iter().map(ToString::to_string).collect()
     }
 
-    /// Translates `accept_protocol_versions`.
-    fn accept(&mut self, value: &str, setting: &Setting, notes: &mut Notes) {
-        let mut protocols = Vec::new();
-        for version in value.split(',').map(str::trim) {
-            match version {
-                "5" => protocols.push(Protocol::V5),
-                "4" => protocols.push(Protocol::V3),
-                _ => notes.left_out(setting, "MQTT 5 and 3.1.1 are accepted, and 3.1 is not"),
-            }
-        }
-        self.own.protocols = Some(protocols).filter(|own| !own.is_empty() && own.len() < 2);
-    }
-
-    /// Adds the settings of the listener to the configuration.
-    fn settings(mut self, address: Listen, config: &mut Config, notes: &mut Notes) {
-        let mut own = std::mem::take(&mut self.own);
-        own.address = address;
-        if self.needs_certificates && !self.identity && self.certificate.is_some() {
-            // Clients with a certificate log in like others.
-            own.certificate_user = Some(false);
-        }
-        let tls = self.tls(notes);
-        if let Some(tls) = tls {
-            match &config.security.tls {
-                Some(other) if *other == tls => (),
-                Some(_) => own.tls = Some(tls),
-                None => config.security.tls = Some(tls),
-            }
-        }
-        if own != ListenerConfig::new(address) {
-            config.listeners.push(own);
-        }
-    }
-
-    fn tls(self, notes: &mut Notes) -> Option<Tls> {
-        let Some(certificate) = self.certificate else {
-            if let Some(authorities) = &self.authorities {
-                notes.left_out(authorities, "the listener has no certificate");
-            }
-            return None;
+    #[test]
+    fn settings_of_listeners_are_translated() {
+        let (text, notes) = translated(
+            "per_listener_settings true\nlistener 1883 127.0.0.1\nallow_anonymous true\nlistener 8883 192.0.2.1\n\
+             password_file /u\ncertfile /c.pem\nkeyfile /k.pem\nmax_connections 100\n\
+             accept_protocol_versions 5\nlistener 8884 192.0.2.1\ncertfile /c.pem\nkeyfile /k.pem\ncafile /ca.pem\n\
+             require_certificate true\nuse_identity_as_username true\nlistener 8885 192.0.2.1\ncertfile /c.pem\n\
+             keyfile /k.pem\ncafile /ca.pem\nrequire_certificate true\npassword_file /v\n\
+             use_username_as_clientid true\n",
+        );
+        let mut config = Config::default();
+        let (base, mut origins) = (Path::new(""), phalanx_config::Origins::default());
+        phalanx_config::read(&mut config, &text, "test", base, &mut origins).unwrap();
+        assert_eq!(config.check(), [], "{text}");
+        let [local, passwords, certificates, both] = &config.listeners[..] else {
+            panic!("{text}")
         };
-        let client_authorities =
-            self.authorities.as_ref().filter(|_| self.needs_certificates).map(|own| &own.value);
-        let tls = Tls {
-            certificate: certificate.value.clone().into(),
-            key: self.key.map(|key| key.value).unwrap_or_default().into(),
-            client_authorities: client_authorities.map(Into::into),
-            client_revoked: self
-                .revoked
-                .filter(|_| self.needs_certificates)
-                .map(|own| own.value.into()),
-        };
-        if let Some(authorities) = self.authorities.filter(|_| !self.needs_certificates) {
-            let why = "clients without a certificate are accepted, so none is requested";
-            notes.unneeded(&authorities, why);
+        assert_eq!(local.allow_anonymous, Some(true));
+        assert_eq!(passwords.password_file.as_deref(), Some(Path::new("/u")));
+        assert_eq!((passwords.connections, passwords.tls.as_ref()), (Some(100), None));
+        assert_eq!(passwords.protocols.as_deref(), Some(&[phalanx_broker::Protocol::V5][..]));
+        assert!(config.security.tls.is_some_and(|tls| tls.client_authorities.is_none()));
+        for own in [certificates, both] {
+            let authorities = own.tls.as_ref().and_then(|tls| tls.client_authorities.as_deref());
+            assert_eq!(authorities, Some(Path::new("/ca.pem")));
         }
-        Some(tls)
+        assert_eq!((certificates.certificate_user, both.certificate_user), (None, Some(false)));
+        assert_eq!(both.user_as_client_id, Some(true));
+        // Two findings concern packet size.
+        assert_eq!(notes.len(), 3, "{notes:?}");
+    }
+
+    #[test]
+    fn port_and_bind_address_describe_the_default_listener_wherever_they_are() {
+        let tls = "certfile /c\nkeyfile /k\n";
+        for (text, expected) in [
+            ("bind_address 127.0.0.1\nport 1884\n".to_owned(), &["mqtt://127.0.0.1:1884"][..]),
+            ("port 1884\nbind_address 127.0.0.1\n".to_owned(), &["mqtt://127.0.0.1:1884"]),
+            (format!("{tls}port 8883\n"), &["mqtts://[::]:8883"]),
+            (
+                "listener 1884\nbind_address 127.0.0.1\nport 1883\n".to_owned(),
+                &["mqtt://[::]:1884", "mqtt://127.0.0.1:1883"],
+            ),
+            // `allow_anonymous` alone begins no listener.
+            (
+                "per_listener_settings true\nallow_anonymous true\nlistener 1884\n".to_owned(),
+                &["mqtt://[::]:1884"],
+            ),
+            (
+                format!("port 1883\nlistener 8883\n{tls}"),
+                &["mqtt://[::]:1883", "mqtts://[::]:8883"],
+            ),
+        ] {
+            assert_eq!(listens(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn options_of_a_listener_that_is_left_out_apply_to_no_other() {
+        for left_out in ["listener 0 /run/m.sock", "listener x"] {
+            let (text, notes) = translated(&format!(
+                "per_listener_settings true\nlistener 1884\npassword_file /p\n{left_out}\nallow_anonymous true\n\
+                 max_packet_size 1000\n"
+            ));
+            assert!(!text.contains("allow-anonymous = true"), "{text}");
+            assert!(notes.iter().any(|note| note.starts_with("5: allow_anonymous true: left out")));
+            let alone = format!("per_listener_settings true\n{left_out}\nallow_anonymous true\n");
+            assert!(listens(&alone).is_empty());
+        }
     }
 }

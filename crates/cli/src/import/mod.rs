@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `reader.rs` | the lines of the file and of the files it includes |
 //! | `notes.rs` | options that are not translated, each with the reason |
-//! | `listeners.rs` | listeners and their TLS |
+//! | `listener.rs` | a listener with its TLS |
+//! | `listeners.rs` | all listeners |
 //! | `bridges.rs` | bridges |
 //! | `packet_size.rs` | the limits on the size of messages |
 //! | `translate.rs` | all other options |
 
 mod bridges;
+mod listener;
 mod listeners;
 mod notes;
 mod packet_size;
@@ -24,6 +26,9 @@ use phalanx_broker::Config;
 use phalanx_config::table;
 
 use crate::stdout;
+
+/// The reason why an option is left out that mosquitto does not have.
+const UNKNOWN: &str = "unknown option";
 
 /// Translates `path`: prints the configuration on stdout, and the options that are not translated on stderr.
 pub(crate) fn import(path: &Path) -> ExitCode {
@@ -46,9 +51,34 @@ pub(crate) fn import(path: &Path) -> ExitCode {
     if errors.is_empty() { printed } else { ExitCode::from(2) }
 }
 
+/// Whether a file is a configuration of mosquitto instead of this broker: its first line is an option of mosquitto.
+pub(crate) fn is_of_mosquitto(path: &Path) -> bool {
+    let settings = if path.is_file() { reader::lines(path) } else { Ok(Vec::new()) };
+    let Some(first) = settings.ok().and_then(|all| all.into_iter().next()) else { return false };
+    let (_, notes) = translate::translate(std::slice::from_ref(&first));
+    let is_option =
+        first.key == "include_dir" || !notes.lines().any(|line| line.ends_with(UNKNOWN));
+    is_option && !first.value.starts_with('=')
+}
+
 /// The keys that differ from the defaults.
 fn text(config: &Config) -> String {
     let (mut table, defaults) = (table(config), table(&Config::default()));
     table.retain(|key, value| defaults.get(key) != Some(value));
     table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The configuration that `text` is translated to, and the notes without the name of the file.
+    pub(super) fn translated(text: &str) -> (String, Vec<String>) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let (config, notes) = translate::translate(&reader::read(file.path()).unwrap());
+        let name = format!("{}:", file.path().display());
+        let lines = notes.lines().map(|line| line.replace(&name, "")).collect();
+        (super::text(&config), lines)
+    }
 }

@@ -93,11 +93,11 @@ pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
         ),
         "ciphers" | "ciphers_tls1.3" | "tls_version" | "dhparamfile" | "tls_engine"
         | "tls_keyform" => left_out("TLS 1.2 and 1.3 are offered, with the ciphers of rustls"),
-        "psk_file" | "psk_hint" => {
+        "psk_file" => {
             left_out("pre-shared keys are not supported by rustls; use SCRAM or certificates")
         }
         "mount_point" => left_out("topics are not rewritten"),
-        "bind_interface" => left_out("name the interface's address in `listen`"),
+        "max_qos" => left_out("messages of every QoS are accepted"),
         "http_dir" => left_out("`phalanx web` serves files"),
         "websockets_headers_size" => unneeded("the head of an upgrade is limited to a fixed size"),
         "auto_id_prefix" | "allow_duplicate_messages" | "check_retain_source" | "global_plugin" => {

@@ -14,6 +14,20 @@ pub(super) struct Setting {
     pub(super) value: String,
 }
 
+impl Setting {
+    /// The value of an option that is on or off.
+    ///
+    /// # Errors
+    /// If it is another value.
+    pub(super) fn flag(&self) -> Result<bool, String> {
+        match self.value.as_str() {
+            "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
+            _ => Err("expected true or false".to_owned()),
+        }
+    }
+}
+
 /// Reads a file and the files that it includes.
 ///
 /// # Errors
@@ -43,7 +57,8 @@ fn included(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn lines(path: &Path) -> Result<Vec<Setting>, String> {
+/// Reads a file without those that it includes.
+pub(super) fn lines(path: &Path) -> Result<Vec<Setting>, String> {
     let text = fs::read_to_string(path).map_err(|error| cannot_read(path, &error))?;
     let file = path.display().to_string();
     let setting = |(index, line): (usize, &str)| {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use phalanx_broker::{Config, EventClass};
 
+use super::UNKNOWN;
 use super::bridges::Bridges;
 use super::listeners::Listeners;
 use super::notes::{Notes, reason};
@@ -15,7 +16,7 @@ use super::reader::Setting;
 /// Translates all options.
 pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
     let (mut config, mut notes) = (Config::default(), Notes::default());
-    let per_listener = |own: &Setting| own.key == "per_listener_settings" && own.value == "true";
+    let per_listener = |own: &Setting| own.key == "per_listener_settings" && own.flag() == Ok(true);
     let per_listener = settings.iter().any(per_listener);
     let (mut listeners, mut bridges) = (Listeners::new(per_listener), Bridges::default());
     let mut logging = Logging { notices: true, connections: true };
@@ -28,7 +29,7 @@ pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
             _ if listeners.take(setting, &mut notes) => Ok(()),
             "max_packet_size" => number(value).map(|most| packet_size.packet = most),
             "message_size_limit" => number(value).map(|most| packet_size.payload = most),
-            "persistence" => flag(value).map(|is| persists = is),
+            "persistence" => setting.flag().map(|is| persists = is),
             "persistence_location" => {
                 location = Some(setting);
                 Ok(())
@@ -37,7 +38,7 @@ pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
                 logging.of_type(settings);
                 Ok(())
             }
-            "connection_messages" => flag(value).map(|is| logging.connections = is),
+            "connection_messages" => setting.flag().map(|is| logging.connections = is),
             _ => one(&mut config, setting, &mut notes),
         };
         if let Err(why) = done {
@@ -86,7 +87,7 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
     let value = setting.value.as_str();
     let limits = &mut config.limits;
     match setting.key.as_str() {
-        "allow_anonymous" => config.security.allow_anonymous = flag(value)?,
+        "allow_anonymous" => config.security.allow_anonymous = setting.flag()?,
         "password_file" => config.security.password_file = Some(value.into()),
         "acl_file" => match &config.security.acl_file {
             Some(other) if *other != Path::new(value) => {
@@ -110,7 +111,7 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
         }
         "max_topic_alias" => limits.topic_alias = number(value)?.unwrap_or(0),
         "persistent_client_expiration" => limits.session_expiry = expiry(value)?,
-        "per_listener_settings" if value == "false" => {
+        "per_listener_settings" if !setting.flag()? => {
             notes.unneeded(setting, "without `[[listener]]`, all addresses share users and limits");
         }
         "per_listener_settings" => {
@@ -120,7 +121,7 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
             );
         }
         "sys_interval" => config.system_interval = Duration::from_secs(number(value)?.unwrap_or(0)),
-        "retain_available" | "allow_zero_length_clientid" if value == "true" => {
+        "retain_available" | "allow_zero_length_clientid" if setting.flag()? => {
             notes.unneeded(setting, "this is always the case");
         }
         "retain_available" | "allow_zero_length_clientid" => {
@@ -129,14 +130,10 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
         key => match reason(key) {
             Some((true, why)) => notes.unneeded(setting, why),
             Some((false, why)) => return Err(why.to_owned()),
-            None => return Err("unknown option".to_owned()),
+            None => return Err(UNKNOWN.to_owned()),
         },
     }
     Ok(())
-}
-
-fn flag(value: &str) -> Result<bool, String> {
-    value.parse().map_err(|_| "expected true or false".to_owned())
 }
 
 /// A number; `None` for 0, which means no limit.
@@ -173,15 +170,7 @@ mod tests {
 
     use super::*;
     use crate::import::reader::read;
-
-    fn translated(text: &str) -> (String, Vec<String>) {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        let (config, notes) = translate(&read(file.path()).unwrap());
-        let name = format!("{}:", file.path().display());
-        let lines = notes.lines().map(|line| line.replace(&name, "")).collect();
-        (crate::import::text(&config), lines)
-    }
+    use crate::import::tests::translated;
 
     #[test]
     fn a_usual_configuration() {
@@ -201,38 +190,6 @@ mod tests {
         assert_eq!(notes.len(), 5, "{notes:?}");
         assert!(notes[4].starts_with("max-queued-bytes: as high as max-packet-size"), "{notes:?}");
         assert!(notes[3].starts_with("max-packet-size: mosquitto accepts packets of any size"));
-    }
-
-    #[test]
-    fn settings_of_listeners_are_translated() {
-        let (text, notes) = translated(
-            "per_listener_settings true\nlistener 1883 127.0.0.1\nallow_anonymous true\nlistener 8883 192.0.2.1\n\
-             password_file /u\ncertfile /c.pem\nkeyfile /k.pem\nmax_connections 100\n\
-             accept_protocol_versions 5\nlistener 8884 192.0.2.1\ncertfile /c.pem\nkeyfile /k.pem\ncafile /ca.pem\n\
-             require_certificate true\nuse_identity_as_username true\nlistener 8885 192.0.2.1\ncertfile /c.pem\n\
-             keyfile /k.pem\ncafile /ca.pem\nrequire_certificate true\npassword_file /v\n\
-             use_username_as_clientid true\n",
-        );
-        let mut config = Config::default();
-        let (base, mut origins) = (Path::new(""), phalanx_config::Origins::default());
-        phalanx_config::read(&mut config, &text, "test", base, &mut origins).unwrap();
-        assert_eq!(config.check(), [], "{text}");
-        let [local, passwords, certificates, both] = &config.listeners[..] else {
-            panic!("{text}")
-        };
-        assert_eq!(local.allow_anonymous, Some(true));
-        assert_eq!(passwords.password_file.as_deref(), Some(Path::new("/u")));
-        assert_eq!((passwords.connections, passwords.tls.as_ref()), (Some(100), None));
-        assert_eq!(passwords.protocols.as_deref(), Some(&[phalanx_broker::Protocol::V5][..]));
-        assert!(config.security.tls.is_some_and(|tls| tls.client_authorities.is_none()));
-        for own in [certificates, both] {
-            let authorities = own.tls.as_ref().and_then(|tls| tls.client_authorities.as_deref());
-            assert_eq!(authorities, Some(Path::new("/ca.pem")));
-        }
-        assert_eq!((certificates.certificate_user, both.certificate_user), (None, Some(false)));
-        assert_eq!(both.user_as_client_id, Some(true));
-        // Two findings concern packet size.
-        assert_eq!(notes.len(), 3, "{notes:?}");
     }
 
     #[test]
@@ -290,48 +247,6 @@ mod tests {
         }
     }
 
-    /// The addresses of a translation.
-    fn listens(text: &str) -> Vec<String> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        let (config, _) = translate(&read(file.path()).unwrap());
-        config.listen.iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn port_and_bind_address_describe_the_default_listener_wherever_they_are() {
-        let tls = "certfile /c\nkeyfile /k\n";
-        for (text, expected) in [
-            ("bind_address 127.0.0.1\nport 1884\n".to_owned(), &["mqtt://127.0.0.1:1884"][..]),
-            ("port 1884\nbind_address 127.0.0.1\n".to_owned(), &["mqtt://127.0.0.1:1884"]),
-            (format!("{tls}port 8883\n"), &["mqtts://[::]:8883"]),
-            (
-                "listener 1884\nbind_address 127.0.0.1\nport 1883\n".to_owned(),
-                &["mqtt://[::]:1884", "mqtt://127.0.0.1:1883"],
-            ),
-            (
-                format!("port 1883\nlistener 8883\n{tls}"),
-                &["mqtt://[::]:1883", "mqtts://[::]:8883"],
-            ),
-        ] {
-            assert_eq!(listens(&text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn options_of_a_listener_that_is_left_out_apply_to_no_other() {
-        for left_out in ["listener 0 /run/m.sock", "listener x"] {
-            let (text, notes) = translated(&format!(
-                "per_listener_settings true\nlistener 1884\npassword_file /p\n{left_out}\nallow_anonymous true\n\
-                 max_packet_size 1000\n"
-            ));
-            assert!(!text.contains("allow-anonymous = true"), "{text}");
-            assert!(notes.iter().any(|note| note.starts_with("5: allow_anonymous true: left out")));
-            let alone = format!("per_listener_settings true\n{left_out}\nallow_anonymous true\n");
-            assert_eq!(listens(&alone), ["mqtt://127.0.0.1:1883"]);
-        }
-    }
-
     #[test]
     fn bridges_with_tls_are_not_translated_to_bridges_without() {
         let (text, _) = translated("connection c\naddress a:8883\nbridge_tls_use_os_certs true\n");
@@ -373,6 +288,7 @@ mod tests {
             ("persistent_client_expiration 3", "expected a time"),
             ("certfil x", "unknown option"),
             ("retain_available false", "no equivalent"),
+            ("max_qos 1", "every QoS"),
         ];
         for (line, why) in table {
             let (_, notes) = translated(&format!("\n{line}\nmax_packet_size 1000\n"));

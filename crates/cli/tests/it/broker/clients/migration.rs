@@ -81,6 +81,34 @@ fn a_configuration_of_mosquitto_is_translated() {
 }
 
 #[test]
+fn a_configuration_of_mosquitto_is_recognized() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let check = |text: &str| {
+        fs::write(file.path(), text).unwrap();
+        let output = bare().args(["broker", "--check", "--config"]).arg(file.path()).output();
+        let Output { status, stderr, .. } = output.unwrap();
+        (status.code(), String::from_utf8(stderr).unwrap())
+    };
+    for text in [
+        "# x\n\npid_file /run/m.pid\n",
+        "listener 1883\n",
+        "persistence\n",
+        "include_dir /d\n",
+        "connection a\n",
+    ] {
+        let (code, said) = check(text);
+        assert_eq!(code, Some(2));
+        assert!(said.contains("translate it: phalanx broker --import"), "{text}: {said}");
+    }
+    for (text, code) in
+        [("listen \"1884\"\n", 2), ("# listener 1883\nlisten = \"1884\"\n", 0), ("", 0)]
+    {
+        let (found, said) = check(text);
+        assert!(found == Some(code) && !said.contains("--import"), "{text}: {said}");
+    }
+}
+
+#[test]
 fn what_the_broker_would_refuse_is_reported() {
     // mosquitto rejects all clients with this configuration.
     let output = import("listener 1883\n");

@@ -1,0 +1,300 @@
+//! A listener of mosquitto, its settings and its TLS.
+
+use std::net::IpAddr;
+
+use phalanx_broker::{Config, Listen, ListenerConfig, Protocol, Tls};
+
+use super::notes::Notes;
+use super::reader::Setting;
+
+/// A listener under translation.
+pub(super) struct Listener {
+    pub(super) setting: Setting,
+    /// The options that apply to it.
+    pub(super) options: Vec<Setting>,
+    /// Whether the listener is not translated, together with the options that follow it.
+    pub(super) is_skipped: bool,
+    pub(super) port: u16,
+    pub(super) host: String,
+    pub(super) is_websocket: bool,
+    has_ipv4_only: bool,
+    pub(super) certificate: Option<Setting>,
+    pub(super) key: Option<Setting>,
+    pub(super) authorities: Option<Setting>,
+    pub(super) revoked: Option<Setting>,
+    pub(super) needs_certificates: bool,
+    /// Whether it uses pre-shared keys, which are not supported.
+    pub(super) needs_psk: bool,
+    /// Whether it accepts connections of one interface only.
+    pub(super) has_interface: bool,
+    /// Whether the name in the certificate is the user name.
+    pub(super) identity: bool,
+    /// All settings except those about TLS.
+    pub(super) own: ListenerConfig,
+}
+
+impl Listener {
+    /// A listener without options, which is skipped without a port.
+    pub(super) fn new(setting: &Setting, port: u16, host: &str) -> Self {
+        Self {
+            setting: setting.clone(),
+            options: Vec::new(),
+            is_skipped: port == 0,
+            port,
+            host: host.to_owned(),
+            is_websocket: false,
+            has_ipv4_only: false,
+            certificate: None,
+            key: None,
+            authorities: None,
+            revoked: None,
+            needs_certificates: false,
+            needs_psk: false,
+            has_interface: false,
+            identity: false,
+            own: ListenerConfig::default(),
+        }
+    }
+
+    /// Takes an option that applies to it.
+    pub(super) fn take(&mut self, setting: &Setting, notes: &mut Notes) -> Result<(), String> {
+        let value = setting.value.as_str();
+        match setting.key.as_str() {
+            "protocol" => match value {
+                "websockets" => self.is_websocket = true,
+                "mqtt" => (),
+                _ => return Err("expected mqtt or websockets".to_owned()),
+            },
+            "socket_domain" => self.has_ipv4_only = value == "ipv4",
+            "certfile" => self.certificate = Some(setting.clone()),
+            "keyfile" => self.key = Some(setting.clone()),
+            "cafile" => self.authorities = Some(setting.clone()),
+            "crlfile" => self.revoked = Some(setting.clone()),
+            "require_certificate" => self.needs_certificates = setting.flag()?,
+            "use_identity_as_username" => self.identity = setting.flag()?,
+            "use_username_as_clientid" => {
+                self.own.user_as_client_id = setting.flag()?.then_some(true);
+            }
+            "allow_anonymous" | "listener_allow_anonymous" => {
+                self.own.allow_anonymous = Some(setting.flag()?);
+            }
+            "password_file" => self.own.password_file = Some(value.into()),
+            "max_connections" => {
+                let most: i64 = value.parse().map_err(|_| "expected a number".to_owned())?;
+                self.own.connections = usize::try_from(most).ok();
+            }
+            "accept_protocol_versions" => self.accept(value, setting, notes),
+            "bind_interface" => {
+                self.has_interface = true;
+                return Err("name the interface's address in `listen`".to_owned());
+            }
+            "psk_hint" => {
+                self.needs_psk = true;
+                return Err(
+                    "pre-shared keys are not supported by rustls; use SCRAM or certificates"
+                        .to_owned(),
+                );
+            }
+            _ => return Err("put all authorities in one file, `tls.client-ca`".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Why the listener would accept clients that it does not accept in mosquitto, because an option is left out.
+    pub(super) fn exposure(&self) -> Option<&'static str> {
+        if self.needs_psk && self.certificate.is_none() {
+            Some("without its pre-shared keys the listener would not be encrypted")
+        } else if self.needs_certificates
+            && self.certificate.is_some()
+            && self.authorities.is_none()
+        {
+            Some("without `cafile` the listener would accept clients without a certificate")
+        } else if self.has_interface && self.host.is_empty() {
+            Some("without its interface the listener would accept connections of all interfaces")
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn leave_out(&self, why: &str, notes: &mut Notes) {
+        notes.left_out(&self.setting, why);
+        let noted = ["psk_hint", "capath", "bind_interface"];
+        let others = self.options.iter().filter(|own| !noted.contains(&own.key.as_str()));
+        for own in others.filter(|own| own.line != self.setting.line) {
+            notes.left_out(own, "its listener is left out");
+        }
+    }
+
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        match self.host.as_str() {
+            "" if self.has_ipv4_only => Some([0, 0, 0, 0].into()),
+            "" => Some([0u16; 8].into()),
+            "localhost" => Some([127, 0, 0, 1].into()),
+            host => host.parse().ok(),
+        }
+    }
+
+    /// Translates `accept_protocol_versions`.
+    fn accept(&mut self, value: &str, setting: &Setting, notes: &mut Notes) {
+        let mut protocols = Vec::new();
+        for version in value.split(',').map(str::trim) {
+            match version {
+                "5" => protocols.push(Protocol::V5),
+                "4" => protocols.push(Protocol::V3),
+                _ => notes.left_out(setting, "MQTT 5 and 3.1.1 are accepted, and 3.1 is not"),
+            }
+        }
+        self.own.protocols = Some(protocols).filter(|own| !own.is_empty() && own.len() < 2);
+    }
+
+    /// Adds the settings of the listener to the configuration.
+    pub(super) fn settings(mut self, address: Listen, config: &mut Config, notes: &mut Notes) {
+        let mut own = std::mem::take(&mut self.own);
+        own.address = address;
+        if self.needs_certificates && !self.identity && self.certificate.is_some() {
+            // Clients with a certificate log in like others.
+            own.certificate_user = Some(false);
+        }
+        self.close(address, &mut own, config, notes);
+        let tls = self.tls(notes);
+        if let Some(tls) = tls {
+            match &config.security.tls {
+                Some(other) if *other == tls => (),
+                Some(_) => own.tls = Some(tls),
+                None => config.security.tls = Some(tls),
+            }
+        }
+        if own != ListenerConfig::new(address) {
+            config.listeners.push(own);
+        }
+    }
+
+    /// Lets nobody log in where nobody can log in to mosquitto. Such a public address without client certificates is an
+    /// error of the configuration.
+    fn close(&self, address: Listen, own: &mut ListenerConfig, config: &Config, notes: &mut Notes) {
+        let security = &config.security;
+        let has_users = own.password_file.is_some() || security.password_file.is_some();
+        let certificates = self.needs_certificates && self.certificate.is_some();
+        let is_open = own.allow_anonymous.unwrap_or(security.allow_anonymous);
+        let has_logins = has_users || is_open || certificates && self.identity;
+        if !has_logins && (certificates || address.address.is_local()) {
+            own.allow_anonymous = Some(false);
+            let what = "nobody can log in here, because there are no users; set password-file, jwt, auth-http or \
+                        allow-anonymous";
+            notes.hint(&self.setting, what);
+        }
+    }
+
+    fn tls(self, notes: &mut Notes) -> Option<Tls> {
+        let Some(certificate) = self.certificate else {
+            if let Some(authorities) = &self.authorities {
+                notes.left_out(authorities, "the listener has no certificate");
+            }
+            return None;
+        };
+        let client_authorities =
+            self.authorities.as_ref().filter(|_| self.needs_certificates).map(|own| &own.value);
+        let tls = Tls {
+            certificate: certificate.value.clone().into(),
+            key: self.key.map(|key| key.value).unwrap_or_default().into(),
+            client_authorities: client_authorities.map(Into::into),
+            client_revoked: self
+                .revoked
+                .as_ref()
+                .filter(|_| self.needs_certificates)
+                .map(|own| (&own.value).into()),
+        };
+        if !self.needs_certificates {
+            let why = "clients without a certificate are accepted, so none is requested";
+            let unneeded = [self.authorities, self.revoked].into_iter().flatten();
+            unneeded.for_each(|own| notes.unneeded(&own, why));
+        }
+        Some(tls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::import::tests::translated;
+
+    const TLS: &str = "certfile /c\nkeyfile /k\n";
+
+    /// The translation of an example, and the notes that begin with `line`.
+    fn of(text: &str, line: &str) -> (String, Vec<String>) {
+        let (text, mut notes) = translated(&format!("{text}max_packet_size 1000\n"));
+        notes.retain(|note| note.starts_with(line));
+        (text, notes)
+    }
+
+    #[test]
+    fn flags_are_words_or_digits() {
+        for (yes, no) in [("true", "false"), ("1", "0")] {
+            let (text, _) = of(
+                &format!(
+                    "listener 8883\n{TLS}cafile /ca\nrequire_certificate {yes}\nuse_identity_as_username {yes}\n\
+                     use_username_as_clientid {yes}\nlistener 8884\n{TLS}cafile /ca\nrequire_certificate {no}\n"
+                ),
+                "",
+            );
+            assert_eq!(text.matches("client-ca = \"/ca\"").count(), 1, "{text}");
+            assert!(text.contains("user-as-client-id = true"), "{text}");
+            let (_, notes) = of(&format!("allow_anonymous {no}\npersistence {no}\n"), "");
+            assert!(notes.is_empty(), "{notes:?}");
+        }
+        let (_, notes) = of("listener 8883\nrequire_certificate yes\n", "2: ");
+        assert_eq!(notes, ["2: require_certificate yes: left out: expected true or false"]);
+    }
+
+    #[test]
+    fn a_listener_that_would_accept_more_clients_is_left_out() {
+        for (options, why) in [
+            ("psk_hint x\npsk_file /p\n".to_owned(), "without its pre-shared keys"),
+            (format!("{TLS}capath /cas\nrequire_certificate true\n"), "without `cafile`"),
+            ("bind_interface eth0\n".to_owned(), "without its interface"),
+        ] {
+            let text = format!("listener 1884\nallow_anonymous true\n{options}");
+            let (alone, notes) = of(&text, "1: listener 1884: left out: ");
+            assert!(alone.contains("listen = []") && !alone.contains("[tls]"), "{alone}");
+            assert!(notes.len() == 1 && notes[0].contains(why), "{notes:?}");
+            let (both, notes) = of(&format!("{text}max_connections 7\nlistener 1885\n"), "");
+            assert!(both.contains("listen = [\"mqtt://[::]:1885\"]"), "{both}");
+            let others = notes.iter().filter(|note| note.ends_with("its listener is left out"));
+            assert!(others.count() > 0, "{notes:?}");
+        }
+        // These are not exposed.
+        for options in [
+            format!("psk_hint x\n{TLS}"),
+            format!("{TLS}capath /cas\ncafile /ca\nrequire_certificate true\n"),
+        ] {
+            let (text, _) = of(&format!("listener 8883\n{options}"), "");
+            assert!(text.contains("mqtts://[::]:8883"), "{text}");
+        }
+        let (text, _) = of("listener 1884 192.0.2.1\nbind_interface eth0\n", "");
+        assert!(text.contains("mqtt://192.0.2.1:1884"), "{text}");
+    }
+
+    #[test]
+    fn where_nobody_can_log_in_to_mosquitto_nobody_can_here() {
+        let certificates = format!("listener 8883\n{TLS}cafile /ca\nrequire_certificate true\n");
+        for text in [
+            "listener 1883 127.0.0.1\nallow_anonymous false\nauth_plugin /go-auth.so\n",
+            "port 1884\nbind_address localhost\n",
+            "per_listener_settings true\nallow_anonymous true\nlistener 1883 ::1\n",
+            &certificates,
+        ] {
+            let (text, _) = of(text, "");
+            assert!(text.contains("allow-anonymous = false"), "{text}");
+        }
+        for text in [
+            "listener 1883 127.0.0.1\nallow_anonymous true\n",
+            "listener 1883 127.0.0.1\npassword_file /u\n",
+            "per_listener_settings true\nlistener 1883 ::1\npassword_file /u\n",
+            &format!("{certificates}use_identity_as_username true\n"),
+            // Without a listener, mosquitto accepts everyone of this machine.
+            "allow_anonymous false\n",
+        ] {
+            let (text, _) = of(text, "");
+            assert!(!text.contains("allow-anonymous = false"), "{text}");
+        }
+    }
+}
