@@ -37,6 +37,12 @@ pub(crate) fn is_reserved(client: &str) -> bool {
     [BRIDGE_CLIENTS, NODE_CLIENTS, ADOPTED_CLIENTS].iter().any(|own| client.starts_with(own))
 }
 
+/// Whether an identifier is that of a session with messages for another node. The router knows such a session even if it
+/// has no subscriptions.
+pub(crate) fn is_of_node(client: &str) -> bool {
+    client.starts_with(NODE_CLIENTS) || client.starts_with(ADOPTED_CLIENTS)
+}
+
 /// The stages that verify credentials.
 #[derive(Clone)]
 pub(crate) struct Verifiers {

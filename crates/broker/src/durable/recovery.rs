@@ -10,7 +10,7 @@ use phalanx::runtime::report;
 use phalanx_mqtt::{PacketId, QoS, SubscribeOptions};
 use phalanx_store::{Delivery, Phase, Recovered, SessionId};
 
-use crate::access::{ADOPTED_CLIENTS, Covered, Identity};
+use crate::access::{Covered, Identity, is_of_node};
 use crate::content::parse::{self, ParsedSubscription};
 use crate::content::size::size;
 use crate::durable::encode::{Clocks, Extras, of_flags};
@@ -166,7 +166,6 @@ impl RecoveredSession {
     pub(crate) fn into_session(self) -> Session {
         let Self { client_id, user, number, expiry, left, will, .. } = self;
         let Self { keys, queue, inflight, received, adoptions, moves, moving, .. } = self;
-        let is_handover = client_id.starts_with(ADOPTED_CLIENTS);
         let mut session = Session {
             number,
             lasts: true,
@@ -174,7 +173,7 @@ impl RecoveredSession {
             left,
             will: will.map(Box::new),
             shared: keys.keys().filter(|key| key.starts_with("$share/")).count(),
-            routed: !keys.is_empty() || is_handover,
+            routed: !keys.is_empty() || is_of_node(&client_id),
             keys,
             adoptions,
             moves,
@@ -299,7 +298,7 @@ impl RecoveredState {
             let sized =
                 |own: &SubscriptionRequest| (own.key.clone(), size(&own.key, own.content.as_ref()));
             session.keys = requests.iter().map(sized).collect();
-            if !requests.is_empty() || session.client_id.starts_with(ADOPTED_CLIENTS) {
+            if !requests.is_empty() || is_of_node(&session.client_id) {
                 let adoptions = session.adoptions.clone();
                 let (user, client) = (session.user.clone(), stored.client.as_str().into());
                 let identity = Identity { user, client };

@@ -42,7 +42,7 @@ pub(crate) struct Session {
     pub(crate) is_online: bool,
     /// For another node: the capacity of its queue, for which publishers wait.
     pub(crate) node_capacity: Option<Arc<NodeCapacity>>,
-    /// Whether the router may have subscriptions of this session.
+    /// Whether the router may know this session.
     pub(crate) routed: bool,
     /// Messages waiting to be written, in order, and their size in bytes.
     pub(crate) queue: VecDeque<Queued>,

@@ -15,10 +15,6 @@ use phalanx::{select, sleep};
 use super::filters::Filters;
 use crate::lock::lock;
 
-/// A topic filter that each node announces, so that the other node's session for it has a subscription even if the node
-/// has no other filters. After a restart of the other node, its router then knows the session before there is a lane.
-const PRESENT: &str = "$cluster/present";
-
 /// Maximum number of conditions announced per interval, in addition to those of new subscriptions.
 const MAX_SETTLED: usize = 4096;
 
@@ -87,8 +83,7 @@ impl Interest {
     /// Begins a lane to a node, which gets all filters.
     pub(crate) fn begin(&self, node: &Arc<str>) {
         let mut table = lock(&self.0);
-        let all = table.filters.all().chain([PRESENT]);
-        let added = all.map(Box::from).collect();
+        let added = table.filters.all().map(Box::from).collect();
         table.lanes.insert(node.clone(), Lane { added, ..Lane::default() });
     }
 

@@ -102,8 +102,7 @@ impl Node {
     /// false without such a queue, or if the messages go to the end of this node's queue for that other node.
     async fn relay_behind(self: &Rc<Self>, own: &Awaited, by: &Awaited) -> bool {
         let sessions = self.context.stages.sessions;
-        let queue_for =
-            |journal: &str| sessions.subscribed(format!("{NODE_CLIENTS}{journal}").into());
+        let queue_for = |journal: &str| sessions.routed(format!("{NODE_CLIENTS}{journal}").into());
         let _turn = self.turn().await;
         let (Ok(of_node), Ok(of_lost)) =
             (queue_for(&own.node).await, queue_for(&own.journal).await)
@@ -190,7 +189,7 @@ impl Node {
             let turn = own.turn().await;
             // The node may have been lost meanwhile, and its queue handed over to its adopter.
             let node = format!("{NODE_CLIENTS}{}", awaited.node).into();
-            let known = own.context.stages.sessions.subscribed(node).await;
+            let known = own.context.stages.sessions.routed(node).await;
             if known.is_ok_and(|known| known == Some(to)) {
                 own.relay(&awaited, received, (Some(to), None)).await;
             }
@@ -217,7 +216,7 @@ impl Node {
         for own in awaited.iter().rev().filter(|own| *own.node == *journal && !own.is_relayed) {
             let client: Arc<str> = format!("{NODE_CLIENTS}{journal}").into();
             let queue = loop {
-                match self.context.stages.sessions.subscribed(client.clone()).await {
+                match self.context.stages.sessions.routed(client.clone()).await {
                     Ok(queue) => break queue,
                     Err(_) if is_draining() => return,
                     Err(_) => sleep(RETRY_DELAY).await,

@@ -23,10 +23,10 @@ impl SessionStage {
         taken.await.flatten()
     }
 
-    /// The key of a client's session with subscriptions.
-    pub(crate) async fn subscribed(self, client: Arc<str>) -> Result<Option<ClientKey>, CallError> {
+    /// The key of a client's session, if the router knows it.
+    pub(crate) async fn routed(self, client: Arc<str>) -> Result<Option<ClientKey>, CallError> {
         let key = self.call_client(client.clone(), move |sessions| async move {
-            sessions.with(|sessions| sessions.subscribed(&client))
+            sessions.with(|sessions| sessions.routed(&client))
         });
         key.await.flatten()
     }

@@ -84,11 +84,10 @@ impl Sessions {
         Some(taken)
     }
 
-    /// The key of a client's session with subscriptions, which the router knows.
-    pub(in crate::session) fn subscribed(&mut self, client: &str) -> Option<ClientKey> {
+    /// The key of a client's session, if the router knows it.
+    pub(in crate::session) fn routed(&mut self, client: &str) -> Option<ClientKey> {
         let slot = self.names.get(client).copied()?;
-        let has_some = !self.at(slot)?.keys.is_empty();
-        has_some.then(|| self.key(slot))
+        self.at(slot)?.routed.then(|| self.key(slot))
     }
 
     /// The packet identifiers of the QoS 2 messages that a client has sent and not released.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use phalanx_store::{DeliveryId, Entry, MessageId, Phase, Record, SessionId};
 
+use crate::access::is_of_node;
 use crate::durable::{flags, put_message, put_moving};
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::How;
 use crate::model::message::{Message, Source};
 use crate::model::moving::Cut;
 use crate::model::session::{Queued, Session};
-use crate::session::state::outgoing::is_of_node;
 
 /// The origin of a queued message: another node, as its session here, or this node.
 pub(in crate::session) type Origin = Option<ClientKey>;

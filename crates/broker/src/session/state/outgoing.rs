@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx_mqtt::{Ack, Delivery, Kind, Packet, PacketId, QoS, Reason};
 use phalanx_store::{DeliveryId, Entry, Record, SessionId};
 
-use crate::access::{ADOPTED_CLIENTS, NODE_CLIENTS};
+use crate::access::is_of_node;
 use crate::config::{Limits, WhenFull};
 use crate::events::drops::{DropReason, Drops};
 use crate::events::traces::Passing;
@@ -322,11 +322,6 @@ impl Session {
             attachment.wake();
         }
     }
-}
-
-/// Whether a session has messages for another node.
-pub(in crate::session) fn is_of_node(client: &str) -> bool {
-    client.starts_with(NODE_CLIENTS) || client.starts_with(ADOPTED_CLIENTS)
 }
 
 /// Records a message of a client for an operator's trace.

@@ -28,9 +28,14 @@ fn a_full_journal_refuses_new_sessions_only() {
 
 /// A partition with the session of client `c`, recovered at 1000 s. The client had disconnected at 900 s.
 fn recovered(expiry: u32, own: Option<Will>) -> Sessions {
+    recovered_for("c", expiry, own).0
+}
+
+/// The same with the session of this client. Also returns the number of clients that the router knows.
+fn recovered_for(client: &str, expiry: u32, own: Option<Will>) -> (Sessions, usize) {
     let will = own.map(Box::new);
     let number = 7;
-    let session = Session { number, expiry, left: 900, will, ..Session::new("c".into(), None) };
+    let session = Session { number, expiry, left: 900, will, ..Session::new(client.into(), None) };
     let mut records = Entry::new();
     put_session(&mut records, &session, std::iter::empty());
     let mut stored = phalanx_store::Session::default();
@@ -44,7 +49,17 @@ fn recovered(expiry: u32, own: Option<Will>) -> Sessions {
     let clocks = Clocks { now: at(0), day: at(1000) };
     let mut state = RecoveredState::at(recovered, 1, clocks).unwrap();
     let durable = (Wal::default(), state.sessions.remove(0));
-    durable_partition(Limits::default(), (0, Directory::new(1)), durable)
+    let sessions = durable_partition(Limits::default(), (0, Directory::new(1)), durable);
+    (sessions, state.routes.clients.len())
+}
+
+/// Messages for a node are queued before its first lane, even if it has announced no filters.
+#[test]
+fn the_router_knows_recovered_sessions_for_nodes() {
+    for (client, is_known) in [("$cluster/b.1", true), ("$adopted/b.1/c.1", true), ("b", false)] {
+        let (mut sessions, known) = recovered_for(client, 3600, None);
+        assert_eq!((sessions.routed(client).is_some(), known), (is_known, usize::from(is_known)));
+    }
 }
 
 /// Even before the partition has resumed its sessions.
