@@ -18,6 +18,7 @@ use crate::config::Cluster;
 use crate::kept::lease::Record;
 use crate::kept::questions::Questions;
 use crate::lock::lock;
+use crate::peers::handovers::handover_of;
 use crate::peers::{KeptMetrics, KeptView, LeaseView};
 
 /// Time that the replicas of a stream may take to elect a leader and to store the waiting messages.
@@ -55,8 +56,8 @@ struct State {
     renewing_since: Duration,
     /// The journals of other nodes that are not adopted.
     others: BTreeMap<JournalName, OtherJournal>,
-    /// The journals that were adopted, as long as NATS has their leases.
-    adopted_journals: BTreeSet<String>,
+    /// The journals that were adopted, as long as NATS has their leases, and the journals of the adopting nodes.
+    adopted_journals: BTreeMap<String, String>,
     /// The starts of the last [`ADOPTED`] nodes whose sessions this node has adopted or is adopting.
     adopted: VecDeque<String>,
     /// The clients whose sessions this node is adopting.
@@ -299,14 +300,19 @@ impl Kept {
     }
 
     /// Whether a handover with this client has to wait, because the sessions that get the messages are still to be added.
-    /// Also until this process has continued an adoption that it began before a restart.
+    /// Also until this process has continued an adoption that it began before a restart, unless this node had completed
+    /// the adoption of the handover.
     pub(crate) fn is_deferred(&self, client: &str) -> bool {
         let state = lock(&self.state);
         let own = state.own.as_ref().map(JournalName::to_string);
         let is_own = |other: &OtherJournal| Some(&other.lease.holder) == own.as_ref();
         match &state.deferred {
             Some(clients) => clients.contains(client),
-            None => !state.has_looked || state.others.values().any(is_own),
+            None => {
+                let adopted = handover_of(client).map(|(journal, _)| journal);
+                let adopter = adopted.and_then(|journal| state.adopted_journals.get(journal));
+                !state.has_looked || state.others.values().any(is_own) && adopter != own.as_ref()
+            }
         }
     }
 
@@ -320,8 +326,8 @@ impl Kept {
         lock(&self.state).journals()
     }
 
-    /// Sets the journals that were adopted.
-    pub(crate) fn set_adopted(&self, journals: BTreeSet<String>) {
+    /// Sets the journals that were adopted, each with the journal of the adopting node.
+    pub(crate) fn set_adopted(&self, journals: BTreeMap<String, String>) {
         lock(&self.state).adopted_journals = journals;
     }
 
@@ -329,7 +335,7 @@ impl Kept {
     /// whose lease an operator has deleted is in neither list.
     pub(crate) fn leased_and_adopted(&self) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
         let state = lock(&self.state);
-        Some((state.journals()?, state.adopted_journals.clone()))
+        Some((state.journals()?, state.adopted_journals.keys().cloned().collect()))
     }
 
     /// The state at `now`, as shown to operators.

@@ -53,9 +53,10 @@ impl Leases {
         &self.created
     }
 
-    /// The journals that were adopted.
-    pub(in crate::cluster) fn adopted(&self) -> BTreeSet<String> {
-        self.adopted.keys().map(JournalName::to_string).collect()
+    /// The journals that were adopted, each with the journal of the adopting node.
+    pub(in crate::cluster) fn adopted(&self) -> BTreeMap<String, String> {
+        let all = self.adopted.iter();
+        all.map(|(journal, own)| (journal.to_string(), own.record.holder.clone())).collect()
     }
 
     /// Forgets the lease of an adopted journal that was removed.

@@ -316,7 +316,8 @@ mod tests {
         let is_relayed = || is_relaying_here(&awaited, &kept);
         kept.is_named(JournalName { node: "c".into(), id: 1 });
         let holder = kept.own().unwrap().to_string();
-        let (lease, start) = (Record { holder, ..Record::default() }, String::new());
+        let lease = Record { holder: holder.clone(), ..Record::default() };
+        let start = String::new();
         let (is_unreadable, number, since) = (false, 1, Default::default());
         let other = OtherJournal { lease, start, is_unreadable, number, since };
         let set = |all: &[JournalName]| {
@@ -340,6 +341,10 @@ mod tests {
         assert!(by_same_adoption(own, &awaited, &kept).is_none());
         kept.set_deferred(None);
         assert!(!is_relayed(), "the adoption has failed");
+        for (adopter, is_deferred) in [(a, true), (holder, false)] {
+            kept.set_adopted(BTreeMap::from([(b.to_owned(), adopter)]));
+            assert_eq!(kept.is_deferred(&awaited[0].client), is_deferred);
+        }
         set(&[]);
         assert!(is_relayed());
     }
