@@ -44,7 +44,7 @@ pub(in crate::cluster) async fn install(
     let held = holder(journal, &mut state, &handovers);
     kept.set_deferred(Some(handovers.iter().map(|own| own.client_id.clone()).collect()));
     for session in held.into_iter().chain(handovers) {
-        add(context, Arriving { session, requests: Vec::new() }).await?;
+        add(context, Arriving { session, requests: Vec::new(), place: None }).await?;
     }
     relayed(context, kept).await?;
     let subscriptions = state.routes.clients.into_iter();
@@ -61,7 +61,7 @@ pub(in crate::cluster) async fn install(
                 subscriptions.remove(&session.client_id).unwrap_or_default();
             session.adoptions =
                 adoptions(&session, journal, &awaited).filter(|_| !requests.is_empty());
-            match add(context, Arriving { session, requests }).await? {
+            match add(context, Arriving { session, requests, place: None }).await? {
                 // Counted immediately, because this attempt may still fail.
                 Added::Yes => kept.metrics.adopted.add(1),
                 Added::BeyondLimit => {

@@ -128,11 +128,9 @@ async fn move_here(
         let left = step(Step::Leave).await?;
         let (mut session, requests) = read(&left, client, Clocks::read()).ok_or(NotNow::Over)?;
         session.moving = Moving::Arriving { token: token.clone(), message: 0, delivery: 0 };
-        if install(node, Arriving { session, requests }).await != Some(Added::Yes) {
+        if install(node, Arriving { session, requests, place }).await != Some(Added::Yes) {
             return Err(NotNow::Over);
         }
-        // The copy counts now.
-        drop(place);
         known(node, kept, (interest.version(), limit)).await.ok_or(NotNow::Over)?;
         step(Step::Cut).await?;
         let given = step(Step::Give).await?;

@@ -11,6 +11,7 @@ use crate::config::MAX_DURABLE_PACKET;
 use crate::durable::recovery::{RecoveredSession, Renumbered};
 use crate::durable::{Clocks, flags, put_message, put_session};
 use crate::events::drops::{DropReason, Dropped};
+use crate::limits::places::Place;
 use crate::model::moving::Moving;
 use crate::model::session::{Session, SessionLoad};
 use crate::requests::{FirstIds, Subscriber, SubscriptionRequest};
@@ -21,6 +22,8 @@ use crate::session::state::effects::Effects;
 pub(crate) struct Arriving {
     pub(crate) session: RecoveredSession,
     pub(crate) requests: Vec<SubscriptionRequest>,
+    /// The place reserved for a session that moves here. It ends when the session takes it.
+    pub(crate) place: Option<Place>,
 }
 
 /// Whether a session was added.
@@ -56,7 +59,7 @@ impl Sessions {
         first: FirstIds,
         now: Duration,
     ) -> Result<Installed, Added> {
-        let Arriving { mut session, mut requests } = arriving;
+        let Arriving { mut session, mut requests, place } = arriving;
         let mut effects = Effects::default();
         let existing = self.names.get(&session.client_id).copied();
         self.limits.refresh();
@@ -112,6 +115,7 @@ impl Sessions {
         let (durable_id, adoptions) = (session.durable_id(), session.adoptions.clone());
         let moving = session.moving.clone();
         let slot = self.add(session);
+        drop(place);
         let key = self.key(slot);
         if let Some(peers) = &self.counters.peers {
             match moving {

@@ -23,7 +23,7 @@ fn arriving() -> Arriving {
         only_at_most_once: false,
     };
     let session = RecoveredSession::holder("c".into(), Vec::new());
-    Arriving { session, requests: vec![request] }
+    Arriving { session, requests: vec![request], place: None }
 }
 
 /// Declares a router that records presence, and takes a second for a subscription.

@@ -90,7 +90,8 @@ fn holder_and_copy_with(wal: &Wal, limits: Limits, opening: Opening) -> (Session
     let left = left.expect("it leaves");
     let mut session = read(left.record.bytes());
     session.moving = Moving::Arriving { token: TOKEN.into(), message: 0, delivery: 0 };
-    let arriving = Arriving { session, requests: Vec::new() };
+    let place = copy.reserve(&owner()).expect("a free place");
+    let arriving = Arriving { session, requests: Vec::new(), place };
     let first = FirstIds { message: 1 << 40, delivery: 1 << 40 };
     assert!(copy.install(arriving, first, at(1)).is_ok());
     (holder, copy)
@@ -156,7 +157,8 @@ fn the_gauges_count_one_copy_and_no_marks() {
             let (mut holder, mut copy) = holder_and_copy(&wal);
             let one = |sessions: &Sessions| sessions.counters.places.are_used(1);
             assert_eq!((shown(&holder), shown(&copy)), ([1, 0, 1], [0; 3]));
-            assert!(one(&copy), "the copy has a place");
+            let two = |sessions: &Sessions| sessions.counters.places.are_used(2);
+            assert!(one(&copy) && !two(&copy), "the copy has the place that was reserved for it");
             let all = [(None, Ok("h0")), (None, Err(0)), (node(1), Err(1)), (node(2), Err(2))];
             deliver(&mut holder, &all);
             assert_eq!(shown(&holder), [1, 1, 1]);

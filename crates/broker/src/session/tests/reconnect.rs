@@ -90,7 +90,11 @@ fn adopted_sessions_and_other_nodes_may_exceed_the_number_of_sessions() {
         let mut add = |client: &str| {
             let session = RecoveredSession::holder(client.into(), Vec::new());
             let first = FirstIds { message: 1, delivery: 1 };
-            let added = sessions.install(Arriving { session, requests: Vec::new() }, first, at(0));
+            let added = sessions.install(
+                Arriving { session, requests: Vec::new(), place: None },
+                first,
+                at(0),
+            );
             added.map_or_else(|refused| refused, |(added, ..)| added)
         };
         assert_eq!(["c", "d", "e"].map(&mut add), [Added::Yes, Added::Yes, Added::BeyondLimit]);
