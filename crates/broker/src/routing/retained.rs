@@ -87,14 +87,9 @@ impl Retained {
         self.bytes
     }
 
-    /// Retains `message` and replaces the topic's previous one; an empty message removes it. Messages beyond a
-    /// limit are refused, and the previous one stays.
-    pub(crate) fn keep(&mut self, message: &Arc<Message>) -> Result<(), Reason> {
-        self.keep_at(message, Duration::ZERO)
-    }
-
-    /// Like [`keep`](Self::keep), at this time.
-    fn keep_at(&mut self, message: &Arc<Message>, now: Duration) -> Result<(), Reason> {
+    /// Retains `message` at time `now` and replaces the topic's previous one; an empty message removes it. Messages
+    /// beyond a limit are refused, and the previous one stays.
+    pub(crate) fn keep(&mut self, message: &Arc<Message>, now: Duration) -> Result<(), Reason> {
         if message.payload.is_empty() {
             if message.stamp().is_set() {
                 // Another node has remembered it for some time.
@@ -224,7 +219,7 @@ impl Retained {
         loop {
             let more = self.sweep(now, MAX_SWEPT, &mut forgotten);
             swept += more;
-            let kept = self.keep_at(message, now);
+            let kept = self.keep(message, now);
             if kept.is_ok() || more < MAX_SWEPT || swept >= MAX_SWEPT_FOR_ROOM {
                 return kept;
             }
@@ -300,6 +295,8 @@ mod tests {
     use super::*;
     use crate::model::client_key::ClientKey;
 
+    const START: Duration = Duration::ZERO;
+
     fn message(topic: &str, payload: &[u8], expires: Option<u32>) -> Arc<Message> {
         let mut properties = PropertyBuffer::new();
         let expiry = expires.map(Property::MessageExpiry);
@@ -316,12 +313,16 @@ mod tests {
         let long = |n: usize| format!("{n}{}", "/x".repeat(190));
         let most = 100_000;
         let mut retained = Retained::new(usize::MAX, most);
-        let fits = (0..1000).take_while(|n| retained.keep(&message(&long(*n), b"x", None)).is_ok());
+        let fits =
+            (0..1000).take_while(|n| retained.keep(&message(&long(*n), b"x", None), START).is_ok());
         let fits = fits.count();
         assert!((50..120).contains(&fits), "{fits} topics of 381 bytes, twice, in {most} bytes");
-        assert!(retained.keep(&message(&long(0), b"y", None)).is_ok(), "replaces a message");
-        assert!(retained.keep(&message(&long(0), b"", None)).is_ok());
-        assert!(retained.keep(&message(&long(5000), b"x", None)).is_ok(), "below the limit again");
+        assert!(retained.keep(&message(&long(0), b"y", None), START).is_ok(), "replaces a message");
+        assert!(retained.keep(&message(&long(0), b"", None), START).is_ok());
+        assert!(
+            retained.keep(&message(&long(5000), b"x", None), START).is_ok(),
+            "below the limit again"
+        );
         (0..=5000).for_each(|n| retained.remove(&long(n)));
         assert_eq!((retained.count(), retained.bytes()), (0, 0));
     }
@@ -333,7 +334,7 @@ mod tests {
             let mut own = message("t", b"x", None);
             Arc::get_mut(&mut own).unwrap().publisher = publisher.map(Into::into);
             let mut retained = Retained::new(usize::MAX, usize::MAX);
-            retained.keep(&own).unwrap();
+            retained.keep(&own, START).unwrap();
             retained.bytes()
         };
         assert_eq!(bytes(Some(&"c".repeat(1000))), bytes(None) + 1000);
@@ -344,17 +345,17 @@ mod tests {
         let mut retained = Retained::new(4, usize::MAX);
         let topic = |n: u32| format!("t/{n}");
         for n in 0..4 {
-            retained.keep(&message(&topic(n), b"x", Some(n + 1))).unwrap();
+            retained.keep(&message(&topic(n), b"x", Some(n + 1)), START).unwrap();
         }
         // Replaced by a message that does not expire.
-        retained.keep(&message("t/1", b"x", None)).unwrap();
-        assert!(retained.keep(&message("more", b"x", None)).is_err());
+        retained.keep(&message("t/1", b"x", None), START).unwrap();
+        assert!(retained.keep(&message("more", b"x", None), START).is_err());
         let mut forgotten = Vec::new();
         retained
             .sweep(Duration::from_secs(3), 4, |message, _| forgotten.push(message.topic.clone()));
         assert_eq!(forgotten, ["t/0", "t/2"]);
         assert_eq!(retained.count(), 2);
-        assert!(retained.keep(&message("more", b"x", None)).is_ok());
+        assert!(retained.keep(&message("more", b"x", None), START).is_ok());
     }
 
     #[test]
@@ -363,7 +364,7 @@ mod tests {
         let keeps = |retained: &mut Retained, own: &Arc<Message>| {
             retained.sweep_and_keep(own, Duration::from_secs(2), |_, _| ()).is_ok()
         };
-        let fits = |n: &u32| retained.keep(&message(&n.to_string(), b"x", Some(1))).is_ok();
+        let fits = |n: &u32| retained.keep(&message(&n.to_string(), b"x", Some(1)), START).is_ok();
         let count = (0..1000).take_while(fits).count();
         let (long, longer) =
             (message("long", &[0; 150_000], None), message("t", &[0; 200_000], None));
@@ -381,7 +382,7 @@ mod tests {
         let both =
             ["d", "c", "b", "a"].into_iter().flat_map(|topic| [(topic, b"x"), (topic, b"y")]);
         both.for_each(|(topic, payload)| {
-            retained.keep(&message(topic, payload, Some(1))).unwrap();
+            retained.keep(&message(topic, payload, Some(1)), START).unwrap();
         });
         let mut removed = String::new();
         retained.sweep(Duration::from_secs(2), 4, |message, _| removed.push_str(&message.topic));

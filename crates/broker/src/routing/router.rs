@@ -161,7 +161,7 @@ impl Router {
     ) {
         for message in messages {
             // `system` has no limit: these messages are few.
-            let _ = self.system.keep(message);
+            let _ = self.system.keep(message, now);
         }
         self.publish_own(messages, batches, (policy, now));
     }
