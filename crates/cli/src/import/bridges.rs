@@ -143,6 +143,12 @@ impl Translated {
             "bridge_reload_type" if value == "immediate" => {
                 return Err("a reload restarts a bridge whose settings changed".into());
             }
+            "bridge_require_ocsp" if value == "true" => {
+                return Err("certificates are not checked by OCSP".into());
+            }
+            "bridge_max_packet_size" if value != "0" => {
+                return Err("messages have the maximum size of the remote broker".into());
+            }
             "bridge_bind_address" => return Err("the system selects the address".into()),
             key => match unneeded(key) {
                 Some(why) => notes.unneeded(setting, why),
@@ -189,6 +195,18 @@ impl Translated {
                 }
             }
         }
+        let is_silent = |own: &Setting| {
+            matches!(
+                (&*own.key, &*own.value),
+                ("notifications", "false") | ("notifications_local_only", "true")
+            )
+        };
+        if options.iter().any(is_silent) && bridge.notification_topic.take().is_some() {
+            let topics = options.iter().filter(|own| own.key == "notification_topic");
+            let why = "the remote broker gets no notifications, and the topic here is \
+                       $SYS/broker/connection/NAME/state";
+            topics.for_each(|own| notes.left_out(own, why));
+        }
         if bridge.client_id.is_empty() {
             bridge.client_id = bridge.name.clone();
             let what = "the default client identifier of mosquitto begins with the host name; this one is the name of \
@@ -209,7 +227,7 @@ fn unneeded(key: &str) -> Option<&'static str> {
              notification-topic"
         }
         "local_clientid" | "local_username" | "local_password" => {
-            "the session here is that of the client $bridge/NAME"
+            "the session here is that of the client $bridge/NAME, which access lists do not restrict"
         }
         "bridge_protocol_version" => "bridges use MQTT 5",
         "bridge_attempt_unsubscribe" => {

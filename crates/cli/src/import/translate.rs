@@ -248,6 +248,21 @@ mod tests {
     }
 
     #[test]
+    fn notifications_for_this_broker_are_not_sent_to_the_remote_broker() {
+        let bridge = "connection c\naddress a\nremote_clientid c\nnotification_topic t\n";
+        for (more, is_left_out) in [
+            ("notifications true\n", false),
+            ("notifications false\n", true),
+            ("notifications_local_only true\n", true),
+        ] {
+            let (text, notes) = translated(&format!("{bridge}{more}"));
+            assert_eq!(text.contains("notification-topic = \"t\""), !is_left_out, "{text}");
+            let is_noted = |note: &String| note.starts_with("4: notification_topic t: left out: ");
+            assert_eq!(notes.iter().any(is_noted), is_left_out, "{notes:?}");
+        }
+    }
+
+    #[test]
     fn bridges_with_tls_are_not_translated_to_bridges_without() {
         let (text, _) = translated("connection c\naddress a:8883\nbridge_tls_use_os_certs true\n");
         assert!(text.contains("mqtts://a:8883"), "{text}");
@@ -257,6 +272,15 @@ mod tests {
         let (_, notes) = translated("connection c\naddress a\nbridge_cafil /ca\n");
         let unknown = "3: bridge_cafil /ca: left out: unknown option";
         assert!(notes.iter().any(|note| note == unknown), "{notes:?}");
+    }
+
+    #[test]
+    fn options_that_bridges_do_not_have_are_left_out() {
+        for option in ["bridge_require_ocsp true", "bridge_max_packet_size 1000"] {
+            let (_, notes) = translated(&format!("connection c\naddress a\n{option}\n"));
+            let left_out = format!("3: {option}: left out: ");
+            assert!(notes.iter().any(|note| note.starts_with(&left_out)), "{notes:?}");
+        }
     }
 
     #[test]
