@@ -196,18 +196,18 @@ impl Cluster {
         let found = survey(access, SURVEY.min(self.timeout), self.keeps().then(question));
         let warn = |(server, found): (&NatsServer, Result<ServerInfo, String>)| {
             let why = match found {
-                Err(why) => format!("{why}; nodes cannot use this server now"),
-                Ok(info) => match unsuitable(&info) {
-                    None if self.keeps() => {
-                        unsuitable_for_keeping(&info, self.replicas(), persistence_bytes)?
-                    }
-                    why => why?,
-                },
+                Err(why) => [Some(format!("{why}; nodes cannot use this server now")), None],
+                Ok(info) => {
+                    let keeps =
+                        || unsuitable_for_keeping(&info, self.replicas(), persistence_bytes);
+                    [unsuitable(&info), self.keeps().then(keeps).flatten()]
+                }
             };
-            Some(format!("cluster: {}: {why}", server.0))
+            let lines = why.into_iter().flatten();
+            lines.map(|why| format!("cluster: {}: {why}", server.0)).collect::<Vec<_>>()
         };
         let copies = (self.keeps() && self.replicas() == 1).then(|| ONE_COPY.to_owned());
-        let found = self.servers.iter().zip(found).filter_map(warn);
+        let found = self.servers.iter().zip(found).flat_map(warn);
         found.chain(copies).chain(self.short_timeout()).collect()
     }
 

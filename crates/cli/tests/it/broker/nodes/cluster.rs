@@ -233,4 +233,13 @@ fn servers_are_checked() {
     assert!(output.status.success(), "{said}");
     assert!(said.contains(&format!("cluster: {url}: its max_payload is 70000 bytes")), "{said}");
     assert!(said.contains(&format!("cluster: {none}: ")), "{said}");
+    let (home, another) = (tempfile::tempdir().unwrap(), "nats://127.0.0.1:2");
+    let mut command = bare();
+    command.args(["broker", "--check", "--cluster-keep-sessions", "--cluster", &url]);
+    command.args(["--cluster", none, "--cluster", another, "--persistence-dir"]);
+    let output = command.arg(home.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    for what in ["its max_payload is 70000 bytes", "it is not part of a NATS cluster"] {
+        assert!(said.contains(&format!("cluster: {url}: {what}")), "{said}");
+    }
 }
