@@ -5,6 +5,7 @@
 
 mod c;
 mod error;
+mod lackey;
 mod memwalk;
 mod model;
 mod stingify;

@@ -53,6 +53,38 @@ pub(crate) struct Stage {
     pub(crate) bytes: u64,
     /// Bytes of stack, if the compiler's stack usage was available.
     pub(crate) stack: Option<u64>,
+    /// What a run has shown, if it visited the stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) traced: Option<Traced>,
+}
+
+/// The memory that requests had at a stage in a run: maxima over the visits.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Traced {
+    pub(crate) visits: u64,
+    /// Bytes of the objects that were live together.
+    pub(crate) bytes: u64,
+    /// Bytes of other memory, allocated since the first visit of a stage.
+    pub(crate) elsewhere: u64,
+    /// Bytes of stack, with the functions of libraries; `None` for the entry.
+    pub(crate) stack: Option<u64>,
+    pub(crate) objects: Vec<TracedObject>,
+}
+
+/// The memory of an object at a stage in a run.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct TracedObject {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+}
+
+/// Memory that a run allocated for no object of the analysis.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Elsewhere {
+    /// `None`: code without a line, such as that of libraries.
+    pub(crate) at: Option<Place>,
+    /// The maximum of the run.
+    pub(crate) bytes: u64,
 }
 
 /// An allocation or a deallocation of an object.
@@ -108,6 +140,9 @@ pub(crate) struct Analysis {
     pub(crate) warnings: Vec<Warning>,
     /// Allocates if a pool is empty.
     pub(crate) spill: Option<Spill>,
+    /// The places that allocated the most memory outside of the analysis, if a run was traced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) elsewhere: Vec<Elsewhere>,
 }
 
 impl Analysis {

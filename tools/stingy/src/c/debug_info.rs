@@ -1,18 +1,17 @@
 //! Types and static variables of a built program, from its DWARF debugging information and its symbols.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
-use gimli::{DebuggingInformationEntry, EndianSlice, RunTimeEndian, Unit, UnitOffset};
-use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+use gimli::{DebuggingInformationEntry, Unit, UnitOffset};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
+use super::dwarf::{self, Reader};
 use super::types::{Derivation, Names, Type};
 use crate::error::Error;
 use crate::model::Global;
 
-type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
 type Entry<'a> = DebuggingInformationEntry<Reader<'a>>;
 
 /// Maximum length of a chain of types, against malformed debugging information.
@@ -60,30 +59,12 @@ pub(crate) struct DebugInfo {
 impl DebugInfo {
     /// Reads an ELF file. Structures from `sources` take precedence over those from libraries.
     pub(crate) fn load(path: &Path, sources: &HashSet<&OsStr>) -> Result<Self, Error> {
-        let bytes = std::fs::read(path).map_err(Error::read(path))?;
-        let file = object::File::parse(&*bytes)
-            .map_err(|error| Error::contents(path, format!("not an ELF program: {error}")))?;
-        if file.kind() == ObjectKind::Relocatable {
-            return Err(Error::contents(path, "an object file; name the linked program"));
-        }
-        let endian =
-            if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let pointer_bytes = if file.is_64() { 8 } else { 4 };
-        let mut info = Self { pointer_bytes, ..Self::default() };
-        info.read_symbols(&file);
-        let sections = gimli::DwarfSections::load(|id| {
-            let data = file.section_by_name(id.name()).map(|section| section.uncompressed_data());
-            data.transpose().map(|data| data.unwrap_or(Cow::Borrowed(&[])))
-        })
-        .map_err(|error| {
-            Error::contents(
-                path,
-                format!("cannot read the debugging information: {error}; build with `-gz=none`"),
-            )
-        })?;
-        let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
-        info.read_units(&dwarf, sources).map_err(|error| {
-            Error::contents(path, format!("malformed debugging information: {error}"))
+        let mut info = dwarf::open(path, |file, dwarf| {
+            let pointer_bytes = if file.is_64() { 8 } else { 4 };
+            let mut info = Self { pointer_bytes, ..Self::default() };
+            info.read_symbols(file);
+            info.read_units(dwarf, sources)?;
+            Ok(info)
         })?;
         // A name that is both the tag of a structure and the typedef of another type.
         let typedefs = &info.typedefs;

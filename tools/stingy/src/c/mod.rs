@@ -6,8 +6,10 @@
 mod blank;
 mod conditionals;
 pub(crate) mod debug_info;
+mod dwarf;
 pub(crate) mod expression;
 pub(crate) mod function;
+pub(crate) mod lines;
 mod macros;
 pub(crate) mod source;
 pub(crate) mod stack_usage;

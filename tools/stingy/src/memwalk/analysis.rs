@@ -66,6 +66,7 @@ pub(crate) fn analyse(program: &Program<'_>, files: &[source::File]) -> Result<A
         stack,
         warnings: collected.warnings.into_iter().collect(),
         spill: config.memory.spill.clone(),
+        elsewhere: Vec::new(),
     })
 }
 
@@ -181,6 +182,7 @@ impl Collected {
                 live: Vec::new(),
                 bytes: 0,
                 stack: None,
+                traced: None,
             });
         }
         self.add_first_state(program);

@@ -75,6 +75,7 @@ mod tests {
             live: Vec::new(),
             bytes: 0,
             stack: None,
+            traced: None,
         }
     }
 

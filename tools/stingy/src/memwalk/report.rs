@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::live::during;
-use crate::model::Analysis;
+use crate::model::{Analysis, Stage};
 
 /// Prints the stages with the memory of a request at each, the objects, static memory, and warnings.
 pub(crate) fn table(analysis: &Analysis, out: &mut dyn Write) -> fmt::Result {
@@ -29,6 +29,7 @@ pub(crate) fn table(analysis: &Analysis, out: &mut dyn Write) -> fmt::Result {
         }
         writeln!(out)?;
     }
+    traced(analysis, stage_width, out)?;
     writeln!(out, "\nobject bytes, allocated at, freed at")?;
     for object in analysis.objects.iter() {
         let bytes = object.bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string());
@@ -56,11 +57,72 @@ pub(crate) fn table(analysis: &Analysis, out: &mut dyn Write) -> fmt::Result {
     Ok(())
 }
 
+/// Prints what a run has shown, if one was traced: the maximum of each quantity and its bound.
+fn traced(analysis: &Analysis, width: usize, out: &mut dyn Write) -> fmt::Result {
+    if !is_traced(analysis) {
+        return Ok(());
+    }
+    writeln!(out, "\nin a run, the maximum of each stage / the bound above, in bytes")?;
+    writeln!(
+        out,
+        "{:<width$}  {:>7}  {:>15}  {:>12}  {:>9}  by object",
+        "stage", "visits", "bytes", "stack", "elsewhere"
+    )?;
+    for stage in &analysis.stages {
+        let Some(traced) = &stage.traced else {
+            writeln!(out, "{:<width$}  {:>7}", stage.name, 0)?;
+            continue;
+        };
+        let bytes = format!("{} / {}", traced.bytes, stage.bytes);
+        let [stack, bound] = [traced.stack, stage.stack]
+            .map(|stack| stack.map_or_else(|| "-".to_owned(), |stack| stack.to_string()));
+        let stack = format!("{stack} / {bound}");
+        write!(
+            out,
+            "{:<width$}  {:>7}  {bytes:>15}  {stack:>12}  {:>9} ",
+            stage.name, traced.visits, traced.elsewhere
+        )?;
+        for (name, bytes, bound) in by_object(analysis, stage) {
+            let bound = bound.map_or_else(|| "?".to_owned(), |bound| bound.to_string());
+            write!(out, " {name} {bytes}/{bound}")?;
+        }
+        writeln!(out)?;
+    }
+    if !analysis.elsewhere.is_empty() {
+        writeln!(out, "\nelsewhere: bytes of no object above, allocated at")?;
+    }
+    for place in &analysis.elsewhere {
+        let at = place.at.as_ref().map_or_else(|| "a library".to_owned(), ToString::to_string);
+        writeln!(out, "{} {at}", place.bytes)?;
+    }
+    Ok(())
+}
+
+fn is_traced(analysis: &Analysis) -> bool {
+    analysis.stages.iter().any(|stage| stage.traced.is_some())
+}
+
+/// The objects of a stage in the run: their bytes, and those of the analysis if it knows them.
+fn by_object<'a>(
+    analysis: &'a Analysis,
+    stage: &'a Stage,
+) -> impl Iterator<Item = (&'a str, u64, Option<u64>)> {
+    let live = during(stage);
+    stage.traced.iter().flat_map(|traced| &traced.objects).map(move |traced| {
+        let object = analysis.objects.iter().find(|object| object.name == traced.name);
+        let is_live = live.contains(traced.name.as_str());
+        let bound = if is_live { object.and_then(|object| object.bytes) } else { Some(0) };
+        (traced.name.as_str(), traced.bytes, bound)
+    })
+}
+
 /// Prints the stage call graph for Graphviz.
 pub(crate) fn dot(analysis: &Analysis, out: &mut dyn Write) -> fmt::Result {
     writeln!(out, "digraph stages {{\n  node [shape=box];")?;
     for stage in &analysis.stages {
-        writeln!(out, "  {:?} [label=\"{}\\n{} bytes\"];", stage.name, stage.name, stage.bytes)?;
+        let traced = stage.traced.as_ref().map(|traced| format!("\\n{} in a run", traced.bytes));
+        let traced = traced.unwrap_or_default();
+        writeln!(out, "  {0:?} [label=\"{0}\\n{1} bytes{traced}\"];", stage.name, stage.bytes)?;
     }
     let mut edges: Vec<_> =
         analysis.transitions.iter().map(|edge| (&edge.from, &edge.to)).collect();

@@ -66,6 +66,7 @@ mod tests {
             live: live.iter().map(|&name| name.to_owned()).collect(),
             bytes: 0,
             stack: None,
+            traced: None,
         };
         let object = |name: &str, bytes| Object {
             name: name.to_owned(),
@@ -84,6 +85,7 @@ mod tests {
             stack: None,
             warnings: Vec::new(),
             spill: None,
+            elsewhere: Vec::new(),
         };
         let objects: Vec<_> = analysis.objects.iter().collect();
         let pools = assign(&analysis, &objects);

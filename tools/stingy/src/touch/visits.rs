@@ -1,19 +1,15 @@
 //! Attributes accesses to visits of stages.
 //!
-//! A visit lasts from the call of a stage's function until its return. The trace contains no registers, but a call
-//! stores its return address, and the return loads it from the same place.
+//! A visit lasts from the call of a stage's function until its return.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::symbols::Symbols;
-use super::trace::Event;
+use crate::lackey::calls::Calls;
+use crate::lackey::trace::Event;
 
 /// Size of a cache line in bytes.
 pub(crate) const LINE: u64 = 64;
-
-/// Maximum distance of the stack's accesses below and above the return address of the last call.
-const STACK_BELOW: u64 = 1 << 20;
-const STACK_ABOVE: u64 = 64 << 10;
 
 /// The kinds of memory.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -115,12 +111,7 @@ pub(crate) struct Visits<'s> {
     bias: Option<u64>,
     /// The innermost is the last.
     open: Vec<Open>,
-    /// Places of return addresses, the last call's at the end.
-    calls: Vec<u64>,
-    last: Option<Event>,
-    /// The last instruction and its end.
-    current: u64,
-    next: u64,
+    calls: Calls,
     skip: u64,
     /// Lines since the last request started, in and outside of stages.
     request: Lines,
@@ -142,10 +133,7 @@ impl<'s> Visits<'s> {
             entries,
             bias: None,
             open: Vec::new(),
-            calls: Vec::new(),
-            last: None,
-            current: 0,
-            next: 0,
+            calls: Calls::default(),
             skip,
             request: Lines::default(),
             started: 0,
@@ -158,33 +146,26 @@ impl<'s> Visits<'s> {
         match event {
             Event::Loaded { bias } => {
                 self.bias.get_or_insert(bias);
-                return;
             }
-            Event::Instruction { at, bytes } => self.instruction(at, bytes),
+            Event::Instruction { at, bytes } => {
+                self.calls.event(event);
+                self.instruction(at, bytes);
+            }
             Event::Load { at, bytes } => {
                 self.touch(at, bytes, None);
+                self.calls.event(event);
                 if bytes == 8 {
                     self.returned(at);
                 }
             }
-            Event::Store { at, bytes } => self.touch(at, bytes, None),
+            Event::Store { at, bytes } => {
+                self.touch(at, bytes, None);
+                self.calls.event(event);
+            }
         }
-        self.last = Some(event);
     }
 
     fn instruction(&mut self, at: u64, bytes: u64) {
-        // An instruction such as `rep stos` repeats itself.
-        if let Some(Event::Store { at: slot, bytes: 8 }) = self.last
-            && at != self.next
-            && at != self.current
-        {
-            // Calls that were left without a return, as by an exception, are below the new one.
-            while self.calls.last().is_some_and(|&top| top <= slot && slot - top < STACK_BELOW) {
-                self.calls.pop();
-            }
-            self.calls.push(slot);
-        }
-        (self.current, self.next) = (at, at + bytes);
         let entry = self.bias.and_then(|bias| self.entries.get(&at.wrapping_sub(bias)).copied());
         if let Some(stage) = entry
             && self.open.last().is_none_or(|open| open.stage != stage)
@@ -192,7 +173,7 @@ impl<'s> Visits<'s> {
             if stage == 0 {
                 self.start_request();
             }
-            let slot = self.calls.last().copied().unwrap_or(0);
+            let slot = self.calls.last_slot().unwrap_or(0);
             self.open.push(Open { stage, slot, lines: Lines::default() });
         }
         self.touch(at, bytes, Some(Kind::Code));
@@ -208,9 +189,6 @@ impl<'s> Visits<'s> {
 
     /// Ends the visits whose return address is at this place, with those that they contain.
     fn returned(&mut self, slot: u64) {
-        if self.calls.last() == Some(&slot) {
-            self.calls.pop();
-        }
         let Some(ended) = self.open.iter().rposition(|open| open.slot == slot) else { return };
         for open in self.open.drain(ended..) {
             if self.started > self.skip {
@@ -233,10 +211,7 @@ impl<'s> Visits<'s> {
     }
 
     fn kind(&self, at: u64) -> Kind {
-        let is_stack = self.calls.last().is_some_and(|&slot| {
-            (slot.saturating_sub(STACK_BELOW)..slot + STACK_ABOVE).contains(&at)
-        });
-        if is_stack {
+        if self.calls.is_stack(at) {
             Kind::Stack
         } else if self.bias.is_some_and(|bias| self.symbols.contains(at.wrapping_sub(bias))) {
             Kind::Static

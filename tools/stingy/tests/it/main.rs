@@ -10,3 +10,4 @@ mod servers;
 mod sizes;
 mod stingify;
 mod touch;
+mod traced;
