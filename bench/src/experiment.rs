@@ -6,7 +6,8 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::measure::record::{Record, has_failed, is_partial, text};
+use crate::measure::record::{Record, has_failed, is_partial, record, text};
+use crate::measure::stretch::{self, StretchRow};
 use crate::system::hardware;
 
 /// Exit code of an interrupted command, as a shell reports SIGINT (128 + 2).
@@ -86,8 +87,11 @@ impl<R: Record> Outcome for Result<Option<R>, Error> {
             let exit_code = if is_partial(&json) { INTERRUPTED } else { has_failed(&json).into() };
             // The description of a machine says it already.
             let counters = json["machine"].is_null().then(hardware::are_available);
-            let text = [counters.map_or("", first_line), &text(&report)].concat();
-            let report = WithCounters { hardware_counters: counters, report };
+            let events = Stretches { hardware_events: stretch::take() };
+            let has_events = !events.hardware_events.is_empty();
+            let first = counters.map_or("", |counters| first_line(counters, has_events));
+            let text = [first, &text(&events), &text(&report)].concat();
+            let report = WithCounters { hardware_counters: counters, events, report };
             let json = serde_json::to_string_pretty(&report).expect("serializable values");
             Measured { text, json, exit_code }
         };
@@ -102,14 +106,26 @@ struct WithCounters<R> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hardware_counters: Option<bool>,
     #[serde(flatten)]
+    events: Stretches,
+    #[serde(flatten)]
     report: R,
 }
 
+record! {
+    /// The hardware events of a benchmark that measures stretches.
+    struct Stretches {
+        /// One for each kind of stretch.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        hardware_events: Vec<StretchRow> | "hardware events of an operation", 0;
+    }
+}
+
 /// The first line of a report without a description of the machine.
-fn first_line(counters: bool) -> &'static str {
-    match counters {
-        true => "hardware counters: available, but this benchmark does not read them\n\n",
-        false => "no hardware counters\n\n",
+fn first_line(counters: bool, has_events: bool) -> &'static str {
+    match (counters, has_events) {
+        (_, true) => "",
+        (true, false) => "hardware counters: available, but this benchmark does not read them\n\n",
+        (false, false) => "no hardware counters\n\n",
     }
 }
 
@@ -147,10 +163,14 @@ pub(crate) use experiments;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::{Measured, Outcome as _};
     use crate::error::Error;
     use crate::measure::machine::Machine;
     use crate::measure::record::record;
+    use crate::measure::stretch;
+    use crate::system::hardware::{EVENTS, Events, Part};
 
     record! {
         /// A report.
@@ -163,6 +183,8 @@ mod tests {
         }
     }
 
+    /// Where the processor counts nothing, only made-up events show that reports print them. This is one test with the
+    /// other reports, because the events are of the process.
     #[test]
     fn every_report_says_whether_there_are_hardware_counters() {
         for machine in [None, Some(Machine::on_core(&[0]))] {
@@ -178,5 +200,26 @@ mod tests {
             );
             assert!(text.contains("ratio") && json["ratio"] == 0.5, "{text}");
         }
+        let all = |count: f64| Events::from_array([Some(count); EVENTS]);
+        for count in [9.0, 1.0, 4.0] {
+            stretch::add("a call", Part::User, all(count));
+        }
+        stretch::add("another", Part::All, Events { l2_misses: None, ..all(2.0) });
+        let outcome: Result<_, Error> = Ok(Report { ratio: 0.5, machine: None });
+        let Measured { text, json, .. } = outcome.measured().unwrap().unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let rows = &json[stretch::FIELD];
+        assert_eq!((&rows[0]["of"], &rows[0]["part"]), (&"a call".into(), &"user".into()));
+        let events = ["instructions", "cycles", "l1_data_misses", "l2_misses", "branch_misses"];
+        for event in events {
+            // The median.
+            assert_eq!(rows[0][event], 4.0, "{event}: {json}");
+        }
+        assert_eq!((&rows[0]["stretches"], &rows[1]["l2_misses"]), (&3.into(), &Value::Null));
+        assert!(text.starts_with("hardware events of an operation\n\n"), "{text}");
+        assert!(text.contains("\n  another  all           1           2.0"), "{text}");
+        // A process that has started the one which measured takes its rows over.
+        stretch::add_rows(serde_json::from_value(rows.clone()).unwrap());
+        assert_eq!(stretch::take().len(), 2);
     }
 }

@@ -4,6 +4,7 @@
 //! each request more expensive, a short delay suffices for a collapse: throughput stays below the arrival rate
 //! and does not recover.
 
+use std::fmt::Display;
 use std::time::Instant;
 
 use crate::arguments::{kib, number};
@@ -12,6 +13,7 @@ use crate::experiments::concurrency::{ARMS, Allocator, Order, Server, second_lev
 use crate::measure::partial::{Partial, measure_arms};
 use crate::measure::record::record;
 use crate::measure::stats::{Rounds as _, maximum, median};
+use crate::measure::stretch::Stretch;
 use crate::system::cores;
 use crate::system::interrupt::{install_signal_handlers, interrupted};
 use clap::Args;
@@ -119,7 +121,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
                 eprintln!("{order:?}, {allocator:?}, stalled for {stall_ms} ms");
                 let fresh = || server((order, allocator), options.kib, LIMIT, cache);
                 let trial = Trial { nanos: trial * 1_000_000, stall: stall_ms * 1_000_000 };
-                Ok::<_, Error>(trial.limit(&fresh))
+                let name = format!("{order:?}, {allocator:?}, {stall_ms} ms of stall");
+                Ok::<_, Error>(trial.limit(name, &fresh))
             },
         )
     })??;
@@ -154,6 +157,29 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
+/// A server that counts the requests that it has completed.
+struct Counted<'c> {
+    server: Box<dyn Server>,
+    served: &'c mut usize,
+}
+
+impl Server for Counted<'_> {
+    fn offer(&mut self, came: u64) {
+        self.server.offer(came);
+    }
+
+    fn turn(&mut self, ended: &mut dyn FnMut(u64)) {
+        self.server.turn(&mut |came| {
+            *self.served += 1;
+            ended(came);
+        });
+    }
+
+    fn in_flight(&self) -> usize {
+        self.server.in_flight()
+    }
+}
+
 /// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
@@ -165,12 +191,20 @@ struct Trial {
 
 impl Trial {
     /// The highest rate, in requests per second, that a fresh server sustains.
-    fn limit(self, fresh: &dyn Fn() -> Box<dyn Server>) -> f64 {
+    fn limit(self, name: impl Display, fresh: &dyn Fn() -> Box<dyn Server>) -> f64 {
         let mut low = 1_000.0;
         let mut high = 2.0 * low;
-        let bears = |rate| {
-            let start = Instant::now();
-            self.bears(&mut *fresh(), rate, &|| start.elapsed().as_nanos() as u64)
+        let mut best = None;
+        let mut bears = |rate| {
+            let (start, mut served) = (Instant::now(), 0);
+            let stretch = Stretch::begin();
+            let mut server = Counted { server: fresh(), served: &mut served };
+            let bears = self.bears(&mut server, rate, &|| start.elapsed().as_nanos() as u64);
+            let ended = stretch.end();
+            if bears {
+                best = Some((ended, served));
+            }
+            bears
         };
         while bears(high) && high < 1e8 {
             (low, high) = (high, 2.0 * high);
@@ -181,6 +215,9 @@ impl Trial {
                 true => low = middle,
                 false => high = middle,
             }
+        }
+        if let Some((ended, served)) = best {
+            ended.of(name, served);
         }
         low
     }

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use phalanx::fibre::{LocalFibres, net};
@@ -21,6 +21,7 @@ use crate::measure::clock::{Clock, thread_time};
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
 use crate::measure::stats::{Rounds as _, Spread, median, spread};
+use crate::measure::stretch::Stretch;
 
 /// Operations of a cohort.
 const COHORT: usize = 64;
@@ -99,10 +100,10 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let idle_fibre_bytes = one.idle(idle)?;
     let round = || {
         Ok::<_, Error>([
-            one.suspend(suspensions, false, yield_now),
-            one.suspend(suspensions, true, yield_now),
-            one.suspend(suspensions, false, call),
-            one.suspend(suspensions, true, call),
+            one.suspend(suspensions, false, "suspension", yield_now),
+            one.suspend(suspensions, true, "suspension", yield_now),
+            one.suspend(suspensions, false, "call", call),
+            one.suspend(suspensions, true, "call", call),
             one.start(suspensions, false),
             one.start(suspensions, true),
             echo(messages, false)?,
@@ -159,9 +160,10 @@ impl One {
         &self,
         suspensions: usize,
         fibre: bool,
+        name: &str,
         future: impl Fn() -> F + Copy + 'static,
     ) -> f64 {
-        let start = Instant::now();
+        let stretch = Stretch::begin();
         self.processor.enter(|| {
             for _ in 0..COHORT {
                 let each = suspensions / COHORT;
@@ -179,12 +181,12 @@ impl One {
             }
             self.turn();
         });
-        start.elapsed().as_nanos() as f64 / suspensions as f64
+        stretch.end().of(format_args!("{name}, {}", kind(fibre)), suspensions)
     }
 
     /// Nanoseconds per operation from its start to its end.
     fn start(&self, operations: usize, fibre: bool) -> f64 {
-        let start = Instant::now();
+        let stretch = Stretch::begin();
         self.processor.enter(|| {
             for _ in 0..operations / COHORT {
                 for _ in 0..COHORT {
@@ -197,7 +199,7 @@ impl One {
                 self.turn();
             }
         });
-        start.elapsed().as_nanos() as f64 / operations as f64
+        stretch.end().of(format_args!("start to end, {}", kind(fibre)), operations)
     }
 
     /// Bytes of memory per suspended fibre.
@@ -230,6 +232,11 @@ fn memory() -> Result<u64, Error> {
     Ok(value("VmRSS:") + value("VmPTE:"))
 }
 
+/// The kind of an operation, in the names of stretches.
+fn kind(fibre: bool) -> &'static str {
+    if fibre { "fibre" } else { "async" }
+}
+
 /// Microseconds of the server's processor time per message. Its clients send one message each, and then wait for all
 /// answers.
 fn echo(messages: usize, fibre: bool) -> Result<f64, Error> {
@@ -243,9 +250,12 @@ fn echo(messages: usize, fibre: bool) -> Result<f64, Error> {
     let ran = Runtime::new().processors(1).signals(false).run(graph, move |start| {
         let (listener, control, used) = (listeners.listener(start)?, start.control(), used.clone());
         let (begin, left) = (thread_time(), Rc::new(Cell::new(CONNECTIONS)));
+        let stretch = Rc::new(Cell::new(Some(Stretch::begin())));
         let finish = move || {
             left.set(left.get() - 1);
             if left.get() == 0 {
+                let stretch = stretch.take().expect("the last connection ends once");
+                stretch.end().of(format_args!("echo, {}", kind(fibre)), messages);
                 *used.lock().expect("no panic") = thread_time() - begin;
                 control.end();
             }

@@ -10,13 +10,13 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::rc::Rc;
-use std::time::Instant;
 
 use crate::arguments::number;
 use crate::error::Error;
 use crate::measure::clock::Clock;
 use crate::measure::record::record;
 use crate::measure::stats::{median, minimum};
+use crate::measure::stretch::Stretch;
 use crate::system::cores;
 use clap::Args;
 use phalanx_core::{Graph, Processor, SharedStage, prefetch};
@@ -211,9 +211,9 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let (plain, interleaved) = cores::bound(&core, || {
         let round = |n: usize| {
             let from = 2 * n * lookups;
-            let plain = bench.time(from, Bench::plain);
+            let plain = bench.time("plain", from, Bench::plain);
             let without = bench.sum.replace(0);
-            let interleaved = bench.time(from, Bench::interleaved);
+            let interleaved = bench.time("with prefetches", from, Bench::interleaved);
             assert_eq!(bench.sum.replace(0), without, "both find the same values");
             (plain, interleaved)
         };
@@ -235,8 +235,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 
 impl Bench {
     /// Nanoseconds per lookup. Both variants look up keys that were not used before.
-    fn time(&self, from: usize, dispatch: impl Fn(&Self, u32)) -> f64 {
-        let start = Instant::now();
+    fn time(&self, name: &str, from: usize, dispatch: impl Fn(&Self, u32)) -> f64 {
+        let stretch = Stretch::begin();
         self.processor.enter(|| {
             for n in 0..self.lookups {
                 dispatch(self, (mix((from + n) as u64) % self.keys) as u32);
@@ -247,7 +247,7 @@ impl Bench {
             while self.processor.turn(&self.clock).ran > 0 {}
         });
         black_box(self.sum.get());
-        start.elapsed().as_nanos() as f64 / self.lookups as f64
+        stretch.end().of(name, self.lookups)
     }
 
     fn plain(&self, key: u32) {

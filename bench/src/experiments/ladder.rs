@@ -6,7 +6,6 @@
 //! completion.
 
 use std::io;
-use std::time::Instant;
 
 use clap::Args;
 use serde::Deserialize;
@@ -16,6 +15,7 @@ use crate::error::Error;
 use crate::experiments::pipeline::{Arm, Line, MAX_WARM_UP_REQUESTS, Setting, in_processes};
 use crate::measure::record::record;
 use crate::measure::stats::{median, minimum};
+use crate::measure::stretch;
 use crate::system::cores;
 
 /// KiB of code in each of the eight stages.
@@ -147,9 +147,7 @@ fn pipeline(kib: u64, plan: Plan) -> Pipeline {
     let time = |line: &mut Line| {
         // The first run warms up caches and predictors.
         line.run();
-        let start = Instant::now();
-        line.run();
-        start.elapsed().as_nanos() as f64 / requests as f64
+        stretch::time(line.name(), requests, || line.run())
     };
     let mut auto = Line::new(Arm::Calls(Setting::Auto), kib, requests);
     let mut completion = Line::new(Arm::ToCompletion, kib, requests);

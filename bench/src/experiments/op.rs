@@ -16,6 +16,7 @@ use crate::measure::partial::Partial;
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
 use crate::measure::stats::{Rounds as _, Spread, median, spread};
+use crate::measure::stretch::time;
 use crate::system::interrupt::install_signal_handlers;
 use clap::Args;
 use phalanx_core::{Graph, Processor, SharedStage, World};
@@ -74,11 +75,11 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let tokio = tokio::runtime::Builder::new_current_thread().build()?;
     let round = || {
         // Compared arms are adjacent, since the speed of the machine changes.
-        let dispatched = time(operations, || one.dispatch(operations));
-        let boxed = time(operations, || boxed(operations));
-        let called = time(operations, || one.call(operations));
-        let spawned = time(operations, || tokio.block_on(spawn_all(operations)));
-        let crossed = time(operations / 20, || cross(operations / 20));
+        let dispatched = time("dispatch", operations, || one.dispatch(operations));
+        let boxed = time("boxed closure", operations, || boxed(operations));
+        let called = time("call", operations, || one.call(operations));
+        let spawned = time("tokio task", operations, || tokio.block_on(spawn_all(operations)));
+        let crossed = time("call on another processor", operations / 20, || cross(operations / 20));
         Ok::<_, Infallible>([dispatched, called, crossed, boxed, spawned])
     };
     // The first round warms up.
@@ -102,12 +103,6 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         noisy_rounds: noisy,
         partial,
     })
-}
-
-fn time(operations: usize, work: impl FnOnce()) -> f64 {
-    let start = Instant::now();
-    work();
-    start.elapsed().as_nanos() as f64 / operations as f64
 }
 
 /// One processor, driven by the caller.

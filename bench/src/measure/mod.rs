@@ -11,3 +11,4 @@ pub(crate) mod rounds;
 pub mod run;
 pub mod sample;
 pub mod stats;
+pub mod stretch;

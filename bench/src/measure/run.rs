@@ -75,6 +75,8 @@ record! {
         l1_instruction_misses: Option<f64> => "L1i misses", 1;
         /// Read misses of the first-level data cache.
         l1_data_misses: Option<f64> => "L1d misses", 1;
+        /// Misses of the second-level cache.
+        l2_misses: Option<f64> => "L2 misses", 1;
         /// Read misses of the last-level cache.
         last_level_misses: Option<f64> => "last-level", 2;
         /// Mispredicted branches.

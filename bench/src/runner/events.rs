@@ -44,6 +44,7 @@ impl EventLog {
                 cycles_per_instruction: events.cycles_per_instruction(),
                 l1_instruction_misses: events.l1_instruction_misses,
                 l1_data_misses: events.l1_data_misses,
+                l2_misses: events.l2_misses,
                 last_level_misses: events.last_level_misses,
                 branch_misses: events.branch_misses,
                 stalled_cycles_frontend: events.stalled_cycles_frontend,

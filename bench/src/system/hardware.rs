@@ -4,13 +4,14 @@
 
 use std::fmt;
 use std::io;
+use std::sync::OnceLock;
 
-use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware};
+use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw};
 use perf_event::{Builder, Counter};
 use serde::{Deserialize, Serialize};
 
 /// The counted events. More than the processor counts at once are counted in turn, and scaled.
-const EVENTS: usize = 8;
+pub(crate) const EVENTS: usize = 9;
 const ESRCH: i32 = 3;
 
 /// Numbers of events; those that the processor does not count are `None`.
@@ -24,8 +25,10 @@ pub struct Events {
     pub l1_instruction_misses: Option<f64>,
     /// Read misses of the first-level data cache.
     pub l1_data_misses: Option<f64>,
-    /// Read misses of the last-level cache. The kernel has no event for the level in between that is the same on all
-    /// processors.
+    /// Misses of the second-level cache, by instructions and data, on processors of Intel and AMD. The kernel has no event
+    /// for it that is the same on all processors.
+    pub l2_misses: Option<f64>,
+    /// Read misses of the last-level cache.
     pub last_level_misses: Option<f64>,
     /// Mispredicted branches.
     pub branch_misses: Option<f64>,
@@ -36,12 +39,13 @@ pub struct Events {
 }
 
 impl Events {
-    fn from_array(counts: [Option<f64>; EVENTS]) -> Self {
+    pub(crate) fn from_array(counts: [Option<f64>; EVENTS]) -> Self {
         let [
             instructions,
             cycles,
             l1_instruction_misses,
             l1_data_misses,
+            l2_misses,
             last_level_misses,
             branch_misses,
             stalled_cycles_frontend,
@@ -52,6 +56,7 @@ impl Events {
             cycles,
             l1_instruction_misses,
             l1_data_misses,
+            l2_misses,
             last_level_misses,
             branch_misses,
             stalled_cycles_frontend,
@@ -65,6 +70,7 @@ impl Events {
             self.cycles,
             self.l1_instruction_misses,
             self.l1_data_misses,
+            self.l2_misses,
             self.last_level_misses,
             self.branch_misses,
             self.stalled_cycles_frontend,
@@ -79,6 +85,7 @@ impl Events {
             "cycles",
             "L1 instruction misses",
             "L1 data misses",
+            "L2 misses",
             "last-level misses",
             "branch misses",
             "stalled cycles (frontend)",
@@ -132,6 +139,17 @@ pub(crate) enum Part {
     Kernel,
 }
 
+impl Part {
+    /// Its name in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::User => "user",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
 /// Running counters of the threads of processes.
 pub(crate) struct HardwareCounters([Vec<Counter>; EVENTS]);
 
@@ -141,7 +159,7 @@ impl HardwareCounters {
     /// # Errors
     /// If the processor or the kernel counts no instructions, or does not permit it.
     pub(crate) fn start(processes: &[u32], part: Part) -> io::Result<Self> {
-        Self::start_events(&threads(processes)?, part, builders())
+        Self::start_events(&threads(processes)?, part, false, builders())
     }
 
     /// Starts the counters of the calling thread alone.
@@ -149,17 +167,35 @@ impl HardwareCounters {
     /// # Errors
     /// As [`start`](Self::start).
     pub(crate) fn start_here(part: Part) -> io::Result<Self> {
-        Self::start_events(&[rustix::thread::gettid().as_raw_nonzero().get()], part, builders())
+        Self::start_events(&[this_thread()], part, false, builders())
+    }
+
+    /// Starts the counters of the calling thread, and of the threads and processes that it starts from now on.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) fn start_from_here(part: Part) -> io::Result<Self> {
+        Self::start_events(&[this_thread()], part, true, builders())
+    }
+
+    /// Starts the counters of the other threads of this process, and of those that they start from now on.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) fn start_elsewhere(part: Part) -> io::Result<Self> {
+        Self::start_events(&other_threads()?, part, true, builders())
     }
 
     fn start_events(
         threads: &[i32],
         part: Part,
-        builders: [Builder<'static>; EVENTS],
+        inherit: bool,
+        builders: [Option<Builder<'static>>; EVENTS],
     ) -> io::Result<Self> {
         let mut counters = [const { Vec::new() }; EVENTS];
-        for (event, mut builder) in builders.into_iter().enumerate() {
-            builder.enabled(true);
+        for (event, builder) in builders.into_iter().enumerate() {
+            let Some(mut builder) = builder else { continue };
+            builder.enabled(true).inherit(inherit);
             builder.exclude_kernel(part == Part::User).exclude_user(part == Part::Kernel);
             // A thread may have exited.
             let start = |thread: &i32| match builder.observe_pid(*thread).build() {
@@ -208,20 +244,53 @@ fn threads(processes: &[u32]) -> io::Result<Vec<i32>> {
     Ok(threads)
 }
 
+fn this_thread() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+fn other_threads() -> io::Result<Vec<i32>> {
+    let here = this_thread();
+    Ok(threads(&[std::process::id()])?.into_iter().filter(|thread| *thread != here).collect())
+}
+
 /// One for each event, in the order of [`Events`].
-fn builders() -> [Builder<'static>; EVENTS] {
-    let misses =
-        |which| Builder::new(Cache { which, operation: CacheOp::READ, result: CacheResult::MISS });
+fn builders() -> [Option<Builder<'static>>; EVENTS] {
+    let misses = |which| {
+        Some(Builder::new(Cache { which, operation: CacheOp::READ, result: CacheResult::MISS }))
+    };
+    let hardware = |event| Some(Builder::new(event));
+    static L2_MISSES: OnceLock<Option<u64>> = OnceLock::new();
+    let second_level = L2_MISSES.get_or_init(|| {
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        l2_misses(&cpuinfo)
+    });
     [
-        Builder::new(Hardware::INSTRUCTIONS),
-        Builder::new(Hardware::CPU_CYCLES),
+        hardware(Hardware::INSTRUCTIONS),
+        hardware(Hardware::CPU_CYCLES),
         misses(CacheId::L1I),
         misses(CacheId::L1D),
+        second_level.map(|config| Builder::new(Raw::new(config))),
         misses(CacheId::LL),
-        Builder::new(Hardware::BRANCH_MISSES),
-        Builder::new(Hardware::STALLED_CYCLES_FRONTEND),
-        Builder::new(Hardware::STALLED_CYCLES_BACKEND),
+        hardware(Hardware::BRANCH_MISSES),
+        hardware(Hardware::STALLED_CYCLES_FRONTEND),
+        hardware(Hardware::STALLED_CYCLES_BACKEND),
     ]
+}
+
+/// The event and its mask of the processor's second-level misses.
+fn l2_misses(cpuinfo: &str) -> Option<u64> {
+    let value = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim())
+    };
+    let family: u32 = value("cpu family")?.parse().ok()?;
+    match (value("vendor_id")?, family) {
+        // L2_RQSTS.MISS.
+        ("GenuineIntel", 6) => Some(0x3f24),
+        // L2CacheReqStat: misses of instructions and of loads, since Zen.
+        ("AuthenticAMD", 23..) => Some(0x0964),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -231,29 +300,33 @@ mod tests {
     use super::*;
 
     /// Where the processor counts nothing, the kernel still counts events of its own.
-    #[test]
-    fn counters_count_the_threads_of_a_process() {
-        let software = |event| Builder::new(event);
+    fn started(threads: &[i32], inherit: bool) -> Option<HardwareCounters> {
+        let software = |event| Some(Builder::new(event));
         let builders = [
             software(Software::TASK_CLOCK),
             software(Software::PAGE_FAULTS),
-            Builder::new(Cache {
+            Some(Builder::new(Cache {
                 which: CacheId::NODE,
                 operation: CacheOp::PREFETCH,
                 result: CacheResult::MISS,
-            }),
+            })),
             software(Software::DUMMY),
+            None,
             software(Software::CONTEXT_SWITCHES),
             software(Software::TASK_CLOCK),
             software(Software::TASK_CLOCK),
             software(Software::TASK_CLOCK),
         ];
+        let start = |part| HardwareCounters::start_events(threads, part, inherit, builders.clone());
+        let started = start(Part::All).or_else(|_| start(Part::User));
+        started.map_err(|error| println!("skipped: no counters are permitted: {error}")).ok()
+    }
+
+    #[test]
+    fn counters_count_the_threads_of_a_process() {
         let threads = threads(&[std::process::id()]).unwrap();
         assert!(threads.len() > 1, "the test's own and the main one: {threads:?}");
-        let mut counters = match HardwareCounters::start_events(&threads, Part::All, builders) {
-            Ok(counters) => counters,
-            Err(error) => return println!("skipped: no counters are permitted: {error}"),
-        };
+        let Some(mut counters) = started(&threads, false) else { return };
         let touched: Vec<u8> = (0..4 << 20).map(|n| n as u8).collect();
         let counted = counters.read().unwrap();
         assert!(!std::hint::black_box(touched).is_empty());
@@ -264,6 +337,35 @@ mod tests {
         assert_eq!(half.cycles.map(|cycles| 2.0 * cycles), counted.cycles);
         let both = Events::combine(&[half, half], |counts| counts.iter().sum());
         assert_eq!(both.cycles, counted.cycles);
+    }
+
+    #[test]
+    fn threads_and_processes_that_start_later_are_counted() {
+        let touch = || {
+            let touched: Vec<u8> = (0..4 << 20).map(|n| n as u8).collect();
+            std::hint::black_box(touched).len()
+        };
+        let Some(mut counters) = started(&[this_thread()], true) else { return };
+        let faults = |counters: &mut HardwareCounters| counters.read().unwrap().cycles.unwrap();
+        let before = faults(&mut counters);
+        std::thread::spawn(touch).join().unwrap();
+        let after = faults(&mut counters);
+        assert!(after - before > 500.0, "faults of the thread: {before} {after}");
+        assert!(std::process::Command::new("true").status().unwrap().success());
+        assert!(faults(&mut counters) - after > 20.0, "faults of the process");
+        // This thread is none of the others.
+        assert!(!other_threads().unwrap().contains(&this_thread()));
+    }
+
+    #[test]
+    fn the_second_level_has_an_event_of_the_vendor() {
+        let of = |vendor: &str, family: u32| {
+            l2_misses(&format!("processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\n"))
+        };
+        assert_eq!(of("AuthenticAMD", 25), Some(0x0964));
+        assert_eq!(of("AuthenticAMD", 21), None);
+        assert_eq!(of("GenuineIntel", 6), Some(0x3f24));
+        assert_eq!((of("Other", 6), l2_misses("")), (None, None));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Measures servers in turn, round after round.
 
-use std::time::Instant;
+use std::fmt::Debug;
 
 use super::arms::Server;
 use crate::measure::stats::{Rounds as _, median, minimum};
+use crate::measure::stretch::Stretch;
 
 /// Parameters of measuring servers in turn.
 pub(super) struct Turns {
@@ -19,25 +20,26 @@ pub(super) struct Turns {
 
 impl Turns {
     /// Nanoseconds per request in each turn, for the `server` of each of `kinds`.
-    pub(super) fn measure<K, const N: usize>(
+    pub(super) fn measure<K: Debug, const N: usize>(
         &self,
         kinds: [K; N],
         server: impl Fn(K) -> Box<dyn Server>,
     ) -> [Vec<f64>; N] {
         let mut servers = kinds.map(|kind| {
+            let name = format!("{kind:?}, {} in flight", self.in_flight);
             let mut server = server(kind);
             (0..self.in_flight).for_each(|_| server.offer(0));
             // Warm up: every request in flight has completed once.
             serve(&mut *server, self.in_flight + self.count);
-            server
+            (name, server)
         });
         let mut times = [const { Vec::new() }; N];
         for _ in 0..self.rounds {
-            for (server, times) in servers.iter_mut().zip(&mut times) {
+            for ((name, server), times) in servers.iter_mut().zip(&mut times) {
                 serve(&mut **server, self.first);
-                let start = Instant::now();
+                let stretch = Stretch::begin();
                 let served = serve(&mut **server, self.count);
-                times.push(start.elapsed().as_nanos() as f64 / served as f64);
+                times.push(stretch.end().of(&*name, served));
             }
         }
         times
@@ -54,7 +56,11 @@ pub(super) struct Pair {
 
 impl Turns {
     /// Compares the servers of two kinds.
-    pub(super) fn compare<K>(&self, kinds: [K; 2], server: impl Fn(K) -> Box<dyn Server>) -> Pair {
+    pub(super) fn compare<K: Debug>(
+        &self,
+        kinds: [K; 2],
+        server: impl Fn(K) -> Box<dyn Server>,
+    ) -> Pair {
         let [first, second] = self.measure(kinds, server);
         let ratio = median(&second.over(&first, |ns| *ns));
         Pair { ns: [minimum(&first), minimum(&second)], ratio }

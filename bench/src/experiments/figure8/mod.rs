@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::measure::partial::Partial;
 use crate::measure::rounds::{self, Taken};
 use crate::measure::stats::{Rounds as _, spread};
+use crate::measure::stretch::Stretch;
 use crate::system::cores::{self, Cores};
 use crate::system::interrupt::{install_signal_handlers, interrupted, is_interrupted};
 use arm::{Arm, Indexes, Running};
@@ -88,7 +89,7 @@ pub fn run(options: &Options) -> Result<Option<Report>, Error> {
     let names: Vec<String> = arms.iter().map(Arm::to_string).collect();
     for clients in options.clients.iter().copied() {
         eprintln!("{clients} clients");
-        let round = || round(&options, &cores, &servers, clients, events);
+        let round = || round(&options, &cores, (&servers, &names), clients, events);
         match rounds::take(options.rounds, round) {
             Ok(taken) => {
                 let partial = taken.partial(options.rounds);
@@ -114,16 +115,20 @@ pub fn run(options: &Options) -> Result<Option<Report>, Error> {
 fn round(
     options: &Options,
     cores: &Cores,
-    servers: &[Running],
+    (servers, names): (&[Running], &[String]),
     clients: usize,
     events: &'static [[u8; EVENT]],
 ) -> Result<Vec<Found>, Error> {
     let slice = Duration::from_millis(options.slice);
-    let load = |server: &Running| {
+    let load = |(server, name): (&Running, &String)| {
         interrupted()?;
-        Ok(clients::load(&cores.load, server.address(), clients, events, slice)?)
+        // Clients are threads that start now; a server's are there, or are started by these.
+        let stretch = Stretch::begin_elsewhere();
+        let found = clients::load(&cores.load, server.address(), clients, events, slice)?;
+        stretch.end().of(format_args!("{name}, {clients} clients"), found.count());
+        Ok(found)
     };
-    servers.iter().map(load).collect()
+    servers.iter().zip(names).map(load).collect()
 }
 
 /// Matches events one after the other, for the length of a measurement.

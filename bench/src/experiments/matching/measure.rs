@@ -12,6 +12,7 @@ use super::form::{Cohort, Form, Part, Worker, forms};
 use super::{Access, Build, Built, Options, Report, Row};
 use crate::error::Error;
 use crate::measure::stats::{Rounds as _, median, spread};
+use crate::measure::stretch::Stretch;
 use crate::system::cores;
 use crate::system::interrupt::interrupted;
 
@@ -66,13 +67,16 @@ pub(super) fn run(
         eprintln!("round {} of {}", round + 1, options.rounds);
         for Arm { form, cores, rates } in &mut all {
             let (next, cores) = (AtomicUsize::new(0), *cores);
+            let stretch = Stretch::begin();
             let sum = on_cores(cores, form.threads(), |core| {
                 form.run(&snapshot, &events, Worker { core, cores, next: &next }, slice)
             })?;
+            let events = sum.iter().map(|part| part.events).sum::<usize>();
+            stretch.end().of(format_args!("{workload:?}, {form:?}, {cores} cores"), events);
             rates.push(form.rate(&sum));
             if !matches!(form, Form::Partition(_)) {
                 found.0 += sum.iter().map(|part| part.matches).sum::<usize>();
-                found.1 += sum.iter().map(|part| part.events).sum::<usize>();
+                found.1 += events;
             }
         }
     }

@@ -127,6 +127,11 @@ impl Line {
         line
     }
 
+    /// The arm and its stages, for reports of hardware events.
+    pub(crate) fn name(&self) -> String {
+        format!("{STAGES} x {} KiB, {:?}", self.kib, self.arm)
+    }
+
     /// Runs all requests through all stages once.
     pub(crate) fn run(&mut self) {
         match (self.arm, &self.runtime) {

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::time::Instant;
 
 use super::arms::{Arm, Line};
 use super::calls::Setting;
@@ -11,6 +10,7 @@ use super::options::Plan;
 use super::report::{Cohort, Report, Size};
 use crate::measure::rounds::{self, Taken};
 use crate::measure::stats::{median, minimum, spread};
+use crate::measure::stretch;
 use crate::system::cores;
 
 /// Divides the number of requests for threads, which are much slower.
@@ -51,9 +51,7 @@ fn size(kib: u64, plan: &Plan) -> Size {
         for ((line, count), time) in lines.iter_mut().zip(&mut times) {
             // The first run warms up caches and predictors.
             line.run();
-            let start = Instant::now();
-            line.run();
-            *time = start.elapsed().as_nanos() as f64 / *count as f64;
+            *time = stretch::time(line.name(), *count, || line.run());
         }
         Ok::<_, Infallible>(times)
     };

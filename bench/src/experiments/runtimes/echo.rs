@@ -9,6 +9,7 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::error::Error;
+use crate::measure::stretch::Stretch;
 use crate::system::cores::{Bound, Cores};
 use crate::system::interrupt::interrupted;
 use crate::system::process::{self, Process};
@@ -51,7 +52,9 @@ impl Server {
         let mut clients = Clients::connect(&self.process)?;
         self.exchange(&mut clients, messages / 10)?;
         let before = run_time(&self.process.family)?;
+        let stretch = Stretch::begin_of(&self.process.family);
         self.exchange(&mut clients, messages)?;
+        stretch.end().of(format_args!("{}, echo", self.name), messages);
         let after = run_time(&self.process.family)?;
         Ok((after - before) * 1e6 / messages as f64)
     }

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::measure::partial::{self, Partial};
 use crate::measure::record::record;
 use crate::measure::stats::{Rounds as _, median};
+use crate::measure::stretch::Stretch;
 use crate::system::cores::{Bound, Cores};
 use crate::system::interrupt::install_signal_handlers;
 use crate::system::interrupt::interrupted;
@@ -138,8 +139,9 @@ fn bound<R>(cores: &[usize], f: impl FnOnce() -> Result<R, Error>) -> Result<R, 
 /// Runs a task of the program and parses the number that it prints.
 fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Error> {
     interrupted()?;
-    let output = Command::new(path).args([what, name, &times.to_string()]).output();
-    let output = output?;
+    let stretch = Stretch::begin();
+    let output = Command::new(path).args([what, name, &times.to_string()]).output()?;
+    stretch.end().of(format_args!("{name}, {what}"), times);
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().map_err(|_| Error::Server {
         name: format!("{PROGRAM} {what} {name}"),
