@@ -71,6 +71,10 @@ pub struct Options {
     #[arg(long)]
     pub no_misses: bool,
 
+    /// Only simulate caches, which other programs do not disturb
+    #[arg(long, conflicts_with_all = ["no_misses", "quick"])]
+    pub no_times: bool,
+
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
     pub quick: bool,
@@ -111,14 +115,18 @@ record! {
         server: &'static str => "server", 0;
         /// Number of connections.
         connections: usize => "connections", 0;
-        /// Misses of the original, instructions and data.
+        /// Misses of the original, by instructions and data.
         original: f64 => "original", 2;
-        /// Misses of the rewritten server.
+        /// Those by instructions alone.
+        original_instructions: f64 => "by instr.", 2;
+        /// Misses of the rewritten server, by instructions and data.
         stingy: f64 => "stingy", 2;
-        /// Their ratio.
+        /// Those by instructions alone.
+        stingy_instructions: f64 => "by instr.", 2;
+        /// Ratio of the misses.
         over_original: f64 => "of original", 3;
-        /// Ratio of the instructions.
-        instructions_over_original: f64 => "instructions", 3;
+        /// Ratio of the executed instructions.
+        instructions_over_original: f64 => "executed", 3;
     }
 }
 
@@ -155,7 +163,8 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
         false => (options.slices, options.slice),
     };
     let mut running: Option<(&Pair, usize, [Side; 2])> = None;
-    let (measured, mut partial) = measure_each(&settings, slices, |(pair, count), seed| {
+    let timed = if options.no_times { &[] } else { &settings[..] };
+    let (measured, mut partial) = measure_each(timed, slices, |(pair, count), seed| {
         eprintln!("{}, {count} connections, pair {seed} of {slices}", pair.server.name);
         if seed == 1 {
             // The servers before have ended.
@@ -341,7 +350,9 @@ fn trace(pair: &Pair, count: usize, cores: &Cores, directory: &Path) -> Result<M
         server: server.name,
         connections: count,
         original: original.l2(),
+        original_instructions: original.l2_instructions,
         stingy: stingy.l2(),
+        stingy_instructions: stingy.l2_instructions,
         over_original: stingy.l2() / original.l2(),
         instructions_over_original: stingy.instructions / original.instructions,
     })
@@ -357,7 +368,9 @@ mod tests {
             server: "redis",
             connections: 64,
             original: 4.0,
+            original_instructions: 1.0,
             stingy: 3.0,
+            stingy_instructions: 1.0,
             over_original: 0.75,
             instructions_over_original: 1.0,
         };
