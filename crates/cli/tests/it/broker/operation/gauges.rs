@@ -10,7 +10,11 @@ use serde_json::Value;
 
 use crate::broker::process::Broker;
 
-crate::on_one_driver!(messages_and_connections_are_shown, the_dashboard_shows_existing_metrics);
+crate::on_one_driver!(
+    messages_and_connections_are_shown,
+    metrics_are_documented,
+    the_dashboard_shows_existing_metrics,
+);
 
 /// The answer to `/metrics`.
 fn metrics(admin: SocketAddr) -> String {
@@ -68,6 +72,22 @@ fn messages_and_connections_are_shown(driver: &str) {
     becomes(admin, "mqtt_queued_messages", "", 0);
     becomes(admin, "mqtt_queued_bytes", "", 0);
     becomes(admin, "mqtt_inflight_messages", "", 0);
+}
+
+fn metrics_are_documented(driver: &str) {
+    let broker = Broker::start_with(driver, &["--admin", "127.0.0.1:0"]);
+    let said = metrics(broker.admin());
+    let page = include_str!("../../../../../../docs/broker/operating.md");
+    let families = said.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let families = families.filter_map(|line| line.split_whitespace().next());
+    let own: Vec<_> = families.filter(|name| name.starts_with("mqtt_")).collect();
+    assert!(own.len() >= 20, "{own:?}");
+    for name in own {
+        let is_named = [format!("`{name}`"), format!("`{name}_total`"), format!("`{name}_total{{")]
+            .iter()
+            .any(|text| page.contains(text));
+        assert!(is_named, "{name} is not in docs/broker/operating.md");
+    }
 }
 
 fn the_dashboard_shows_existing_metrics(driver: &str) {
