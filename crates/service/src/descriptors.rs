@@ -20,6 +20,16 @@ impl RuntimeConfig {
     }
 }
 
+/// The maximum number of files to keep open, of at most `wanted`: a quarter of the process's descriptor limit.
+pub fn file_limit(wanted: usize) -> usize {
+    getrlimit(Resource::Nofile).current.map_or(wanted, |limit| files(limit, wanted))
+}
+
+/// The same for this `limit`.
+fn files(limit: u64, wanted: usize) -> usize {
+    wanted.min(usize::try_from(limit / 4).unwrap_or(usize::MAX))
+}
+
 /// Descriptors out of `limit` that connections must not use; at most half.
 fn reserved(limit: u64, files: u64, workers: u64) -> u64 {
     (RESERVED_PER_PROCESS + files + RESERVED_PER_WORKER * workers).min(limit / 2)
@@ -31,6 +41,7 @@ mod tests {
 
     #[test]
     fn descriptors_are_reserved() {
+        assert_eq!([files(20_000, 4096), files(1024, 4096), files(1024, 7)], [4096, 256, 7]);
         assert_eq!(reserved(20_000, 256, 2), 832);
         assert_eq!(reserved(20_000, 0, 2), 576);
         assert_eq!(reserved(1024, 256, 4), 512, "at most half of the limit");

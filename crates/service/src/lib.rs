@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `runtime` | the table `[runtime]` of a configuration |
 //! | `connection_limit` | the limit on concurrent connections |
-//! | `descriptors` | the number of connections that the descriptor limit allows |
+//! | `descriptors` | the numbers of connections and of open files that the descriptor limit allows |
 //! | `address` | addresses of the network and paths of Unix sockets |
 //! | `listen` | listen addresses as URLs |
 //! | `listeners` | the bound addresses, on all processors |
@@ -37,6 +37,7 @@ mod workers;
 
 pub use address::{ListenAddress, UnixAddress, redirect_port};
 pub use connection_limit::{ConnectionLimit, ConnectionPermit};
+pub use descriptors::file_limit;
 pub use listen::{BindError, Listen, Scheme, duplicate_addresses};
 pub use listeners::{
     CommandQueues, Inherited, ListenerChange, ListenerControl, ListenerManager, Listeners,

@@ -119,9 +119,10 @@ settings! {
         /// Limits on the size of requests.
         pub limits: Limits => with(limit_keys);
         /// Maximum number of unused large files kept open, over all processors; each occupies a descriptor.
-        pub open_files: usize = 256
+        pub open_files: usize = 4096
             => key("max-open-files",
-                "maximum number of files above 64 KiB, including precompressed ones, that are kept open");
+                "maximum number of files above 64 KiB, including precompressed ones, that are kept open; at most a \
+                 quarter of the limit on descriptors");
         @section "Timeouts";
         /// Timeouts.
         pub timeouts: Timeouts => with(timeout_keys);
@@ -225,7 +226,12 @@ impl Config {
         let upstream = self.hosts.iter().flat_map(|host| &host.proxies);
         let upstream = upstream.map(|proxy| proxy.max_connections(workers));
         let upstream = upstream.fold(0, usize::saturating_add);
-        (self.open_files + self.access_logs().count()).saturating_add(upstream)
+        (self.most_open_files() + self.access_logs().count()).saturating_add(upstream)
+    }
+
+    /// Maximum number of large files kept open, if the descriptors suffice.
+    pub(crate) fn most_open_files(&self) -> usize {
+        phalanx_service::file_limit(self.open_files)
     }
 
     /// The TLS port to which other addresses redirect, unless [`https_port`](Self::https_port) is set.

@@ -3,7 +3,7 @@
 //! Eviction uses the clock algorithm: a hand cycles through the entries, clears the mark of used ones, and
 //! evicts those without a mark.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ struct Record {
     bytes: usize,
     /// Number of files that the value keeps open.
     open_files: usize,
+    /// Number of its entry in [`FileCache::open`], if it keeps files open.
+    opened: Option<u64>,
     /// Whether the block was used since the hand passed it. Files are marked in [`CachedFile`] instead.
     used: bool,
 }
@@ -80,8 +82,10 @@ pub(crate) struct FileCache {
     hand: VecDeque<u64>,
     used: usize,
     budget: usize,
-    /// Keys of values that keep files open, oldest first. Descriptors are scarcer than memory.
-    open: VecDeque<u64>,
+    /// Keys of values that keep files open, numbered from the oldest one. Descriptors are scarcer than memory.
+    open: BTreeMap<u64, u64>,
+    /// The last of these numbers.
+    last_opened: u64,
     /// Number of files that these values keep open.
     open_files: usize,
     max_open: usize,
@@ -103,7 +107,8 @@ impl FileCache {
             hand: VecDeque::new(),
             used: 0,
             budget,
-            open: VecDeque::new(),
+            open: BTreeMap::new(),
+            last_opened: 0,
             open_files: 0,
             max_open,
             loads: Loads::default(),
@@ -171,7 +176,8 @@ impl FileCache {
         }
         self.count_open(key, open_files);
         self.used += bytes;
-        self.records.insert(key, Record { value, bytes, open_files, used: false });
+        let opened = (open_files > 0).then(|| self.list_open(key));
+        self.records.insert(key, Record { value, bytes, open_files, opened, used: false });
         while self.used > self.budget {
             self.evict();
         }
@@ -181,18 +187,19 @@ impl FileCache {
     /// Counts `more` files that the value of a key keeps open, and removes the oldest other values with open files if
     /// these are too many.
     fn count_open(&mut self, key: u64, more: usize) {
-        if more == 0 {
-            return;
-        }
         self.open_files += more;
         while self.open_files > self.max_open
-            && let Some(oldest) = self.open.iter().copied().find(|other| *other != key)
+            && let Some(oldest) = self.open.values().copied().find(|other| *other != key)
         {
             self.remove(oldest);
         }
-        if !self.open.contains(&key) {
-            self.open.push_back(key);
-        }
+    }
+
+    /// Adds the key of a value that now keeps files open. Returns the number of its entry.
+    fn list_open(&mut self, key: u64) -> u64 {
+        self.last_opened += 1;
+        self.open.insert(self.last_opened, key);
+        self.last_opened
     }
 
     /// Whether `file` is the cached value of this key.
@@ -214,9 +221,14 @@ impl FileCache {
         self.used = self.used - record.bytes + bytes;
         record.bytes = bytes;
         let more = open_files - std::mem::replace(&mut record.open_files, open_files);
+        let is_unlisted = open_files > 0 && record.opened.is_none();
         // The file was just requested, so it must not be evicted at once.
         if let Value::File { local, .. } = &record.value {
             local.touch();
+        }
+        if is_unlisted {
+            let number = self.list_open(key);
+            self.records.get_mut(&key).expect("found above").opened = Some(number);
         }
         self.count_open(key, more);
         while self.used > self.budget {
@@ -229,7 +241,7 @@ impl FileCache {
         if let Some(record) = self.records.remove(&key) {
             self.used -= record.bytes;
             self.hand.retain(|other| *other != key);
-            self.forget_open(key, &record);
+            self.forget_open(&record);
         }
     }
 
@@ -241,15 +253,15 @@ impl FileCache {
         } else {
             self.used -= record.bytes;
             if let Some(record) = self.records.remove(&key) {
-                self.forget_open(key, &record);
+                self.forget_open(&record);
             }
         }
     }
 
-    fn forget_open(&mut self, key: u64, record: &Record) {
-        if record.open_files > 0 {
-            self.open_files -= record.open_files;
-            self.open.retain(|other| *other != key);
+    fn forget_open(&mut self, record: &Record) {
+        self.open_files -= record.open_files;
+        if let Some(number) = record.opened {
+            self.open.remove(&number);
         }
     }
 }

@@ -33,7 +33,8 @@ impl FileStages {
     pub(crate) fn declare(graph: &mut Graph, config: &Config) -> Self {
         let partitions = partitions(config.cache_bytes, config.runtime.workers);
         let budget = config.cache_bytes / partitions;
-        let (files, rest) = (config.open_files / partitions, config.open_files % partitions);
+        let open_files = config.most_open_files();
+        let (files, rest) = (open_files / partitions, open_files % partitions);
         let replicas = (config.cache_bytes / BYTES_PER_REPLICA).clamp(MIN_REPLICAS, MAX_REPLICAS);
         let index = graph.stage("file index").replicated(replicas);
         let cache = graph
