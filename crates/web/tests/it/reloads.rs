@@ -18,9 +18,11 @@ use phalanx_web::{
 };
 use signal_hook::consts::SIGHUP;
 use signal_hook::low_level::raise;
+use tokio::sync::Notify;
 
 use crate::common::{RELOADING, Reloads, Server, connect, metric, run, small_and_large, until};
 use crate::proxy::backend::{Backend, passing};
+use crate::proxy::multiplexed::server::{Call, H2Server, Served, head, send};
 
 /// Runs `test` on each driver with a server that `before` describes, and the function that makes it use another
 /// configuration, which `after` makes of the first.
@@ -156,6 +158,49 @@ fn checks_of_removed_servers_end() {
             eventually(&name, || metric(server, &name).filter(|up| *up == 1));
             reload();
             eventually("no result", || metric(server, &name).is_none().then_some(()));
+        },
+    );
+}
+
+/// A request over HTTP/2 continues at the server that the configuration no longer has, and the next one of its client goes
+/// to the other server. Then the connection to the first server ends.
+#[test]
+fn requests_over_http2_continue_at_removed_servers() {
+    let released = Arc::new(Notify::new());
+    let start_server = |name: &'static str| {
+        let released = released.clone();
+        H2Server::new(100, move |(request, mut respond, _): Call| -> Served {
+            let released = released.clone();
+            Box::pin(async move {
+                let mut answer = respond.send_response(head(200), false).unwrap();
+                send(&mut answer, name.into(), false).await;
+                if request.method() == "POST" {
+                    released.notified().await;
+                }
+                send(&mut answer, ".".into(), true).await;
+            })
+        })
+    };
+    let url = |server: &H2Server| vec![format!("h2c://{}", server.address).parse().unwrap()];
+    let (first, second) = (start_server("first"), start_server("second"));
+    reloading(
+        |_| {
+            let mut config = passing(first.address, |proxy| proxy.to = url(&first));
+            config.h2c = true;
+            config
+        },
+        |next, _| next.hosts[0].proxies[0].to = url(&second),
+        |server, _, reload| {
+            let mut client = Connection::open(server.address, &[]);
+            client.post(1, "/api/x");
+            client.data(1, true, b"");
+            client.until(|own| own.content(1) == b"first");
+            reload();
+            client.get(3, "/api/x");
+            assert_eq!(client.answer(3), (200, b"second.".to_vec()));
+            released.notify_one();
+            assert_eq!(client.answer(1), (200, b"first.".to_vec()));
+            eventually("it ends", || (first.ended() == first.accepted()).then_some(()));
         },
     );
 }

@@ -4,6 +4,7 @@
 
 mod ask;
 mod moving;
+mod multiplexed;
 mod proxy;
 mod quic;
 mod site;

@@ -1,6 +1,7 @@
 //! Simulation of the reverse proxy. Clients pipeline requests with and without bodies, and leave in between; servers are
 //! slow, divide their responses anywhere, close connections at every point and fail; the network resets connections and
-//! the program shuts down. Each request is answered at most once, in order, and only by the response to itself.
+//! the program shuts down. Each request is answered at most once, in order, and only by the response to itself. Some
+//! servers speak HTTP/2 (`multiplexed.rs`); one of these restarts, or refuses requests.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use phalanx_http::client::{Content, parse_response};
 use phalanx_http::{Body, BodyParser, Limits, Parse, parse};
 use phalanx_web::{Config, HealthCheck, Proxy, Scheme, Server};
 
+use crate::simulation::multiplexed;
 use crate::simulation::site::address;
 
 /// Longer than a run.
@@ -22,13 +24,19 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Conditions of a run.
 #[derive(Clone, Copy, Debug)]
-struct Weather {
+pub(super) struct Weather {
     /// The network fails.
     fails: bool,
     /// Servers fail.
-    is_rude: bool,
-    /// Servers close unused connections without announcing it.
+    pub(super) is_rude: bool,
+    /// Servers with HTTP/1.1 close unused connections without announcing it.
     closes: bool,
+    /// All servers speak HTTP/2.
+    is_multiplexed: bool,
+    /// The time at which the first server restarts, if it speaks HTTP/2.
+    pub(super) restarts: Option<Duration>,
+    /// Servers with HTTP/2 refuse some requests, which may be sent again.
+    pub(super) refuses: bool,
     /// Bounds and time limits are small.
     is_tight: bool,
     /// Clients leave before their responses.
@@ -40,14 +48,30 @@ struct Weather {
 impl Weather {
     /// Whether a request may remain without a response of a server.
     fn may_fail(self, ask: &Ask) -> bool {
-        let is_repeated = ask.method == "GET" || ask.method == "HEAD";
         let is_fair = !self.fails && !self.is_rude && !self.is_tight && !self.finishes;
-        !is_fair || self.closes && !is_repeated
+        let is_repeated = ask.method == "GET" || ask.method == "HEAD";
+        let is_cut = self.closes && !self.is_multiplexed && !is_repeated;
+        // The client may not have sent all of the body yet, and a server with HTTP/1.1 takes it only from the client.
+        let is_unprocessed = self.restarts.is_some() || self.refuses;
+        !is_fair || is_cut || is_unprocessed && ask.has_body()
     }
 }
 
 /// How often each request has reached a server.
-type Seen = Rc<RefCell<HashMap<String, usize>>>;
+pub(super) type Seen = Rc<RefCell<HashMap<String, usize>>>;
+
+/// State that the servers share.
+pub(super) type Context = (Net, Weather, Seen);
+
+/// Counts a request that a server processes.
+pub(super) fn count(seen: &Seen, name: &str, may_repeat: bool) {
+    if name != "health" {
+        let mut seen = seen.borrow_mut();
+        let count = seen.entry(name.to_owned()).or_default();
+        *count += 1;
+        assert!(*count <= 1 + usize::from(may_repeat), "{name} is processed {count} times");
+    }
+}
 
 /// A request.
 struct Ask {
@@ -79,11 +103,17 @@ impl Ask {
         }
         Self { method, name, body, text }
     }
+
+    /// Whether the server expects a body, which may be empty.
+    fn has_body(&self) -> bool {
+        !self.text.ends_with("\r\nContent-Length: 0\r\n\r\n")
+            && matches!(self.method, "POST" | "PUT")
+    }
 }
 
 /// The length of a body below `most`. Few are long: the program may receive as little as five bytes at a time, and takes
 /// several steps for each piece.
-fn drawn_length(net: &Net, most: u64) -> usize {
+pub(super) fn drawn_length(net: &Net, most: u64) -> usize {
     let most = if net.draw(16) == 0 { most } else { 200 };
     net.draw(most) as usize
 }
@@ -210,11 +240,16 @@ fn servers() -> [SocketAddr; 2] {
 async fn accept(
     listener: Listener,
     stage: SharedStage<()>,
-    (net, weather, seen): (Net, Weather, Seen),
+    (is_http2, restarts): (bool, Option<Duration>),
+    (net, weather, seen): Context,
 ) {
     while let Some(stream) = listener.accept_next().await {
         let (net, seen) = (net.clone(), seen.clone());
         let _ = stage.dispatch(move |_| async move {
+            if is_http2 {
+                return Box::pin(multiplexed::serve(stream, stage, restarts, (net, weather, seen)))
+                    .await;
+            }
             let mut input = Vec::new();
             while serve(&stream, &mut input, &net, weather, &seen).await.is_some() {}
         });
@@ -248,12 +283,7 @@ async fn serve(
         matches!(stream.read(input, idle).await, Ok(1..)).then_some(())?;
     };
     input.drain(..length);
-    if name != "health" {
-        let mut seen = seen.borrow_mut();
-        let count = seen.entry(name.clone()).or_default();
-        *count += 1;
-        assert!(*count <= 1 + usize::from(may_repeat), "{name} is sent {count} times");
-    }
+    count(seen, &name, may_repeat);
     let limits = Limits { body: u64::MAX, ..Limits::default() };
     let (mut parser, mut body) = (BodyParser::new(framing, &limits).unwrap(), Vec::new());
     let fault = if weather.is_rude { net.draw(8) } else { 8 };
@@ -322,26 +352,35 @@ fn answer(net: &Net, content: &str, is_head: bool) -> (Vec<u8>, bool) {
     (format!("{interim}HTTP/1.1 200 OK\r\n{framing}\r\n{body}").into_bytes(), closes)
 }
 
-fn proxy(world: &mut World) {
+/// The first server speaks HTTP/2 if `speak_http2`, and then often the second one.
+pub(super) fn proxy(world: &mut World, speak_http2: bool) {
+    let used = 1 + world.draw(2) as usize;
     let mut one_in = |bound| world.draw(bound) == 0;
+    // The second server sometimes speaks HTTP/1.1.
+    let speaks = [speak_http2, speak_http2 && !one_in(3)];
+    let is_multiplexed = speaks[..used] == [true; 2][..used];
+    let (fails, restarts) = (one_in(3), speak_http2 && one_in(3));
     let weather = Weather {
-        fails: one_in(3),
+        fails,
         is_rude: one_in(2),
         closes: one_in(3),
+        is_multiplexed,
+        refuses: is_multiplexed && !restarts && one_in(3),
         is_tight: one_in(3),
         leaves: one_in(2),
         finishes: one_in(5),
+        restarts: restarts.then(|| Duration::from_micros(world.draw(200_000))),
     };
     if weather.fails {
         world.set_faults(Faults::drawn(world.seed()));
     }
     world.set_most_steps(1_000_000);
     let mut rule = Proxy { prefix: "/".into(), ..Proxy::default() };
-    let used = 1 + world.draw(2) as usize;
-    rule.to = servers()[..used]
-        .iter()
-        .map(|server| format!("http://{server}").parse().unwrap())
-        .collect();
+    let url = |(server, is_http2)| {
+        let scheme = if is_http2 { "h2c" } else { "http" };
+        format!("{scheme}://{server}").parse().unwrap()
+    };
+    rule.to = servers().into_iter().zip(speaks).take(used).map(url).collect();
     (rule.connect_timeout, rule.response_timeout, rule.idle_timeout) = (DAY, DAY, DAY);
     if weather.is_tight {
         rule.connect_timeout = Duration::from_millis(world.draw(100) + 1);
@@ -373,10 +412,11 @@ fn proxy(world: &mut World) {
     let fronts = world.listen(address());
     let backs = servers().map(|address| world.listen(address));
     world.program(graph, move |start| {
-        for back in &backs {
+        let restarts = [weather.restarts, None];
+        for (back, own) in backs.iter().zip(speaks.into_iter().zip(restarts)) {
             let listener = back.listener(start)?;
             let context = (net.clone(), weather, seen.clone());
-            stage.dispatch(move |_| accept(listener, stage, context))?;
+            stage.dispatch(move |_| accept(listener, stage, own, context))?;
         }
         Ok(server.accept([fronts.listener(start)?])?)
     });
@@ -404,5 +444,5 @@ fn proxy(world: &mut World) {
 
 #[test]
 fn each_request_gets_its_own_response() {
-    sim::explore(60, proxy);
+    sim::explore(60, |world| proxy(world, false));
 }

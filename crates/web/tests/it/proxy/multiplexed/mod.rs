@@ -2,5 +2,6 @@
 
 mod failures;
 mod frames;
+mod restarts;
 pub(crate) mod server;
 mod streams;

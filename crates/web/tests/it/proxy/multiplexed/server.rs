@@ -15,7 +15,7 @@ use phalanx_testkit::tcp;
 use phalanx_web::Proxy;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::common::{Server, on_each_driver};
 use crate::proxy::backend::passing;
@@ -23,10 +23,21 @@ use crate::proxy::backend::passing;
 /// A request to a server, its answer, and the number of its connection from 0.
 pub(crate) type Call = (Request<RecvStream>, SendResponse<Bytes>, usize);
 
+/// How the server ends its connections. It still accepts others, as if its successor had inherited the socket.
+#[derive(Clone, Copy)]
+pub(crate) enum Restart {
+    /// It processes the requests that it has got, and announces with GOAWAY that it processes no others.
+    Graceful,
+    /// It closes them.
+    Abrupt,
+}
+
 /// A server that runs on a thread of its own.
 pub(crate) struct H2Server {
     pub(crate) address: SocketAddr,
     accepted: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
+    restart: watch::Sender<Restart>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -40,21 +51,42 @@ impl H2Server {
         let (listener, address) = tcp::listener();
         listener.set_nonblocking(true).unwrap();
         let (stop, stopped) = oneshot::channel();
-        let accepted = Arc::new(AtomicUsize::new(0));
+        let (accepted, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (count, serve) = (accepted.clone(), Arc::new(serve));
+        let end = ended.clone();
+        let (restart, restarted) = watch::channel(Restart::Graceful);
         let thread = thread::spawn(move || {
             let accept = async {
                 let listener = TcpListener::from_std(listener).unwrap();
                 loop {
                     let (stream, _) = listener.accept().await.unwrap();
                     let (number, serve) = (count.fetch_add(1, Relaxed), serve.clone());
-                    tokio::spawn(async move {
+                    let mut restarted = restarted.clone();
+                    restarted.mark_unchanged();
+                    let end = end.clone();
+                    let connection = async move {
                         let mut builder = server::Builder::new();
                         builder.max_concurrent_streams(streams);
                         let Ok(mut connection) = builder.handshake(stream).await else { return };
-                        while let Some(Ok((request, respond))) = connection.accept().await {
-                            tokio::spawn(serve((request, respond, number)));
+                        loop {
+                            tokio::select! {
+                                next = connection.accept() => {
+                                    let Some(Ok((request, respond))) = next else { return };
+                                    tokio::spawn(serve((request, respond, number)));
+                                }
+                                Ok(()) = restarted.changed() => {
+                                    let how = *restarted.borrow_and_update();
+                                    match how {
+                                        Restart::Graceful => connection.graceful_shutdown(),
+                                        Restart::Abrupt => return,
+                                    }
+                                }
+                            }
                         }
+                    };
+                    tokio::spawn(async move {
+                        connection.await;
+                        end.fetch_add(1, Relaxed);
                     });
                 }
             };
@@ -65,7 +97,7 @@ impl H2Server {
                 }
             });
         });
-        Self { address, accepted, stop: Some(stop), thread: Some(thread) }
+        Self { address, accepted, ended, restart, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Number of accepted connections.
@@ -73,7 +105,17 @@ impl H2Server {
         self.accepted.load(Relaxed)
     }
 
-    /// Closes all connections.
+    /// Number of connections that have ended.
+    pub(crate) fn ended(&self) -> usize {
+        self.ended.load(Relaxed)
+    }
+
+    /// Ends all connections.
+    pub(super) fn restart(&self, how: Restart) {
+        self.restart.send_replace(how);
+    }
+
+    /// Closes all connections and the listener.
     pub(super) fn stop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
