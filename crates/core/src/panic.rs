@@ -32,6 +32,14 @@ pub fn catch_panic(foreign: impl FnOnce()) {
     }
 }
 
+/// Drops a value of user code in [`catch_panic`], of which the compiler makes only one copy for all types.
+#[cold]
+pub(crate) fn drop_in_catch<T>(value: T) {
+    let mut value = Some(value);
+    let drop: &mut dyn FnMut() = &mut || drop(value.take());
+    catch_panic(drop);
+}
+
 /// Drops the payload of a panic. The payload's destructor may panic in turn; after a few such panics, the payload is
 /// leaked.
 pub(crate) fn discard_panic(mut payload: Box<dyn Any + Send>) {

@@ -38,8 +38,7 @@ impl Processor {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn call<F: Invoke>(&self, call_site: CallSite, invocation: F) -> Invoked<F::Result> {
-        let invocation = self.check_for(call_site.key, invocation);
-        let invocation = ManuallyDrop::into_inner(invocation);
+        let invocation = ManuallyDrop::into_inner(self.check_for(call_site.key, invocation));
         let (site, stage) = (call_site.site, call_site.key.stage());
         // SAFETY: the slot is filled with the result type of `F`, and one call awaits it.
         unsafe { Invoked::new(self.enqueue(site, stage, AWAITED, invocation)) }

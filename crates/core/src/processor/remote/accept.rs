@@ -13,7 +13,7 @@ use crate::operation::envelope::Envelope;
 use crate::operation::processor_ref::ProcessorRef;
 use crate::operation::slot::{OperationSizes, Site, Slot, VTable, output_drop};
 use crate::operation::state::{CANCELLED, SlotState};
-use crate::panic::catch_panic;
+use crate::panic::drop_in_catch;
 use crate::processor::operation::vtable::Invoke;
 use crate::processor::processor::Processor;
 use crate::processor::remote::reply::{RemoteFuture, RemoteReply};
@@ -74,16 +74,20 @@ where
     // SAFETY: the envelope came through a ring and has this vtable.
     unsafe {
         receive::<F, F::Result>(slot, processor, |site, stage, invocation, mut reply| {
-            processor.enqueue(site, stage, 0, move |processor: &Processor, stage| {
-                let start = AssertUnwindSafe(|| invocation.start(processor, stage));
-                match catch_unwind(start) {
+            processor.enqueue(
+                site,
+                stage,
+                0,
+                move |processor: &Processor, stage| match catch_unwind(AssertUnwindSafe(|| {
+                    invocation.start(processor, stage)
+                })) {
                     Ok(future) => RemoteFuture { future, reply },
                     Err(panic) => {
                         reply.send(Err(processor.panic_error(stage, &*panic)));
                         resume_unwind(panic)
                     }
-                }
-            })
+                },
+            )
         })
     }
 }
@@ -132,7 +136,7 @@ pub(crate) unsafe fn receive<F, T>(
     });
     // If the invocation was not accepted, its destructor, which is user code, runs here. The reply is sent even if it
     // panics.
-    catch_panic(|| drop(invocation));
+    invocation.into_iter().for_each(drop_in_catch);
     // If no reply has been sent yet, this tells the caller that its session has ended.
     drop(reply);
     if joined.is_none() {
