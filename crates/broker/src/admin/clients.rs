@@ -63,7 +63,7 @@ pub(super) async fn disconnect(context: &Context, query: &Query) -> Outcome {
     let found = if query.flag("session") {
         let (stages, reason) = (context.stages, Reason::ADMINISTRATIVE_ACTION);
         let ended = stages.sessions.end_session(client, reason, stages.routing).await;
-        ended.flatten().map_err(|_| Failure::busy(BUSY))?
+        ended.map_err(|_| Failure::busy(BUSY))?
     } else {
         kick(context, Kick::Client(client)).await? > 0
     };

@@ -64,7 +64,7 @@ impl Ending {
             while own.peers.claims.yields_to(&claim, &own.name) && !is_draining() {
                 let (client, reason) = (claim.identity(), Reason::SESSION_TAKEN_OVER);
                 let ended = stages.sessions.end_session_of(client, reason, stages.routing).await;
-                if !matches!(ended.flatten(), Err(CallError::Full { .. })) {
+                if !matches!(ended, Err(CallError::Full { .. })) {
                     return;
                 }
                 sleep(RETRY_DELAY).await;

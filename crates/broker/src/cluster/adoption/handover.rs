@@ -314,7 +314,7 @@ async fn end_session(node: &Node, client: &str) {
     let stages = node.context.stages;
     while !is_draining() {
         let ended = stages.sessions.end_session(client.into(), Reason::SUCCESS, stages.routing);
-        if ended.await.is_ok_and(|ended| ended.is_ok()) {
+        if ended.await.is_ok() {
             return;
         }
         sleep(RETRY_DELAY).await;

@@ -181,7 +181,7 @@ pub(in crate::cluster) async fn release(
     if taken.map_err(|_| busy())?.is_some() {
         let client = client.to_string();
         let ended = stages.sessions.end_session(client, Reason::SUCCESS, stages.routing).await;
-        ended.ok().and_then(Result::ok).ok_or_else(busy)?;
+        ended.map_err(|_| busy())?;
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Operations on the session of a client identifier. They find the session's partition.
 
+use std::any::Any;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use phalanx::runtime::processor;
@@ -16,6 +18,13 @@ use crate::session::partition::Sessions;
 use crate::session::partition::close::Closing;
 use crate::session::partition::open::{Opened, Opening};
 
+/// An operation on a partition. Boxed, because the calls are rare and the compiler would repeat two of them, 9,000 lines of
+/// code before optimization, for every operation.
+type AnyOperation =
+    Box<dyn FnOnce(Partition<Sessions>) -> Pin<Box<dyn Future<Output = AnyResult>>> + Send>;
+
+type AnyResult = Box<dyn Any + Send>;
+
 impl SessionStage {
     /// The partition for new sessions of this processor's clients: one on this processor, if there is any.
     pub(in crate::session) fn own_partition(self) -> u16 {
@@ -27,12 +36,26 @@ impl SessionStage {
         self,
         client: Arc<str>,
         operation: F,
-    ) -> Call<Result<T, CallError>>
+    ) -> impl Future<Output = Result<T, CallError>>
     where
         F: FnOnce(Partition<Sessions>) -> Fut + Send + 'static,
         Fut: Future<Output = T> + 'static,
         T: Send + 'static,
     {
+        let any = |sessions| async move { Box::new(operation(sessions).await) as AnyResult };
+        let called =
+            self.call_client_with_any(client, Box::new(|sessions| Box::pin(any(sessions))));
+        async move {
+            let result = called.await.flatten()?;
+            Ok(*result.downcast().expect("the result of the operation"))
+        }
+    }
+
+    fn call_client_with_any(
+        self,
+        client: Arc<str>,
+        operation: AnyOperation,
+    ) -> Call<Result<AnyResult, CallError>> {
         let own = self.own_partition();
         self.0.call_partition(own.into(), move |sessions| async move {
             match sessions.with(|sessions| sessions.directory.find(&client)) {
@@ -51,7 +74,7 @@ impl SessionStage {
         let holding = self.call_client(owner.client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.holding(&owner, now()))
         });
-        holding.await.flatten()
+        holding.await
     }
 
     /// Whether the owner has a session on this node that outlives its connection.

@@ -20,7 +20,7 @@ impl SessionStage {
         let taken = self.call_client(client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.take_messages(&client, &received, most))
         });
-        taken.await.flatten()
+        taken.await
     }
 
     /// The key of a client's session, if the router knows it.
@@ -28,7 +28,7 @@ impl SessionStage {
         let key = self.call_client(client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.routed(&client))
         });
-        key.await.flatten()
+        key.await
     }
 
     /// The packet identifiers of the QoS 2 messages that a client has sent and not released.
@@ -36,7 +36,7 @@ impl SessionStage {
         let received = self.call_client(client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.received(&client))
         });
-        received.await.flatten()
+        received.await
     }
 
     /// Like [`received`](Self::received), but `None` until the client's connection has ended and its messages are routed.
@@ -47,6 +47,6 @@ impl SessionStage {
         let received = self.call_client(client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.received_finally(&client))
         });
-        received.await.flatten()
+        received.await
     }
 }

@@ -43,7 +43,7 @@ impl SessionStage {
                 sessions.at(slot).map(|session| ClientView::of(session, true))
             })
         });
-        described.await.flatten()
+        described.await
     }
 
     /// Ends the selected connections of a partition. Returns their number.
@@ -72,7 +72,7 @@ impl SessionStage {
         let keys = self.call_client(client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.subscription_keys(&client))
         });
-        keys.await.flatten()
+        keys.await
     }
 
     /// Ends a session with its connection. Returns whether it existed.
@@ -81,7 +81,7 @@ impl SessionStage {
         client: String,
         reason: Reason,
         routes: Routes,
-    ) -> Call<Result<bool, CallError>> {
+    ) -> impl Future<Output = Result<bool, CallError>> {
         self.end_session_if(client.into(), |_| true, reason, routes)
     }
 
@@ -91,7 +91,7 @@ impl SessionStage {
         owner: Identity,
         reason: Reason,
         routes: Routes,
-    ) -> Call<Result<bool, CallError>> {
+    ) -> impl Future<Output = Result<bool, CallError>> {
         let user = owner.user;
         let is_meant = move |session: &Session| {
             let is_owner = session.user == user;
@@ -116,7 +116,7 @@ impl SessionStage {
         is_meant: impl FnOnce(&Session) -> bool + Send + 'static,
         reason: Reason,
         routes: Routes,
-    ) -> Call<Result<bool, CallError>> {
+    ) -> impl Future<Output = Result<bool, CallError>> {
         self.call_client(Arc::clone(&client), move |sessions| async move {
             let mut effects = Effects::default();
             let ended = sessions

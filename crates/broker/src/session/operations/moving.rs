@@ -28,7 +28,7 @@ impl SessionStage {
         let reserved = self.call_client(owner.client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.reserve(&owner))
         });
-        reserved.await.flatten()
+        reserved.await
     }
 
     /// Begins to move a client's session to another node, and disconnects the client: see [`Sessions::leave`].
@@ -44,7 +44,7 @@ impl SessionStage {
             self.apply_effects(&sessions, effects, routes).await;
             left
         });
-        left.await.flatten()
+        left.await
     }
 
     /// Gives a session to another node: see [`Sessions::give`].
@@ -57,7 +57,7 @@ impl SessionStage {
         let given = self.call_client(owner.client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.give(&owner, &token, (&nodes, now())))
         });
-        given.await.flatten()
+        given.await
     }
 
     /// Cancels the move of a session from this node: see [`Sessions::stay`].
@@ -65,7 +65,7 @@ impl SessionStage {
         let stays = self.call_client(owner.client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.stay(&owner, &token, now()))
         });
-        stays.await.flatten()
+        stays.await
     }
 
     /// Ends the copy of a session that moved: see [`Sessions::drop_given`].
@@ -105,7 +105,7 @@ impl SessionStage {
             let mut offered = lock(&offered);
             sessions.with(|sessions| sessions.arrive(&owner, &token, (&mut offered, &nodes), now()))
         });
-        arrived.await.flatten()
+        arrived.await
     }
 
     /// Completes the move of a session to this node: see [`Sessions::arrived`].
@@ -113,7 +113,7 @@ impl SessionStage {
         let arrived = self.call_client(owner.client.clone(), move |sessions| async move {
             sessions.with(|sessions| sessions.arrived(&owner, &token))
         });
-        arrived.await.flatten()
+        arrived.await
     }
 
     /// Changes the session of a client, and applies the effects.
@@ -132,6 +132,6 @@ impl SessionStage {
                 done
             },
         );
-        changed.await.flatten()
+        changed.await
     }
 }
