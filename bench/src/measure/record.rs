@@ -130,13 +130,17 @@ impl<R: Record> Rows for Vec<R> {
 
 /// The text of a report.
 pub fn text<R: Record>(report: &R) -> String {
-    let report = serde_json::to_value(report).expect("serializable values");
+    text_of(&serde_json::to_value(report).expect("serializable values"), R::fields())
+}
+
+/// Without the type of the report, so that it is compiled once and not for a hundred reports.
+fn text_of(report: &Value, fields: Vec<Field>) -> String {
     let mut out = String::new();
     if let Ok(machine) = serde_json::from_value::<Machine>(report["machine"].clone()) {
         let _ = writeln!(out, "{machine}\n");
     }
     let mut lines: Vec<[String; 2]> = Vec::new();
-    for field in R::fields() {
+    for field in fields {
         match (field.shown, &report[field.name]) {
             (_, Value::Null) => (),
             (Shown::Value { decimals }, Value::Object(map)) => {
