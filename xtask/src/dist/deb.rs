@@ -61,8 +61,11 @@ pub(super) fn make(dist: &Dist) -> Result<String, String> {
     fs::write(&conffiles, text).map_err(say(&conffiles))?;
 
     let package = dist.out.join(format!("phalanx_{version}_{architecture}.deb"));
+    // As good as by default, unless somebody only checks that it can be built.
+    let level = std::env::var("PHALANX_DEB_LEVEL").unwrap_or_else(|_| "6".into());
     let mut build = Command::new("dpkg-deb");
-    build.env("SOURCE_DATE_EPOCH", &dist.time).args(["--root-owner-group", "-Zxz", "--build"]);
+    build.env("SOURCE_DATE_EPOCH", &dist.time).args(["--root-owner-group", "-Zxz"]);
+    build.args([&format!("-z{level}"), "--build"]);
     run(build.arg(&stage).arg(&package))?;
     fs::remove_dir_all(&stage).map_err(say(&stage))?;
     Ok(version)
