@@ -56,10 +56,10 @@ impl Request {
 
 /// A dozen instructions with two branches, one of them taken.
 macro_rules! block {
-    ($a:ident, $b:ident, $c:ident, $d:ident, $request:ident, $leaf:ident, $mixed:ident, $n:expr) => {{
-        let word = match ($leaf * 8 + $n) % 16 {
-            0 => $request.random[($leaf % 2) as usize],
-            2 | 4 | 8 | 12 => $request.kind[($leaf % 4) as usize],
+    ($a:ident, $b:ident, $c:ident, $d:ident, $request:ident, $mixed:ident, $n:expr) => {{
+        let word = match (L * 8 + $n) % 16 {
+            0 => $request.random[(L % 2) as usize],
+            2 | 4 | 8 | 12 => $request.kind[(L % 4) as usize],
             _ => $request.fixed[$n % 8],
         };
         let constant = $mixed[$n];
@@ -94,21 +94,16 @@ const fn constants(leaf: u64) -> [u32; 16] {
 /// The code of the leaf `L`: half a KiB.
 #[inline(always)]
 fn leaf<const L: u64>(request: &mut Request) {
-    blocks(L, const { &constants(L) }, request);
-}
-
-/// The blocks of a leaf. A debug build has one copy for all leaves: 512 copies were a sixth of the code of this crate.
-#[cfg_attr(not(debug_assertions), inline(always))]
-fn blocks(leaf: u64, mixed: &[u32; 16], request: &mut Request) {
+    let mixed = const { &constants(L) };
     let [mut a, mut b, mut c, mut d] = request.sum;
-    block!(a, b, c, d, request, leaf, mixed, 0);
-    block!(b, c, d, a, request, leaf, mixed, 1);
-    block!(c, d, a, b, request, leaf, mixed, 2);
-    block!(d, a, b, c, request, leaf, mixed, 3);
-    block!(a, b, c, d, request, leaf, mixed, 4);
-    block!(b, c, d, a, request, leaf, mixed, 5);
-    block!(c, d, a, b, request, leaf, mixed, 6);
-    block!(d, a, b, c, request, leaf, mixed, 7);
+    block!(a, b, c, d, request, mixed, 0);
+    block!(b, c, d, a, request, mixed, 1);
+    block!(c, d, a, b, request, mixed, 2);
+    block!(d, a, b, c, request, mixed, 3);
+    block!(a, b, c, d, request, mixed, 4);
+    block!(b, c, d, a, request, mixed, 5);
+    block!(c, d, a, b, request, mixed, 6);
+    block!(d, a, b, c, request, mixed, 7);
     request.sum = [a, b, c, d];
 }
 
