@@ -341,16 +341,15 @@ mod tests {
 
     #[test]
     fn threads_and_processes_that_start_later_are_counted() {
-        let touch = || {
-            let touched: Vec<u8> = (0..4 << 20).map(|n| n as u8).collect();
-            std::hint::black_box(touched).len()
-        };
+        // The allocator maps so much memory anew; less may be memory that an earlier test has touched.
+        let touch = || std::hint::black_box(vec![1_u8; 64 << 20]).len();
         let Some(mut counters) = started(&[this_thread()], true) else { return };
         let faults = |counters: &mut HardwareCounters| counters.read().unwrap().cycles.unwrap();
         let before = faults(&mut counters);
         std::thread::spawn(touch).join().unwrap();
         let after = faults(&mut counters);
-        assert!(after - before > 500.0, "faults of the thread: {before} {after}");
+        // At least one for 2 MiB.
+        assert!(after - before > 20.0, "faults of the thread: {before} {after}");
         assert!(std::process::Command::new("true").status().unwrap().success());
         assert!(faults(&mut counters) - after > 20.0, "faults of the process");
         // This thread is none of the others.
