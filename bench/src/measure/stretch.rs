@@ -1,7 +1,7 @@
 //! Measured stretches of work: their time, and the hardware events of their threads where the machine counts them.
 //!
 //! A benchmark begins a stretch where it starts its clock, and names it at the end. Every report prints the events of the
-//! stretches measured for it ([`take`]).
+//! stretches measured for it (`take`).
 
 use std::fmt::Display;
 use std::sync::{Mutex, OnceLock};
