@@ -3,7 +3,7 @@
 use crate::request::framing::Body;
 use crate::request::host::{Target, strip_prefix};
 use crate::request::line::{Line, Method};
-use crate::syntax::bytes::field_lines;
+use crate::syntax::bytes::{field_lines, field_values};
 use crate::version::Version;
 
 /// A parsed request head. It borrows from the parsed bytes.
@@ -105,7 +105,7 @@ impl<'a> Request<'a> {
         &self,
         name: &'n str,
     ) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a, 'n> {
-        self.fields().filter_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
+        field_values(self.fields, name)
     }
 
     /// Names and values of all field lines, in order.

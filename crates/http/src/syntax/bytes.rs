@@ -56,11 +56,57 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
 
 /// Names and values of the field lines of a head that a parser has accepted.
 pub(crate) fn field_lines(lines: &[u8]) -> impl DoubleEndedIterator<Item = (&str, &[u8])> {
-    lines.split(|&byte| byte == b'\n').filter_map(|line| {
-        let (name, value) = line.split_at(memchr::memchr(b':', line)?);
-        let value = &value[1..];
-        Some((str::from_utf8(name).ok()?, trim(value.strip_suffix(b"\r").unwrap_or(value))))
-    })
+    FieldLines(lines).filter_map(|(name, value)| Some((str::from_utf8(name).ok()?, value)))
+}
+
+/// The values of all lines of the field `name`, which is case-insensitive.
+pub(crate) fn field_values<'a, 'n>(
+    lines: &'a [u8],
+    name: &'n str,
+) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a, 'n> {
+    FieldLines(lines)
+        .filter_map(move |(own, value)| own.eq_ignore_ascii_case(name.as_bytes()).then_some(value))
+}
+
+/// Names and values of the rest of the field lines.
+struct FieldLines<'a>(&'a [u8]);
+
+impl<'a> Iterator for FieldLines<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.0.is_empty() {
+            let end = memchr::memchr(b'\n', self.0).unwrap_or(self.0.len());
+            let line = &self.0[..end];
+            self.0 = self.0.get(end + 1..).unwrap_or_default();
+            if let Some(field) = field(line) {
+                return Some(field);
+            }
+        }
+        None
+    }
+}
+
+impl DoubleEndedIterator for FieldLines<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        while !self.0.is_empty() {
+            let before = self.0.strip_suffix(b"\n").unwrap_or(self.0);
+            let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+            let line = &before[start..];
+            self.0 = &self.0[..start];
+            if let Some(field) = field(line) {
+                return Some(field);
+            }
+        }
+        None
+    }
+}
+
+/// The name and the value in a line; `None` without a colon.
+fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (name, value) = line.split_at(memchr::memchr(b':', line)?);
+    let value = &value[1..];
+    Some((name, trim(value.strip_suffix(b"\r").unwrap_or(value))))
 }
 
 /// The non-empty elements of a comma-separated list (RFC 9110, 5.6.1.2). Only for lists whose elements
@@ -94,6 +140,22 @@ pub(crate) fn exact_number(digits: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn field_lines_from_both_ends() {
+        let lines = b"A: b\r\nnone\r\n\r\nC:d e \nF:\r\nG: h";
+        let fields: [(&str, &[u8]); 4] = [("A", b"b"), ("C", b"d e"), ("F", b""), ("G", b"h")];
+        assert!(field_lines(lines).eq(fields));
+        assert!(field_lines(lines).rev().eq(fields.into_iter().rev()));
+        let (mut both, mut rest) = (field_lines(lines), field_lines(&lines[..0]));
+        assert_eq!((both.next(), both.next_back()), (Some(fields[0]), Some(fields[3])));
+        assert_eq!(
+            (both.next(), both.next_back(), both.next()),
+            (Some(fields[1]), Some(fields[2]), None)
+        );
+        assert_eq!((rest.next(), rest.next_back()), (None, None));
+        assert!(field_values(lines, "c").eq([&b"d e"[..]]));
+    }
 
     #[test]
     fn numbers() {

@@ -6,7 +6,7 @@ use phalanx_http::{Body, Reply, Version};
 use phalanx_tls::Wire;
 
 use crate::clock;
-use crate::proxy::fields::{Named, is_for_client};
+use crate::proxy::fields::{Field, Named, is_for_client};
 use crate::proxy::job::Job;
 use crate::proxy::location::location;
 use crate::respond::writer::ResponseWriter;
@@ -80,19 +80,20 @@ pub(super) fn form(content: Content, reply: Reply) -> Reply {
 }
 
 /// Writes the head for the client, with the status and the `fields` of the server's head.
-pub(super) fn relay_head<'a, I: Iterator<Item = (&'a str, &'a [u8])>>(
+pub(super) fn relay_head<'a>(
     out: &mut ResponseWriter,
     (site, job): (&Site, &Job),
     (status, content): (u16, Content),
-    fields: impl Fn() -> I,
+    fields: impl Iterator<Item = Field<'a>>,
     reply: Reply,
 ) {
-    let named = Named::of(fields());
+    let fields: &[Field<'_>] = &fields.collect::<Vec<_>>();
+    let named = Named::of(fields);
     let is_tls = out.is_tls();
     let alt_svc = site.alt_svc().field(out.alt_svc).filter(|_| is_tls);
     let transport = job.transport_fields(site, is_tls);
     let mut head = clock::relayed_head(&mut out.buffer, status, reply);
-    for (name, value) in fields() {
+    for (name, value) in fields {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         let is_replaced = transport.is_some() && is("strict-transport-security")
             || job.is_private && is("cache-control");
@@ -107,7 +108,7 @@ pub(super) fn relay_head<'a, I: Iterator<Item = (&'a str, &'a [u8])>>(
         head = head.fields(transport.all());
     }
     if job.is_private {
-        head = head.field("Cache-Control", private_cache(fields()).as_bytes());
+        head = head.field("Cache-Control", private_cache(fields).as_bytes());
     }
     if let Some(alt_svc) = alt_svc {
         head = head.fields(alt_svc.all());
@@ -116,7 +117,7 @@ pub(super) fn relay_head<'a, I: Iterator<Item = (&'a str, &'a [u8])>>(
     let requires = status == 426 && reply.version == Version::Http11;
     if status == 101 || requires {
         head = head.field("Connection", b"upgrade");
-        for (_, value) in of(fields(), "upgrade") {
+        for value in of(fields, "upgrade") {
             head = head.field("Upgrade", value);
         }
     }
@@ -125,7 +126,7 @@ pub(super) fn relay_head<'a, I: Iterator<Item = (&'a str, &'a [u8])>>(
     }
     let head = match content {
         Content::Framed(Body::Length(length)) => head.length(length),
-        Content::Framed(Body::None) if reply.head_only => match declared(fields()) {
+        Content::Framed(Body::None) if reply.head_only => match declared(fields) {
             Some(length) => head.length(length),
             None => head,
         },
@@ -136,22 +137,20 @@ pub(super) fn relay_head<'a, I: Iterator<Item = (&'a str, &'a [u8])>>(
 }
 
 /// `Cache-Control` for a protected path, derived from the server's value.
-fn private_cache<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+fn private_cache(fields: &[Field<'_>]) -> String {
     let values = of(fields, "cache-control");
-    let values: Vec<_> = values.map(|(_, value)| String::from_utf8_lossy(value)).collect();
+    let values: Vec<_> = values.map(String::from_utf8_lossy).collect();
     private(&values.join(","))
 }
 
-/// The `fields` with this name.
-fn of<'a>(
-    fields: impl Iterator<Item = (&'a str, &'a [u8])>,
-    wanted: &str,
-) -> impl Iterator<Item = (&'a str, &'a [u8])> {
-    fields.filter(move |(name, _)| name.eq_ignore_ascii_case(wanted))
+/// The values of the `fields` with this name.
+fn of<'a>(fields: &[Field<'a>], wanted: &str) -> impl Iterator<Item = &'a [u8]> {
+    let wanted = fields.iter().filter(move |(name, _)| name.eq_ignore_ascii_case(wanted));
+    wanted.map(|(_, value)| *value)
 }
 
 /// The content length in a response to HEAD, which the parser has validated.
-fn declared<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<u64> {
-    let (_, value) = of(fields, "content-length").next()?;
+fn declared(fields: &[Field<'_>]) -> Option<u64> {
+    let value = of(fields, "content-length").next()?;
     str::from_utf8(value).ok()?.parse().ok()
 }

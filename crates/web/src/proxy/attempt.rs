@@ -100,7 +100,7 @@ pub(super) async fn attempt(
     let reply = form(response.content, reply);
     let reply = Reply { keep_alive: reply.keep_alive || response.status == 101, ..reply };
     let head = (response.status, response.content);
-    relay_head(out, (site, job), head, || response.fields(&input), reply);
+    relay_head(out, (site, job), head, response.fields(&input), reply);
     relay(&response, input, &mut uploading, (wire, out, reply), rule.idle_timeout).await
 }
 

@@ -29,14 +29,21 @@ const OF_PROXY_PREFIX: &str = "x-forwarded-";
 /// which clients would look for at this server (RFC 7838 §2.1).
 const OF_SERVER: [&str; 3] = ["alt-svc", "date", "server"];
 
+/// The name and the value of a field.
+pub(super) type Field<'a> = (&'a str, &'a [u8]);
+
 /// The fields named in `Connection`, which are hop-by-hop fields.
 pub(super) struct Named<'a>(Vec<&'a [u8]>);
 
 impl<'a> Named<'a> {
     /// Reads the values of `Connection` among `fields`.
-    pub(super) fn of(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Self {
-        let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
-        Self(values.flat_map(|(_, value)| elements(value)).collect())
+    pub(super) fn of(fields: &[Field<'a>]) -> Self {
+        let mut named = Vec::new();
+        for (_, value) in fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("connection"))
+        {
+            named.extend(elements(value));
+        }
+        Self(named)
     }
 
     /// Whether the list contains `option`.
@@ -47,12 +54,17 @@ impl<'a> Named<'a> {
 
 /// Whether a field of a request is forwarded to a server.
 pub(super) fn is_for_server(name: &str, named: &Named<'_>) -> bool {
-    // CGI programs see hyphens as underscores, so both spellings of a name are equivalent for them.
-    let lower = name.to_ascii_lowercase().replace('_', "-");
-    !OF_CONNECTION.contains(&&*lower)
-        && !OF_PROXY.contains(&&*lower)
-        && !lower.starts_with(OF_PROXY_PREFIX)
-        && !named.has(name)
+    let is = |other: &&str| is_spelling_of(name, other);
+    let has_prefix = name
+        .get(..OF_PROXY_PREFIX.len())
+        .is_some_and(|start| is_spelling_of(start, OF_PROXY_PREFIX));
+    !OF_CONNECTION.iter().any(&is) && !OF_PROXY.iter().any(is) && !has_prefix && !named.has(name)
+}
+
+/// Whether CGI programs take `name` for `other`, which is in lower case: they see hyphens as underscores.
+fn is_spelling_of(name: &str, other: &str) -> bool {
+    let byte = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    name.len() == other.len() && name.bytes().map(byte).eq(other.bytes())
 }
 
 /// Whether a field of a response is forwarded to the client.
@@ -68,7 +80,7 @@ mod tests {
     #[test]
     fn fields_of_a_request() {
         let fields = [("Connection", &b"close, X-Secret"[..]), ("connection", b"upgrade")];
-        let named = Named::of(fields.into_iter());
+        let named = Named::of(&fields);
         assert!(named.has("Upgrade") && !named.has("keep-alive"));
         for name in ["Accept", "Cookie", "Authorization", "X-Forward"] {
             assert!(is_for_server(name, &named), "{name}");
@@ -80,6 +92,7 @@ mod tests {
             "Content_Length",
             "X-Forwarded-For",
             "x_forwarded_proto",
+            "X-Forwarded-",
             "Forwarded",
             "X-Real-IP",
             "Proxy",

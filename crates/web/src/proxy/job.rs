@@ -1,5 +1,6 @@
 //! Forwarded requests, and their heads.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use phalanx_guard::ForwardedField;
 use phalanx_http::{Body, FieldBlock, Method, Request, Status, Version, elements};
 use phalanx_tls::Wire;
 
-use crate::proxy::fields::{Named, is_for_server};
+use crate::proxy::fields::{Field, Named, is_for_server};
 use crate::proxy::protocols::Protocols;
 use crate::site::{HostIndex, Site};
 use crate::socket::peer::Claims;
@@ -93,7 +94,8 @@ impl Job {
         }
         let query = request.query.map(|query| ["?", query].concat()).unwrap_or_default();
         let host = request.host.filter(|host| group.rule.preserve_host && !host.is_empty());
-        let protocols = Protocols::of(request, body);
+        let fields: Vec<Field<'_>> = request.fields().collect();
+        let named = Named::of(&fields);
         Ok(Box::new(Self {
             group: group.clone(),
             host_index: None,
@@ -101,13 +103,13 @@ impl Job {
             method: method.to_owned(),
             target: [path, &query].concat(),
             host: host.map(str::to_owned),
-            lines: lines(request, origin),
+            lines: lines(request, (&fields, &named), origin),
             takes_trailers: takes_trailers(request),
             body,
             head_only: request.method == Method::Head,
             is_idempotent: matches!(method, "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE"),
             expects: request.expect_continue,
-            protocols,
+            protocols: Protocols::of(request, body, &named),
         }))
     }
 
@@ -190,55 +192,67 @@ fn takes_trailers(request: &Request<'_>) -> bool {
 }
 
 /// The field lines of a request, without `Host` and those that frame the content or concern one connection.
-fn lines(request: &Request<'_>, origin: Origin) -> Vec<u8> {
-    let mut out = Vec::with_capacity(512);
-    let mut line = |name: &str, parts: &[&[u8]]| {
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(b": ");
-        parts.iter().for_each(|part| out.extend_from_slice(part));
-        out.extend_from_slice(b"\r\n");
-    };
-    let named = Named::of(request.fields());
+fn lines(
+    request: &Request<'_>,
+    (fields, named): (&[Field<'_>], &Named<'_>),
+    origin: Origin,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
     let hops = max_forwards(request);
     // HTTP/2 may divide cookies among several fields, HTTP/1.1 may not (RFC 9113 §8.2.3).
-    let cookies: Vec<&[u8]> = request.values("cookie").collect();
-    for (name, value) in request.fields() {
+    let mut cookies = Vec::new();
+    for (name, value) in fields {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
-        let is_changed = is("cookie") || hops.is_some() && is("max-forwards");
-        if is_for_server(name, &named) && !is_changed {
-            line(name, &[value]);
+        if is("cookie") {
+            cookies.push(*value);
+        } else if is_for_server(name, named) && !(hops.is_some() && is("max-forwards")) {
+            out.extend_from_slice(name.as_bytes());
+            line(&mut out, ": ", value);
         }
     }
     if let Some(hops) = hops {
-        line("Max-Forwards", &[hops.saturating_sub(1).to_string().as_bytes()]);
+        line(&mut out, "Max-Forwards: ", hops.saturating_sub(1).to_string().as_bytes());
     }
-    if !cookies.is_empty() && is_for_server("cookie", &named) {
-        line("Cookie", &[&cookies.join(&b"; "[..])]);
+    if !cookies.is_empty() && is_for_server("cookie", named) {
+        line(&mut out, "Cookie: ", &cookies.join(&b"; "[..]));
     }
     let proto = if origin.is_tls { "https" } else { "http" };
-    let (client, node) = match origin.address.map(|address| address.to_canonical()) {
-        None => (None, "unknown".to_owned()),
-        Some(address @ IpAddr::V4(_)) => (Some(address), address.to_string()),
-        Some(address @ IpAddr::V6(_)) => (Some(address), format!("\"[{address}]\"")),
-    };
-    let mut forwarded = format!("for={node};proto={proto}");
+    let client = origin.address.map(|address| address.to_canonical());
+    let mut text = String::new();
     if let Some(client) = client {
-        line("X-Forwarded-For", &[client.to_string().as_bytes()]);
+        text = client.to_string();
+        line(&mut out, "X-Forwarded-For: ", text.as_bytes());
     }
-    line("X-Forwarded-Proto", &[proto.as_bytes()]);
+    line(&mut out, "X-Forwarded-Proto: ", proto.as_bytes());
     let proxied = origin.field;
     let claimed = proxied.and_then(|field| field.host(request.values(field.host_name())));
-    if let Some(host) = claimed.or(request.host).filter(|host| is_single_host(host)) {
-        line("X-Forwarded-Host", &[host.as_bytes()]);
-        forwarded += &format!(";host=\"{host}\"");
+    let host = claimed.or(request.host).filter(|host| is_single_host(host));
+    if let Some(host) = host {
+        line(&mut out, "X-Forwarded-Host: ", host.as_bytes());
     }
     if let Some(port) = proxied.and_then(|field| field.port(request.values("x-forwarded-port"))) {
-        line("X-Forwarded-Port", &[port.to_string().as_bytes()]);
+        line(&mut out, "X-Forwarded-Port: ", port.to_string().as_bytes());
     }
-    line("Forwarded", &[forwarded.as_bytes()]);
+    let [start, node, end] = match client {
+        None => ["", "unknown", ""],
+        Some(IpAddr::V4(_)) => ["", &*text, ""],
+        Some(IpAddr::V6(_)) => ["\"[", &*text, "]\""],
+    };
+    let host = host.map_or(["", "", ""], |host| [";host=\"", host, "\""]);
+    let parts = ["Forwarded: for=", start, node, end, ";proto=", proto, host[0], host[1], host[2]];
+    parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+    out.extend_from_slice(b"\r\n");
     let received = request.version.name().trim_start_matches("HTTP/");
-    line("Via", &[received.as_bytes(), b" phalanx"]);
+    out.extend_from_slice(b"Via: ");
+    line(&mut out, received, b" phalanx");
     out
+}
+
+/// Ends a line with these two parts.
+fn line(out: &mut Vec<u8>, start: &str, value: &[u8]) {
+    out.extend_from_slice(start.as_bytes());
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// The value of `Max-Forwards` of an OPTIONS request (RFC 9110 §7.6.2).
@@ -254,16 +268,16 @@ pub(super) fn max_forwards(request: &Request<'_>) -> Option<u64> {
 /// Whether a path contains a segment of dots, in any spelling that a server might decode. Clients resolve these before
 /// sending (RFC 3986 §5.2.4); a server that resolved them would leave the prefix.
 fn has_dots(path: &str) -> bool {
-    let mut plain = path.to_ascii_lowercase().replace("%2e", ".");
-    for separator in ["%2f", "%5c", "\\"] {
-        plain = plain.replace(separator, "/");
+    let mut plain = Cow::Borrowed(path);
+    if path.contains(['%', '\\']) {
+        let mut decoded = path.to_ascii_lowercase().replace("%2e", ".");
+        for separator in ["%2f", "%5c", "\\"] {
+            decoded = decoded.replace(separator, "/");
+        }
+        plain = decoded.into();
     }
     // Some servers remove parameters from segments before they resolve dots.
-    let name = |segment: &str| segment.split([';']).next().map(str::len);
-    plain.split('/').any(|segment| {
-        segment.starts_with('.')
-            && name(segment).is_some_and(|length| matches!(&segment[..length], "." | ".."))
-    })
+    plain.split('/').any(|segment| matches!(segment.split(';').next(), Some("." | "..")))
 }
 
 /// Whether every server reads the host as a single name or address, with or without a port. A server may read

@@ -12,14 +12,14 @@ const OF_CONNECTION: [&[u8]; 4] = [b"h2", b"h2c", b"http", b"tls"];
 pub(super) struct Protocols(Vec<Vec<u8>>);
 
 impl Protocols {
-    /// The protocols that a request with this body proposes.
-    pub(super) fn of(request: &Request<'_>, body: Body) -> Self {
-        let may_change = request.version == Version::Http11
-            && body == Body::None
-            && Named::of(request.fields()).has("upgrade");
+    /// The protocols that a request with this body proposes, whose `Connection` has `named` these fields.
+    pub(super) fn of(request: &Request<'_>, body: Body, named: &Named<'_>) -> Self {
+        if request.version != Version::Http11 || body != Body::None || !named.has("upgrade") {
+            return Self(Vec::new());
+        }
         let proposed = request.values("upgrade").flat_map(elements).filter(|protocol| {
             let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default();
-            may_change && !OF_CONNECTION.iter().any(|own| own.eq_ignore_ascii_case(name))
+            !OF_CONNECTION.iter().any(|own| own.eq_ignore_ascii_case(name))
         });
         Self(proposed.map(<[u8]>::to_vec).collect())
     }

@@ -91,7 +91,7 @@ pub(in crate::proxy) async fn attempt(
     let status = head.status.as_u16();
     let framing = framing((status, job.head_only), &head.headers, &content);
     let reply = form(framing, reply);
-    relay_head(out, (site, job), (status, framing), || fields(&head.headers), reply);
+    relay_head(out, (site, job), (status, framing), fields(&head.headers), reply);
     let relayed = {
         let mut relaying = pin!(relay_stream(out, &mut content, framing, rule.idle_timeout));
         poll_fn(|context| {

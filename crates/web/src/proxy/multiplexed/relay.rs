@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::iter;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -74,7 +73,7 @@ pub(in crate::proxy) async fn relay_stream(
     let trailers = timeout(idle, poll_fn(|context| content.poll_trailers(context))).await;
     match trailers {
         Ok(Ok(Some(trailers))) => {
-            let named = Named::of(iter::empty());
+            let named = Named::of(&[]);
             let forwarded = fields(&trailers).filter(|(name, _)| is_for_client(name, &named));
             out.set_trailers(forwarded);
         }
