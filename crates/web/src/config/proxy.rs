@@ -59,7 +59,8 @@ settings! {
         /// Maximum number of unused connections that are kept to each server.
         pub max_idle: usize = 32
             => key("max-idle-connections",
-                "maximum number of unused connections that each worker keeps to each server");
+                "maximum number of unused connections that each worker keeps to each server, beyond those that it has \
+                 needed in the last second");
         /// Time for which an unused connection is kept.
         pub keep_alive: Duration = Duration::from_secs(30)
             => range("keep-alive", MILLISECOND..=DAY, "time for which an unused connection is kept");
@@ -109,7 +110,12 @@ impl Proxy {
     pub(crate) fn max_connections(&self, workers: usize) -> usize {
         // Each worker may always have one request in progress.
         let in_use = self.max_requests.max(workers).saturating_add(self.max_tunnels);
-        let of_server = in_use.saturating_add(self.max_idle.saturating_mul(workers));
+        let idle = match self.max_idle {
+            0 => 0,
+            // As many as its own part of the requests, if it has just needed them.
+            most => most.max(self.max_requests / 2 / workers.max(1)),
+        };
+        let of_server = in_use.saturating_add(idle.saturating_mul(workers));
         of_server.saturating_add(1).saturating_mul(self.to.len())
     }
 }
@@ -313,6 +319,10 @@ mod tests {
         // Five requests, two tunnels, two workers with 3 unused connections each, and one health check.
         assert_eq!(rule.max_connections(2), 28);
         assert_eq!(rule.max_connections(7), 62);
+        let many = Proxy { max_requests: 100, ..rule.clone() };
+        // A worker keeps its part of the connections in use.
+        assert_eq!(many.max_connections(2), (100 + 2 + 2 * 25 + 1) * 2);
+        assert_eq!(Proxy { max_idle: 0, ..many }.max_connections(2), (100 + 2 + 1) * 2);
         assert_eq!(Proxy { max_requests: usize::MAX, ..rule }.max_connections(2), usize::MAX);
         let mut config = crate::Config::of(".");
         let before = config.kept_files();

@@ -1,6 +1,6 @@
 //! One processor's share of a group: its slots, its unused connections and its waiting requests.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use crate::upstream::group::Group;
 use crate::upstream::multiplexed::Connections;
 use crate::upstream::queue::Queue;
 use crate::upstream::shared_limit::SharedLimit;
+use crate::upstream::slots::Slots;
 use crate::upstream::tried::Tried;
 
 /// A processor's share of a group.
@@ -24,18 +25,6 @@ pub(crate) struct Local {
     waiting: Cell<usize>,
     /// Where the next search for a server begins, so that equally loaded servers take turns.
     turn: Cell<usize>,
-}
-
-/// The connections to one server.
-#[derive(Default)]
-struct Slots {
-    in_use: Cell<usize>,
-    /// Tunnels that do not count towards `in_use`.
-    tunnels: Cell<usize>,
-    /// Unused connections, with the time since which they are unused; the latest is last.
-    idle: RefCell<Vec<(Wire, Duration)>>,
-    /// Connections with HTTP/2.
-    connections: Connections,
 }
 
 /// No server has a free slot, and the request may not wait, or not longer.
@@ -104,6 +93,7 @@ impl Local {
             let slots = &self.members[member];
             // Another worker may have taken the last slot in the meantime.
             if take(&group.members[member].in_use, &slots.in_use) {
+                slots.note_peak();
                 self.turn.set(member + 1);
                 group.members[member].health.chosen(now());
                 return Some(member);
@@ -148,16 +138,13 @@ impl Local {
         std::iter::from_fn(next).map(|(wire, _)| wire).find(Wire::is_idle)
     }
 
-    /// Keeps a connection for a later request.
+    /// Keeps the connection of a request that ends for a later one.
     pub(super) fn keep(&self, member: usize, wire: Wire) {
         let Some(group) = self.group.upgrade() else { return };
-        let mut idle = self.members[member].idle.borrow_mut();
-        if idle.len() >= group.rule.max_idle && !idle.is_empty() {
-            idle.remove(0);
-        }
-        if idle.len() < group.rule.max_idle {
-            idle.push((wire, now()));
-        }
+        let slots = &self.members[member];
+        slots.idle.borrow_mut().push((wire, now()));
+        // The slot of the request is still in use.
+        slots.close_surplus(slots.in_use.get() - 1, &group, member);
     }
 
     /// The connections with HTTP/2 to a server.
@@ -171,15 +158,19 @@ impl Local {
         self.connections(member).trim(limit);
     }
 
-    /// Closes connections that are unused for too long, at time [`Duration::MAX`] all unused ones; those in use get no
-    /// further requests then. Returns whether any is left.
+    /// Closes connections that are unused for too long or no longer needed, at time [`Duration::MAX`] all unused ones;
+    /// those in use get no further requests then. Returns whether any is left. Called once per interval of the peaks.
     pub(super) fn expire(&self, now: Duration) -> bool {
-        let limit = self.group.upgrade().map_or(Duration::ZERO, |group| group.rule.keep_alive);
+        let group = self.group.upgrade();
+        let limit = group.as_ref().map_or(Duration::ZERO, |group| group.rule.keep_alive);
         let mut any = false;
-        for slots in &self.members {
-            let mut idle = slots.idle.borrow_mut();
-            idle.retain(|(_, since)| now.saturating_sub(*since) < limit);
-            any |= !idle.is_empty();
+        for (member, slots) in self.members.iter().enumerate() {
+            slots.idle.borrow_mut().retain(|(_, since)| now.saturating_sub(*since) < limit);
+            slots.begin_interval();
+            if let Some(group) = &group {
+                slots.close_surplus(slots.in_use.get(), group, member);
+            }
+            any |= !slots.idle.borrow().is_empty();
             any |= slots.connections.expire(now, limit);
         }
         any

@@ -11,6 +11,7 @@
 //! | `local.rs` | a processor's slots, unused connections and waiting requests |
 //! | `queue.rs` | requests that wait for a slot, in order |
 //! | `shared_limit.rs` | a limit that the workers share |
+//! | `slots.rs` | a processor's slots at one server, and its connections |
 //! | `tried.rs` | the servers that a request could not reach |
 //! | `multiplexed/` | connections with HTTP/2, each of which many requests use |
 //! | `lease.rs` | a connection that one request uses |
@@ -22,7 +23,7 @@
 //!
 //! All workers together have at most `max-requests` connections in use to each server, but each worker may have one,
 //! and at most `max-queue` waiting requests. Each worker has at most `max-idle-connections` unused connections to each
-//! server. A request on a connection with HTTP/2 counts like a connection. Each wait has a time limit.
+//! server, or as many as it has just needed, up to its part of `max-requests`. A request on a connection with HTTP/2 counts like a connection. Each wait has a time limit.
 
 mod check;
 mod counters;
@@ -34,6 +35,7 @@ mod multiplexed;
 mod pools;
 mod queue;
 mod shared_limit;
+mod slots;
 mod tried;
 mod up;
 

@@ -25,6 +25,11 @@ impl SharedLimit {
         Self { own, common, taken: AtomicUsize::new(0) }
     }
 
+    /// The part of each worker.
+    pub(super) fn own(&self) -> usize {
+        self.own
+    }
+
     /// Whether a worker that uses `count` units may currently take one more.
     pub(super) fn has_room(&self, count: usize) -> bool {
         count < self.own || self.taken.load(Relaxed) < self.common

@@ -72,6 +72,39 @@ fn three_requests(change: impl Fn(&mut Proxy), meanwhile: impl Fn(&Server), conn
     });
 }
 
+/// Connections that many requests at a time have needed are used again.
+#[test]
+fn rounds_of_many_requests_use_the_same_connections() {
+    const REQUESTS: usize = 60;
+    let parts = Mutex::new(None);
+    let backend = || {
+        let (backend, reports, allow) = waiting();
+        *parts.lock().unwrap() = Some((reports, allow));
+        backend
+    };
+    with(
+        backend,
+        |proxy| proxy.max_idle = 1,
+        |server, backend| {
+            let (reports, allow) = parts.lock().unwrap().take().unwrap();
+            let mut clients: Vec<_> =
+                (0..REQUESTS).map(|_| Client::connect(server.address)).collect();
+            for _ in 0..3 {
+                for client in &mut clients {
+                    client.send("GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n");
+                    reports.recv_timeout(TIMEOUT).unwrap();
+                }
+                (0..REQUESTS).for_each(|_| allow.send(()).unwrap());
+                for client in &mut clients {
+                    assert_eq!(client.response().status, 200);
+                }
+            }
+            // A round that lasts for seconds may find some closed.
+            assert!(backend.accepted() < 2 * REQUESTS, "{} connections", backend.accepted());
+        },
+    );
+}
+
 #[test]
 fn requests_wait_and_are_refused() {
     // The request that waited uses the connection of the first one.
