@@ -143,7 +143,7 @@ impl Translated {
             "bridge_reload_type" if value == "immediate" => {
                 return Err("a reload restarts a bridge whose settings changed".into());
             }
-            "bridge_require_ocsp" if value == "true" => {
+            "bridge_require_ocsp" if setting.flag()? => {
                 return Err("certificates are not checked by OCSP".into());
             }
             "bridge_max_packet_size" if value != "0" => {
@@ -197,8 +197,8 @@ impl Translated {
         }
         let is_silent = |own: &Setting| {
             matches!(
-                (&*own.key, &*own.value),
-                ("notifications", "false") | ("notifications_local_only", "true")
+                (&*own.key, own.flag()),
+                ("notifications", Ok(false)) | ("notifications_local_only", Ok(true))
             )
         };
         if options.iter().any(is_silent) && bridge.notification_topic.take().is_some() {

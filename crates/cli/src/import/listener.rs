@@ -18,6 +18,9 @@ pub(super) struct Listener {
     pub(super) host: String,
     pub(super) is_websocket: bool,
     has_ipv4_only: bool,
+    has_ipv6_only: bool,
+    /// The origins of pages that may connect over WebSocket; all if empty.
+    pub(super) origins: Vec<String>,
     pub(super) certificate: Option<Setting>,
     pub(super) key: Option<Setting>,
     pub(super) authorities: Option<Setting>,
@@ -29,6 +32,10 @@ pub(super) struct Listener {
     pub(super) has_interface: bool,
     /// Whether the name in the certificate is the user name.
     pub(super) identity: bool,
+    /// Whether the subject of the certificate is the user name, which is not supported.
+    subject: bool,
+    /// Whether an option has a value for which mosquitto does not start.
+    is_malformed: bool,
     /// All settings except those about TLS.
     pub(super) own: ListenerConfig,
 }
@@ -44,6 +51,8 @@ impl Listener {
             host: host.to_owned(),
             is_websocket: false,
             has_ipv4_only: false,
+            has_ipv6_only: false,
+            origins: Vec::new(),
             certificate: None,
             key: None,
             authorities: None,
@@ -52,6 +61,8 @@ impl Listener {
             needs_psk: false,
             has_interface: false,
             identity: false,
+            subject: false,
+            is_malformed: false,
             own: ListenerConfig::default(),
         }
     }
@@ -63,27 +74,39 @@ impl Listener {
             "protocol" => match value {
                 "websockets" => self.is_websocket = true,
                 "mqtt" => (),
-                _ => return Err("expected mqtt or websockets".to_owned()),
+                _ => return self.malformed("expected mqtt or websockets"),
             },
-            "socket_domain" => self.has_ipv4_only = value == "ipv4",
+            "socket_domain" => {
+                (self.has_ipv4_only, self.has_ipv6_only) = (value == "ipv4", value == "ipv6");
+            }
+            "websockets_origin" => self.origins.push(value.to_owned()),
             "certfile" => self.certificate = Some(setting.clone()),
             "keyfile" => self.key = Some(setting.clone()),
             "cafile" => self.authorities = Some(setting.clone()),
             "crlfile" => self.revoked = Some(setting.clone()),
-            "require_certificate" => self.needs_certificates = setting.flag()?,
-            "use_identity_as_username" => self.identity = setting.flag()?,
+            "require_certificate" => self.needs_certificates = self.flag(setting)?,
+            "use_identity_as_username" => self.identity = self.flag(setting)?,
+            "use_subject_as_username" => {
+                self.subject = self.flag(setting)?;
+                return Err(
+                    "the user name is that of CONNECT, or the common name of the certificate"
+                        .to_owned(),
+                );
+            }
             "use_username_as_clientid" => {
-                self.own.user_as_client_id = setting.flag()?.then_some(true);
+                self.own.user_as_client_id = self.flag(setting)?.then_some(true);
             }
             "allow_anonymous" | "listener_allow_anonymous" => {
-                self.own.allow_anonymous = Some(setting.flag()?);
+                self.own.allow_anonymous = Some(self.flag(setting)?);
             }
             "password_file" => self.own.password_file = Some(value.into()),
             "max_connections" => {
-                let most: i64 = value.parse().map_err(|_| "expected a number".to_owned())?;
+                let Ok(most) = value.parse::<i64>() else {
+                    return self.malformed("expected a number");
+                };
                 self.own.connections = usize::try_from(most).ok();
             }
-            "accept_protocol_versions" => self.accept(value, setting, notes),
+            "accept_protocol_versions" => return self.accept(value, setting, notes),
             "bind_interface" => {
                 self.has_interface = true;
                 return Err("name the interface's address in `listen`".to_owned());
@@ -100,16 +123,38 @@ impl Listener {
         Ok(())
     }
 
+    fn flag(&mut self, setting: &Setting) -> Result<bool, String> {
+        setting.flag().inspect_err(|_| self.is_malformed = true)
+    }
+
+    /// The error of an option that mosquitto rejects.
+    fn malformed(&mut self, why: &str) -> Result<(), String> {
+        self.is_malformed = true;
+        Err(why.to_owned())
+    }
+
     /// Why the listener would accept clients that it does not accept in mosquitto, because an option is left out.
     pub(super) fn exposure(&self) -> Option<&'static str> {
-        if self.needs_psk && self.certificate.is_none() {
+        let has_any_address = self.address().is_none_or(|address| address.is_unspecified());
+        if self.is_malformed {
+            Some("mosquitto does not start with one of its options")
+        } else if self.needs_psk && self.certificate.is_none() {
             Some("without its pre-shared keys the listener would not be encrypted")
         } else if self.needs_certificates
             && self.certificate.is_some()
             && self.authorities.is_none()
         {
             Some("without `cafile` the listener would accept clients without a certificate")
-        } else if self.has_interface && self.host.is_empty() {
+        } else if (self.identity || self.subject)
+            && self.certificate.is_some()
+            && !self.needs_certificates
+        {
+            Some(
+                "mosquitto accepts no client here, because it requests no certificates; set require_certificate",
+            )
+        } else if self.has_ipv6_only && has_any_address {
+            Some("the listener would accept IPv4 as well; name an address")
+        } else if self.has_interface && has_any_address {
             Some("without its interface the listener would accept connections of all interfaces")
         } else {
             None
@@ -118,9 +163,10 @@ impl Listener {
 
     pub(super) fn leave_out(&self, why: &str, notes: &mut Notes) {
         notes.left_out(&self.setting, why);
-        let noted = ["psk_hint", "capath", "bind_interface"];
+        let noted = ["psk_hint", "capath", "bind_interface", "use_subject_as_username"];
         let others = self.options.iter().filter(|own| !noted.contains(&own.key.as_str()));
-        for own in others.filter(|own| own.line != self.setting.line) {
+        let at = |own: &Setting| (own.file.clone(), own.line);
+        for own in others.filter(|own| at(own) != at(&self.setting)) {
             notes.left_out(own, "its listener is left out");
         }
     }
@@ -135,22 +181,31 @@ impl Listener {
     }
 
     /// Translates `accept_protocol_versions`.
-    fn accept(&mut self, value: &str, setting: &Setting, notes: &mut Notes) {
+    fn accept(&mut self, value: &str, setting: &Setting, notes: &mut Notes) -> Result<(), String> {
         let mut protocols = Vec::new();
-        for version in value.split(',').map(str::trim) {
+        for version in value.split([',', ' ', '\t']).filter(|version| !version.is_empty()) {
             match version {
                 "5" => protocols.push(Protocol::V5),
                 "4" => protocols.push(Protocol::V3),
                 _ => notes.left_out(setting, "MQTT 5 and 3.1.1 are accepted, and 3.1 is not"),
             }
         }
-        self.own.protocols = Some(protocols).filter(|own| !own.is_empty() && own.len() < 2);
+        if protocols.is_empty() {
+            return self.malformed("none of these versions is supported");
+        }
+        self.own.protocols = Some(protocols).filter(|own| own.len() < 2);
+        Ok(())
     }
 
     /// Adds the settings of the listener to the configuration.
     pub(super) fn settings(mut self, address: Listen, config: &mut Config, notes: &mut Notes) {
         let mut own = std::mem::take(&mut self.own);
         own.address = address;
+        let is_open = own.allow_anonymous.unwrap_or(config.security.allow_anonymous);
+        if is_open && own.user_as_client_id == Some(true) {
+            // mosquitto rejects clients without a user name here.
+            own.allow_anonymous = Some(false);
+        }
         if self.needs_certificates && !self.identity && self.certificate.is_some() {
             // Clients with a certificate log in like others.
             own.certificate_user = Some(false);
@@ -241,8 +296,9 @@ mod tests {
             let (_, notes) = of(&format!("allow_anonymous {no}\npersistence {no}\n"), "");
             assert!(notes.is_empty(), "{notes:?}");
         }
-        let (_, notes) = of("listener 8883\nrequire_certificate yes\n", "2: ");
-        assert_eq!(notes, ["2: require_certificate yes: left out: expected true or false"]);
+        let (text, notes) = of("listener 8883\nrequire_certificate yes\n", "2: ");
+        assert_eq!(notes[0], "2: require_certificate yes: left out: expected true or false");
+        assert!(text.contains("listen = []"), "{text}");
     }
 
     #[test]
@@ -251,6 +307,13 @@ mod tests {
             ("psk_hint x\npsk_file /p\n".to_owned(), "without its pre-shared keys"),
             (format!("{TLS}capath /cas\nrequire_certificate true\n"), "without `cafile`"),
             ("bind_interface eth0\n".to_owned(), "without its interface"),
+            (format!("{TLS}use_identity_as_username 1\n"), "no client"),
+            (format!("{TLS}use_subject_as_username 1\n"), "no client"),
+            ("socket_domain ipv6\n".to_owned(), "IPv4"),
+            ("protocol http_api\n".to_owned(), "does not start"),
+            ("max_connections x\n".to_owned(), "does not start"),
+            ("accept_protocol_versions 3\n".to_owned(), "does not start"),
+            ("allow_anonymous maybe\nper_listener_settings true\n".to_owned(), "does not start"),
         ] {
             let text = format!("listener 1884\nallow_anonymous true\n{options}");
             let (alone, notes) = of(&text, "1: listener 1884: left out: ");
@@ -271,6 +334,13 @@ mod tests {
         }
         let (text, _) = of("listener 1884 192.0.2.1\nbind_interface eth0\n", "");
         assert!(text.contains("mqtt://192.0.2.1:1884"), "{text}");
+        let (text, _) = of("listener 1884 0.0.0.0\nbind_interface eth0\n", "");
+        assert!(text.contains("listen = []"), "{text}");
+        let (text, _) = of("listener 1884\naccept_protocol_versions 5 3\n", "");
+        assert!(text.contains("protocols = [\"5\"]"), "{text}");
+        let (text, _) =
+            of("allow_anonymous true\nlistener 1884\nuse_username_as_clientid true\n", "");
+        assert!(text.contains("allow-anonymous = false"), "{text}");
     }
 
     #[test]

@@ -53,6 +53,8 @@ impl Listeners {
             | "capath"
             | "require_certificate"
             | "use_identity_as_username"
+            | "use_subject_as_username"
+            | "websockets_origin"
             | "use_username_as_clientid"
             | "max_connections"
             | "accept_protocol_versions"
@@ -142,16 +144,30 @@ impl Listeners {
             };
             let address = Listen::new((address, listener.port), scheme);
             all.push(address);
-            if listener.is_websocket && config.security.allowed_origins.is_empty() {
-                let what = "`allowed-origins` is \"*\", as in mosquitto; name your origins instead";
-                notes.hint(&listener.setting, what);
-                config.security.allowed_origins = vec!["*".to_owned()];
+            if listener.is_websocket {
+                allow_origins(&listener, config, notes);
             }
             listener.settings(address, config, notes);
         }
         if has_some {
             config.listen = all;
         }
+    }
+}
+
+/// Allows the origins of a listener for WebSocket. All listeners share them.
+fn allow_origins(listener: &Listener, config: &mut Config, notes: &mut Notes) {
+    let allowed = &mut config.security.allowed_origins;
+    match listener.origins.is_empty() {
+        true if !allowed.iter().any(|own| own == "*") => {
+            let what = "`allowed-origins` is \"*\" for all addresses, as in mosquitto; name your origins instead";
+            notes.hint(&listener.setting, what);
+            *allowed = vec!["*".to_owned()];
+        }
+        false if !allowed.iter().any(|own| own == "*") => {
+            allowed.extend(listener.origins.iter().cloned());
+        }
+        _ => (),
     }
 }
 

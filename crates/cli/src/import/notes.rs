@@ -84,8 +84,8 @@ pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
         "memory_limit" => left_out(
             "the limits on queues, sessions, subscriptions and retained messages bound the memory",
         ),
-        "use_subject_as_username" | "clientid_prefixes" => {
-            left_out("the user name is that of CONNECT, or the common name of the certificate")
+        "clientid_prefixes" => {
+            left_out("unlike with mosquitto, clients with other identifiers are accepted")
         }
         "max_inflight_bytes" => left_out("`max-queued-bytes` counts the messages in flight too"),
         "queue_qos0_messages" | "upgrade_outgoing_qos" => left_out(

@@ -124,8 +124,11 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
         "retain_available" | "allow_zero_length_clientid" if setting.flag()? => {
             notes.unneeded(setting, "this is always the case");
         }
-        "retain_available" | "allow_zero_length_clientid" => {
-            return Err("there is no equivalent".to_owned());
+        "retain_available" => return Err("there is no equivalent".to_owned()),
+        "allow_zero_length_clientid" => {
+            return Err(
+                "unlike with mosquitto, clients without an identifier are accepted".to_owned()
+            );
         }
         key => match reason(key) {
             Some((true, why)) => notes.unneeded(setting, why),
@@ -254,6 +257,8 @@ mod tests {
             ("notifications true\n", false),
             ("notifications false\n", true),
             ("notifications_local_only true\n", true),
+            ("notifications 0\n", true),
+            ("notifications_local_only 1\n", true),
         ] {
             let (text, notes) = translated(&format!("{bridge}{more}"));
             assert_eq!(text.contains("notification-topic = \"t\""), !is_left_out, "{text}");
