@@ -54,7 +54,8 @@ struct State {
     tunnels: AtomicUsize,
     /// The number of requests whose content was not dropped. Handlers may drop it on other threads.
     contents: AtomicUsize,
-    /// The content of the last request was dropped before its end, so the client may still send it.
+    /// The content of the last request was dropped before its end, so the client may still send it, unless hyper has
+    /// read the rest.
     has_left_content: AtomicBool,
     /// [`SENT`], [`FLUSHED`] or [`WRITTEN`].
     sending: AtomicU8,

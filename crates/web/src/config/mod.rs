@@ -26,7 +26,7 @@ use phalanx_config::{Pass, Size, settings};
 pub use phalanx_guard::{ForwardedField, Network};
 pub use phalanx_service::RuntimeConfig;
 use phalanx_service::redirect_port;
-pub(crate) use proxy::{EXPECTED_PREFIX, is_prefix, is_target};
+pub(crate) use proxy::{EXPECTED_PREFIX, is_prefix, is_target, part_of_worker};
 pub use proxy::{HealthCheck, Proxy, Upstream};
 pub use rules::{
     Access, Alias, Auth, CachePreset, CacheRule, Cors, HeaderRule, Redirect, RedirectStatus,

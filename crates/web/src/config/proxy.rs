@@ -59,8 +59,8 @@ settings! {
         /// Maximum number of unused connections that are kept to each server.
         pub max_idle: usize = 32
             => key("max-idle-connections",
-                "maximum number of unused connections that each worker keeps to each server, beyond those that it has \
-                 needed in the last second");
+                "maximum number of unused connections that each worker keeps to each server; more if it has just needed \
+                 more, up to its part of max-requests");
         /// Time for which an unused connection is kept.
         pub keep_alive: Duration = Duration::from_secs(30)
             => range("keep-alive", MILLISECOND..=DAY, "time for which an unused connection is kept");
@@ -113,11 +113,16 @@ impl Proxy {
         let idle = match self.max_idle {
             0 => 0,
             // As many as its own part of the requests, if it has just needed them.
-            most => most.max(self.max_requests / 2 / workers.max(1)),
+            most => most.max(part_of_worker(self.max_requests, workers)),
         };
         let of_server = in_use.saturating_add(idle.saturating_mul(workers));
         of_server.saturating_add(1).saturating_mul(self.to.len())
     }
+}
+
+/// The part of each worker in a limit of which half is divided among them.
+pub(crate) fn part_of_worker(limit: usize, workers: usize) -> usize {
+    limit / 2 / workers.max(1)
 }
 
 /// Short form: a path and a server, such as `/api=http://127.0.0.1:3000`, or the server alone for all paths.

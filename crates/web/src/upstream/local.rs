@@ -159,7 +159,7 @@ impl Local {
     }
 
     /// Closes connections that are unused for too long or no longer needed, at time [`Duration::MAX`] all unused ones;
-    /// those in use get no further requests then. Returns whether any is left. Called once per interval of the peaks.
+    /// those in use get no further requests then. Returns whether any is left. Each call begins an interval of the peaks.
     pub(super) fn expire(&self, now: Duration) -> bool {
         let group = self.group.upgrade();
         let limit = group.as_ref().map_or(Duration::ZERO, |group| group.rule.keep_alive);

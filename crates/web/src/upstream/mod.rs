@@ -23,7 +23,8 @@
 //!
 //! All workers together have at most `max-requests` connections in use to each server, but each worker may have one,
 //! and at most `max-queue` waiting requests. Each worker has at most `max-idle-connections` unused connections to each
-//! server, or as many as it has just needed, up to its part of `max-requests`. A request on a connection with HTTP/2 counts like a connection. Each wait has a time limit.
+//! server, or as many as it has just needed, up to its part of `max-requests`. A request on a connection with HTTP/2
+//! counts like a connection. Each wait has a time limit.
 
 mod check;
 mod counters;

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use crate::config::part_of_worker;
+
 /// A limit on units in use by all workers together.
 pub(crate) struct SharedLimit {
     /// The part of each worker.
@@ -20,7 +22,7 @@ impl SharedLimit {
     /// that is more.
     pub(super) fn new(limit: usize, workers: usize, least: usize) -> Self {
         let workers = workers.max(1);
-        let own = (limit / 2 / workers).max(least);
+        let own = part_of_worker(limit, workers).max(least);
         let common = limit.saturating_sub(own.saturating_mul(workers));
         Self { own, common, taken: AtomicUsize::new(0) }
     }
