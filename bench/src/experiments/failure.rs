@@ -196,9 +196,10 @@ impl Trial {
         let mut high = 2.0 * low;
         let mut best = None;
         let mut bears = |rate| {
-            let (start, mut served) = (Instant::now(), 0);
-            let stretch = Stretch::begin();
+            let mut served = 0;
             let mut server = Counted { server: fresh(), served: &mut served };
+            let stretch = Stretch::begin();
+            let start = Instant::now();
             let bears = self.bears(&mut server, rate, &|| start.elapsed().as_nanos() as u64);
             let ended = stretch.end();
             if bears {

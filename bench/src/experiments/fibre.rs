@@ -249,14 +249,15 @@ fn echo(messages: usize, fibre: bool) -> Result<f64, Error> {
     let load = std::thread::spawn(move || load(address, messages));
     let ran = Runtime::new().processors(1).signals(false).run(graph, move |start| {
         let (listener, control, used) = (listeners.listener(start)?, start.control(), used.clone());
-        let (begin, left) = (thread_time(), Rc::new(Cell::new(CONNECTIONS)));
+        let left = Rc::new(Cell::new(CONNECTIONS));
         let stretch = Rc::new(Cell::new(Some(Stretch::begin())));
+        let begin = thread_time();
         let finish = move || {
             left.set(left.get() - 1);
             if left.get() == 0 {
+                *used.lock().expect("no panic") = thread_time() - begin;
                 let stretch = stretch.take().expect("the last connection ends once");
                 stretch.end().of(format_args!("echo, {}", kind(fibre)), messages);
-                *used.lock().expect("no panic") = thread_time() - begin;
                 control.end();
             }
         };

@@ -131,7 +131,8 @@ pub(crate) fn add_rows(rows: Vec<StretchRow>) {
     ROWS.lock().expect("no panic").extend(rows);
 }
 
-/// The events of all stretches since the last call, in the order of their first ones.
+/// The events of all stretches since the last call: the rows of other processes, and then those of this process in the
+/// order of their first stretches.
 pub(crate) fn take() -> Vec<StretchRow> {
     let measured = std::mem::take(&mut *MEASURED.lock().expect("no panic"));
     let row = |(of, part, all): (String, Part, Vec<Events>)| {
