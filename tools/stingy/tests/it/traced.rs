@@ -106,6 +106,22 @@ fn memory_is_that_of_the_stage_and_the_object() {
 }
 
 #[test]
+fn another_thread_may_take_the_memory_of_a_block_that_moves() {
+    let Some(folder) = built("tests/data/traced.c", "tests/data/traced.toml", &[]) else { return };
+    copy("tests/data/taken.c", folder.path());
+    let sources = ["-g", "-rdynamic", "-pthread", "-o", "traced", "traced.c", "taken.c"];
+    run(folder.path(), "gcc", &sources);
+    let arguments = ["memwalk", "traced.toml", "--json", "--", "./traced", "1"];
+    let analysis: Value = serde_json::from_str(&stingy(folder.path(), &arguments)).expect("JSON");
+    let stages = analysis["stages"].as_array().expect("stages");
+    let stage = stages.iter().find(|stage| stage["name"] == "CLOSE").expect("the stage");
+    let bytes = |of: &str| stage["traced"][of].as_u64().expect("a number");
+    // The objects, the name, and the blocks of the other thread, which count as those of the first thread's place.
+    let all = 32 + 64 + 100 + 7 + 4096 + 10 + 20;
+    assert_eq!(bytes("bytes") + bytes("elsewhere"), all, "{stage}");
+}
+
+#[test]
 fn runs_that_show_nothing_are_errors() {
     let Some(folder) = built("tests/data/traced.c", "tests/data/traced.toml", &[]) else { return };
     let error = |program: &str| {

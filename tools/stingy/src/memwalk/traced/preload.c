@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -19,6 +20,8 @@ extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
+extern void *__libc_valloc(size_t);
+extern void *__libc_pvalloc(size_t);
 extern void __libc_free(void *);
 
 static char lock, has_tape;
@@ -26,7 +29,7 @@ static char lock, has_tape;
 static void begin(void)
 {
     while (__atomic_test_and_set(&lock, __ATOMIC_ACQUIRE))
-        ;
+        sched_yield();
     if (has_tape)
         return;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
@@ -50,26 +53,36 @@ static void number(uintptr_t value)
         TAPE[value & 15] = 0;
 }
 
-static void *allocated(void *memory, size_t bytes)
+static void write_allocated(void *memory, size_t bytes)
 {
     if (!memory)
-        return memory;
-    begin();
+        return;
     number((uintptr_t)memory);
     TAPE[ADDRESS] = 0;
     number(bytes);
     TAPE[ALLOCATED] = 0;
+}
+
+static void write_freed(void *memory)
+{
+    if (!memory)
+        return;
+    number((uintptr_t)memory);
+    TAPE[FREED] = 0;
+}
+
+static void *allocated(void *memory, size_t bytes)
+{
+    begin();
+    write_allocated(memory, bytes);
     end();
     return memory;
 }
 
 static void freed(void *memory)
 {
-    if (!memory)
-        return;
     begin();
-    number((uintptr_t)memory);
-    TAPE[FREED] = 0;
+    write_freed(memory);
     end();
 }
 
@@ -90,12 +103,19 @@ void free(void *memory)
     __libc_free(memory);
 }
 
+/*
+ * Under the lock: another thread that gets the old memory writes so only after this call has written that it is freed. The C
+ * library calls none of these functions meanwhile.
+ */
 void *realloc(void *memory, size_t bytes)
 {
+    begin();
     void *moved = __libc_realloc(memory, bytes);
     if (moved || bytes == 0)
-        freed(memory);
-    return allocated(moved, bytes);
+        write_freed(memory);
+    write_allocated(moved, bytes);
+    end();
+    return moved;
 }
 
 void *reallocarray(void *memory, size_t count, size_t bytes)
@@ -111,6 +131,16 @@ void *reallocarray(void *memory, size_t count, size_t bytes)
 void *memalign(size_t alignment, size_t bytes)
 {
     return allocated(__libc_memalign(alignment, bytes), bytes);
+}
+
+void *valloc(size_t bytes)
+{
+    return allocated(__libc_valloc(bytes), bytes);
+}
+
+void *pvalloc(size_t bytes)
+{
+    return allocated(__libc_pvalloc(bytes), bytes);
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes)
