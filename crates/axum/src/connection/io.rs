@@ -1,90 +1,126 @@
-//! A connection's bytes, plain or encrypted.
+//! A connection's bytes, plain or encrypted, with notes of its progress and a lingering close.
+//!
+//! If a socket is closed before the client has sent everything, the kernel resets the connection, and the client may
+//! lose the response (RFC 9112 §9.6), for example 413 for content that is too long. So if a handler has not read the
+//! content of a request to its end, the connection shuts down its sending side, and reads and discards input.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use phalanx::net::PollStream;
+use phalanx::time::{Sleep, sleep};
+#[cfg(feature = "tls")]
+use phalanx_tls::PolledTls;
 
 use crate::connection::offered::Offered;
+use crate::connection::progress::Progress;
 
-#[cfg(feature = "tls")]
-pub(crate) use encrypted::Io;
-#[cfg(not(feature = "tls"))]
-pub(crate) type Io = Offered;
-
-/// The bytes of a connection without TLS.
-#[cfg(feature = "tls")]
-pub(crate) fn plain(stream: Offered) -> Io {
-    Io::Plain(stream)
-}
+/// The longest time that input is discarded.
+const LIMIT: Duration = Duration::from_secs(5);
+/// The most bytes that are discarded.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// The most bytes of one read.
+const ROOM: usize = 64 * 1024;
 
 /// The bytes of a connection.
-#[cfg(not(feature = "tls"))]
-pub(crate) fn plain(stream: Offered) -> Io {
-    stream
+pub(crate) struct Io {
+    stream: Kind,
+    progress: Progress,
+    /// Set once the sending side is shut down, if the client may still send content.
+    rest: Option<Box<Rest>>,
 }
 
-#[cfg(feature = "tls")]
-mod encrypted {
-    use std::io::{self, IoSlice};
-    use std::task::{Context, Poll, ready};
+/// A plain or encrypted stream.
+#[allow(clippy::large_enum_variant, reason = "a plain stream, the usual one, needs no box")]
+pub(crate) enum Kind {
+    Plain(Offered),
+    #[cfg(feature = "tls")]
+    Tls(Box<PolledTls>),
+}
 
-    use phalanx::net::PollStream;
-    use phalanx_tls::PolledTls;
+/// The bounds of the input that will be discarded.
+struct Rest {
+    time: Sleep,
+    bytes: usize,
+}
 
-    use crate::connection::offered::Offered;
-    use crate::connection::progress::Progress;
-
-    /// A plain or encrypted stream.
-    #[allow(clippy::large_enum_variant, reason = "a plain stream, the usual one, needs no box")]
-    pub(crate) enum Io {
-        Plain(Offered),
-        Tls(Box<PolledTls>, Progress),
-    }
-
-    impl Io {
-        fn inner(&mut self) -> &mut dyn PollStream {
-            match self {
-                Self::Plain(stream) => stream,
-                Self::Tls(stream, _) => &mut **stream,
-            }
+impl Kind {
+    fn stream(&mut self) -> &mut dyn PollStream {
+        match self {
+            Self::Plain(stream) => stream,
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => &mut **stream,
         }
     }
 
-    impl PollStream for Io {
-        fn is_home(&self) -> bool {
-            match self {
-                Self::Plain(stream) => stream.is_home(),
-                Self::Tls(stream, _) => stream.is_home(),
+    fn is_sending(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_sending(),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.is_sending(),
+        }
+    }
+}
+
+impl Io {
+    pub(crate) fn new(stream: Kind, progress: Progress) -> Self {
+        Self { stream, progress, rest: None }
+    }
+}
+
+impl PollStream for Io {
+    fn is_home(&self) -> bool {
+        match &self.stream {
+            Kind::Plain(stream) => stream.is_home(),
+            #[cfg(feature = "tls")]
+            Kind::Tls(stream) => stream.is_home(),
+        }
+    }
+
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: usize,
+        put: &mut dyn FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        self.stream.stream().poll_read(context, room, put)
+    }
+
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = self.stream.stream().poll_write(context, parts);
+        self.progress.wrote(&written);
+        written
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.stream.stream().poll_flush(context))?;
+        self.progress.flushed(self.stream.is_sending());
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.rest.is_none() {
+            ready!(self.stream.stream().poll_shutdown(context))?;
+            if !self.progress.has_left_content() {
+                return Poll::Ready(Ok(()));
             }
         }
-
-        fn poll_read(
-            &mut self,
-            context: &mut Context<'_>,
-            room: usize,
-            put: &mut dyn FnMut(&[u8]),
-        ) -> Poll<io::Result<usize>> {
-            self.inner().poll_read(context, room, put)
-        }
-
-        fn poll_write(
-            &mut self,
-            context: &mut Context<'_>,
-            parts: &[IoSlice<'_>],
-        ) -> Poll<io::Result<usize>> {
-            let written = self.inner().poll_write(context, parts);
-            if let Self::Tls(_, progress) = self {
-                progress.wrote(&written);
+        let rest = self
+            .rest
+            .get_or_insert_with(|| Box::new(Rest { time: sleep(LIMIT), bytes: MAX_BYTES }));
+        while rest.bytes > 0 && Pin::new(&mut rest.time).poll(context).is_pending() {
+            match ready!(self.stream.stream().poll_read(context, ROOM, &mut |_| ())) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => rest.bytes = rest.bytes.saturating_sub(read),
             }
-            written
         }
-
-        fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            ready!(self.inner().poll_flush(context))?;
-            if let Self::Tls(stream, progress) = self {
-                progress.flushed(stream.is_sending());
-            }
-            Poll::Ready(Ok(()))
-        }
-
-        fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            self.inner().poll_shutdown(context)
-        }
+        Poll::Ready(Ok(()))
     }
 }

@@ -3,7 +3,6 @@
 mod bodies;
 mod header_limit;
 mod io;
-mod lingering;
 mod offered;
 mod progress;
 mod requests;
@@ -21,8 +20,7 @@ use phalanx::shutdown::draining;
 use phalanx_compat::{Compat, OnStage, Timer, portable};
 
 use crate::connection::header_limit::{End, HeaderLimit};
-use crate::connection::io::{Io, plain};
-use crate::connection::lingering::Lingering;
+use crate::connection::io::{Io, Kind};
 use crate::connection::offered::Offered;
 use crate::connection::progress::Progress;
 use crate::connection::requests::requests;
@@ -67,7 +65,7 @@ pub(crate) async fn serve_connection<M, V: Services<M>>(
     let moves = V::CONNECTIONS_MOVE;
     let Some(io) = encrypt(stream, *stages, progress.clone(), moves).await else { return };
     // An upgraded connection may move to another thread, for axum spawns a task of tokio for each WebSocket.
-    let (io, relay) = portable(Lingering::new(io, progress.clone()));
+    let (io, relay) = portable(io);
     let mut limit = HeaderLimit::new(stages.header_timeout);
     let requests = requests(service, stages.requests, progress.clone());
     {
@@ -104,14 +102,19 @@ async fn encrypt(stream: Stream, stages: Stages, progress: Progress, moves: bool
     const HANDSHAKE: IoTimeout =
         IoTimeout::after(std::time::Duration::from_secs(10)).until_shutdown();
     let Some(tls) = stages.tls else {
-        return Some(plain(Offered::new(stream.into(), progress, moves)));
+        return Some(plain(stream, progress, moves));
     };
     let stream = Box::pin(tls.handshake(stream, HANDSHAKE)).await.ok()?;
-    Some(Io::Tls(Box::new(stream.into_polled()), progress))
+    Some(Io::new(Kind::Tls(Box::new(stream.into_polled())), progress))
 }
 
 #[cfg(not(feature = "tls"))]
 #[allow(clippy::unused_async, reason = "the same signature as with TLS")]
 async fn encrypt(stream: Stream, _: Stages, progress: Progress, moves: bool) -> Option<Io> {
-    Some(plain(Offered::new(stream.into(), progress, moves)))
+    Some(plain(stream, progress, moves))
+}
+
+fn plain(stream: Stream, progress: Progress, moves: bool) -> Io {
+    let stream = Offered::new(stream.into(), progress.clone(), moves);
+    Io::new(Kind::Plain(stream), progress)
 }

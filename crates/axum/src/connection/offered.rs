@@ -30,6 +30,10 @@ impl Offered {
     pub(crate) fn new(stream: Polled, progress: Progress, moves: bool) -> Self {
         Self { stream, progress, moves, unwatched: None }
     }
+
+    pub(crate) fn is_sending(&self) -> bool {
+        self.stream.is_sending()
+    }
 }
 
 impl PollStream for Offered {
@@ -68,15 +72,11 @@ impl PollStream for Offered {
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = self.stream.poll_write(context, parts);
-        self.progress.wrote(&written);
-        written
+        self.stream.poll_write(context, parts)
     }
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.stream.poll_flush(context))?;
-        self.progress.flushed(self.stream.is_sending());
-        Poll::Ready(Ok(()))
+        self.stream.poll_flush(context)
     }
 
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
