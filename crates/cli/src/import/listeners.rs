@@ -158,16 +158,15 @@ impl Listeners {
 /// Allows the origins of a listener for WebSocket. All listeners share them.
 fn allow_origins(listener: &Listener, config: &mut Config, notes: &mut Notes) {
     let allowed = &mut config.security.allowed_origins;
-    match listener.origins.is_empty() {
-        true if !allowed.iter().any(|own| own == "*") => {
-            let what = "`allowed-origins` is \"*\" for all addresses, as in mosquitto; name your origins instead";
-            notes.hint(&listener.setting, what);
-            *allowed = vec!["*".to_owned()];
-        }
-        false if !allowed.iter().any(|own| own == "*") => {
-            allowed.extend(listener.origins.iter().cloned());
-        }
-        _ => (),
+    if allowed.iter().any(|own| own == "*") {
+        return;
+    }
+    if listener.origins.is_empty() {
+        let what = "`allowed-origins` is \"*\" for all addresses, as in mosquitto; name your origins instead";
+        notes.hint(&listener.setting, what);
+        *allowed = vec!["*".to_owned()];
+    } else {
+        allowed.extend(listener.origins.iter().cloned());
     }
 }
 
