@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn threads_and_processes_that_start_later_are_counted() {
-        // The allocator maps so much memory anew; less may be memory that an earlier test has touched.
+        // A block of this size is mapped for each allocation. A smaller one may be memory that an earlier test has touched.
         let touch = || std::hint::black_box(vec![1_u8; 64 << 20]).len();
         let Some(mut counters) = started(&[this_thread()], true) else { return };
         let faults = |counters: &mut HardwareCounters| counters.read().unwrap().cycles.unwrap();

@@ -53,7 +53,7 @@ pub(crate) struct Stage {
     pub(crate) bytes: u64,
     /// Bytes of stack, if the compiler's stack usage was available.
     pub(crate) stack: Option<u64>,
-    /// What a run has shown, if it visited the stage.
+    /// The results of a run, if it visited the stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) traced: Option<Traced>,
 }

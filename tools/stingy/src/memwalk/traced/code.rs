@@ -8,7 +8,7 @@ use crate::c::lines::Lines;
 use crate::memwalk::program::Program;
 use crate::model::{Analysis, ENTRY, Place};
 
-/// What executing a line means.
+/// The meaning of executing a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meaning {
     /// It is in the code of stages: an index of [`Code::stages`].
