@@ -4,6 +4,14 @@ use std::ops::RangeBounds;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use clap::{Args, Command};
+
+/// The options of a command line with these arguments. The others have their defaults.
+pub(crate) fn parse<O: Args>(arguments: impl IntoIterator<Item = String>) -> O {
+    let command = O::augment_args(Command::new("options").no_binary_name(true));
+    let matches = command.try_get_matches_from(arguments).expect("valid arguments");
+    O::from_arg_matches(&matches).expect("options of their types")
+}
 
 /// A number within a range.
 pub(crate) fn number(range: impl RangeBounds<u64>) -> RangedU64ValueParser<usize> {

@@ -7,7 +7,7 @@ use clap::Args;
 use phalanx::runtime::DriverChoice;
 
 use super::http::url::Url;
-use crate::arguments::{number, seconds};
+use crate::arguments::{number, parse, seconds};
 
 /// Send HTTP load to a server and measure its response times.
 ///
@@ -125,33 +125,7 @@ pub struct Options {
 impl Options {
     /// The default options for this URL.
     pub fn new(url: Url) -> Self {
-        Self {
-            url,
-            insecure: false,
-            http2: false,
-            http3: false,
-            connections: 64,
-            duration: Duration::from_secs(10),
-            warmup: Duration::ZERO,
-            timeout: Duration::from_secs(10),
-            rate: None,
-            constant: false,
-            finish: Duration::ZERO,
-            objective: Duration::from_millis(50),
-            no_keep_alive: false,
-            think: None,
-            visits: None,
-            since: super::workload::visits::CHANGED.1.to_owned(),
-            pipeline: 1,
-            paths: None,
-            zipf: 1.0,
-            in_order: false,
-            seed: 1,
-            driver: DriverChoice::Auto,
-            pids: Vec::new(),
-            json: false,
-            histograms: false,
-        }
+        parse([url.to_string()])
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::shape::Shape;
-use crate::arguments::{number, seconds};
+use crate::arguments::{number, parse, seconds};
 use crate::runner::{RunnerOptions, SetupOptions};
 use phalanx_kernels::workload::Workload;
 
@@ -60,17 +60,8 @@ pub struct Options {
 impl Options {
     /// The defaults, with these programs and cores.
     pub(crate) fn of(setup: SetupOptions, quick: bool) -> Self {
-        Self {
-            shapes: Vec::new(),
-            rounds: 1,
-            slice: Duration::from_millis(500),
-            payload: 32,
-            filters: 1,
-            workload: Workload::W0,
-            driver: "auto".to_owned(),
-            runner: RunnerOptions { processors: None, setup },
-            quick,
-        }
+        let runner = RunnerOptions { processors: None, setup };
+        Self { runner, quick, ..parse(["--rounds=1", "--filters=1"].map(str::to_owned)) }
     }
 
     /// The options with the settings of a quick run applied.

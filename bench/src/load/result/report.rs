@@ -14,7 +14,7 @@ use crate::system::hardware::Events;
 /// The report of a run. Unless stated otherwise, figures cover the requests with an intended start within the
 /// measured interval; `offered = completed + errors + backlog`, except that `errors.connect` counts connections
 /// with keep-alive.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// The requested URL.
     pub url: String,
@@ -127,32 +127,12 @@ impl Report {
     pub(crate) fn of(options: &Options, driver: &str) -> Self {
         Self {
             url: options.url.to_string(),
-            tls: None,
             driver: driver.to_owned(),
             connections: options.connections,
             pipeline: options.pipeline,
             think: options.think.map(|think| think.as_secs_f64()),
             rate: options.rate,
-            seconds: 0.0,
-            offered: 0,
-            completed: 0,
-            backlog: 0,
-            starved: 0,
-            resumed: 0,
-            requests_per_second: 0.0,
-            bytes: 0,
-            latency: Latency::default(),
-            success_latency: Latency::default(),
-            served_latency: Latency::default(),
-            good: 0,
-            status: Statuses::default(),
-            errors: Errors::default(),
-            client_cpu_us_per_request: 0.0,
-            client_busy: 0.0,
-            server_cpu_us_per_request: None,
-            server_events_per_request: None,
-            server_user_events_per_request: None,
-            histograms: None,
+            ..Self::default()
         }
     }
 
