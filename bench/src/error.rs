@@ -44,3 +44,20 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
 }
+
+impl Error {
+    /// The error of a server that does not work as expected.
+    pub(crate) fn server(name: impl Into<String>, why: impl ToString) -> Self {
+        Self::Server { name: name.into(), why: why.to_string() }
+    }
+
+    /// The error of a load.
+    pub(crate) fn load(name: impl Into<String>, why: impl ToString) -> Self {
+        Self::Load { name: name.into(), why: why.to_string() }
+    }
+
+    /// The error of a measuring process.
+    pub(crate) fn process(why: impl ToString) -> Self {
+        Self::Process(why.to_string())
+    }
+}

@@ -56,7 +56,7 @@ impl Runner {
         interrupted()?;
         if load.errors.total() > 0 || load.status.success < load.completed {
             let why = format!("wrong answers: {:?} {:?}", load.status, load.errors);
-            return Err(Error::Load { name: name.to_owned(), why });
+            return Err(Error::load(name, why));
         }
         let errors = directory.path().join(format!("{name}.err"));
         Ok((cachegrind::exit(name, &server.process, &errors)?, load.completed as usize))

@@ -80,10 +80,8 @@ impl Server {
         for file in fs::read_dir(&site.root)? {
             interrupted()?;
             let path = format!("/{}", file?.file_name().to_string_lossy());
-            ask(self.process.address, self.features.tls, &path).map_err(|error| Error::Server {
-                name: self.name.clone(),
-                why: format!("{path}: {error}"),
-            })?;
+            ask(self.process.address, self.features.tls, &path)
+                .map_err(|error| Error::server(&self.name, format!("{path}: {error}")))?;
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ pub(crate) fn server(
         }
         if long > MAX_SECONDS {
             let why = format!("{fewer} requests in the shorter load, {more} in the longer");
-            return Err(Error::Load { name: name.to_owned(), why });
+            return Err(Error::load(name, why));
         }
         long *= 2;
     }
@@ -144,7 +144,6 @@ pub(crate) fn check() -> io::Result<()> {
 /// # Errors
 /// When it does not exit in time, or on a signal.
 pub(crate) fn exit(name: &str, server: &Process, errors: &Path) -> Result<Counts, Error> {
-    let failed = |why: String| Error::Server { name: name.to_owned(), why };
     if let Some(process) = Pid::from_raw(server.family[0].cast_signed()) {
         kill_process(process, Signal::TERM).map_err(io::Error::from)?;
     }
@@ -158,7 +157,7 @@ pub(crate) fn exit(name: &str, server: &Process, errors: &Path) -> Result<Counts
         }
         if Instant::now() > deadline {
             let last = said.trim().lines().last().unwrap_or_default().to_owned();
-            return Err(failed(format!("it does not exit under valgrind: {last}")));
+            return Err(Error::server(name, format!("it does not exit under valgrind: {last}")));
         }
         std::thread::sleep(Duration::from_millis(50));
     }

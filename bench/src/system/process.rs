@@ -50,7 +50,7 @@ impl Process {
         use std::os::unix::process::CommandExt;
         let out = directory.join(format!("{name}.out"));
         let errors = directory.join(format!("{name}.err"));
-        let failed = |why: String| Error::Server { name: name.to_owned(), why };
+        let failed = |why: String| Error::server(name, why);
         let create = |path: &PathBuf| File::create(path).map_err(Error::Io);
         command.process_group(0).stdin(Stdio::null());
         command.stdout(create(&out)?).stderr(create(&errors)?);
@@ -137,6 +137,15 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from)).chain(installed());
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// A program of `cargo xtask peers`: the one that the option `--program` names, or the installed one.
+///
+/// # Errors
+/// If it is not installed.
+pub(crate) fn named(path: &Option<PathBuf>, program: &str) -> Result<PathBuf, Error> {
+    let why = "it is not here; get it by `cargo xtask peers`, or name it by --program";
+    path.clone().or_else(|| find(program)).ok_or_else(|| Error::server(program, why))
 }
 
 /// Folders of `cargo xtask peers`, if this program is in cargo's target folder.

@@ -26,13 +26,8 @@ pub(super) struct Servers {
 impl Servers {
     /// Finds the programs. Without that of the other libraries, only the axum application is measured.
     pub(super) fn find(options: &Options) -> Result<Self, Error> {
-        let find = |named: &Option<PathBuf>, name| named.clone().or_else(|| process::find(name));
-        let program = find(&options.program, PROGRAM).ok_or_else(|| Error::Server {
-            name: PROGRAM.to_owned(),
-            why: "it is not here; get it by `cargo xtask peers`, or name it by --program"
-                .to_owned(),
-        })?;
-        let others = find(&options.others, OTHERS);
+        let program = process::named(&options.program, PROGRAM)?;
+        let others = options.others.clone().or_else(|| process::find(OTHERS));
         if others.is_none() && options.scenes.iter().any(|scene| !scene.needs_database()) {
             eprintln!(
                 "{} are not measured: {OTHERS} is not here; get it by `cargo xtask peers`, or name it by --others",

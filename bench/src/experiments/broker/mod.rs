@@ -208,5 +208,5 @@ impl<'a> Loaded<'a> {
 }
 
 fn failed(name: &str, error: &io::Error) -> Error {
-    Error::Load { name: name.to_owned(), why: error.to_string() }
+    Error::load(name, error)
 }

@@ -85,8 +85,8 @@ impl Servers {
                 while !arrives(from.address, to.address).unwrap_or(false) {
                     interrupted()?;
                     if begun.elapsed() > LANES {
-                        let why = "the nodes do not find each other".to_owned();
-                        return Err(Error::Server { name: "the cluster".into(), why });
+                        let why = "the nodes do not find each other";
+                        return Err(Error::server("the cluster", why));
                     }
                     std::thread::sleep(PAUSE);
                 }
@@ -119,10 +119,8 @@ fn data(directory: &Path, name: &str) -> PathBuf {
 
 /// The path of nats-server.
 fn nats_server() -> Result<PathBuf, Error> {
-    find("nats-server").ok_or_else(|| Error::Server {
-        name: "nats-server".into(),
-        why: "it is not installed (Debian: apt-get install nats-server)".into(),
-    })
+    let why = "it is not installed (Debian: apt-get install nats-server)";
+    find("nats-server").ok_or_else(|| Error::server("nats-server", why))
 }
 
 /// The version of nats-server.

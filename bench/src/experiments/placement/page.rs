@@ -48,15 +48,14 @@ pub(super) struct Pages(pub(super) u16);
 
 impl Pages {
     pub(super) fn placement(self) -> Result<Page, Error> {
-        let failed = |why: String| {
-            let name = "phalanx web with a profile".to_owned();
-            Error::Server { name, why: format!("/placement.json: {why}") }
+        let failed = |error: &dyn std::fmt::Display| {
+            Error::server("phalanx web with a profile", format!("/placement.json: {error}"))
         };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.0));
         let page = TcpStream::connect_timeout(&address, START_TIMEOUT)
             .and_then(|stream| get(stream, "/placement.json"))
-            .map_err(|error| failed(error.to_string()))?;
-        serde_json::from_slice(&page).map_err(|error| failed(error.to_string()))
+            .map_err(|error| failed(&error))?;
+        serde_json::from_slice(&page).map_err(|error| failed(&error))
     }
 }
 

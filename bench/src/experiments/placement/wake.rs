@@ -113,8 +113,8 @@ pub(super) fn measure(
         .signals(false)
         .shutdown_timeout(Duration::from_secs(1))
         .run_and(graph, start, ready);
-    ran.map_err(|error| Error::Process(error.to_string()))?;
-    let measured = end.recv().map_err(|_| Error::Process("no burst was measured".to_owned()))??;
+    ran.map_err(Error::process)?;
+    let measured = end.recv().map_err(|_| Error::process("no burst was measured"))??;
     type Time = fn(&Times) -> &AtomicU64;
     let rows: [(&'static str, Time); 3] = [
         ("another processor is active", |times| &times.active),
@@ -182,7 +182,7 @@ fn drive(
                 break;
             }
             if begin.elapsed() > REST_LIMIT {
-                return Err(Error::Process("the processors do not rest at low load".to_owned()));
+                return Err(Error::process("the processors do not rest at low load"));
             }
             thread::sleep(PAUSE);
         }

@@ -60,9 +60,7 @@ impl Server {
     }
 
     fn exchange(&self, clients: &mut Clients, messages: usize) -> Result<(), Error> {
-        clients
-            .exchange(messages)
-            .map_err(|error| Error::Load { name: self.name.to_owned(), why: error.to_string() })
+        clients.exchange(messages).map_err(|error| Error::load(self.name, error))
     }
 }
 

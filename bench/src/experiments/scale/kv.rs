@@ -154,7 +154,7 @@ impl Load<'_> {
         // The signal that ends this run ends the load, too.
         interrupted()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let failed = || Error::Load { name: LOAD.to_owned(), why: text.trim().to_owned() };
+        let failed = || Error::load(LOAD, text.trim());
         let (per_s, p99_ms) = parse(&text).ok_or_else(failed)?;
         Ok(Slice { cpu_us: f64::NAN, per_s, p99_us: p99_ms * 1e3, noisy: false })
     }

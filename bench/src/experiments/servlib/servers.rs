@@ -143,8 +143,7 @@ impl Running {
         let cores = &setting.cores.server;
         let directory = &setting.directory;
         let mut server = Process::start(&name, command, port, cores, directory, process::listens)?;
-        let failed =
-            |error: std::io::Error| Error::Load { name: name.clone(), why: error.to_string() };
+        let failed = |error| Error::load(&name, error);
         if let Kind::Memcached(_) = case.kind {
             store(server.address).map_err(failed)?;
         }
@@ -160,10 +159,7 @@ impl Running {
         let before = run_time(&self.server.family)?;
         let load = &mut self.load;
         let sent = bound(&setting.cores.load, || (0..rounds).try_for_each(|_| load.round()))?;
-        sent.map_err(|error| Error::Load {
-            name: self.arm.name().to_owned(),
-            why: error.to_string(),
-        })?;
+        sent.map_err(|error| Error::load(self.arm.name(), error))?;
         let used = run_time(&self.server.family)? - before;
         Ok(used * 1e6 / (rounds * self.load.connections()) as f64)
     }

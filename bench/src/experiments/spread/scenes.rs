@@ -130,7 +130,7 @@ where
     F::Output: Send + 'static,
 {
     let runtime = Runtime::new().processors(PROCESSORS).pin(true).signals(false);
-    runtime.block_on(declare, main).map_err(|error| Error::Process(error.to_string()))
+    runtime.block_on(declare, main).map_err(Error::process)
 }
 
 /// Awaits bursts of operations for the length of a slice. Microseconds per operation.

@@ -76,10 +76,8 @@ impl Broker {
         let state = home.directory.join("state");
         std::fs::create_dir_all(&state)?;
         if let Self::Phalanx = self {
-            let state = state.to_str().ok_or_else(|| Error::Server {
-                name: "phalanx".into(),
-                why: "the directory for temporary files is not UTF-8".into(),
-            })?;
+            let why = "the directory for temporary files is not UTF-8";
+            let state = state.to_str().ok_or_else(|| Error::server("phalanx", why))?;
             let most = format!("--max-retained={}", home.options.retained);
             let most = [&*most, "--max-retained-bytes=64GiB"];
             return home.phalanx(&[&["--persistence-dir", state], &most[..]].concat());
