@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::measure::partial::measure_arms;
 use crate::measure::record::record;
 use crate::measure::run::Run;
-use crate::measure::sample::Sample;
-use crate::measure::stats::{Rounds as _, median};
+use crate::measure::sample::{Sample, slice_counts};
+use crate::measure::stats::Rounds as _;
 use crate::runner::servers::ours;
-use crate::runner::slice::{self, Shot, Slice, sample};
+use crate::runner::slice::{self, Shot, Slice};
 use crate::runner::{Plan, Runner, RunnerOptions};
 use clap::Args;
 
@@ -71,23 +71,23 @@ record! {
 
 record! {
     /// One setting under one load; medians of the slices.
-    pub struct Row {
+    pub struct Row, fn new(load: f64, hold_us: u64, seen: &[Slice], first: &[Slice]) {
         /// Share of the capacity.
         load: f64 => "load", 2;
         /// The batching delay in microseconds.
         hold_us: u64 => "delay µs", 0;
         /// Processor time per request, in microseconds.
-        cpu_us_per_request: f64 => "µs each", 2;
+        cpu_us_per_request: f64 => "µs each", 2 = seen.median(Slice::cpu_us);
         /// Median of the slices' ratios to the first setting.
-        cpu_over_first: f64 => "of first", 2;
+        cpu_over_first: f64 => "of first", 2 = seen.over(first, Slice::cpu_us);
         /// Median latency in microseconds.
-        p50_us: f64 => "p50 µs", 0;
+        p50_us: f64 => "p50 µs", 0 = seen.median(Slice::p50_us);
         /// Median latency above that of the first setting.
-        p50_added_us: f64 => "added", 0;
+        p50_added_us: f64 => "added", 0 = seen.above(first, Slice::p50_us);
         /// 99th percentile of the latency in microseconds.
-        p99_us: f64 => "p99 µs", 0;
+        p99_us: f64 => "p99 µs", 0 = seen.median(Slice::p99_us);
         /// The slices.
-        sample: Sample, flatten;
+        sample: Sample, flatten = slice_counts(seen);
     }
 }
 
@@ -129,22 +129,4 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     }
     let driver = runner.servers[0].driver;
     Ok(runner.report(Report { rows, capacity, driver }, partial, options.quick))
-}
-
-impl Row {
-    fn new(load: f64, hold_us: u64, seen: &[Slice], first: &[Slice]) -> Self {
-        let over_first = seen.over(first, Slice::cpu_us);
-        let pairs = seen.each(Slice::p50_us).into_iter().zip(first.each(Slice::p50_us));
-        let added: Vec<f64> = pairs.map(|(this, first)| this - first).collect();
-        Self {
-            load,
-            hold_us,
-            cpu_us_per_request: seen.median(Slice::cpu_us),
-            cpu_over_first: median(&over_first),
-            p50_us: seen.median(Slice::p50_us),
-            p50_added_us: median(&added),
-            p99_us: seen.median(Slice::p99_us),
-            sample: sample(seen, [("cpu_over_first", over_first), ("p50_added_us", added)]),
-        }
-    }
 }

@@ -80,7 +80,7 @@ record! {
 
 record! {
     /// One server.
-    pub struct Row {
+    pub struct Row, fn new(order: Order, allocator: Allocator, stall_ms: u64, rates: Vec<f64>) {
         /// The order in which requests advance.
         order: Order => "order", 0;
         /// The allocator of the requests' objects.
@@ -88,7 +88,7 @@ record! {
         /// Length of the initial stall in milliseconds.
         stall_ms: u64 => "stall ms", 0;
         /// Highest sustained rate in requests per second, the best of the rounds.
-        rate: f64 => "requests/s", 0;
+        rate: f64 => "requests/s", 0 = maximum(&rates);
         /// The rate of each round.
         #[serde(skip)]
         rates: Vec<f64>;
@@ -126,13 +126,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             },
         )
     })??;
-    let row = |(((order, allocator), stall_ms), rates): (_, Vec<f64>)| Row {
-        order,
-        allocator,
-        stall_ms,
-        rate: maximum(&rates),
-        rates,
-    };
+    let row = |(((order, allocator), stall_ms), rates)| Row::new(order, allocator, stall_ms, rates);
     let rows: Vec<Row> = arms.into_iter().zip(measured.into_iter().flatten()).map(row).collect();
     let of = |order, allocator, stalled| {
         let is = |row: &&Row| {

@@ -18,9 +18,10 @@ use phalanx_core::{Processor, SharedStage};
 
 use crate::error::Error;
 use crate::measure::clock::{Clock, thread_time};
+use crate::measure::column::Quartiles;
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
-use crate::measure::stats::{Rounds as _, Spread, median, spread};
+use crate::measure::stats::{Rounds as _, Spread};
 use crate::measure::stretch::Stretch;
 
 /// Operations of a cohort.
@@ -48,39 +49,43 @@ pub struct Options {
 
 record! {
     /// Medians over the rounds, and their ratios.
-    pub struct Report {
+    pub struct Report, fn new(taken: Taken<[f64; 8]>, rounds: usize, idle: usize, idle_fibre_bytes: f64) where {
+        let Taken { rounds: taken, noisy } = taken;
+        let arm = |n: usize| taken.median(|figures| figures[n]);
+        let ratios = |n: usize| taken.each(|figures| figures[n + 1] / figures[n]);
+    } {
         /// An async operation suspends and is resumed in the next cohort.
-        suspend_async_ns: f64 => "ns per suspension of an async operation", 1;
+        suspend_async_ns: f64 => "ns per suspension of an async operation", 1 = arm(0);
         /// A fibre does the same.
-        suspend_fibre_ns: f64 => "of a fibre", 1;
+        suspend_fibre_ns: f64 => "of a fibre", 1 = arm(1);
         /// Median of the rounds' ratios.
-        suspend_ratio: f64 => "fibre over async", 2;
+        suspend_ratio: f64 => "fibre over async", 2 = ratios(0);
         /// An async operation awaits a call of the same stage.
-        call_async_ns: f64 => "ns per awaited call of an async operation", 1;
+        call_async_ns: f64 => "ns per awaited call of an async operation", 1 = arm(2);
         /// A fibre waits for one.
-        call_fibre_ns: f64 => "of a fibre", 1;
+        call_fibre_ns: f64 => "of a fibre", 1 = arm(3);
         /// Median of the rounds' ratios.
-        call_ratio: f64 => "fibre over async", 2;
+        call_ratio: f64 => "fibre over async", 2 = ratios(2);
         /// Dispatched and run to its end, without suspending.
-        start_async_ns: f64 => "ns per async operation from start to end", 1;
+        start_async_ns: f64 => "ns per async operation from start to end", 1 = arm(4);
         /// A fibre does the same.
-        start_fibre_ns: f64 => "per fibre", 1;
+        start_fibre_ns: f64 => "per fibre", 1 = arm(5);
         /// The memory of a suspended fibre, with its stack, its page table and its operation.
         idle_fibre_bytes: f64 => "bytes of an idle fibre", 0;
         /// Number of idle fibres.
         idle: usize => "idle fibres", 0;
         /// Processor time per message of an echo server of async operations.
-        echo_async_us: f64 => "µs of processor time per message of an async echo", 2;
+        echo_async_us: f64 => "µs of processor time per message of an async echo", 2 = arm(6);
         /// A server of fibres.
-        echo_fibre_us: f64 => "of a fibre echo", 2;
+        echo_fibre_us: f64 => "of a fibre echo", 2 = arm(7);
         /// Median of the rounds' ratios.
-        echo_ratio: f64 => "fibre over async", 2;
+        echo_ratio: f64 => "fibre over async", 2 = ratios(6);
         /// Quartiles of the three ratios.
-        spread: Spread;
+        spread: Spread = Quartiles;
         /// Number of rounds.
         rounds: usize => "rounds", 0;
         /// Rounds among these that were kept although other processes used the machine.
-        noisy_rounds: usize;
+        noisy_rounds: usize = noisy;
     }
 }
 
@@ -112,28 +117,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     };
     // The first round warms up.
     round()?;
-    let Taken { rounds: taken, noisy } = rounds::take(rounds, round)?;
-    let arm = |n: usize| taken.median(|figures| figures[n]);
-    let ratios = |n: usize| taken.each(|figures| figures[n + 1] / figures[n]);
-    let (suspend, call, echo) = (ratios(0), ratios(2), ratios(6));
-    Ok(Report {
-        suspend_async_ns: arm(0),
-        suspend_fibre_ns: arm(1),
-        suspend_ratio: median(&suspend),
-        call_async_ns: arm(2),
-        call_fibre_ns: arm(3),
-        call_ratio: median(&call),
-        start_async_ns: arm(4),
-        start_fibre_ns: arm(5),
-        idle_fibre_bytes,
-        idle,
-        echo_async_us: arm(6),
-        echo_fibre_us: arm(7),
-        echo_ratio: median(&echo),
-        spread: spread([("suspend_ratio", suspend), ("call_ratio", call), ("echo_ratio", echo)]),
-        rounds,
-        noisy_rounds: noisy,
-    })
+    Ok(Report::new(rounds::take(rounds, round)?, rounds, idle, idle_fibre_bytes))
 }
 
 /// One processor, driven by the caller.

@@ -14,11 +14,12 @@ use std::time::Instant;
 use crate::arguments::number;
 use crate::error::Error;
 use crate::experiments::pipeline::Scatter;
+use crate::measure::column::Quartiles;
 use crate::measure::machine::Machine;
 use crate::measure::record::record;
 use crate::measure::rounds::{self, Taken};
 use crate::measure::run::Run;
-use crate::measure::stats::{Rounds as _, Spread, median, spread};
+use crate::measure::stats::{Rounds as _, Spread, median};
 use crate::system::cores;
 use crate::system::hardware::{Events, HardwareCounters, Part};
 use crate::system::interrupt::install_signal_handlers;
@@ -62,21 +63,21 @@ pub struct Options {
 
 record! {
     /// The report.
-    pub struct Report {
+    pub struct Report, fn new(cohorts: Vec<Cohort>, taken: &[Round], file_mib: usize, noisy_rounds: usize) {
         /// One per k.
         cohorts: Vec<Cohort> | "a write of 4 KiB in a cohort of k, caches flushed before (medians)", 0;
         /// Cost of a call in a cohort of 8 over that of a single call.
-        k8_over_k1: f64 => "k = 8 over k = 1", 2;
+        k8_over_k1: f64 => "k = 8 over k = 1", 2 = over_one(taken, 8);
         /// Cost of a call in a cohort of 64 over that of a single call.
-        k64_over_k1: f64 => "k = 64 over k = 1", 2;
+        k64_over_k1: f64 => "k = 64 over k = 1", 2 = over_one(taken, 64);
         /// Median cost of a call among many, nothing flushed.
-        warm_ns: f64 => "ns of a call among many, nothing flushed", 0;
+        warm_ns: f64 => "ns of a call among many, nothing flushed", 0 = taken.median(|round| round.warm);
         /// Size of the file.
         file_mib: usize;
         /// Quartiles of the two ratios.
-        spread: Spread;
+        spread: Spread = Quartiles;
         /// Number of measured rounds.
-        rounds: usize => "rounds", 0;
+        rounds: usize => "rounds", 0 = taken.len();
         /// Rounds among these that were kept although other processes used the machine.
         noisy_rounds: usize => "disturbed rounds", 0;
     }
@@ -84,23 +85,23 @@ record! {
 
 record! {
     /// One k.
-    pub struct Cohort {
+    pub struct Cohort, fn new(k: usize, times: Vec<f64>, over: Vec<f64>, events: Events) {
         /// Consecutive calls.
         k: usize => "k", 0;
         /// Median nanoseconds per call.
-        ns_per_call: f64 => "ns per call", 0;
+        ns_per_call: f64 => "ns per call", 0 = times;
         /// Ratio to k = 1: the median of the rounds' ratios.
-        over_k1: f64 => "over k = 1", 2;
+        over_k1: f64 => "over k = 1", 2 = over;
         /// Instructions of a call in the kernel, if the processor counts them.
-        instructions: Option<f64> => "instructions", 0;
+        instructions: Option<f64> => "instructions", 0 = events.instructions;
         /// Misses of the first-level instruction cache.
-        l1_instruction_misses: Option<f64> => "L1i misses", 0;
+        l1_instruction_misses: Option<f64> => "L1i misses", 0 = events.l1_instruction_misses;
         /// Read misses of the first-level data cache.
-        l1_data_misses: Option<f64> => "L1d misses", 0;
+        l1_data_misses: Option<f64> => "L1d misses", 0 = events.l1_data_misses;
         /// Read misses of the last-level cache.
-        last_level_misses: Option<f64> => "last-level", 0;
+        last_level_misses: Option<f64> => "last-level", 0 = events.last_level_misses;
         /// Quartiles of the rounds.
-        spread: Spread;
+        spread: Spread = Quartiles;
     }
 }
 
@@ -201,8 +202,6 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     })??;
     let partial = taken.partial(rounds);
     let Taken { rounds: taken, noisy } = taken;
-    let times = |n: usize| taken.each(|round| round.times[n]);
-    let over = |n: usize| taken.each(|round| round.times[n] / round.times[0]);
     let events = |n: usize| {
         let each: Vec<Events> =
             taken.iter().filter_map(|round| round.events.get(n).copied()).collect();
@@ -211,31 +210,16 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let nothing = events(COHORTS.len());
     let cohort = |(n, k): (usize, &usize)| {
         let events = events(n).since(nothing).divided_by(*k as f64);
-        Cohort {
-            k: *k,
-            ns_per_call: median(&times(n)),
-            over_k1: median(&over(n)),
-            instructions: events.instructions,
-            l1_instruction_misses: events.l1_instruction_misses,
-            l1_data_misses: events.l1_data_misses,
-            last_level_misses: events.last_level_misses,
-            spread: spread([("ns_per_call", times(n)), ("over_k1", over(n))]),
-        }
+        Cohort::new(*k, taken.each(|round| round.times[n]), over_one(&taken, *k), events)
     };
-    let cohorts: Vec<Cohort> = COHORTS.iter().enumerate().map(cohort).collect();
-    let of = |k| cohorts.iter().find(|cohort| cohort.k == k).map_or(f64::NAN, |c| c.over_k1);
-    let (k8_over_k1, k64_over_k1) = (of(8), of(64));
-    let ratios = |k| COHORTS.iter().position(|other| *other == k).map_or(Vec::new(), over);
-    let report = Report {
-        cohorts,
-        k8_over_k1,
-        k64_over_k1,
-        warm_ns: taken.median(|round| round.warm),
-        file_mib: mib,
-        spread: spread([("k8_over_k1", ratios(8)), ("k64_over_k1", ratios(64))]),
-        rounds: taken.len(),
-        noisy_rounds: noisy,
-    };
+    let cohorts = COHORTS.iter().enumerate().map(cohort).collect();
+    let report = Report::new(cohorts, &taken, mib, noisy);
     let machine = Machine { hardware_counters, ..Machine::on_core(&core) };
     Ok(Run::new(report, machine, partial, options.quick))
+}
+
+/// The cost of a call in a cohort of `k` over that of a single call, in each round.
+fn over_one(taken: &[Round], k: usize) -> Vec<f64> {
+    let n = COHORTS.iter().position(|other| *other == k).expect("a measured size");
+    taken.each(|round| round.times[n] / round.times[0])
 }

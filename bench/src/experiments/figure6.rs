@@ -12,11 +12,11 @@ use crate::error::Error;
 use crate::measure::partial::{Arms, measure_arms};
 use crate::measure::record::record;
 use crate::measure::run::Run;
-use crate::measure::sample::Sample;
+use crate::measure::sample::{Sample, slice_counts};
 use crate::measure::stats::{Rounds as _, median};
 use crate::runner::server::Server;
 use crate::runner::servers::ours;
-use crate::runner::slice::{Shot, Slice, sample};
+use crate::runner::slice::{Shot, Slice};
 use crate::runner::surge::SurgeSite;
 use crate::runner::{Plan, Runner, RunnerOptions};
 use crate::system::memory_limit::MemoryLimit;
@@ -101,30 +101,32 @@ record! {
 
 record! {
     /// One server with a number of users; medians of the slices.
-    pub struct Row {
+    pub struct Row, fn new(server: &'static str, users: usize, seen: &[Slice]) {
         /// Number of users.
         users: usize => "users", 0;
         /// `phalanx`, `twin`, `nginx`, `lighttpd` or `h2o`.
         server: &'static str => "server", 0;
         /// Answers per second.
-        rps: f64 => "answers/s", 0;
+        rps: f64 => "answers/s", 0 = seen.median(Slice::rps);
         /// Mebibytes per second.
-        mib_per_second: f64 => "MiB/s", 0;
+        mib_per_second: f64 => "MiB/s", 0
+            = seen.each(|slice| slice.report.bytes as f64 / slice.report.seconds / f64::from(1 << 20));
         /// Mean time from the intended start of a request to its last byte, in milliseconds. The first request of a
         /// page includes the connection setup.
-        mean_ms: f64 => "mean ms", 2;
+        mean_ms: f64 => "mean ms", 2 = seen.each(|slice| slice.report.latency.mean_us / 1e3);
         /// The standard deviation of the same: the error bars of the paper.
-        deviation_ms: f64 => "± ms", 2;
+        deviation_ms: f64 => "± ms", 2 = seen.median(|slice| slice.report.latency.deviation_us / 1e3);
         /// 99th percentile of the same.
-        p99_ms: f64 => "p99 ms", 2;
+        p99_ms: f64 => "p99 ms", 2 = seen.median(|slice| slice.p99_us() / 1e3);
         /// Processor time per request, in microseconds.
-        cpu_us_per_request: f64 => "µs each", 1;
+        cpu_us_per_request: f64 => "µs each", 1 = seen.median(Slice::cpu_us);
         /// Share of the load's core that the load used; near 1, the load is the bottleneck.
-        client_busy: f64 => "load busy", 2;
+        client_busy: f64 => "load busy", 2
+            = seen.median(|slice| slice.report.client_cpu_us_per_request * slice.rps() / 1e6);
         /// Requests without an answer, in all slices.
-        failed: u64 => "unanswered", 0;
+        failed: u64 => "unanswered", 0 = seen.iter().map(|slice| slice.report.errors.total()).sum::<u64>();
         /// The slices.
-        sample: Sample, flatten;
+        sample: Sample, flatten = slice_counts(seen);
     }
 }
 
@@ -177,31 +179,6 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let names: Vec<&'static str> = runner.servers.iter().map(|server| server.server).collect();
     let report = Report::new(rows, &names, &measured, options, site.bytes());
     Ok(runner.report(report, partial, options.quick))
-}
-
-impl Row {
-    fn new(server: &'static str, users: usize, seen: &[Slice]) -> Self {
-        let mib =
-            |slice: &Slice| slice.report.bytes as f64 / slice.report.seconds / f64::from(1 << 20);
-        let mean_ms = |slice: &Slice| slice.report.latency.mean_us / 1e3;
-        Self {
-            server,
-            users,
-            rps: seen.median(Slice::rps),
-            mib_per_second: seen.median(mib),
-            mean_ms: seen.median(mean_ms),
-            deviation_ms: seen.median(|slice| slice.report.latency.deviation_us / 1e3),
-            p99_ms: seen.median(|slice| slice.p99_us() / 1e3),
-            cpu_us_per_request: seen.median(Slice::cpu_us),
-            client_busy: seen
-                .median(|slice| slice.report.client_cpu_us_per_request * slice.rps() / 1e6),
-            failed: seen.iter().map(|slice| slice.report.errors.total()).sum(),
-            sample: sample(
-                seen,
-                [("mib_per_second", seen.each(mib)), ("mean_ms", seen.each(mean_ms))],
-            ),
-        }
-    }
 }
 
 impl Report {

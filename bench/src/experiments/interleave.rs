@@ -15,7 +15,7 @@ use crate::arguments::number;
 use crate::error::Error;
 use crate::measure::clock::Clock;
 use crate::measure::record::record;
-use crate::measure::stats::{median, minimum};
+use crate::measure::stats::{Rounds as _, median, minimum};
 use crate::measure::stretch::Stretch;
 use crate::system::cores;
 use clap::Args;
@@ -56,23 +56,23 @@ pub struct Options {
 
 record! {
     /// The report.
-    pub struct Report {
+    pub struct Report, fn new(plain: &[f64], prefetch: &[f64], table_mib: usize, lookups: usize, rounds: usize) {
         /// Nanoseconds per lookup without prefetches, the fastest round.
-        plain_ns: f64 => "ns of a plain lookup", 1;
+        plain_ns: f64 => "ns of a plain lookup", 1 = minimum(plain);
         /// Nanoseconds per lookup with prefetches, the fastest round.
-        prefetch_ns: f64 => "with prefetches", 1;
+        prefetch_ns: f64 => "with prefetches", 1 = minimum(prefetch);
         /// Median of the rounds' ratios; above 1, prefetches are faster.
-        speedup: f64 => "speedup (median of the rounds)", 2;
+        speedup: f64 => "speedup (median of the rounds)", 2 = median(&plain.over(prefetch, |ns| *ns));
         /// Size of the table in MiB.
         table_mib: usize => "MiB of the table", 0;
         /// Memory of this process in huge pages, in MiB; `None` where the kernel does not report it.
-        huge_mib: Option<usize> => "MiB in huge pages", 0;
+        huge_mib: Option<usize> => "MiB in huge pages", 0 = huge_mib();
         /// Lookups per round.
         lookups: usize;
         /// Number of rounds.
         rounds: usize => "rounds", 0;
         /// Lookups per cohort.
-        cohort: usize => "lookups per cohort", 0;
+        cohort: usize => "lookups per cohort", 0 = COHORT;
     }
 }
 
@@ -220,17 +220,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         round(0); // warms up
         (1..=rounds).map(round).collect::<(Vec<f64>, Vec<f64>)>()
     })?;
-    let ratios: Vec<f64> = plain.iter().zip(&interleaved).map(|(a, b)| a / b).collect();
-    Ok(Report {
-        plain_ns: minimum(&plain),
-        prefetch_ns: minimum(&interleaved),
-        speedup: median(&ratios),
-        table_mib: mib,
-        huge_mib: huge_mib(),
-        lookups,
-        rounds,
-        cohort: COHORT,
-    })
+    Ok(Report::new(&plain, &interleaved, mib, lookups, rounds))
 }
 
 impl Bench {

@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::measure::partial::measure_arms;
 use crate::measure::record::record;
 use crate::measure::run::Run;
-use crate::measure::sample::Sample;
-use crate::measure::stats::{Rounds as _, median, spread};
+use crate::measure::sample::{Sample, slice_counts};
+use crate::measure::stats::{Rounds as _, undisturbed};
 use crate::runner::servers::ours;
 use crate::runner::slice::{Shot, Slice};
 use crate::runner::{Plan, Runner, RunnerOptions};
@@ -73,25 +73,28 @@ record! {
 
 record! {
     /// Both servers under one load. Latencies are in microseconds, medians of the slices.
-    pub struct Row {
+    pub struct Row, fn new(load: f64, rate: f64, phalanx: &[Slice], twin: &[Slice]) where {
+        let pairs: Vec<(&Slice, &Slice)> = phalanx.iter().zip(twin).collect();
+        let kept = undisturbed(&pairs);
+    } {
         /// Share of the capacity.
         load: f64 => "load", 2;
         /// Requests offered per second.
         rate: f64 => "requests/s", 0;
         /// Median latency of Phalanx.
-        phalanx_p50_us: f64 => "p50", 0;
+        phalanx_p50_us: f64 => "p50", 0 = kept.each(|pair| pair.0.p50_us());
         /// 99th percentile of Phalanx.
-        phalanx_p99_us: f64 => "p99", 0;
+        phalanx_p99_us: f64 => "p99", 0 = kept.median(|pair| pair.0.p99_us());
         /// Median latency of the twin.
-        twin_p50_us: f64 => "twin p50", 0;
+        twin_p50_us: f64 => "twin p50", 0 = kept.each(|pair| pair.1.p50_us());
         /// 99th percentile of the twin.
-        twin_p99_us: f64 => "twin p99", 0;
+        twin_p99_us: f64 => "twin p99", 0 = kept.median(|pair| pair.1.p99_us());
         /// Median of the slices' ratios of the medians.
-        p50_over_twin: f64 => "p50 ÷", 2;
+        p50_over_twin: f64 => "p50 ÷", 2 = kept.median(|pair| pair.0.p50_us() / pair.1.p50_us().max(1e-3));
         /// Median of the slices' ratios of the 99th percentiles.
-        p99_over_twin: f64 => "p99 ÷", 2;
+        p99_over_twin: f64 => "p99 ÷", 2 = kept.median(|pair| pair.0.p99_us() / pair.1.p99_us().max(1e-3));
         /// The slices.
-        sample: Sample, flatten;
+        sample: Sample, flatten = slice_counts(&pairs);
     }
 }
 
@@ -123,10 +126,7 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
         let slice = runner.slice(server, slice, shot)?.of_right_answers(server)?;
         match slice.report.errors.total() {
             0 => Ok(slice),
-            count => {
-                let why = format!("{count} requests were not served");
-                Err(Error::Load { name: server.name.clone(), why })
-            }
+            count => Err(Error::load(&server.name, format!("{count} requests were not served"))),
         }
     })?;
     let row =
@@ -141,33 +141,6 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
         driver: phalanx.driver,
     };
     Ok(runner.report(report, partial, options.quick))
-}
-
-impl Row {
-    fn new(load: f64, rate: f64, phalanx: &[Slice], twin: &[Slice]) -> Self {
-        // Disturbed slices count only if there are no others.
-        let pairs: Vec<_> = phalanx.iter().zip(twin).collect();
-        let is_quiet = |pair: &&(&Slice, &Slice)| !pair.0.noisy && !pair.1.noisy;
-        let quiet: Vec<_> = pairs.iter().filter(is_quiet).copied().collect();
-        let kept = if quiet.is_empty() { &pairs } else { &quiet };
-        let (phalanx_p50, twin_p50) =
-            (kept.each(|pair| pair.0.p50_us()), kept.each(|pair| pair.1.p50_us()));
-        Self {
-            load,
-            rate,
-            phalanx_p50_us: median(&phalanx_p50),
-            phalanx_p99_us: kept.median(|pair| pair.0.p99_us()),
-            twin_p50_us: median(&twin_p50),
-            twin_p99_us: kept.median(|pair| pair.1.p99_us()),
-            p50_over_twin: kept.median(|pair| pair.0.p50_us() / pair.1.p50_us().max(1e-3)),
-            p99_over_twin: kept.median(|pair| pair.0.p99_us() / pair.1.p99_us().max(1e-3)),
-            sample: Sample {
-                slices: pairs.len(),
-                noisy_slices: pairs.len() - quiet.len(),
-                spread: spread([("phalanx_p50_us", phalanx_p50), ("twin_p50_us", twin_p50)]),
-            },
-        }
-    }
 }
 
 #[cfg(test)]

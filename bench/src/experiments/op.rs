@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::measure::clock::Clock;
+use crate::measure::column::Quartiles;
 use crate::measure::partial::Partial;
 use crate::measure::record::record;
-use crate::measure::rounds::{self, Taken};
-use crate::measure::stats::{Rounds as _, Spread, median, spread};
+use crate::measure::rounds;
+use crate::measure::stats::{Rounds as _, Spread};
 use crate::measure::stretch::time;
 use crate::system::interrupt::install_signal_handlers;
 use clap::Args;
@@ -37,25 +38,28 @@ pub struct Options {
 
 record! {
     /// Nanoseconds per operation, medians over the rounds, and their ratios.
-    pub struct Report {
+    pub struct Report, fn new(taken: &[[f64; 5]], noisy_rounds: usize, partial: Option<Partial>) where {
+        let arm = |n: usize| taken.median(|figures| figures[n]);
+        let ratios = |over: usize, under: usize| taken.each(|figures| figures[over] / figures[under]);
+    } {
         /// Invoked and run on the same processor, with counters.
-        dispatch_ns: f64 => "ns of an operation dispatched and run", 1;
+        dispatch_ns: f64 => "ns of an operation dispatched and run", 1 = arm(0);
         /// Called from one stage to another and awaited.
-        call_ns: f64 => "called and awaited", 1;
+        call_ns: f64 => "called and awaited", 1 = arm(1);
         /// Called on another processor and awaited.
-        cross_ns: f64 => "called on another processor and awaited", 1;
+        cross_ns: f64 => "called on another processor and awaited", 1 = arm(2);
         /// A boxed closure pushed to a vector, popped and run.
-        boxed_fn_ns: f64 => "a boxed closure", 1;
+        boxed_fn_ns: f64 => "a boxed closure", 1 = arm(3);
         /// A task spawned on tokio's current-thread runtime and awaited.
-        tokio_spawn_ns: f64 => "a tokio task, spawned and awaited", 1;
+        tokio_spawn_ns: f64 => "a tokio task, spawned and awaited", 1 = arm(4);
         /// Median of the rounds' ratios.
-        dispatch_over_boxed_fn: f64 => "dispatch over boxed closure", 2;
+        dispatch_over_boxed_fn: f64 => "dispatch over boxed closure", 2 = ratios(0, 3);
         /// Median of the rounds' ratios.
-        tokio_over_call: f64 => "tokio task over call", 2;
+        tokio_over_call: f64 => "tokio task over call", 2 = ratios(4, 1);
         /// Quartiles of the two ratios.
-        spread: Spread;
+        spread: Spread = Quartiles;
         /// Number of rounds.
-        rounds: usize => "rounds", 0;
+        rounds: usize => "rounds", 0 = taken.len();
         /// Rounds among these that were kept although other processes used the machine.
         noisy_rounds: usize;
         /// Progress, if the run was interrupted.
@@ -86,23 +90,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let Ok(_) = round();
     let Ok(taken) = rounds::take(rounds, round);
     let partial = taken.partial(rounds);
-    let Taken { rounds: taken, noisy } = taken;
-    let arm = |n: usize| taken.median(|figures| figures[n]);
-    let ratios = |over: usize, under: usize| taken.each(|figures| figures[over] / figures[under]);
-    let (dispatch, tokio) = (ratios(0, 3), ratios(4, 1));
-    Ok(Report {
-        dispatch_ns: arm(0),
-        call_ns: arm(1),
-        cross_ns: arm(2),
-        boxed_fn_ns: arm(3),
-        tokio_spawn_ns: arm(4),
-        dispatch_over_boxed_fn: median(&dispatch),
-        tokio_over_call: median(&tokio),
-        spread: spread([("dispatch_over_boxed_fn", dispatch), ("tokio_over_call", tokio)]),
-        rounds: taken.len(),
-        noisy_rounds: noisy,
-        partial,
-    })
+    Ok(Report::new(&taken.rounds, taken.noisy, partial))
 }
 
 /// One processor, driven by the caller.

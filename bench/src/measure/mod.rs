@@ -1,6 +1,7 @@
 //! Measurements on a noisy machine: clocks, rounds, statistics and reports.
 
 pub(crate) mod clock;
+pub(crate) mod column;
 pub(crate) mod cycles;
 pub(crate) mod interference;
 pub mod machine;

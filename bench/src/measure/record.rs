@@ -14,7 +14,45 @@ use crate::measure::partial::Partial;
 ///
 /// The text of a report begins with the field `machine`, and ends with notes on the fields `partial`, `interrupted` and
 /// `quick`, if there are any.
+///
+/// `struct NAME, fn new(…)` also declares that function. A field is its argument of the same name, or `= SOURCE`, a
+/// [`Column`](crate::measure::column::Column): a value, or a figure of every round, of which the field is the median.
+/// `where { … }` before the fields has statements that declare variables for their sources.
 macro_rules! record {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis struct $name:ident, $new:vis fn new($($argument:ident: $argument_type:ty),* $(,)?)
+            $(where { $($given:tt)* })? {
+            $(
+                $(#[$field_meta:meta])*
+                $field:ident: $type:ty $(=> $title:literal, $decimals:literal)? $(| $table:literal, $group:literal)?
+                    $(, $flatten:ident)? $(= $source:expr)?;
+            )*
+        }
+    ) => {
+        $crate::measure::record::record! {
+            $(#[$meta])*
+            $visibility struct $name {
+                $(
+                    $(#[$field_meta])*
+                    $field: $type $(=> $title, $decimals)? $(| $table, $group)? $(, $flatten)?;
+                )*
+            }
+        }
+
+        impl $name {
+            $new fn new($($argument: $argument_type),*) -> Self {
+                let mut spread = $crate::measure::stats::Spread::new();
+                $($($given)*)?
+                $($(let $field = $crate::measure::column::Column::<$type>::take(
+                    $source,
+                    stringify!($field),
+                    &mut spread,
+                );)?)*
+                Self { $($field),* }
+            }
+        }
+    };
     (
         $(#[$meta:meta])*
         $visibility:vis struct $name:ident {

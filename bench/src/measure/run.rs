@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::measure::machine::Machine;
 use crate::measure::partial::Partial;
 use crate::measure::record::{Field, Record, Shown, record, text};
+use crate::system::hardware::Events;
 
 /// The report of a run.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -56,7 +57,13 @@ impl<F: Record> Record for Run<F> {
 
 record! {
     /// Hardware events of a server under one load, per request; medians of the slices.
-    pub struct EventRow {
+    pub struct EventRow, pub(crate) fn new(
+        server: String,
+        connections: usize,
+        rate: Option<f64>,
+        part: &'static str,
+        events: Events,
+    ) {
         /// The server.
         server: String => "server", 0;
         /// Number of connections.
@@ -66,24 +73,24 @@ record! {
         /// `all`, with the kernel, or `user`, without it.
         part: &'static str => "part", 0;
         /// Executed instructions.
-        instructions: Option<f64> => "instructions", 0;
+        instructions: Option<f64> => "instructions", 0 = events.instructions;
         /// Cycles.
-        cycles: Option<f64> => "cycles", 0;
+        cycles: Option<f64> => "cycles", 0 = events.cycles;
         /// Cycles of an instruction.
-        cycles_per_instruction: Option<f64> => "cycles/instruction", 2;
+        cycles_per_instruction: Option<f64> => "cycles/instruction", 2 = events.cycles_per_instruction();
         /// Misses of the first-level instruction cache.
-        l1_instruction_misses: Option<f64> => "L1i misses", 1;
+        l1_instruction_misses: Option<f64> => "L1i misses", 1 = events.l1_instruction_misses;
         /// Read misses of the first-level data cache.
-        l1_data_misses: Option<f64> => "L1d misses", 1;
+        l1_data_misses: Option<f64> => "L1d misses", 1 = events.l1_data_misses;
         /// Misses of the second-level cache.
-        l2_misses: Option<f64> => "L2 misses", 1;
+        l2_misses: Option<f64> => "L2 misses", 1 = events.l2_misses;
         /// Read misses of the last-level cache.
-        last_level_misses: Option<f64> => "last-level", 2;
+        last_level_misses: Option<f64> => "last-level", 2 = events.last_level_misses;
         /// Mispredicted branches.
-        branch_misses: Option<f64> => "branches", 1;
+        branch_misses: Option<f64> => "branches", 1 = events.branch_misses;
         /// Cycles without an instruction, for lack of fetched ones.
-        stalled_cycles_frontend: Option<f64> => "stalled, frontend", 0;
+        stalled_cycles_frontend: Option<f64> => "stalled, frontend", 0 = events.stalled_cycles_frontend;
         /// Cycles without an instruction, for lack of data or units.
-        stalled_cycles_backend: Option<f64> => "stalled, backend", 0;
+        stalled_cycles_backend: Option<f64> => "stalled, backend", 0 = events.stalled_cycles_backend;
     }
 }

@@ -1,7 +1,8 @@
 //! The slices and the simulated misses behind the figures of a row.
 
+use crate::measure::column::Column;
 use crate::measure::record::record;
-use crate::measure::stats::Spread;
+use crate::measure::stats::{Disturbed, Spread};
 use crate::system::cachegrind::Counts;
 
 record! {
@@ -17,22 +18,41 @@ record! {
     }
 }
 
+/// Numbers of slices: the source of a row's [`Sample`], whose spread has the quartiles of the fields before it.
+pub(crate) struct SliceCounts {
+    pub(crate) slices: usize,
+    pub(crate) noisy_slices: usize,
+}
+
+/// The numbers of these slices.
+pub(crate) fn slice_counts<T: Disturbed>(all: &[T]) -> SliceCounts {
+    let noisy_slices = all.iter().filter(|slice| slice.is_disturbed()).count();
+    SliceCounts { slices: all.len(), noisy_slices }
+}
+
+impl Column<Sample> for SliceCounts {
+    fn take(self, _: &str, spread: &mut Spread) -> Sample {
+        let Self { slices, noisy_slices } = self;
+        Sample { slices, noisy_slices, spread: std::mem::take(spread) }
+    }
+}
+
 record! {
     /// Instructions and misses of simulated caches, outside of the kernel.
     #[derive(Copy)]
-    pub struct Misses {
+    pub struct Misses, fn new(each: Counts) {
         /// Instructions.
-        instructions: f64 => "instructions", 0;
+        instructions: f64 => "instructions", 0 = each.instructions;
         /// Misses of a first-level instruction cache of 32 KiB in 8 ways.
-        i1_misses: f64 => "I1 misses", 2;
+        i1_misses: f64 => "I1 misses", 2 = each.i1;
         /// Misses of a first-level data cache of 32 KiB in 8 ways.
-        d1_misses: f64 => "D1 misses", 2;
+        d1_misses: f64 => "D1 misses", 2 = each.d1;
         /// Misses of a second-level cache in 8 ways, of 1 MiB unless the report has another size, by instructions.
-        l2_instruction_misses: f64 => "L2 instr.", 2;
+        l2_instruction_misses: f64 => "L2 instr.", 2 = each.l2_instructions;
         /// The same by data.
-        l2_data_misses: f64 => "L2 data", 2;
+        l2_data_misses: f64 => "L2 data", 2 = each.l2_data;
         /// Misses of the second level over its accesses, which are the misses of the first.
-        l2_miss_rate: f64 => "L2 rate", 3;
+        l2_miss_rate: f64 => "L2 rate", 3 = each.l2() / (each.i1 + each.d1);
     }
 }
 
@@ -45,13 +65,6 @@ impl Misses {
 
 impl From<Counts> for Misses {
     fn from(each: Counts) -> Self {
-        Self {
-            instructions: each.instructions,
-            i1_misses: each.i1,
-            d1_misses: each.d1,
-            l2_instruction_misses: each.l2_instructions,
-            l2_data_misses: each.l2_data,
-            l2_miss_rate: each.l2() / (each.i1 + each.d1),
-        }
+        Self::new(each)
     }
 }

@@ -59,6 +59,9 @@ pub(crate) trait Rounds<T> {
 
     /// The ratios of a figure to that of another arm in the same round.
     fn over(&self, other: &[T], figure: impl Fn(&T) -> f64) -> Vec<f64>;
+
+    /// The differences of a figure to that of another arm in the same round.
+    fn above(&self, other: &[T], figure: impl Fn(&T) -> f64) -> Vec<f64>;
 }
 
 impl<T> Rounds<T> for [T] {
@@ -69,6 +72,35 @@ impl<T> Rounds<T> for [T] {
     fn over(&self, other: &[T], figure: impl Fn(&T) -> f64) -> Vec<f64> {
         self.iter().zip(other).map(|(this, other)| figure(this) / figure(other)).collect()
     }
+
+    fn above(&self, other: &[T], figure: impl Fn(&T) -> f64) -> Vec<f64> {
+        self.iter().zip(other).map(|(this, other)| figure(this) - figure(other)).collect()
+    }
+}
+
+/// A round, or a part of one.
+pub(crate) trait Disturbed {
+    /// Whether other processes used its cores.
+    fn is_disturbed(&self) -> bool;
+}
+
+impl<T: Disturbed> Disturbed for &T {
+    fn is_disturbed(&self) -> bool {
+        (**self).is_disturbed()
+    }
+}
+
+/// Two arms in the same round.
+impl<T: Disturbed> Disturbed for (T, T) {
+    fn is_disturbed(&self) -> bool {
+        self.0.is_disturbed() || self.1.is_disturbed()
+    }
+}
+
+/// The undisturbed rounds; all, if others used the cores in each.
+pub(crate) fn undisturbed<T: Disturbed + Copy>(rounds: &[T]) -> Vec<T> {
+    let quiet: Vec<T> = rounds.iter().copied().filter(|round| !round.is_disturbed()).collect();
+    if quiet.is_empty() { rounds.to_vec() } else { quiet }
 }
 
 /// Quartiles of a row's figures over the rounds, by name.

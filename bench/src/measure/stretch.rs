@@ -14,27 +14,29 @@ use crate::system::hardware::{Events, HardwareCounters, Part};
 record! {
     /// Hardware events of an operation; medians of the stretches.
     #[derive(serde::Deserialize)]
-    pub struct StretchRow {
+    pub struct StretchRow, fn new(of: String, counted: Part, all: &[Events]) where {
+        let events = Events::combine(all, median);
+    } {
         /// The measured work.
         of: String => "of", 0;
         /// `all`, with the kernel, or `user`, without it, if the kernel permits no more.
-        part: String => "part", 0;
+        part: String => "part", 0 = counted.name().to_owned();
         /// Number of stretches.
-        stretches: usize => "stretches", 0;
+        stretches: usize => "stretches", 0 = all.len();
         /// Executed instructions.
-        instructions: Option<f64> => "instructions", 1;
+        instructions: Option<f64> => "instructions", 1 = events.instructions;
         /// Cycles.
-        cycles: Option<f64> => "cycles", 1;
+        cycles: Option<f64> => "cycles", 1 = events.cycles;
         /// Misses of the first-level instruction cache.
-        l1_instruction_misses: Option<f64> => "L1i misses", 2;
+        l1_instruction_misses: Option<f64> => "L1i misses", 2 = events.l1_instruction_misses;
         /// Read misses of the first-level data cache.
-        l1_data_misses: Option<f64> => "L1d misses", 2;
+        l1_data_misses: Option<f64> => "L1d misses", 2 = events.l1_data_misses;
         /// Misses of the second-level cache.
-        l2_misses: Option<f64> => "L2 misses", 2;
+        l2_misses: Option<f64> => "L2 misses", 2 = events.l2_misses;
         /// Read misses of the last-level cache.
-        last_level_misses: Option<f64> => "last-level", 3;
+        last_level_misses: Option<f64> => "last-level", 3 = events.last_level_misses;
         /// Mispredicted branches.
-        branch_misses: Option<f64> => "branches", 2;
+        branch_misses: Option<f64> => "branches", 2 = events.branch_misses;
     }
 }
 
@@ -135,21 +137,7 @@ pub(crate) fn add_rows(rows: Vec<StretchRow>) {
 /// order of their first stretches.
 pub(crate) fn take() -> Vec<StretchRow> {
     let measured = std::mem::take(&mut *MEASURED.lock().expect("no panic"));
-    let row = |(of, part, all): (String, Part, Vec<Events>)| {
-        let events = Events::combine(&all, median);
-        StretchRow {
-            of,
-            part: part.name().to_owned(),
-            stretches: all.len(),
-            instructions: events.instructions,
-            cycles: events.cycles,
-            l1_instruction_misses: events.l1_instruction_misses,
-            l1_data_misses: events.l1_data_misses,
-            l2_misses: events.l2_misses,
-            last_level_misses: events.last_level_misses,
-            branch_misses: events.branch_misses,
-        }
-    };
+    let row = |(of, part, all): (String, Part, Vec<Events>)| StretchRow::new(of, part, &all);
     let mut rows = std::mem::take(&mut *ROWS.lock().expect("no panic"));
     rows.extend(measured.into_iter().map(row));
     rows

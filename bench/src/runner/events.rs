@@ -33,23 +33,7 @@ impl EventLog {
 
     pub(super) fn rows(&self) -> Vec<EventRow> {
         let row = |((server, connections, rate, part), all): &(EventKey, Vec<Events>)| {
-            let events = Events::combine(all, median);
-            EventRow {
-                server: server.clone(),
-                connections: *connections,
-                rate: *rate,
-                part,
-                instructions: events.instructions,
-                cycles: events.cycles,
-                cycles_per_instruction: events.cycles_per_instruction(),
-                l1_instruction_misses: events.l1_instruction_misses,
-                l1_data_misses: events.l1_data_misses,
-                l2_misses: events.l2_misses,
-                last_level_misses: events.last_level_misses,
-                branch_misses: events.branch_misses,
-                stalled_cycles_frontend: events.stalled_cycles_frontend,
-                stalled_cycles_backend: events.stalled_cycles_backend,
-            }
+            EventRow::new(server.clone(), *connections, *rate, part, Events::combine(all, median))
         };
         self.0.iter().map(row).collect()
     }

@@ -10,8 +10,7 @@ use super::server::Server;
 use super::site::Site;
 use crate::error::Error;
 use crate::load;
-use crate::measure::sample::Sample;
-use crate::measure::stats::spread;
+use crate::measure::stats::Disturbed;
 use crate::system::interrupt::interrupted;
 use crate::system::process::Group;
 
@@ -96,6 +95,12 @@ pub(crate) struct Slice {
     pub(crate) noisy: bool,
 }
 
+impl Disturbed for Slice {
+    fn is_disturbed(&self) -> bool {
+        self.noisy
+    }
+}
+
 impl Load<'_> {
     /// Sends the load to `server` from processes with the affinity of this one, which share connections and rate.
     pub(crate) fn report(&self, server: &Server, shot: Shot) -> Result<load::Report, Error> {
@@ -153,7 +158,7 @@ impl Load<'_> {
     ) -> Result<load::Report, Error> {
         let [out, errors] = self.files(number);
         let deadline = Instant::now() + 3 * self.slice + LOAD_OVERHEAD;
-        let failed = |why: String| Error::Load { name: server.name.clone(), why };
+        let failed = |why: String| Error::load(&server.name, why);
         let status = loop {
             interrupted()?;
             match group.0.try_wait()? {
@@ -182,7 +187,7 @@ impl Slice {
             None => "its processor time cannot be read".to_owned(),
             Some(_) => return Ok(self),
         };
-        Err(Error::Load { name: server.name.clone(), why })
+        Err(Error::load(&server.name, why))
     }
 
     /// A slice without figures.
@@ -225,10 +230,4 @@ impl Slice {
 /// one that starves more are those of a smaller load.
 pub(crate) fn serves_all(unanswered: u64, connections: usize, slices: usize) -> bool {
     unanswered * 10 <= (connections * slices) as u64
-}
-
-/// The slices of a row.
-pub(crate) fn sample<const N: usize>(slices: &[Slice], figures: [(&str, Vec<f64>); N]) -> Sample {
-    let noisy_slices = slices.iter().filter(|slice| slice.noisy).count();
-    Sample { slices: slices.len(), noisy_slices, spread: spread(figures) }
 }

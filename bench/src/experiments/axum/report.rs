@@ -17,33 +17,36 @@ record! {
 
 record! {
     /// One server in one scene.
-    pub struct Row {
+    pub struct Row, fn new(setting: (Scene, usize), server: &'static str, own: &[Slice], ours: &[Slice]) where {
+        let processors = setting.1;
+        let over = |figure: fn(&Slice) -> f64| median(&ours.over(own, figure));
+    } {
         /// The scene.
-        scene: &'static str => "scene", 0;
+        scene: &'static str => "scene", 0 = setting.0.name();
         /// Number of processors or threads.
         processors: usize => "processors", 0;
         /// The server.
         server: &'static str => "server", 0;
         /// Microseconds of the server's processor time per request.
-        cpu_us: f64 => "cpu µs", 2;
+        cpu_us: f64 => "cpu µs", 2 = own.median(|slice| slice.cpu_us);
         /// Phalanx over this server.
-        cpu_over: f64 => "÷", 2;
+        cpu_over: f64 => "÷", 2 = over(|slice| slice.cpu_us);
         /// Microseconds of the database's processor time per request.
-        database_us: Option<f64> => "database µs", 2;
+        database_us: Option<f64> => "database µs", 2 = middle(own.iter().map(|slice| slice.database_us));
         /// Phalanx over this server.
-        database_over: Option<f64> => "÷", 2;
+        database_over: Option<f64> => "÷", 2 = middle_over(ours, own, |slice| slice.database_us);
         /// Microseconds of the server's and the database's processor time per request.
-        sum_us: Option<f64> => "sum µs", 2;
+        sum_us: Option<f64> => "sum µs", 2 = middle(own.iter().map(Slice::sum_us));
         /// Phalanx over this server.
-        sum_over: Option<f64> => "÷", 2;
+        sum_over: Option<f64> => "÷", 2 = middle_over(ours, own, Slice::sum_us);
         /// Median latency in microseconds.
-        p50_us: f64 => "p50 µs", 1;
+        p50_us: f64 => "p50 µs", 1 = own.median(|slice| slice.p50_us);
         /// Phalanx over this server.
-        p50_over: f64 => "÷", 2;
+        p50_over: f64 => "÷", 2 = over(|slice| slice.p50_us);
         /// Answers per second.
-        per_s: f64 => "requests/s", 0;
+        per_s: f64 => "requests/s", 0 = own.median(|slice| slice.per_s);
         /// Phalanx over this server.
-        rate_over: f64 => "÷", 2;
+        rate_over: f64 => "÷", 2 = over(|slice| slice.per_s);
     }
 }
 
@@ -70,33 +73,19 @@ pub(super) fn rows(
 ) -> Vec<Row> {
     let servers = by_arm(rounds);
     let row = |(own, server): (&Vec<Slice>, &&'static str)| {
-        let maybe = |figure: fn(&Slice) -> Option<f64>| {
-            let figures = own.iter().map(figure).collect::<Option<Vec<_>>>();
-            figures.map(|figures| median(&figures))
-        };
-        let maybe_over = |figure: fn(&Slice) -> Option<f64>| {
-            let pairs = servers[0].iter().zip(own);
-            let ratios = pairs.map(|(ours, theirs)| Some(figure(ours)? / figure(theirs)?));
-            ratios.collect::<Option<Vec<_>>>().map(|ratios| median(&ratios))
-        };
-        let over = |figure: fn(&Slice) -> f64| median(&servers[0].over(own, figure));
-        Row {
-            scene: scene.name(),
-            processors,
-            server,
-            cpu_us: own.median(|slice| slice.cpu_us),
-            cpu_over: over(|slice| slice.cpu_us),
-            database_us: maybe(|slice| slice.database_us),
-            database_over: maybe_over(|slice| slice.database_us),
-            sum_us: maybe(Slice::sum_us),
-            sum_over: maybe_over(Slice::sum_us),
-            p50_us: own.median(|slice| slice.p50_us),
-            p50_over: over(|slice| slice.p50_us),
-            per_s: own.median(|slice| slice.per_s),
-            rate_over: over(|slice| slice.per_s),
-        }
+        Row::new((scene, processors), server, own, &servers[0])
     };
     servers.iter().zip(names).map(row).collect()
+}
+
+/// The median of figures; `None` if one is missing.
+fn middle(figures: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    figures.collect::<Option<Vec<_>>>().map(|figures| median(&figures))
+}
+
+/// The median of the ratios of a figure of the same slices; `None` if one is missing.
+fn middle_over(ours: &[Slice], theirs: &[Slice], figure: fn(&Slice) -> Option<f64>) -> Option<f64> {
+    middle(ours.iter().zip(theirs).map(|(ours, theirs)| Some(figure(ours)? / figure(theirs)?)))
 }
 
 #[cfg(test)]

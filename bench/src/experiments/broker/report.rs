@@ -34,43 +34,47 @@ record! {
 
 record! {
     /// A server in one setting; medians of the slices.
-    pub struct Row {
+    pub struct Row, fn new(setting: Setting, server: &Server, own: &[Slice], over: [Option<f64>; 2]) where {
+        let Setting { shape, qos, properties } = setting;
+        // At light load latency is compared, not throughput.
+        let light = shape.rate().is_some();
+    } {
         /// Shape of the load.
         shape: Shape => "shape", 0;
         /// QoS of messages and subscriptions.
-        qos: u8 => "QoS", 0;
+        qos: u8 => "QoS", 0 = qos as u8;
         /// User properties of each message.
         properties: usize => "properties", 0;
         /// `phalanx`, `phalanx-kept` (with `--persistence-dir`), `mosquitto`, `mosquitto-nagle`, or another peer.
-        server: String => "server", 0;
+        server: String => "server", 0 = server.name.clone();
         /// Number of publishers.
-        publishers: usize;
+        publishers: usize = shape.publishers();
         /// Number of subscribers.
-        subscribers: usize;
+        subscribers: usize = shape.subscribers();
         /// Maximum number of messages in flight per publisher.
-        window: usize;
+        window: usize = shape.window();
         /// Kind of messages counted.
-        unit: Unit => "messages", 0;
+        unit: Unit => "messages", 0 = shape.unit();
         /// Messages per second of the server's processor time.
-        per_cpu_s: f64 => "per cpu s", 0;
+        per_cpu_s: f64 => "per cpu s", 0 = own.median(|slice| slice.per_cpu_s);
         /// Messages per second.
-        per_s: f64 => "per s", 0;
+        per_s: f64 => "per s", 0 = own.median(|slice| slice.per_s);
         /// Share of a core used by the server; at the number of its processors it was saturated.
-        server_busy: f64 => "server busy", 2;
+        server_busy: f64 => "server busy", 2 = own.median(|slice| slice.server_busy);
         /// Share of a core used by the load; near 1 with a server below saturation, the load was the bottleneck.
-        client_busy: f64 => "load busy", 2;
+        client_busy: f64 => "load busy", 2 = own.median(|slice| slice.client_busy);
         /// Median time from publish to arrival in microseconds, in the shape `light`.
-        p50_us: Option<f64> => "p50 µs", 0;
+        p50_us: Option<f64> => "p50 µs", 0 = light.then(|| own.median(|slice| slice.p50_us));
         /// The 99th percentile of the same.
-        p99_us: Option<f64> => "p99 µs", 0;
+        p99_us: Option<f64> => "p99 µs", 0 = light.then(|| own.median(|slice| slice.p99_us));
         /// Median of the paired slices' ratios of `per_cpu_s` of Phalanx to that of mosquitto's better variant.
-        over_mosquitto: Option<f64> => "over mosquitto", 2;
+        over_mosquitto: Option<f64> => "over mosquitto", 2 = over[0];
         /// The same ratio to the best of all peers.
-        over_best_peer: Option<f64> => "over best", 2;
+        over_best_peer: Option<f64> => "over best", 2 = over[1];
         /// Number of measured slices.
-        slices: usize;
+        slices: usize = own.len();
         /// Slices among these that were kept although other processes used the cores.
-        noisy_slices: usize => "disturbed", 0;
+        noisy_slices: usize => "disturbed", 0 = own.iter().filter(|slice| slice.noisy).count();
     }
 }
 
@@ -92,37 +96,16 @@ impl Report {
 
     /// Adds a row for each server; the first one is Phalanx in memory.
     pub(super) fn add(&mut self, setting: Setting, servers: &[&Server], slices: &[Vec<Slice>]) {
-        let Setting { shape, qos, properties } = setting;
-        // At light load latency is compared, not throughput.
-        let light = shape.rate().is_some();
+        let is_compared = setting.shape.rate().is_none();
         let measured = || servers.iter().zip(slices);
         for (n, (server, own)) in measured().enumerate() {
             let over = |peer: &Vec<Slice>| median(&own.over(peer, |slice| slice.per_cpu_s));
             let least = |name: &str| {
-                let peers = measured().filter(|_| n == 0 && !light);
+                let peers = measured().filter(|_| n == 0 && is_compared);
                 let peers = peers.filter(|(one, _)| one.is_peer && one.name.starts_with(name));
                 peers.map(|(_, slices)| over(slices)).reduce(f64::min)
             };
-            self.rows.push(Row {
-                shape,
-                qos: qos as u8,
-                properties,
-                server: server.name.clone(),
-                publishers: shape.publishers(),
-                subscribers: shape.subscribers(),
-                window: shape.window(),
-                unit: shape.unit(),
-                per_cpu_s: own.median(|slice| slice.per_cpu_s),
-                per_s: own.median(|slice| slice.per_s),
-                server_busy: own.median(|slice| slice.server_busy),
-                client_busy: own.median(|slice| slice.client_busy),
-                p50_us: light.then(|| own.median(|slice| slice.p50_us)),
-                p99_us: light.then(|| own.median(|slice| slice.p99_us)),
-                over_mosquitto: least("mosquitto"),
-                over_best_peer: least(""),
-                slices: own.len(),
-                noisy_slices: own.iter().filter(|slice| slice.noisy).count(),
-            });
+            self.rows.push(Row::new(setting, server, own, [least("mosquitto"), least("")]));
         }
     }
 

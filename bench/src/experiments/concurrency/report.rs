@@ -13,7 +13,12 @@ use crate::system::interrupt::is_interrupted;
 
 record! {
     /// One arm with a number of requests in flight.
-    pub struct Row {
+    pub struct Row, pub(super) fn new(
+        order: Order,
+        allocator: Allocator,
+        in_flight: usize,
+        times: Vec<f64>,
+    ) {
         /// The order in which requests advance.
         order: Order => "order", 0;
         /// The allocator of the requests' objects.
@@ -21,71 +26,16 @@ record! {
         /// Requests in flight.
         in_flight: usize => "in flight", 0;
         /// Nanoseconds per request, the minimum of the rounds.
-        ns: f64 => "ns", 0;
+        ns: f64 => "ns", 0 = minimum(&times);
         /// Nanoseconds per request in each round.
         #[serde(skip)]
         times: Vec<f64>;
     }
 }
 
-impl Row {
-    pub(super) fn new(
-        order: Order,
-        allocator: Allocator,
-        in_flight: usize,
-        times: Vec<f64>,
-    ) -> Self {
-        Self { order, allocator, in_flight, ns: minimum(&times), times }
-    }
-}
-
 record! {
     /// The report of `phalanx-bench concurrency`.
-    pub struct Report {
-        /// Time per request with the most in flight: an event server in list order with the general allocator over
-        /// cohorts with a budget and pools. Median of the rounds' ratios.
-        list_general_over_bounded_pools: Option<f64> => "list, general over budget, pools", 2;
-        /// The same with an event server in random order.
-        events_general_over_bounded_pools: Option<f64> => "events, general over budget, pools", 2;
-        /// Throughput with a budget and pools: with the most in flight over that with the best number.
-        bounded_most_over_best: Option<f64> => "budget, pools: throughput, most over best", 2;
-        /// Second-level misses with the most in flight: a budget and pools over a list with the general allocator.
-        l2_misses_bounded_over_list: Option<f64> => "L2 misses, budget and pools over list, general", 2;
-        /// Time of requests that wait for I/O: with a budget over without, the worse of the waits.
-        waiting_bounded_over_unbounded: Option<f64> => "waiting for I/O: time, budget over none", 2;
-        /// Processor time per request of the web server: with the most connections over the least of all.
-        web_most_over_least: Option<f64> => "phalanx web: time, most over least", 2;
-        /// Measured times.
-        rows: Vec<Row> | "ns per request", 0;
-        /// Times of requests that wait for I/O.
-        waits: Vec<WaitRow> | "requests that wait for I/O, with pools", 0;
-        /// Times with memory checked at every stage and at the entry.
-        elections: Vec<ElectionRow> | "memory checked at every stage over at the entry, with pools", 0;
-        /// Simulated misses; empty without valgrind.
-        misses: Vec<MissRow> | "simulated misses per request", 0;
-        /// The real servers.
-        web: Vec<WebRow> | "servers: processor time per request", 0;
-        /// Simulated misses of the real servers.
-        web_misses: Vec<WebMissRow> | "servers: simulated misses per request, without the kernel", 0;
-        /// Bytes of all objects of a request.
-        bytes_per_request: usize => "bytes of a request in seven objects", 0;
-        /// KiB of code in each stage.
-        kib_per_stage: u64 => "KiB of code in each of 8 stages", 0;
-        /// Number of rounds.
-        rounds: usize;
-        /// Whether the run was interrupted; later results are missing.
-        interrupted: bool;
-        /// Whether this was a quick run, whose figures are meaningless.
-        quick: bool;
-    }
-}
-
-const BOUNDED: (Order, Allocator) = (Order::Bounded, Allocator::Pools);
-const EVENTS: (Order, Allocator) = (Order::Events, Allocator::General);
-const LIST: (Order, Allocator) = (Order::List, Allocator::General);
-
-impl Report {
-    pub(super) fn new(
+    pub struct Report, pub(super) fn new(
         options: &Options,
         rows: Vec<Row>,
         waits: Vec<WaitRow>,
@@ -93,7 +43,7 @@ impl Report {
         misses: Vec<MissRow>,
         web: Vec<WebRow>,
         web_misses: Vec<WebMissRow>,
-    ) -> Self {
+    ) where {
         let (in_flight, rounds, _) = options.plan();
         let most = in_flight.iter().copied().max().unwrap_or(0);
         let of = |arm: (Order, Allocator)| {
@@ -111,31 +61,50 @@ impl Report {
         let ours = || web.iter().filter(|row| row.server == "phalanx");
         let last_web = ours().find(|row| row.connections == most);
         let least_web = ours().map(|row| row.cpu_us_per_request).reduce(f64::min);
-        Self {
-            list_general_over_bounded_pools: over_bounded(LIST),
-            events_general_over_bounded_pools: over_bounded(EVENTS),
-            bounded_most_over_best: least.zip(last(BOUNDED)).map(|(least, most)| least / most.ns),
-            l2_misses_bounded_over_list: missed(BOUNDED)
-                .zip(missed(LIST))
-                .map(|(bounded, list)| bounded / list),
-            waiting_bounded_over_unbounded: waits
-                .iter()
-                .map(|row| row.bounded_over_unbounded)
-                .reduce(f64::max),
-            web_most_over_least: last_web
-                .zip(least_web)
-                .map(|(most, least)| most.cpu_us_per_request / least),
-            rows,
-            waits,
-            elections,
-            misses,
-            web,
-            web_misses,
-            bytes_per_request: BYTES,
-            kib_per_stage: options.kib,
-            rounds,
-            interrupted: is_interrupted(),
-            quick: options.quick,
-        }
+    } {
+        /// Time per request with the most in flight: an event server in list order with the general allocator over
+        /// cohorts with a budget and pools. Median of the rounds' ratios.
+        list_general_over_bounded_pools: Option<f64> => "list, general over budget, pools", 2 = over_bounded(LIST);
+        /// The same with an event server in random order.
+        events_general_over_bounded_pools: Option<f64> => "events, general over budget, pools", 2
+            = over_bounded(EVENTS);
+        /// Throughput with a budget and pools: with the most in flight over that with the best number.
+        bounded_most_over_best: Option<f64> => "budget, pools: throughput, most over best", 2
+            = least.zip(last(BOUNDED)).map(|(least, most)| least / most.ns);
+        /// Second-level misses with the most in flight: a budget and pools over a list with the general allocator.
+        l2_misses_bounded_over_list: Option<f64> => "L2 misses, budget and pools over list, general", 2
+            = missed(BOUNDED).zip(missed(LIST)).map(|(bounded, list)| bounded / list);
+        /// Time of requests that wait for I/O: with a budget over without, the worse of the waits.
+        waiting_bounded_over_unbounded: Option<f64> => "waiting for I/O: time, budget over none", 2
+            = waits.iter().map(|row| row.bounded_over_unbounded).reduce(f64::max);
+        /// Processor time per request of the web server: with the most connections over the least of all.
+        web_most_over_least: Option<f64> => "phalanx web: time, most over least", 2
+            = last_web.zip(least_web).map(|(most, least)| most.cpu_us_per_request / least);
+        /// Measured times.
+        rows: Vec<Row> | "ns per request", 0;
+        /// Times of requests that wait for I/O.
+        waits: Vec<WaitRow> | "requests that wait for I/O, with pools", 0;
+        /// Times with memory checked at every stage and at the entry.
+        elections: Vec<ElectionRow> | "memory checked at every stage over at the entry, with pools", 0;
+        /// Simulated misses; empty without valgrind.
+        misses: Vec<MissRow> | "simulated misses per request", 0;
+        /// The real servers.
+        web: Vec<WebRow> | "servers: processor time per request", 0;
+        /// Simulated misses of the real servers.
+        web_misses: Vec<WebMissRow> | "servers: simulated misses per request, without the kernel", 0;
+        /// Bytes of all objects of a request.
+        bytes_per_request: usize => "bytes of a request in seven objects", 0 = BYTES;
+        /// KiB of code in each stage.
+        kib_per_stage: u64 => "KiB of code in each of 8 stages", 0 = options.kib;
+        /// Number of rounds.
+        rounds: usize;
+        /// Whether the run was interrupted; later results are missing.
+        interrupted: bool = is_interrupted();
+        /// Whether this was a quick run, whose figures are meaningless.
+        quick: bool = options.quick;
     }
 }
+
+const BOUNDED: (Order, Allocator) = (Order::Bounded, Allocator::Pools);
+const EVENTS: (Order, Allocator) = (Order::Events, Allocator::General);
+const LIST: (Order, Allocator) = (Order::List, Allocator::General);

@@ -25,15 +25,16 @@ const SLICE: Duration = Duration::from_millis(800);
 
 record! {
     /// One server with a number of connections in closed loop.
-    pub struct WebRow {
+    pub struct WebRow, fn new(server: &'static str, connections: usize, seen: &[Slice]) {
         /// `phalanx`, `twin` or `nginx`.
         server: &'static str => "server", 0;
         /// Number of connections, each with one request in flight.
         connections: usize => "connections", 0;
         /// Processor time per request, the minimum of the rounds.
-        cpu_us_per_request: f64 => "µs each", 2;
+        cpu_us_per_request: f64 => "µs each", 2 = minimum(&seen.each(Slice::cpu_us));
         /// Requests per second, the maximum of the rounds.
-        requests_per_second: f64 => "requests/s", 0;
+        requests_per_second: f64 => "requests/s", 0
+            = maximum(&seen.each(|slice| slice.report.successes_per_second()));
     }
 }
 
@@ -71,28 +72,20 @@ pub(super) fn times(options: &Options) -> Result<Vec<WebRow>, Error> {
     })?;
     let mut rows = Vec::new();
     for (connections, seen) in in_flight.into_iter().zip(measured) {
-        let row =
-            |(server, seen): (&Server, &Vec<_>)| WebRow::new(server.server, connections, seen);
+        let row = |(server, seen): (&Server, &Vec<_>)| row(server.server, connections, seen);
         rows.extend(runner.servers.iter().zip(&seen).filter_map(row));
     }
     Ok(rows)
 }
 
-impl WebRow {
-    /// `None` if the server starves more than a tenth of its connections.
-    fn new(server: &'static str, connections: usize, seen: &[Slice]) -> Option<Self> {
-        let unanswered = seen.iter().map(Slice::unanswered).sum();
-        if !serves_all(unanswered, connections, seen.len()) {
-            eprintln!("{server} starves {unanswered} of {connections} connections and is left out");
-            return None;
-        }
-        Some(Self {
-            server,
-            connections,
-            cpu_us_per_request: minimum(&seen.each(Slice::cpu_us)),
-            requests_per_second: maximum(&seen.each(|slice| slice.report.successes_per_second())),
-        })
+/// The row of a server; `None` if it starves more than a tenth of its connections.
+fn row(server: &'static str, connections: usize, seen: &[Slice]) -> Option<WebRow> {
+    let unanswered = seen.iter().map(Slice::unanswered).sum();
+    if !serves_all(unanswered, connections, seen.len()) {
+        eprintln!("{server} starves {unanswered} of {connections} connections and is left out");
+        return None;
     }
+    Some(WebRow::new(server, connections, seen))
 }
 
 /// Misses of each installed server with one processor.
@@ -131,7 +124,7 @@ mod tests {
             slice.report.server_cpu_us_per_request = Some(7.0);
             slice
         };
-        let row = |starved| WebRow::new("twin", 1000, &[slice(starved), slice(0)]);
+        let row = |starved| row("twin", 1000, &[slice(starved), slice(0)]);
         assert!(row(200).is_some_and(|row| row.cpu_us_per_request == 7.0));
         assert!(row(201).is_none());
     }

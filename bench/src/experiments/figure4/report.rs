@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::measure::record::record;
-use phalanx::metrics::Interval;
+use phalanx::metrics::{Interval, StageInterval};
 
 record! {
     /// The report of `phalanx-bench figure4`.
@@ -28,25 +28,25 @@ record! {
 
 record! {
     /// A stage during the profile.
-    pub struct Row {
+    pub struct Row, fn new(stage: String, seen: &StageInterval) {
         /// The stage's name.
         stage: String => "stage", 0;
         /// Operations started or restarted, per second.
-        operations_per_second: f64 => "operations/s", 0;
+        operations_per_second: f64 => "operations/s", 0 = seen.per_second(seen.ran);
         /// Cohorts per second.
-        cohorts_per_second: f64 => "cohorts/s", 0;
+        cohorts_per_second: f64 => "cohorts/s", 0 = seen.per_second(seen.cohorts);
         /// Mean number of operations per cohort.
-        cohort_mean: f64 => "size", 1;
+        cohort_mean: f64 => "size", 1 = seen.cohort_mean();
         /// Mean number of queued operations at the start of a cohort.
-        queue_mean: f64 => "queue", 1;
+        queue_mean: f64 => "queue", 1 = seen.queue_length_mean();
         /// Longest queue since the server's start.
-        queue_most: u64 => "most", 0;
+        queue_most: u64 => "most", 0 = seen.queue_length_max;
         /// Mean time that an operation waited for its start or resumption, in microseconds.
-        wait_us: f64 => "wait µs", 1;
+        wait_us: f64 => "wait µs", 1 = seen.wait_mean_ns() / 1e3;
         /// Mean time of a run up to completion or suspension, in nanoseconds.
-        run_ns: f64 => "run ns", 0;
+        run_ns: f64 => "run ns", 0 = seen.run_mean_ns();
         /// The stage's share of its processor's time, from 0 to 1.
-        share: f64 => "share", 2;
+        share: f64 => "share", 2 = seen.utilisation();
     }
 }
 
@@ -71,17 +71,7 @@ impl Report {
     ) -> Self {
         let total = interval.total();
         let stages = interval.stages.iter().zip(&total.stages).filter(|(_, stage)| stage.ran > 0);
-        let rows = stages.map(|(name, stage)| Row {
-            stage: name.to_string(),
-            operations_per_second: stage.per_second(stage.ran),
-            cohorts_per_second: stage.per_second(stage.cohorts),
-            cohort_mean: stage.cohort_mean(),
-            queue_mean: stage.queue_length_mean(),
-            queue_most: stage.queue_length_max,
-            wait_us: stage.wait_mean_ns() / 1e3,
-            run_ns: stage.run_mean_ns(),
-            share: stage.utilisation(),
-        });
+        let rows = stages.map(|(name, stage)| Row::new(name.to_string(), stage));
         let name = |stage: usize| interval.stages[stage].to_string();
         let arcs = interval.arcs.iter().map(|arc| ArcRow {
             from: arc.from.map(|(_, stage)| name(stage)),

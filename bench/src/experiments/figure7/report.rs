@@ -26,42 +26,28 @@ record! {
 
 record! {
     /// Cost of a request on one server with a number of clients.
-    pub struct Row {
+    pub struct Row, pub(super) fn new(
+        server: &'static str,
+        clients: usize,
+        shown: Vec<Shown>,
+        counts: Option<Counts>,
+    ) {
         /// `phalanx` or `twin`.
         server: &'static str => "server", 0;
         /// Number of users, or of connections with one request in flight.
         clients: usize => "clients", 0;
         /// Instructions and misses.
-        each: Option<Misses>, flatten;
+        each: Option<Misses>, flatten = counts.map(Misses::from);
         /// Processor time in cycles, including the kernel: the median of the slices.
-        cycles: f64 => "cycles", 0;
+        cycles: f64 => "cycles", 0 = shown.median(|slice| slice.all);
         /// Processor time in cycles outside the kernel, as accounted by the kernel: the median of the slices.
-        own_cycles: f64 => "own", 0;
+        own_cycles: f64 => "own", 0 = shown.median(|slice| slice.own);
         /// `own_cycles` per instruction.
-        own_cycles_per_instruction: Option<f64> => "own/instruction", 2;
+        own_cycles_per_instruction: Option<f64> => "own/instruction", 2
+            = counts.map(|counts| own_cycles / counts.instructions);
         /// The slices.
         #[serde(skip)]
         shown: Vec<Shown>;
-    }
-}
-
-impl Row {
-    pub(super) fn new(
-        server: &'static str,
-        clients: usize,
-        shown: Vec<Shown>,
-        each: Option<Counts>,
-    ) -> Self {
-        let own = shown.median(|slice| slice.own);
-        Self {
-            server,
-            clients,
-            each: each.map(Misses::from),
-            cycles: shown.median(|slice| slice.all),
-            own_cycles: own,
-            own_cycles_per_instruction: each.map(|each| own / each.instructions),
-            shown,
-        }
     }
 }
 

@@ -32,32 +32,19 @@ const CONSTRUCTION: Duration = Duration::from_secs(1800);
 
 record! {
     /// The cost of a phase of a server, outside the kernel.
-    pub struct Cost {
+    pub struct Cost, fn new(arm: Arm, phase: &'static str, clients: usize, counts: Counts, cycles: f64) {
         /// `twin`, `staged` or `divided`.
-        server: String => "server", 0;
+        server: String => "server", 0 = arm.to_string();
         /// `construction` of the index, for a filter, or `matching`, for an event.
         phase: &'static str => "phase", 0;
         /// Number of concurrent publishers.
         clients: usize => "clients", 0;
         /// Its instructions and misses.
-        each: Misses, flatten;
+        each: Misses, flatten = Misses::from(counts);
         /// Cycles of processor time, as accounted by the kernel.
-        own_cycles: f64 => "cycles", 0;
+        own_cycles: f64 => "cycles", 0 = cycles;
         /// `own_cycles` per instruction.
-        own_cycles_per_instruction: f64 => "cycles/instruction", 2;
-    }
-}
-
-impl Cost {
-    fn new(arm: Arm, (phase, clients): (&'static str, usize), each: Counts, cycles: f64) -> Self {
-        Self {
-            server: arm.to_string(),
-            phase,
-            clients,
-            each: each.into(),
-            own_cycles: cycles,
-            own_cycles_per_instruction: cycles / each.instructions,
-        }
+        own_cycles_per_instruction: f64 => "cycles/instruction", 2 = cycles / counts.instructions;
     }
 }
 
@@ -107,7 +94,7 @@ impl Child<'_> {
         let of = |(clients, cycles): (&usize, f64)| {
             self.load(&server, *clients, warm)?;
             let (counts, count) = simulated.during(|| self.load(&server, *clients, counted))?;
-            Ok(Cost::new(self.arm, ("matching", *clients), counts.divided_by(count), cycles))
+            Ok(Cost::new(self.arm, "matching", *clients, counts.divided_by(count), cycles))
         };
         clients.iter().zip(cycles).map(of).collect()
     }
@@ -136,8 +123,8 @@ impl Child<'_> {
         })?;
         let filter = counts.once.divided_by(self.options.subscriptions);
         Ok(vec![
-            Cost::new(self.arm, ("construction", 0), filter, built),
-            Cost::new(self.arm, ("matching", CLIENTS), counts.request, matched),
+            Cost::new(self.arm, "construction", 0, filter, built),
+            Cost::new(self.arm, "matching", CLIENTS, counts.request, matched),
         ])
     }
 

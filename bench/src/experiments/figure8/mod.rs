@@ -23,7 +23,7 @@ use phalanx_matcher::{Attribute, Event, Matches, Snapshot, Value};
 use crate::error::Error;
 use crate::measure::partial::Partial;
 use crate::measure::rounds::{self, Taken};
-use crate::measure::stats::{Rounds as _, spread};
+use crate::measure::stats::Rounds as _;
 use crate::measure::stretch::Stretch;
 use crate::system::cores::{self, Cores};
 use crate::system::interrupt::{install_signal_handlers, interrupted, is_interrupted};
@@ -156,15 +156,8 @@ impl Report {
             taken.median(|found| found[above].mean_us() / found[below].mean_us())
         };
         for (n, server) in names.iter().enumerate() {
-            let of = |figure: fn(&Found) -> f64| taken.median(|found| figure(&found[n]));
-            self.rows.push(Row {
-                server: server.clone(),
-                clients,
-                mean_us: of(Found::mean_us),
-                p99_us: of(Found::p99_us),
-                events_per_s: of(Found::rate),
-                spread: spread([("mean_us", taken.each(|found| found[n].mean_us()))]),
-            });
+            let found: Vec<&Found> = taken.iter().map(|found| &found[n]).collect();
+            self.rows.push(Row::new(server, clients, &found));
         }
         self.clients.push(clients);
         self.noisy_rounds.push(noisy);

@@ -6,24 +6,24 @@ use crate::measure::stats::Spread;
 
 record! {
     /// The results.
-    pub struct Report {
+    pub struct Report, pub(super) fn new(options: &Options) {
         /// One per index.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        builds: Vec<Build> | "indexes", 0;
+        builds: Vec<Build> | "indexes", 0 = Vec::new();
         /// One per index, number of cores and cohort size.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        rows: Vec<Row> | "events against an index", 3;
+        rows: Vec<Row> | "events against an index", 3 = Vec::new();
         /// Misses, with --misses.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        misses: Vec<MissRow> | "simulated second-level misses (1 MiB) per event", 0;
+        misses: Vec<MissRow> | "simulated second-level misses (1 MiB) per event", 0 = Vec::new();
         /// Instruction set used for checks.
-        tier: String => "checks", 0;
+        tier: String => "checks", 0 = tier();
         /// Number of rounds; after an interruption, the fewest of a row.
-        rounds: usize => "rounds", 0;
+        rounds: usize => "rounds", 0 = options.rounds;
         /// Seed of filters and events.
-        seed: u64;
+        seed: u64 = options.seed;
         /// Whether a signal ended the run.
-        interrupted: bool;
+        interrupted: bool = false;
     }
 }
 
@@ -105,20 +105,5 @@ record! {
         /// Misses of a single event over those in a cohort.
         #[serde(skip_serializing_if = "Option::is_none")]
         per_event_over: Option<f64> => "fewer", 1;
-    }
-}
-
-impl Report {
-    pub(super) fn new(options: &Options) -> Report {
-        let (rounds, seed) = (options.rounds, options.seed);
-        Report {
-            builds: Vec::new(),
-            rows: Vec::new(),
-            misses: Vec::new(),
-            tier: tier(),
-            rounds,
-            seed,
-            interrupted: false,
-        }
     }
 }

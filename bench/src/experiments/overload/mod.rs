@@ -83,7 +83,8 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
             }
             Ok(shots)
         })?;
-    let report = Report::new(options, &runner, &measured.concat().concat());
+    let slices: Vec<_> = measured.into_iter().flatten().flatten().collect();
+    let report = Report::new(options, &runner, &slices);
     Ok(runner.report(report, partial, options.quick))
 }
 
@@ -140,9 +141,7 @@ fn fastest(
 fn known(rate: f64, server: &Server) -> Result<f64, Error> {
     match rate > 0.0 {
         true => Ok(rate),
-        false => {
-            Err(Error::Load { name: server.name.clone(), why: "it answers no request".into() })
-        }
+        false => Err(Error::load(&server.name, "it answers no request")),
     }
 }
 
@@ -160,7 +159,7 @@ fn measure(
     let wrong = report.status.client_error + report.status.redirection + report.status.other;
     if wrong > 0 || report.errors.malformed > 0 {
         let why = format!("wrong answers: {:?} {:?}", report.status, report.errors);
-        return Err(Error::Load { name: server.name.clone(), why });
+        return Err(Error::load(&server.name, why));
     }
-    Ok(Slice::new(server.server, load, capacity, noisy, &report))
+    Ok(Slice { server: server.server, load, capacity, report, noisy })
 }

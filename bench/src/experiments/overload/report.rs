@@ -6,8 +6,8 @@ use super::options::Options;
 use super::{MAX_CAPACITY_SPREAD, OBJECTIVE};
 use crate::load;
 use crate::measure::record::record;
-use crate::measure::sample::Sample;
-use crate::measure::stats::{Rounds as _, spread};
+use crate::measure::sample::{Sample, slice_counts};
+use crate::measure::stats::{Disturbed, Rounds as _, median, undisturbed};
 use crate::runner::Runner;
 
 /// One slice: a server under one load.
@@ -16,51 +16,8 @@ pub(crate) struct Slice {
     pub(crate) server: &'static str,
     pub(crate) load: f64,
     pub(crate) capacity: f64,
-    /// Per second, like `capacity`.
-    pub(crate) goodput: f64,
-    pub(crate) admitted: f64,
-    pub(crate) refused: f64,
-    /// Share of the server's core.
-    pub(crate) busy: f64,
-    pub(crate) client_busy: f64,
-    pub(crate) shed: u64,
-    pub(crate) shed_share: f64,
-    pub(crate) p50_ms: f64,
-    pub(crate) p99_ms: f64,
-    pub(crate) served_p99_ms: f64,
-    pub(crate) unanswered: u64,
+    pub(crate) report: load::Report,
     pub(crate) noisy: bool,
-}
-
-impl Slice {
-    pub(crate) fn new(
-        server: &'static str,
-        load: f64,
-        capacity: f64,
-        noisy: bool,
-        report: &load::Report,
-    ) -> Self {
-        let seconds = report.seconds.max(1e-9);
-        let per_second = |count: u64| count as f64 / seconds;
-        let busy = |cpu_us: f64| cpu_us * report.requests_per_second / 1e6;
-        Self {
-            server,
-            load,
-            capacity,
-            goodput: per_second(report.good),
-            admitted: per_second(report.status.success),
-            refused: per_second(report.status.server_error),
-            busy: busy(report.server_cpu_us_per_request.unwrap_or(0.0)),
-            client_busy: report.client_busy,
-            shed: report.status.server_error,
-            shed_share: report.status.server_error as f64 / report.offered.max(1) as f64,
-            p50_ms: report.success_latency.p50_us / 1e3,
-            p99_ms: report.success_latency.p99_us / 1e3,
-            served_p99_ms: report.served_latency.p99_us / 1e3,
-            unanswered: report.errors.total() + report.starved + report.backlog,
-            noisy,
-        }
-    }
 }
 
 impl Slice {
@@ -71,40 +28,71 @@ impl Slice {
         self.noisy |= (before - after).abs() > MAX_CAPACITY_SPREAD * before.max(after);
         self
     }
+
+    fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.report.seconds.max(1e-9)
+    }
+
+    fn goodput(&self) -> f64 {
+        self.per_second(self.report.good)
+    }
+
+    fn goodput_over_capacity(&self) -> f64 {
+        self.goodput() / self.capacity.max(1e-9)
+    }
+
+    /// Rejected requests.
+    fn shed(&self) -> u64 {
+        self.report.status.server_error
+    }
+
+    fn unanswered(&self) -> u64 {
+        self.report.errors.total() + self.report.starved + self.report.backlog
+    }
+}
+
+impl Disturbed for Slice {
+    fn is_disturbed(&self) -> bool {
+        self.noisy
+    }
 }
 
 record! {
     /// One server under one load; medians of its slices.
-    pub struct Row {
+    pub struct Row, fn new(server: &'static str, load: f64, all: &[&Slice]) where {
+        // Disturbed slices count only if there are no others.
+        let kept = undisturbed(all);
+        let ms = |us: fn(&load::Report) -> f64| kept.each(|slice| us(&slice.report) / 1e3);
+    } {
         /// `phalanx`, `twin` or `nginx`.
         server: &'static str => "server", 0;
         /// Offered load as a multiple of the server's capacity.
         load: f64 => "load", 2;
         /// Capacity in requests per second: answers while offered the closed-loop rate, just before and after.
-        capacity: f64 => "capacity/s", 0;
+        capacity: f64 => "capacity/s", 0 = kept.median(|slice| slice.capacity);
         /// Successful answers within the objective, per second.
-        goodput: f64 => "goodput/s", 0;
+        goodput: f64 => "goodput/s", 0 = kept.median(|slice| slice.goodput());
         /// Goodput over the capacity just before and after.
-        goodput_over_capacity: f64 => "of cap.", 2;
+        goodput_over_capacity: f64 => "of cap.", 2 = kept.each(|slice| slice.goodput_over_capacity());
         /// The same ratio over the best of the server's loads.
-        goodput_over_best: f64 => "of best", 2;
+        goodput_over_best: f64 => "of best", 2 = 0.0;
         /// Median latency of successful answers from the intended start, in milliseconds.
-        p50_ms: f64 => "p50 ms", 1;
+        p50_ms: f64 => "p50 ms", 1 = median(&ms(|report| report.success_latency.p50_us));
         /// 99th percentile of the same.
-        p99_ms: f64 => "p99 ms", 1;
+        p99_ms: f64 => "p99 ms", 1 = ms(|report| report.success_latency.p99_us);
         /// 99th percentile from the time when a connection was free, which is the server's share.
-        served_p99_ms: f64 => "served", 1;
+        served_p99_ms: f64 => "served", 1 = median(&ms(|report| report.served_latency.p99_us));
         /// Share of the offered requests rejected with a 5xx.
-        shed_share: f64 => "shed", 2;
+        shed_share: f64 => "shed", 2 = kept.median(|slice| slice.shed() as f64 / slice.report.offered.max(1) as f64);
         /// Rejected requests in all slices.
-        shed: u64;
+        shed: u64 = all.iter().map(|slice| slice.shed()).sum::<u64>();
         /// Requests without an answer in all slices: failed, or without a free connection until five seconds after
         /// the end of the slice.
-        unanswered: u64 => "unanswered", 0;
+        unanswered: u64 => "unanswered", 0 = all.iter().map(|slice| slice.unanswered()).sum::<u64>();
         /// Share of the time in which the load was not idle. Near 1, the load is the bottleneck.
-        client_busy: f64 => "load busy", 2;
+        client_busy: f64 => "load busy", 2 = kept.median(|slice| slice.report.client_busy);
         /// The slices.
-        sample: Sample, flatten;
+        sample: Sample, flatten = slice_counts(all);
     }
 }
 
@@ -177,35 +165,8 @@ fn rows(slices: &[Slice]) -> Vec<Row> {
         }
     }
     let row = |(server, load)| {
-        let all: Vec<&Slice> =
-            slices.iter().filter(|s| s.server == server && s.load == load).collect();
-        // Disturbed slices count only if there are no others.
-        let quiet: Vec<&Slice> = all.iter().copied().filter(|slice| !slice.noisy).collect();
-        let kept = if quiet.is_empty() { &all } else { &quiet };
-        let over_capacity = |slice: &Slice| slice.goodput / slice.capacity.max(1e-9);
-        Row {
-            server,
-            load,
-            capacity: kept.median(|slice| slice.capacity),
-            goodput: kept.median(|slice| slice.goodput),
-            goodput_over_capacity: kept.median(|slice| over_capacity(slice)),
-            goodput_over_best: 0.0,
-            p50_ms: kept.median(|slice| slice.p50_ms),
-            p99_ms: kept.median(|slice| slice.p99_ms),
-            served_p99_ms: kept.median(|slice| slice.served_p99_ms),
-            shed_share: kept.median(|slice| slice.shed_share),
-            client_busy: kept.median(|slice| slice.client_busy),
-            shed: all.iter().map(|slice| slice.shed).sum(),
-            unanswered: all.iter().map(|slice| slice.unanswered).sum(),
-            sample: Sample {
-                slices: all.len(),
-                noisy_slices: all.len() - quiet.len(),
-                spread: spread([
-                    ("goodput_over_capacity", kept.each(|slice| over_capacity(slice))),
-                    ("p99_ms", kept.each(|slice| slice.p99_ms)),
-                ]),
-            },
-        }
+        let same = |slice: &&Slice| slice.server == server && slice.load == load;
+        Row::new(server, load, &slices.iter().filter(same).collect::<Vec<_>>())
     };
     let mut rows: Vec<Row> = keys.into_iter().map(row).collect();
     let medians: Vec<_> = rows.iter().map(|row| (row.server, row.goodput_over_capacity)).collect();
@@ -228,7 +189,11 @@ fn possible(load: f64, refusal: f64) -> f64 {
 /// if too few requests were rejected.
 fn costs<'a>(slices: impl Iterator<Item = &'a Slice>) -> Option<(f64, f64)> {
     let (mut aa, mut ar, mut rr, mut ab, mut rb) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for Slice { admitted: a, refused: r, busy, .. } in slices {
+    for slice in slices {
+        let Slice { report, .. } = slice;
+        let (a, r) = (slice.per_second(report.status.success), slice.per_second(slice.shed()));
+        let cpu_us = report.server_cpu_us_per_request.unwrap_or(0.0);
+        let busy = cpu_us * report.requests_per_second / 1e6;
         aa += a * a;
         ar += a * r;
         rr += r * r;
@@ -245,23 +210,13 @@ mod tests {
     use super::*;
 
     fn slice(load: f64, goodput: f64, refused: f64, noisy: bool) -> Slice {
-        Slice {
-            server: "phalanx",
-            load,
-            capacity: 1000.0,
-            goodput,
-            admitted: goodput,
-            refused,
-            busy: goodput * 100e-6 + refused * 5e-6,
-            client_busy: 0.5,
-            shed: refused as u64,
-            shed_share: 0.0,
-            p50_ms: 1.0,
-            p99_ms: load,
-            served_p99_ms: load,
-            unanswered: 1,
-            noisy,
-        }
+        let mut report = crate::runner::slice::Slice::example().report;
+        (report.seconds, report.requests_per_second) = (1.0, 1.0);
+        report.good = goodput as u64;
+        (report.status.success, report.status.server_error) = (goodput as u64, refused as u64);
+        report.errors.timeout = 1;
+        report.server_cpu_us_per_request = Some(goodput * 100.0 + refused * 5.0);
+        Slice { server: "phalanx", load, capacity: 1000.0, report, noisy }
     }
 
     #[test]
@@ -281,7 +236,7 @@ mod tests {
         assert_eq!((rows[1].shed, rows[0].unanswered), (1800, 3));
         let (admitted, refused) = costs(slices.iter()).unwrap();
         assert!((admitted - 100.0).abs() < 1e-6 && (refused - 5.0).abs() < 1e-6);
-        assert!(costs(slices.iter().filter(|slice| slice.refused == 0.0)).is_none());
+        assert!(costs(slices.iter().filter(|slice| slice.shed() == 0)).is_none());
         assert_eq!((possible(2.0, 0.0), possible(2.0, 0.5), possible(2.0, 0.8)), (1.0, 0.0, 0.0));
         assert!((possible(2.0, 1.0 / 21.0) - 0.95).abs() < 1e-9);
     }

@@ -4,10 +4,10 @@ use crate::error::Error;
 use crate::measure::partial::measure_arms;
 use crate::measure::record::record;
 use crate::measure::run::Run;
-use crate::measure::sample::Sample;
-use crate::measure::stats::{Rounds as _, median};
+use crate::measure::sample::{Sample, slice_counts};
+use crate::measure::stats::Rounds as _;
 use crate::runner::servers::ours;
-use crate::runner::slice::{Shot, Slice, sample};
+use crate::runner::slice::{Shot, Slice};
 use crate::runner::{Plan, Runner};
 
 use super::{Lengths, Options, REQUEST_TIMEOUT, Report};
@@ -20,23 +20,23 @@ const PLACEMENTS: [&str; 2] = ["off", "on"];
 
 record! {
     /// One setting under one load; medians of the slices.
-    pub struct Row {
+    pub struct Row, fn new(load: f64, placement: &'static str, seen: &[Slice], off: &[Slice]) {
         /// Share of the capacity.
         load: f64 => "load", 2;
         /// `--placement`.
         placement: &'static str => "placement", 0;
         /// Processor time per request, in microseconds.
-        cpu_us_per_request: f64 => "µs each", 2;
+        cpu_us_per_request: f64 => "µs each", 2 = seen.median(Slice::cpu_us);
         /// Median of the slices' ratios to all workers active.
-        cpu_over_off: f64 => "of off", 2;
+        cpu_over_off: f64 => "of off", 2 = seen.over(off, Slice::cpu_us);
         /// Median latency in microseconds.
-        p50_us: f64 => "p50 µs", 0;
+        p50_us: f64 => "p50 µs", 0 = seen.median(Slice::p50_us);
         /// 99th percentile of the latency in microseconds.
-        p99_us: f64 => "p99 µs", 0;
+        p99_us: f64 => "p99 µs", 0 = seen.median(Slice::p99_us);
         /// Median of the slices' ratios to all workers active.
-        p99_over_off: f64 => "of off", 2;
+        p99_over_off: f64 => "of off", 2 = seen.over(off, Slice::p99_us);
         /// The slices.
-        sample: Sample, flatten;
+        sample: Sample, flatten = slice_counts(seen);
     }
 }
 
@@ -79,21 +79,4 @@ pub(super) fn measure(
     report.hardware_events.extend(runner.events());
     report.measured_on(&runner);
     Ok(())
-}
-
-impl Row {
-    fn new(load: f64, placement: &'static str, seen: &[Slice], off: &[Slice]) -> Self {
-        let cpu_over_off = seen.over(off, Slice::cpu_us);
-        let p99_over_off = seen.over(off, Slice::p99_us);
-        Self {
-            load,
-            placement,
-            cpu_us_per_request: seen.median(Slice::cpu_us),
-            cpu_over_off: median(&cpu_over_off),
-            p50_us: seen.median(Slice::p50_us),
-            p99_us: seen.median(Slice::p99_us),
-            p99_over_off: median(&p99_over_off),
-            sample: sample(seen, [("cpu_over_off", cpu_over_off), ("p99_over_off", p99_over_off)]),
-        }
-    }
 }

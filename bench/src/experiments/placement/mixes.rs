@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::measure::partial::{measure_each, measure_setting};
 use crate::measure::record::record;
 use crate::measure::run::Run;
-use crate::measure::sample::Sample;
-use crate::measure::stats::{Rounds as _, median};
+use crate::measure::sample::{Sample, SliceCounts, slice_counts};
+use crate::measure::stats::Rounds as _;
 use crate::runner::Runner;
-use crate::runner::slice::{Slice, sample};
+use crate::runner::slice::Slice;
 
 use super::files::{FileLoad, PROFILED, UNSEEN};
 use super::page::{Page, Pages};
@@ -24,33 +24,50 @@ const MAX_P99: f64 = 1.15;
 
 record! {
     /// A mix of traffic; medians of the slices.
-    pub struct Row {
+    pub struct Row, fn new(
+        offered: &Offered,
+        page: &Page,
+        begin: u64,
+        settings: &[Setting],
+        seen: &[Vec<Slice>],
+    ) where {
+        // The slices of each setting, and at last those of the server with the profile.
+        let (guided, all) = (&seen[settings.len()], &seen[0]);
+        let cheapest = best(&seen[..settings.len()]);
+        let decisions: Vec<_> = page.since(begin).collect();
+        let told = decisions.iter().find(|decision| decision.reason == "recognised");
+        let known = told.and_then(|decision| decision.mix()).or_else(|| page.mix());
+        let reasons: Vec<&str> = decisions.iter().map(|decision| &*decision.reason).collect();
+    } {
         /// The files.
-        mix: &'static str => "mix", 0;
+        mix: &'static str => "mix", 0 = offered.load.name;
         /// Whether the profile has it.
-        profiled: bool => "profiled", 0;
+        profiled: bool => "profiled", 0 = offered.is_profiled();
         /// Requests per second.
-        rate: f64 => "requests/s", 0;
+        rate: f64 => "requests/s", 0 = offered.rate;
         /// The mix that the server has recognised.
-        recognised: Option<String> => "recognised", 0;
+        recognised: Option<String> => "recognised", 0 = known.map(str::to_owned);
         /// Seconds until then.
-        recognised_s: Option<f64> => "after s", 1;
+        recognised_s: Option<f64> => "after s", 1 = told.map(|decision| decision.seconds_since(begin));
         /// The setting in force at the end.
-        setting: String => "setting", 0;
+        setting: String => "setting", 0 = page.setting.clone();
         /// The decisions of the server.
-        decisions: String => "decisions", 0;
+        decisions: String => "decisions", 0 = reasons.join(" ");
         /// Processor time per request, in microseconds.
-        cpu_us_per_request: f64 => "µs each", 2;
+        cpu_us_per_request: f64 => "µs each", 2 = guided.median(Slice::cpu_us);
         /// The setting that takes the least, with a 99th percentile of at most 1.15 of that of all workers active.
-        best: String => "best setting", 0;
+        best: String => "best setting", 0 = settings[cheapest].to_string();
         /// Median of the slices' ratios to it.
-        cpu_over_best: f64 => "of best", 2;
+        cpu_over_best: f64 => "of best", 2 = guided.over(&seen[cheapest], Slice::cpu_us);
         /// The same, to all workers active.
-        cpu_over_all: f64 => "of all", 2;
+        cpu_over_all: f64 => "of all", 2 = guided.over(all, Slice::cpu_us);
         /// Median of the slices' ratios of the 99th percentile to all workers active.
-        p99_over_all: f64 => "p99 of all", 2;
+        p99_over_all: f64 => "p99 of all", 2 = guided.over(all, Slice::p99_us);
         /// The slices.
-        sample: Sample, flatten;
+        sample: Sample, flatten = SliceCounts {
+            noisy_slices: seen.iter().flatten().filter(|slice| slice.noisy).count(),
+            ..slice_counts(guided)
+        };
     }
 }
 
@@ -105,51 +122,14 @@ impl Row {
         measure_setting(name, (runner.servers.len(), slices), turn, |seen| measured = seen)?;
         Ok(Self::new(offered, &pages.placement()?, begin, settings, &measured))
     }
+}
 
-    /// `seen` are the slices of each setting, and at last those of the server with the profile.
-    fn new(
-        offered: &Offered,
-        page: &Page,
-        begin: u64,
-        settings: &[Setting],
-        seen: &[Vec<Slice>],
-    ) -> Self {
-        let (guided, all) = (&seen[settings.len()], &seen[0]);
-        let p99 = |at: usize| seen[at].median(Slice::p99_us);
-        let good = (0..settings.len()).filter(|at| *at == 0 || p99(*at) <= MAX_P99 * p99(0));
-        let cost = |at: &usize| seen[*at].median(Slice::cpu_us);
-        let best = good.min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("the peak is good");
-        let over_best = guided.over(&seen[best], Slice::cpu_us);
-        let over_all = guided.over(all, Slice::cpu_us);
-        let p99_over_all = guided.over(all, Slice::p99_us);
-        let decisions: Vec<_> = page.since(begin).collect();
-        let recognised = decisions.iter().find(|decision| decision.reason == "recognised");
-        let reasons: Vec<&str> = decisions.iter().map(|decision| &*decision.reason).collect();
-        let known = recognised.and_then(|decision| decision.mix()).or_else(|| page.mix());
-        let spread = [
-            ("cpu_over_best", over_best.clone()),
-            ("cpu_over_all", over_all.clone()),
-            ("p99_over_all", p99_over_all.clone()),
-        ];
-        Self {
-            mix: offered.load.name,
-            profiled: offered.is_profiled(),
-            rate: offered.rate,
-            recognised: known.map(str::to_owned),
-            recognised_s: recognised.map(|decision| decision.seconds_since(begin)),
-            setting: page.setting.clone(),
-            decisions: reasons.join(" "),
-            cpu_us_per_request: guided.median(Slice::cpu_us),
-            best: settings[best].to_string(),
-            cpu_over_best: median(&over_best),
-            cpu_over_all: median(&over_all),
-            p99_over_all: median(&p99_over_all),
-            sample: Sample {
-                noisy_slices: seen.iter().flatten().filter(|slice| slice.noisy).count(),
-                ..sample(guided, spread)
-            },
-        }
-    }
+/// The setting whose slices took the least processor time, with a good 99th percentile.
+fn best(seen: &[Vec<Slice>]) -> usize {
+    let p99 = |at: usize| seen[at].median(Slice::p99_us);
+    let good = (0..seen.len()).filter(|at| *at == 0 || p99(*at) <= MAX_P99 * p99(0));
+    let cost = |at: &usize| seen[*at].median(Slice::cpu_us);
+    good.min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("the peak is good")
 }
 
 impl Report {

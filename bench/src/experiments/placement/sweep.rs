@@ -9,9 +9,9 @@ use crate::error::Error;
 use crate::measure::partial::measure_arms;
 use crate::measure::record::record;
 use crate::measure::run::Run;
-use crate::measure::sample::Sample;
-use crate::measure::stats::{Rounds as _, median};
-use crate::runner::slice::{Shot, Slice, sample};
+use crate::measure::sample::{Sample, slice_counts};
+use crate::measure::stats::Rounds as _;
+use crate::runner::slice::{Shot, Slice};
 
 use super::files::{CONNECTIONS, FileLoad, PAPER};
 use super::settings::{processors, settings, start};
@@ -19,29 +19,30 @@ use super::{Lengths, Options, REQUEST_TIMEOUT, Report};
 
 record! {
     /// A load under one setting; medians of the slices.
-    pub struct Row {
+    pub struct Row, fn new(load: &'static str, setting: Setting, seen: &[Slice]) {
         /// The size of the files.
         load: &'static str => "files", 0;
         /// Active workers.
-        active: usize => "active", 0;
+        active: usize => "active", 0 = setting.active;
         /// The same as text, for the legend of a plot.
-        workers: String;
+        workers: String
+            = format!("{} active worker{}", setting.active, if setting.active == 1 { "" } else { "s" });
         /// The batching delay in microseconds.
-        delay_us: f64 => "delay µs", 0;
+        delay_us: f64 => "delay µs", 0 = setting.coalesce_ns as f64 / 1e3;
         /// Requests per second.
-        rps: f64 => "requests/s", 0;
+        rps: f64 => "requests/s", 0 = seen.each(Slice::rps);
         /// The same over that of the fastest setting.
-        of_fastest: f64 => "of fastest", 2;
+        of_fastest: f64 => "of fastest", 2 = 1.0;
         /// Received megabytes per second.
-        mb_per_second: f64 => "MB/s", 1;
+        mb_per_second: f64 => "MB/s", 1 = seen.each(|slice| slice.rps() * slice.bytes() / 1e6);
         /// Processor time per request, in microseconds.
-        cpu_us_per_request: f64 => "µs each", 2;
+        cpu_us_per_request: f64 => "µs each", 2 = seen.each(Slice::cpu_us);
         /// The same over that of the cheapest setting.
-        of_cheapest: f64 => "of cheapest", 2;
+        of_cheapest: f64 => "of cheapest", 2 = 1.0;
         /// 99th percentile of the latency in microseconds.
-        p99_us: f64 => "p99 µs", 0;
+        p99_us: f64 => "p99 µs", 0 = seen.median(Slice::p99_us);
         /// The slices.
-        sample: Sample, flatten;
+        sample: Sample, flatten = slice_counts(seen);
     }
 }
 
@@ -76,28 +77,4 @@ pub(super) fn measure(
     report.partial = partial;
     report.measured_on(&runner);
     Ok(())
-}
-
-impl Row {
-    fn new(load: &'static str, setting: Setting, seen: &[Slice]) -> Self {
-        let (rps, cpu) = (seen.each(Slice::rps), seen.each(Slice::cpu_us));
-        let mb = seen.each(|slice| slice.rps() * slice.bytes() / 1e6);
-        let plural = if setting.active == 1 { "" } else { "s" };
-        Self {
-            load,
-            active: setting.active,
-            workers: format!("{} active worker{plural}", setting.active),
-            delay_us: setting.coalesce_ns as f64 / 1e3,
-            rps: median(&rps),
-            of_fastest: 1.0,
-            mb_per_second: median(&mb),
-            cpu_us_per_request: median(&cpu),
-            of_cheapest: 1.0,
-            p99_us: seen.median(Slice::p99_us),
-            sample: sample(
-                seen,
-                [("rps", rps), ("mb_per_second", mb), ("cpu_us_per_request", cpu)],
-            ),
-        }
-    }
 }

@@ -21,8 +21,6 @@ use clap::Args;
 mod echo;
 
 const PROGRAM: &str = "phalanx-runtimes";
-/// How to install it.
-const INSTALL: &str = "cargo xtask peers";
 /// The runtimes; Phalanx is the first.
 const RUNTIMES: [&str; 4] = ["phalanx", "tokio", "glommio", "monoio"];
 
@@ -68,21 +66,23 @@ record! {
 
 record! {
     /// One runtime.
-    pub struct Row {
+    pub struct Row, fn new(runtime: &'static str, of: &Figures, ours: &Figures) where {
+        let over = |work: usize| median(&of[work].over(&ours[work], |time| *time));
+    } {
         /// Its name.
         runtime: &'static str => "runtime", 0;
         /// Nanoseconds per child.
-        child_ns: f64 => "child ns", 0;
+        child_ns: f64 => "child ns", 0 = median(&of[0]);
         /// Relative to Phalanx.
-        child_over: f64 => "over", 2;
+        child_over: f64 => "over", 2 = over(0);
         /// Nanoseconds per call to another thread.
-        cross_ns: f64 => "cross ns", 0;
+        cross_ns: f64 => "cross ns", 0 = median(&of[1]);
         /// Relative to Phalanx.
-        cross_over: f64 => "over", 2;
+        cross_over: f64 => "over", 2 = over(1);
         /// Microseconds of the server's processor time per message.
-        echo_us: f64 => "echo µs", 2;
+        echo_us: f64 => "echo µs", 2 = median(&of[2]);
         /// Relative to Phalanx.
-        echo_over: f64 => "over", 2;
+        echo_over: f64 => "over", 2 = over(2);
     }
 }
 
@@ -96,11 +96,7 @@ type Figures = [Vec<f64>; 3];
 /// When the program is missing or fails.
 pub fn run(options: &Options) -> Result<Report, Error> {
     install_signal_handlers()?;
-    let missing = || Error::Server {
-        name: PROGRAM.to_owned(),
-        why: format!("it is not here; get it by `{INSTALL}`, or name it by --program"),
-    };
-    let path = options.program.clone().or_else(|| process::find(PROGRAM)).ok_or_else(missing)?;
+    let path = process::named(&options.program, PROGRAM)?;
     let cores = Cores::choose(&[], &[], Some(1))?;
     let (rounds, shorter) = if options.quick { (1, 50) } else { (options.rounds, 1) };
     let (children, questions) = (2_000_000 / shorter, 8_000 / shorter);
@@ -143,25 +139,16 @@ fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Err
     let output = Command::new(path).args([what, name, &times.to_string()]).output()?;
     stretch.end().of(format_args!("{name}, {what}"), times);
     let text = String::from_utf8_lossy(&output.stdout);
-    text.trim().parse().map_err(|_| Error::Server {
-        name: format!("{PROGRAM} {what} {name}"),
-        why: format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()),
+    text.trim().parse().map_err(|_| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let why = format!("{}: {}", output.status, said.trim());
+        Error::server(format!("{PROGRAM} {what} {name}"), why)
     })
 }
 
 impl Report {
     fn of(figures: &[Figures; 4], partial: Option<Partial>) -> Self {
-        let over =
-            |of: &Figures, work: usize| median(&of[work].over(&figures[0][work], |time| *time));
-        let row = |(of, runtime): (&Figures, &'static str)| Row {
-            runtime,
-            child_ns: median(&of[0]),
-            cross_ns: median(&of[1]),
-            echo_us: median(&of[2]),
-            child_over: over(of, 0),
-            cross_over: over(of, 1),
-            echo_over: over(of, 2),
-        };
+        let row = |(of, runtime)| Row::new(runtime, of, &figures[0]);
         let rows: Vec<Row> = figures.iter().zip(RUNTIMES).map(row).collect();
         let least = |of: fn(&Row) -> f64| rows[1..].iter().map(of).fold(f64::INFINITY, f64::min);
         Self {

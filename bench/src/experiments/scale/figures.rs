@@ -1,8 +1,7 @@
 //! The rows that slices of every server with every number of processors make.
 
 use super::report::Row;
-use crate::measure::sample::Sample;
-use crate::measure::stats::{Rounds as _, median, spread};
+use crate::measure::stats::{Disturbed, median};
 
 /// A server under measurement.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +21,12 @@ pub(super) struct Slice {
     pub(super) noisy: bool,
 }
 
+impl Disturbed for Slice {
+    fn is_disturbed(&self) -> bool {
+        self.noisy
+    }
+}
+
 /// The rows of one load.
 pub(super) fn rows(
     load: &str,
@@ -33,7 +38,7 @@ pub(super) fn rows(
     let row = |(arm, own): (&Arm, &Vec<Slice>)| {
         let over = |other: &dyn Fn(usize) -> Option<f64>| {
             let pairs = own.iter().enumerate().filter_map(|(n, one)| Some(one.cpu_us / other(n)?));
-            Some(pairs.collect::<Vec<_>>()).filter(|ratios| !ratios.is_empty())
+            pairs.collect::<Vec<_>>()
         };
         let same = |fits: &dyn Fn(&Arm) -> bool, round: usize| {
             let fitting = arms.iter().zip(slices).filter(|(arm, _)| fits(arm));
@@ -43,28 +48,9 @@ pub(super) fn rows(
             |other: &Arm| other.server == arm.server && other.processors == arms[0].processors;
         let peer = |other: &Arm| other.processors == arm.processors && !ours(other);
         let over_first = over(&|round| same(&first, round));
-        let over_peer = over(&|round| same(&peer, round)).filter(|_| ours(arm));
-        Row {
-            load: load.to_owned(),
-            connections,
-            server: arm.server,
-            processors: arm.processors,
-            cpu_us: own.median(|slice| slice.cpu_us),
-            over_first: over_first.as_deref().map(median),
-            over_best_peer: over_peer.map(|ratios| median(&ratios)),
-            per_s: own.median(|slice| slice.per_s),
-            p99_us: own.median(|slice| slice.p99_us),
-            sample: Sample {
-                slices: own.len(),
-                noisy_slices: own.iter().filter(|slice| slice.noisy).count(),
-                spread: spread([
-                    ("cpu_us", own.each(|slice| slice.cpu_us)),
-                    ("over_first", over_first.unwrap_or_default()),
-                    ("per_s", own.each(|slice| slice.per_s)),
-                    ("p99_us", own.each(|slice| slice.p99_us)),
-                ]),
-            },
-        }
+        let over_peer = over(&|round| same(&peer, round));
+        let over_peer = (ours(arm) && !over_peer.is_empty()).then(|| median(&over_peer));
+        Row::new(load, connections, arm, own, over_first, over_peer)
     };
     arms.iter().zip(slices).map(row).collect()
 }

@@ -1,8 +1,9 @@
 //! The report of `phalanx-bench servlib`.
 
 use super::arm::Arm;
+use crate::measure::column::Quartiles;
 use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, Spread, median, spread};
+use crate::measure::stats::{Rounds as _, Spread};
 
 record! {
     /// Processor time of programs with threads, natively and under `phalanx threads`.
@@ -16,36 +17,26 @@ record! {
 
 record! {
     /// A program in one arm; medians of the rounds.
-    pub struct Row {
+    pub struct Row, fn new(program: &str, arm: Arm, own: &[f64], native: &[f64]) {
         /// The program, and the unit of the cost.
-        program: String => "program", 0;
+        program: String => "program", 0 = program.to_owned();
         /// The way in which it runs.
-        arm: &'static str => "arm", 0;
+        arm: &'static str => "arm", 0 = arm.name();
         /// Processor time.
-        cost: f64 => "cost", 2;
+        cost: f64 => "cost", 2 = own.to_vec();
         /// Median of the rounds' ratios.
-        over_native: f64 => "over native", 2;
+        over_native: f64 => "over native", 2 = own.over(native, |cost| *cost);
         /// Number of rounds.
-        rounds: usize => "rounds", 0;
+        rounds: usize => "rounds", 0 = own.len();
         /// Quartiles of the rounds.
-        spread: Spread;
+        spread: Spread = Quartiles;
     }
 }
 
 impl Row {
     /// The rows of a program, one for each arm with the costs of its rounds.
     pub(super) fn of(program: &str, costs: &[Vec<f64>]) -> Vec<Self> {
-        let row = |(arm, own): (Arm, &Vec<f64>)| {
-            let ratios = own.over(&costs[0], |cost| *cost);
-            Self {
-                program: program.to_owned(),
-                arm: arm.name(),
-                cost: median(own),
-                over_native: median(&ratios),
-                rounds: own.len(),
-                spread: spread([("cost", own.clone()), ("over_native", ratios)]),
-            }
-        };
+        let row = |(arm, own): (_, &Vec<_>)| Self::new(program, arm, own, &costs[0]);
         Arm::ALL.into_iter().zip(costs).map(row).collect()
     }
 }

@@ -102,8 +102,11 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
             }
         }
         match setting {
-            Setting::Scene(scene) => report.add(scene, &times),
-            Setting::Move(kib) => report.add_moves(*kib, &moves),
+            Setting::Scene(scene) => {
+                let (scene, value) = scene.setting();
+                report.rows.push(Row::new(scene, value, &times));
+            }
+            Setting::Move(kib) => report.moves.push(MoveRow::new(*kib, &moves)),
         }
     }
     let cores = Cores { server: allowed()?, load: allowed()? };

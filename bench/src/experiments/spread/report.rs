@@ -1,8 +1,9 @@
 //! The report, as text and as JSON.
 
-use super::scenes::{Moved, Scene};
+use super::scenes::Moved;
+use crate::measure::column::Quartiles;
 use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, Spread, median, spread};
+use crate::measure::stats::{Rounds as _, Spread};
 
 record! {
     /// The report of `phalanx-bench spread`.
@@ -18,57 +19,32 @@ record! {
 
 record! {
     /// A program without a mechanism and with it; medians of the rounds.
-    pub struct Row {
+    pub struct Row, pub(super) fn new(scene: &'static str, setting: f64, times: &[[f64; 2]]) {
         /// `balanced`, `affinity` or `moved`.
         scene: &'static str => "scene", 0;
         /// Microseconds of an operation, KiB of the state, or the share of the first processor's partitions.
         setting: f64 => "µs, KiB or share", 1;
         /// Microseconds per operation without the mechanism.
-        plain_us: f64 => "without", 2;
+        plain_us: f64 => "without", 2 = times.median(|[plain, _]| *plain);
         /// Microseconds per operation with it.
-        with_us: f64 => "with", 2;
+        with_us: f64 => "with", 2 = times.median(|[_, with]| *with);
         /// Median of the rounds' ratios; above 1 the mechanism pays.
-        plain_over_with: f64 => "without over with", 2;
+        plain_over_with: f64 => "without over with", 2 = times.each(|[plain, with]| plain / with);
         /// Quartiles of the rounds.
-        spread: Spread;
+        spread: Spread = Quartiles;
     }
 }
 
 record! {
     /// Moves of a state; medians of the rounds.
-    pub struct MoveRow {
+    pub struct MoveRow, pub(super) fn new(state_kib: usize, moves: &[Moved]) {
         /// KiB of the state.
         state_kib: usize => "KiB", 0;
         /// Microseconds of a move, until the new owner has answered.
-        move_us: f64 => "move µs", 1;
+        move_us: f64 => "move µs", 1 = moves.median(|moved| moved.move_us);
         /// Microseconds of an operation that touches the whole state.
-        before_us: f64 => "operation before, µs", 1;
+        before_us: f64 => "operation before, µs", 1 = moves.median(|moved| moved.before_us);
         /// The same as the first operation after the move.
-        after_us: f64 => "the first after, µs", 1;
-    }
-}
-
-impl Report {
-    /// Adds a program's times without and with its mechanism.
-    pub(super) fn add(&mut self, scene: &Scene, times: &[[f64; 2]]) {
-        let (scene, setting) = scene.setting();
-        let ratios = times.each(|[plain, with]| plain / with);
-        self.rows.push(Row {
-            scene,
-            setting,
-            plain_us: times.median(|[plain, _]| *plain),
-            with_us: times.median(|[_, with]| *with),
-            plain_over_with: median(&ratios),
-            spread: spread([("plain_over_with", ratios)]),
-        });
-    }
-
-    pub(super) fn add_moves(&mut self, state_kib: usize, moves: &[Moved]) {
-        self.moves.push(MoveRow {
-            state_kib,
-            move_us: moves.median(|moved| moved.move_us),
-            before_us: moves.median(|moved| moved.before_us),
-            after_us: moves.median(|moved| moved.after_us),
-        });
+        after_us: f64 => "the first after, µs", 1 = moves.median(|moved| moved.after_us);
     }
 }

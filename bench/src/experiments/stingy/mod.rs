@@ -20,9 +20,9 @@ use crate::measure::machine::Machine;
 use crate::measure::partial::{Partial, measure_each};
 use crate::measure::record::record;
 use crate::measure::run::Run;
-use crate::measure::sample::Sample;
-use crate::measure::stats::{Rounds as _, median, spread};
-use crate::system::cachegrind;
+use crate::measure::sample::{Sample, slice_counts};
+use crate::measure::stats::{Disturbed, Rounds as _};
+use crate::system::cachegrind::{self, Counts};
 use crate::system::cores::{Bound, Cores};
 use crate::system::interrupt::install_signal_handlers;
 use crate::system::process::Process;
@@ -92,41 +92,41 @@ record! {
 
 record! {
     /// Both versions of a server with one number of connections; medians of the slices.
-    pub struct Row {
+    pub struct Row, fn new(server: &'static str, connections: usize, slices: &[Slices]) {
         /// Its name.
         server: &'static str => "server", 0;
         /// Number of connections.
         connections: usize => "connections", 0;
         /// Processor time per request of the original.
-        original_us: f64 => "original", 2;
+        original_us: f64 => "original", 2 = slices.median(|slices| slices.us[0]);
         /// Processor time per request of the rewritten server.
-        stingy_us: f64 => "stingy", 2;
+        stingy_us: f64 => "stingy", 2 = slices.median(|slices| slices.us[1]);
         /// Median of the ratios of pairs.
-        over_original: f64 => "of original", 3;
+        over_original: f64 => "of original", 3 = slices.each(|slices| slices.us[1] / slices.us[0]);
         /// The pairs.
-        sample: Sample, flatten;
+        sample: Sample, flatten = slice_counts(slices);
     }
 }
 
 record! {
     /// Simulated misses of both versions of a server.
-    pub struct Misses {
+    pub struct Misses, fn new(server: &'static str, connections: usize, before: Counts, after: Counts) {
         /// Its name.
         server: &'static str => "server", 0;
         /// Number of connections.
         connections: usize => "connections", 0;
         /// Misses of the original, by instructions and data.
-        original: f64 => "original", 2;
+        original: f64 => "original", 2 = before.l2();
         /// Those by instructions alone.
-        original_instructions: f64 => "by instr.", 2;
+        original_instructions: f64 => "by instr.", 2 = before.l2_instructions;
         /// Misses of the rewritten server, by instructions and data.
-        stingy: f64 => "stingy", 2;
+        stingy: f64 => "stingy", 2 = after.l2();
         /// Those by instructions alone.
-        stingy_instructions: f64 => "by instr.", 2;
+        stingy_instructions: f64 => "by instr.", 2 = after.l2_instructions;
         /// Ratio of the misses.
-        over_original: f64 => "of original", 3;
+        over_original: f64 => "of original", 3 = after.l2() / before.l2();
         /// Ratio of the executed instructions.
-        instructions_over_original: f64 => "executed", 3;
+        instructions_over_original: f64 => "executed", 3 = after.instructions / before.instructions;
     }
 }
 
@@ -178,7 +178,8 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     })?;
     drop(running);
     let rows = settings.iter().zip(&measured);
-    let rows = rows.map(|((pair, count), slices)| Row::new(pair, *count, slices)).collect();
+    let rows =
+        rows.map(|((pair, count), slices)| Row::new(pair.server.name, *count, slices)).collect();
     let mut report = Report { rows, misses: Vec::new() };
     if !options.no_misses && partial.is_none() {
         settings.retain(|(_, count)| *count <= MAX_TRACED);
@@ -297,28 +298,16 @@ impl Slices {
     }
 }
 
-impl Row {
-    fn new(pair: &Pair, connections: usize, slices: &[Slices]) -> Self {
-        let ratios = slices.each(|slices| slices.us[1] / slices.us[0]);
-        Self {
-            server: pair.server.name,
-            connections,
-            original_us: slices.median(|slices| slices.us[0]),
-            stingy_us: slices.median(|slices| slices.us[1]),
-            over_original: median(&ratios),
-            sample: Sample {
-                slices: slices.len(),
-                noisy_slices: slices.iter().filter(|slices| slices.is_noisy).count(),
-                spread: spread([("over_original", ratios)]),
-            },
-        }
+impl Disturbed for Slices {
+    fn is_disturbed(&self) -> bool {
+        self.is_noisy
     }
 }
 
 /// The simulated misses of both versions.
 fn trace(pair: &Pair, count: usize, cores: &Cores, directory: &Path) -> Result<Misses, Error> {
     let server = pair.server;
-    let counts = |folder: &PathBuf| -> Result<cachegrind::Counts, Error> {
+    let counts = |folder: &PathBuf| -> Result<Counts, Error> {
         eprintln!("{}, {count} connections, cachegrind", folder.display());
         let mut loads = Vec::new();
         for more in [0, TRACED_REQUESTS] {
@@ -346,16 +335,7 @@ fn trace(pair: &Pair, count: usize, cores: &Cores, directory: &Path) -> Result<M
         Ok(many.beyond(few, more - fewer))
     };
     let [original, stingy] = [counts(&pair.folders[0])?, counts(&pair.folders[1])?];
-    Ok(Misses {
-        server: server.name,
-        connections: count,
-        original: original.l2(),
-        original_instructions: original.l2_instructions,
-        stingy: stingy.l2(),
-        stingy_instructions: stingy.l2_instructions,
-        over_original: stingy.l2() / original.l2(),
-        instructions_over_original: stingy.instructions / original.instructions,
-    })
+    Ok(Misses::new(server.name, count, original, stingy))
 }
 
 #[cfg(test)]

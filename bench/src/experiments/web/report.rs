@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::options::Options;
 use super::scene::Scene;
 use crate::measure::record::record;
-use crate::measure::sample::Sample;
-use crate::measure::stats::{Rounds as _, median, minimum};
-use crate::runner::slice::{Slice, sample, serves_all};
+use crate::measure::sample::{Sample, slice_counts};
+use crate::measure::stats::{Disturbed, Rounds as _, median, minimum, undisturbed};
+use crate::runner::slice::{Slice, serves_all};
 
 record! {
     /// The report of `phalanx-bench web`.
@@ -34,7 +34,15 @@ record! {
 
 record! {
     /// One server in one scene with a number of connections.
-    pub struct Row {
+    pub struct Row, pub(crate) fn new(
+        scene: Scene,
+        server: &'static str,
+        driver: Option<&'static str>,
+        connections: usize,
+        slices: &[Slice],
+    ) where {
+        let quiet = undisturbed(&slices.iter().collect::<Vec<_>>());
+    } {
         /// The scene.
         scene: Scene => "scene", 0;
         /// Number of connections.
@@ -45,29 +53,39 @@ record! {
         /// `uring` or `poll`, for our servers.
         driver: Option<&'static str> => "driver", 0;
         /// With TLS: negotiated version and cipher suite.
-        tls: Option<String>;
+        tls: Option<String> = slices.last().and_then(|slice| slice.report.tls.clone());
         /// Processor time per request, user and system, all threads: the minimum of the slices.
-        cpu_us_per_request_min: f64 => "µs min", 2;
+        cpu_us_per_request_min: f64 => "µs min", 2 = minimum(&quiet.each(|slice| slice.cpu_us()));
         /// The same: the median of the slices.
-        cpu_us_per_request_median: f64 => "median", 2;
+        cpu_us_per_request_median: f64 => "median", 2 = quiet.each(|slice| slice.cpu_us());
         /// Answers per second: the median of the slices.
-        rps: f64 => "requests/s", 0;
+        rps: f64 => "requests/s", 0 = slices.median(Slice::rps);
         /// Median latency in closed loop in microseconds: the median of the slices.
-        p50_us: f64 => "p50 µs", 0;
+        p50_us: f64 => "p50 µs", 0 = slices.median(Slice::p50_us);
         /// 99th percentile of the latency: the median of the slices.
-        p99_us: f64 => "p99 µs", 0;
+        p99_us: f64 => "p99 µs", 0 = slices.median(Slice::p99_us);
         /// Bytes received per request, including heads: the median of the slices.
-        bytes_per_request: f64;
+        bytes_per_request: f64 = slices.median(Slice::bytes);
         /// Processor time of the load per request: the median of the slices.
-        client_cpu_us: f64;
+        client_cpu_us: f64 = slices.median(|slice| slice.report.client_cpu_us_per_request);
         /// The slices.
-        sample: Sample, flatten;
+        sample: Sample, flatten = slice_counts(slices);
         /// Processor time per request of each slice, and whether the slice was disturbed.
         #[serde(skip)]
-        costs: Vec<(f64, bool)>;
+        costs: Vec<Cost> = slices.iter().map(|slice| Cost(slice.cpu_us(), slice.noisy)).collect::<Vec<_>>();
         /// Requests without an answer before the end of their slice, in all slices. A server that starves more than a
         /// tenth of its connections is excluded from ratios.
-        failed: u64 => "starved", 0;
+        failed: u64 => "starved", 0 = slices.iter().map(Slice::unanswered).sum::<u64>();
+    }
+}
+
+/// Processor time per request of a slice, and whether the slice was disturbed.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost(f64, bool);
+
+impl Disturbed for Cost {
+    fn is_disturbed(&self) -> bool {
+        self.1
     }
 }
 
@@ -129,50 +147,14 @@ record! {
 const JUDGED: [usize; 2] = [64, 256];
 
 impl Row {
-    /// # Panics
-    /// If there are no slices.
-    pub(crate) fn new(
-        scene: Scene,
-        server: &'static str,
-        driver: Option<&'static str>,
-        connections: usize,
-        slices: &[Slice],
-    ) -> Self {
-        // Prefer undisturbed slices.
-        let quiet: Vec<f64> = slices.iter().filter(|f| !f.noisy).map(Slice::cpu_us).collect();
-        let cpu = if quiet.is_empty() { slices.each(Slice::cpu_us) } else { quiet };
-        Self {
-            scene,
-            server,
-            driver,
-            connections,
-            tls: slices.last().and_then(|slice| slice.report.tls.clone()),
-            cpu_us_per_request_min: minimum(&cpu),
-            cpu_us_per_request_median: median(&cpu),
-            rps: slices.median(Slice::rps),
-            p50_us: slices.median(Slice::p50_us),
-            p99_us: slices.median(Slice::p99_us),
-            bytes_per_request: slices.median(Slice::bytes),
-            client_cpu_us: slices.median(|slice| slice.report.client_cpu_us_per_request),
-            costs: slices.iter().map(|slice| (slice.cpu_us(), slice.noisy)).collect(),
-            failed: slices.iter().map(Slice::unanswered).sum(),
-            sample: sample(slices, [("cpu_us_per_request_median", cpu)]),
-        }
-    }
-}
-
-impl Row {
     fn serves_all(&self) -> bool {
         serves_all(self.failed, self.connections, self.sample.slices)
     }
 
     /// The median of the ratios to the slices of `other` in the same rounds; undisturbed ones, if there are any.
     fn over(&self, other: &Self) -> Option<f64> {
-        let pairs: Vec<_> = self.costs.iter().zip(&other.costs).collect();
-        let is_quiet = |pair: &&(&(f64, bool), &(f64, bool))| !pair.0.1 && !pair.1.1;
-        let quiet: Vec<_> = pairs.iter().filter(is_quiet).copied().collect();
-        let pairs = if quiet.is_empty() { pairs } else { quiet };
-        let ratios = pairs.each(|(this, other)| this.0 / other.0);
+        let pairs: Vec<(&Cost, &Cost)> = self.costs.iter().zip(&other.costs).collect();
+        let ratios = undisturbed(&pairs).each(|(this, other)| this.0 / other.0);
         (!ratios.is_empty()).then(|| median(&ratios))
     }
 
