@@ -10,90 +10,61 @@ use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw};
 use perf_event::{Builder, Counter};
 use serde::{Deserialize, Serialize};
 
-/// The counted events. More than the processor counts at once are counted in turn, and scaled.
-pub(crate) const EVENTS: usize = 9;
 const ESRCH: i32 = 3;
 
-/// Numbers of events; those that the processor does not count are `None`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Events {
+/// Declares the events: the fields of [`Events`], their names in text, and the counter of each, if the processor has it.
+macro_rules! events {
+    ($($(#[$meta:meta])* $event:ident: $name:literal, $counter:expr;)*) => {
+        /// Numbers of events; those that the processor does not count are `None`.
+        #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+        pub struct Events {
+            $($(#[$meta])* pub $event: Option<f64>,)*
+        }
+
+        /// The names of the events. More than the processor counts at once are counted in turn, and scaled.
+        const NAMES: [&str; EVENTS] = [$($name),*];
+        pub(crate) const EVENTS: usize = [$($name),*].len();
+
+        impl Events {
+            pub(crate) fn from_array([$($event),*]: [Option<f64>; EVENTS]) -> Self {
+                Self { $($event),* }
+            }
+
+            fn to_array(self) -> [Option<f64>; EVENTS] {
+                [$(self.$event),*]
+            }
+        }
+
+        /// The counter of each event.
+        fn builders() -> [Option<Builder<'static>>; EVENTS] {
+            [$($counter),*]
+        }
+    };
+}
+
+events! {
     /// Executed instructions.
-    pub instructions: Option<f64>,
+    instructions: "instructions", Some(Builder::new(Hardware::INSTRUCTIONS));
     /// Cycles in which the threads ran.
-    pub cycles: Option<f64>,
+    cycles: "cycles", Some(Builder::new(Hardware::CPU_CYCLES));
     /// Misses of the first-level instruction cache.
-    pub l1_instruction_misses: Option<f64>,
+    l1_instruction_misses: "L1 instruction misses", read_misses(CacheId::L1I);
     /// Read misses of the first-level data cache.
-    pub l1_data_misses: Option<f64>,
+    l1_data_misses: "L1 data misses", read_misses(CacheId::L1D);
     /// Misses of the second-level cache, by instructions and data, on processors of Intel and AMD. The kernel has no event
     /// for it that is the same on all processors.
-    pub l2_misses: Option<f64>,
+    l2_misses: "L2 misses", second_level();
     /// Read misses of the last-level cache.
-    pub last_level_misses: Option<f64>,
+    last_level_misses: "last-level misses", read_misses(CacheId::LL);
     /// Mispredicted branches.
-    pub branch_misses: Option<f64>,
+    branch_misses: "branch misses", Some(Builder::new(Hardware::BRANCH_MISSES));
     /// Cycles in which no instruction could be issued for lack of fetched ones.
-    pub stalled_cycles_frontend: Option<f64>,
+    stalled_cycles_frontend: "stalled cycles (frontend)", Some(Builder::new(Hardware::STALLED_CYCLES_FRONTEND));
     /// Cycles in which no instruction could be issued for lack of data or units.
-    pub stalled_cycles_backend: Option<f64>,
+    stalled_cycles_backend: "stalled cycles (backend)", Some(Builder::new(Hardware::STALLED_CYCLES_BACKEND));
 }
 
 impl Events {
-    pub(crate) fn from_array(counts: [Option<f64>; EVENTS]) -> Self {
-        let [
-            instructions,
-            cycles,
-            l1_instruction_misses,
-            l1_data_misses,
-            l2_misses,
-            last_level_misses,
-            branch_misses,
-            stalled_cycles_frontend,
-            stalled_cycles_backend,
-        ] = counts;
-        Self {
-            instructions,
-            cycles,
-            l1_instruction_misses,
-            l1_data_misses,
-            l2_misses,
-            last_level_misses,
-            branch_misses,
-            stalled_cycles_frontend,
-            stalled_cycles_backend,
-        }
-    }
-
-    fn to_array(self) -> [Option<f64>; EVENTS] {
-        [
-            self.instructions,
-            self.cycles,
-            self.l1_instruction_misses,
-            self.l1_data_misses,
-            self.l2_misses,
-            self.last_level_misses,
-            self.branch_misses,
-            self.stalled_cycles_frontend,
-            self.stalled_cycles_backend,
-        ]
-    }
-
-    /// The numbers with the names of their fields.
-    fn named(self) -> impl Iterator<Item = (&'static str, f64)> {
-        let names = [
-            "instructions",
-            "cycles",
-            "L1 instruction misses",
-            "L1 data misses",
-            "L2 misses",
-            "last-level misses",
-            "branch misses",
-            "stalled cycles (frontend)",
-            "stalled cycles (backend)",
-        ];
-        names.into_iter().zip(self.to_array()).filter_map(|(name, count)| Some((name, count?)))
-    }
-
     /// Cycles of an instruction.
     pub(crate) fn cycles_per_instruction(self) -> Option<f64> {
         Some(self.cycles? / self.instructions?)
@@ -121,10 +92,9 @@ impl Events {
 
 impl fmt::Display for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, (name, count)) in self.named().enumerate() {
-            write!(f, "{}{count:.1} {name}", if n == 0 { "" } else { ", " })?;
-        }
-        Ok(())
+        let counted = NAMES.into_iter().zip(self.to_array());
+        let counted = counted.filter_map(|(name, count)| Some(format!("{:.1} {name}", count?)));
+        f.write_str(&counted.collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -253,28 +223,17 @@ fn other_threads() -> io::Result<Vec<i32>> {
     Ok(threads(&[std::process::id()])?.into_iter().filter(|thread| *thread != here).collect())
 }
 
-/// One for each event, in the order of [`Events`].
-fn builders() -> [Option<Builder<'static>>; EVENTS] {
-    let misses = |which| {
-        Some(Builder::new(Cache { which, operation: CacheOp::READ, result: CacheResult::MISS }))
-    };
-    let hardware = |event| Some(Builder::new(event));
-    static L2_MISSES: OnceLock<Option<u64>> = OnceLock::new();
-    let second_level = L2_MISSES.get_or_init(|| {
+fn read_misses(which: CacheId) -> Option<Builder<'static>> {
+    Some(Builder::new(Cache { which, operation: CacheOp::READ, result: CacheResult::MISS }))
+}
+
+fn second_level() -> Option<Builder<'static>> {
+    static CONFIG: OnceLock<Option<u64>> = OnceLock::new();
+    let config = CONFIG.get_or_init(|| {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         l2_misses(&cpuinfo)
     });
-    [
-        hardware(Hardware::INSTRUCTIONS),
-        hardware(Hardware::CPU_CYCLES),
-        misses(CacheId::L1I),
-        misses(CacheId::L1D),
-        second_level.map(|config| Builder::new(Raw::new(config))),
-        misses(CacheId::LL),
-        hardware(Hardware::BRANCH_MISSES),
-        hardware(Hardware::STALLED_CYCLES_FRONTEND),
-        hardware(Hardware::STALLED_CYCLES_BACKEND),
-    ]
+    config.map(|config| Builder::new(Raw::new(config)))
 }
 
 /// The event and its mask of the processor's second-level misses.
