@@ -6,6 +6,7 @@
 
 mod connection;
 mod drive;
+pub(crate) mod exchange;
 pub(crate) mod http;
 mod http3;
 mod in_flight;

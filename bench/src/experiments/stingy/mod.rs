@@ -3,7 +3,6 @@
 //! The paper on cache misses in TUX (LCN 2006) reports up to 40 % more throughput and up to 75 % fewer misses of the L2 cache.
 //! This benchmark measures lighttpd, memcached and redis, which `tools/stingy/examples/servers` obtains and rewrites.
 
-mod exchange;
 mod servers;
 
 use std::path::{Path, PathBuf};
@@ -11,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use self::exchange::Exchange;
 use self::servers::{SERVERS, Server};
 use crate::arguments::{number, seconds};
 use crate::error::Error;
+use crate::load::exchange::{self, Exchange};
 use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
 use crate::measure::machine::Machine;
 use crate::measure::partial::{Partial, measure_each};

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::exchange::Query;
 use crate::error::Error;
+use crate::load::exchange::Query;
 use crate::system::cachegrind;
 use crate::system::process::{Process, ReservedPort, listens};
 

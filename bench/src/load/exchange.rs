@@ -18,13 +18,13 @@ const MAX_EVENTS: usize = 1024;
 
 /// A request, and the beginning of its reply.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Query {
-    pub(super) request: &'static [u8],
-    pub(super) reply: &'static [u8],
+pub(crate) struct Query {
+    pub(crate) request: &'static [u8],
+    pub(crate) reply: &'static [u8],
 }
 
 /// The connections to one server.
-pub(super) struct Exchange {
+pub(crate) struct Exchange {
     poll: Poll,
     connections: Vec<Connection>,
     address: SocketAddr,
@@ -47,7 +47,7 @@ struct Connection {
 impl Exchange {
     /// Sends `prepare` on a connection of its own, then opens `count` connections, each of which is replaced after `most`
     /// requests. The length of the reply to `query` is that of the first.
-    pub(super) fn connect(
+    pub(crate) fn connect(
         address: SocketAddr,
         prepare: Option<Query>,
         query: Query,
@@ -68,7 +68,7 @@ impl Exchange {
 
     /// Keeps one request in flight on each connection until `is_over` returns true for the number of replies; then
     /// awaits the rest. Returns the number of replies.
-    pub(super) fn run(&mut self, is_over: impl Fn(usize) -> bool) -> Result<usize, Error> {
+    pub(crate) fn run(&mut self, is_over: impl Fn(usize) -> bool) -> Result<usize, Error> {
         let mut answered = 0;
         let mut in_flight = self.connections.len();
         for connection in &mut self.connections {
@@ -166,7 +166,7 @@ fn check(query: Query, arrived: usize, part: &[u8]) -> io::Result<()> {
 }
 
 /// Sends a request on a connection of its own.
-pub(super) fn ask_once(address: SocketAddr, query: Query) -> io::Result<()> {
+pub(crate) fn ask_once(address: SocketAddr, query: Query) -> io::Result<()> {
     ask(&mut std::net::TcpStream::connect(address)?, query).map(drop)
 }
 
