@@ -2,23 +2,17 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::num::NonZero;
 use std::time::Duration;
 
-use phalanx_mqtt::{
-    Connect, Disconnect, Frame, Packet, Properties, Property, PropertyBuffer, QoS, Reason,
-    Subscribe, SubscribeOptions, SubscriptionBuffer, Version,
-};
+use phalanx_mqtt::{Disconnect, Frame, Packet, Property, PropertyBuffer, QoS, Reason};
 
-use super::packets::{Packets, encode, invalid, send, unexpected};
+use super::packets::{Login, accepted, ask_for, encode, invalid, unexpected};
 
 /// Timeout of each answer during the setup.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const BUFFER_SIZE: usize = 256 * 1024;
-/// Keep-alive interval in seconds, longer than any measurement. rumqttd rejects clients without one.
-const KEEP_ALIVE: u16 = u16::MAX;
-/// Session expiry interval of persistent sessions, in seconds.
-const SESSION_EXPIRY: u32 = 3600;
+/// Topic filters per SUBSCRIBE.
+const FILTERS_PER_SUBSCRIBE: usize = 500;
 
 /// A connected client.
 pub(crate) struct Client {
@@ -37,43 +31,23 @@ impl Client {
     pub(crate) fn start(
         server: SocketAddr,
         name: &str,
-        filters: impl Iterator<Item = String>,
+        mut filters: impl Iterator<Item = String>,
         qos: QoS,
         kept: bool,
     ) -> io::Result<Self> {
-        let mut properties = PropertyBuffer::new();
-        if kept {
-            properties.push(Property::SessionExpiry(SESSION_EXPIRY)).map_err(io::Error::other)?;
-        }
-        let stream = TcpStream::connect(server)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(READ_TIMEOUT))?;
-        let connect = Packet::Connect(Connect {
-            version: Version::V5,
-            client_id: name,
-            clean_start: true,
-            keep_alive: KEEP_ALIVE,
-            username: None,
-            password: None,
-            will: None,
-            properties: properties.get(),
-        });
-        ask(&stream, &connect, |packet| match packet {
-            Packet::ConnAck(ack) => Some(ack.reason),
-            _ => None,
-        })?;
-        let mut filters = filters.peekable();
-        while filters.peek().is_some() {
-            let mut wanted = SubscriptionBuffer::new();
-            let options = SubscribeOptions { qos, ..SubscribeOptions::default() };
-            for filter in filters.by_ref().take(FILTERS_PER_SUBSCRIBE) {
-                wanted.push(&filter, options).map_err(io::Error::other)?;
+        let login = Login { name, is_clean: true, is_kept: kept, timeout: READ_TIMEOUT };
+        let (stream, mut packets, _) = login.connect(server, BUFFER_SIZE)?;
+        loop {
+            let some: Vec<String> = filters.by_ref().take(FILTERS_PER_SUBSCRIBE).collect();
+            if some.is_empty() {
+                break;
             }
-            let (id, properties) = (NonZero::<u16>::MIN, Properties::NONE);
-            let subscribe = Subscribe { id, filters: wanted.to_subscribe(), properties };
-            ask(&stream, &Packet::Subscribe(subscribe), |packet| match packet {
-                Packet::SubAck(ack) => ack.reasons.iter().map(|reason| Reason(*reason)).max(),
-                _ => None,
+            ask_for(&stream, &some, qos)?;
+            packets.next(&stream, |packet| match packet {
+                Packet::SubAck(ack) => {
+                    ack.reasons.iter().try_for_each(|reason| accepted(Reason(*reason)))
+                }
+                other => Err(unexpected(other)),
             })?;
         }
         stream.set_nonblocking(true)?;
@@ -135,21 +109,4 @@ impl Client {
         while self.stream.read(&mut self.input)? > 0 {}
         Ok(())
     }
-}
-
-/// Topic filters per SUBSCRIBE.
-const FILTERS_PER_SUBSCRIBE: usize = 500;
-
-/// Sends a packet and waits for the answer; `reason` extracts the reason code from the expected packet type.
-fn ask(
-    stream: &TcpStream,
-    packet: &Packet<'_>,
-    reason: impl Fn(&Packet<'_>) -> Option<Reason>,
-) -> io::Result<()> {
-    send(stream, packet)?;
-    Packets::new(BUFFER_SIZE).next(stream, |packet| match reason(packet) {
-        Some(reason) if !reason.is_failure() => Ok(()),
-        Some(reason) => Err(invalid(format!("the broker rejected a client: {reason}"))),
-        None => Err(unexpected(packet)),
-    })
 }

@@ -1,9 +1,86 @@
 //! Packets of clients that block.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZero;
+use std::time::Duration;
 
-use phalanx_mqtt::{Frame, Packet, Version};
+use phalanx_mqtt::{
+    Connect, Frame, Packet, Properties, Property, PropertyBuffer, QoS, Reason, Subscribe,
+    SubscribeOptions, SubscriptionBuffer, Version,
+};
+
+/// Keep-alive interval in seconds, longer than any measurement. rumqttd rejects clients without one.
+const KEEP_ALIVE: u16 = u16::MAX;
+/// Session expiry interval of persistent sessions, in seconds.
+const SESSION_EXPIRY: u32 = 3600;
+
+/// A client to connect.
+#[derive(Clone, Copy)]
+pub(crate) struct Login<'a> {
+    pub(crate) name: &'a str,
+    /// Whether an earlier session of the client ends.
+    pub(crate) is_clean: bool,
+    /// Whether the session outlives the connection.
+    pub(crate) is_kept: bool,
+    /// Timeout of each answer.
+    pub(crate) timeout: Duration,
+}
+
+impl Login<'_> {
+    /// Connects. Returns the connection, the packets that follow, and whether the server had a session of the client.
+    pub(crate) fn connect(
+        self,
+        server: SocketAddr,
+        most: usize,
+    ) -> io::Result<(TcpStream, Packets, bool)> {
+        let mut properties = PropertyBuffer::new();
+        if self.is_kept {
+            properties.push(Property::SessionExpiry(SESSION_EXPIRY)).map_err(io::Error::other)?;
+        }
+        let stream = TcpStream::connect(server)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(self.timeout))?;
+        let connect = Connect {
+            version: Version::V5,
+            client_id: self.name,
+            clean_start: self.is_clean,
+            keep_alive: KEEP_ALIVE,
+            username: None,
+            password: None,
+            will: None,
+            properties: properties.get(),
+        };
+        send(&stream, &Packet::Connect(connect))?;
+        // Messages may follow at once.
+        let mut packets = Packets::new(most);
+        let is_present = packets.next(&stream, |packet| match packet {
+            Packet::ConnAck(ack) => accepted(ack.reason).map(|()| ack.session_present),
+            other => Err(unexpected(other)),
+        })?;
+        Ok((stream, packets, is_present))
+    }
+}
+
+/// Sends a SUBSCRIBE.
+pub(crate) fn ask_for(stream: &TcpStream, filters: &[impl AsRef<str>], qos: QoS) -> io::Result<()> {
+    let mut wanted = SubscriptionBuffer::new();
+    let options = SubscribeOptions { qos, ..SubscribeOptions::default() };
+    for filter in filters {
+        wanted.push(filter.as_ref(), options).map_err(io::Error::other)?;
+    }
+    let (id, properties) = (NonZero::<u16>::MIN, Properties::NONE);
+    let subscribe = Subscribe { id, filters: wanted.to_subscribe(), properties };
+    send(stream, &Packet::Subscribe(subscribe))
+}
+
+/// The error of a broker that rejects a client, with its reason.
+pub(crate) fn accepted(reason: Reason) -> io::Result<()> {
+    match reason.is_failure() {
+        true => Err(invalid(format!("the broker rejected a client: {reason}"))),
+        false => Ok(()),
+    }
+}
 
 /// Packets that have arrived on a connection.
 pub(crate) struct Packets {

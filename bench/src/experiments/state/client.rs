@@ -5,13 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::num::NonZero;
 use std::time::Duration;
 
-use phalanx_mqtt::{
-    Connect, Delivery, Kind, Packet, Properties, Property, PropertyBuffer, Publish, QoS, Subscribe,
-    SubscribeOptions, SubscriptionBuffer, Version,
-};
+use phalanx_mqtt::{Delivery, Kind, Packet, Properties, Publish, QoS};
 
 use crate::error::Error;
-use crate::experiments::broker::packets::{Packets, encode, send, unexpected};
+use crate::experiments::broker::packets::{Login, Packets, ask_for, encode, unexpected};
 use crate::system::interrupt::interrupted;
 
 /// Messages in flight, so that a broker stores many with one write.
@@ -55,41 +52,15 @@ impl Client {
         name: &str,
         lasts: Lasts,
     ) -> io::Result<Self> {
-        let mut properties = PropertyBuffer::new();
-        if lasts == Lasts::Hour {
-            properties.push(Property::SessionExpiry(3600)).map_err(io::Error::other)?;
-        }
-        let stream = TcpStream::connect(server)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(timeout))?;
-        let connect = Packet::Connect(Connect {
-            version: Version::V5,
-            client_id: name,
-            clean_start: lasts == Lasts::Connection,
-            keep_alive: u16::MAX,
-            username: None,
-            password: None,
-            will: None,
-            properties: properties.get(),
-        });
-        send(&stream, &connect)?;
-        // Messages may follow at once.
-        let mut packets = Packets::new(MAX_PACKET_BYTES);
-        let is_resumed = packets.next(&stream, |packet| match packet {
-            Packet::ConnAck(ack) if !ack.reason.is_failure() => Ok(ack.session_present),
-            other => Err(unexpected(other)),
-        })?;
+        let is_kept = lasts == Lasts::Hour;
+        let login = Login { name, is_clean: !is_kept, is_kept, timeout };
+        let (stream, packets, is_resumed) = login.connect(server, MAX_PACKET_BYTES)?;
         Ok(Self { stream, packets, received: 0, is_resumed })
     }
 
     /// Subscribes with QoS 1. Messages may precede the acknowledgement.
     pub(crate) fn subscribe(&mut self, filter: &str) -> io::Result<()> {
-        let mut wanted = SubscriptionBuffer::new();
-        let options = SubscribeOptions { qos: QoS::AtLeastOnce, ..SubscribeOptions::default() };
-        wanted.push(filter, options).map_err(io::Error::other)?;
-        let (id, properties) = (NonZero::<u16>::MIN, Properties::NONE);
-        let subscribe = Subscribe { id, filters: wanted.to_subscribe(), properties };
-        send(&self.stream, &Packet::Subscribe(subscribe))?;
+        ask_for(&self.stream, &[filter], QoS::AtLeastOnce)?;
         while !self.take()? {}
         Ok(())
     }
