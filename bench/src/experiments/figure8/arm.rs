@@ -2,15 +2,15 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::str::FromStr;
 
 use phalanx::runtime::DriverChoice;
 use phalanx_matcher::{Index, Snapshot};
 
 use super::options::Options;
-use super::staged::{self, Division, Staged};
-use super::twin::{self, Twin};
+use super::running::Running;
+use super::staged::{self, Division};
+use super::twin;
 use crate::experiments::matching;
 
 /// A kind of server.
@@ -80,12 +80,6 @@ impl Indexes {
     }
 }
 
-/// A running server.
-pub(super) enum Running {
-    Twin(Twin),
-    Staged(Staged),
-}
-
 impl Arm {
     /// Starts it with all threads on `cores`. A staged server has the driver.
     pub(super) fn start(
@@ -96,29 +90,10 @@ impl Arm {
         driver: DriverChoice,
     ) -> io::Result<Running> {
         let division = match self {
-            Self::Twin => {
-                return twin::start(cores, indexes.whole().clone()).map(Running::Twin);
-            }
+            Self::Twin => return twin::start(cores, indexes.whole().clone()),
             Self::Staged(cohort) => Division::Whole(indexes.whole().clone(), cohort),
             Self::Divided => Division::Parts(indexes.parts.clone()),
         };
-        staged::start(cores, processors, driver, division).map(Running::Staged)
-    }
-}
-
-impl Running {
-    pub(super) fn address(&self) -> SocketAddr {
-        match self {
-            Self::Twin(twin) => twin.address(),
-            Self::Staged(staged) => staged.address(),
-        }
-    }
-
-    /// Stops it, after its clients have disconnected.
-    pub(super) fn end(self) {
-        match self {
-            Self::Twin(twin) => twin.end(),
-            Self::Staged(staged) => staged.end(),
-        }
+        staged::start(cores, processors, driver, division)
     }
 }

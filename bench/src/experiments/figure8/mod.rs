@@ -11,6 +11,7 @@ mod clients;
 mod cost;
 mod options;
 mod report;
+mod running;
 mod staged;
 mod twin;
 
@@ -27,8 +28,9 @@ use crate::measure::stats::Rounds as _;
 use crate::measure::stretch::Stretch;
 use crate::system::cores::{self, Cores};
 use crate::system::interrupt::{install_signal_handlers, interrupted, is_interrupted};
-use arm::{Arm, Indexes, Running};
+use arm::{Arm, Indexes};
 use clients::Found;
+use running::Running;
 
 pub use cost::Cost;
 pub use options::Options;
@@ -63,7 +65,7 @@ pub fn run(options: &Options) -> Result<Option<Report>, Error> {
         // A server of its own may run under valgrind, where io_uring does not work: completions do not arrive.
         let (allowed, driver) = (cores::allowed()?, DriverChoice::Poll);
         let server = arm.start(&indexes, &allowed, options.processors, driver)?;
-        crate::baselines::announce(server.address());
+        crate::baselines::announce(server.address);
         loop {
             std::thread::park();
         }
@@ -107,7 +109,7 @@ pub fn run(options: &Options) -> Result<Option<Report>, Error> {
         let of = rounds(&options.clients);
         report.partial = Some(Partial { rounds: rounds(&report.clients).min(of), of });
     }
-    servers.into_iter().for_each(Running::end);
+    servers.into_iter().for_each(|server| (server.end)());
     Ok(Some(report))
 }
 
@@ -124,7 +126,7 @@ fn round(
         interrupted()?;
         // Clients are threads that start now; a server's are there, or are started by these.
         let stretch = Stretch::begin_elsewhere();
-        let found = clients::load(&cores.load, server.address(), clients, events, slice)?;
+        let found = clients::load(&cores.load, server.address, clients, events, slice)?;
         stretch.end().of(format_args!("{name}, {clients} clients"), found.count());
         Ok(found)
     };

@@ -4,7 +4,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::channel;
-use std::thread::JoinHandle;
 
 use phalanx::net::{IoTimeout, Listener, Listeners, Payload, Stream};
 use phalanx::runtime::{Control, DriverChoice, StartContext};
@@ -14,6 +13,7 @@ use phalanx::{CallError, Graph, Runtime, SharedStage};
 use phalanx_matcher::{Event, Matches, Snapshot};
 use phalanx_matching::{Matching, Options};
 
+use super::running::Running;
 use super::{ANSWER, Coder, EVENT};
 use crate::system::cores::Bound;
 
@@ -37,20 +37,13 @@ enum Stages {
     Parts(CohortStage<Bytes, u32>, usize),
 }
 
-/// A running server.
-pub(super) struct Staged {
-    address: SocketAddr,
-    control: Control,
-    thread: JoinHandle<io::Result<()>>,
-}
-
 /// Listens on a free port, with all threads on `cores`.
 pub(super) fn start(
     cores: &[usize],
     processors: usize,
     driver: DriverChoice,
     division: Division,
-) -> io::Result<Staged> {
+) -> io::Result<Running> {
     let listeners = Listeners::bind(SocketAddr::from(([127, 0, 0, 1], 0)), processors)?;
     let address = listeners.local_addr();
     let (tell, told) = channel();
@@ -62,7 +55,14 @@ pub(super) fn start(
         })
     });
     match told.recv() {
-        Ok(control) => Ok(Staged { address, control, thread }),
+        Ok(control) => {
+            let end = Box::new(move || {
+                control.drain();
+                let ended = thread.join().expect("it does not panic");
+                ended.expect("a final newline");
+            });
+            Ok(Running { address, end })
+        }
         Err(_) => Err(thread
             .join()
             .expect("it does not panic")
@@ -207,17 +207,4 @@ async fn client(stream: Stream, stages: Stages) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-impl Staged {
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Stops the server.
-    pub(super) fn end(self) {
-        self.control.drain();
-        let ended = self.thread.join().expect("it does not panic");
-        ended.expect("a final newline");
-    }
 }

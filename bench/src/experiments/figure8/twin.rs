@@ -1,25 +1,18 @@
 //! The threaded server, with a thread per client.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use phalanx_matcher::{Matches, Snapshot};
 
+use super::running::Running;
 use super::{Coder, EVENT};
 use crate::system::cores::Bound;
 
-/// A running server.
-pub(super) struct Twin {
-    address: SocketAddr,
-    ends: Arc<AtomicBool>,
-    acceptor: JoinHandle<()>,
-}
-
 /// Listens on a free port, with all threads on `cores`.
-pub(super) fn start(cores: &[usize], snapshot: Snapshot) -> io::Result<Twin> {
+pub(super) fn start(cores: &[usize], snapshot: Snapshot) -> io::Result<Running> {
     let coder = Coder::new(&snapshot);
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -36,7 +29,12 @@ pub(super) fn start(cores: &[usize], snapshot: Snapshot) -> io::Result<Twin> {
             std::thread::spawn(move || serve(stream, &snapshot, &coder));
         }
     });
-    Ok(Twin { address, ends, acceptor })
+    let end = Box::new(move || {
+        ends.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect(address));
+        acceptor.join().expect("accepting does not panic");
+    });
+    Ok(Running { address, end })
 }
 
 /// Serves one client until it disconnects.
@@ -51,18 +49,5 @@ fn serve(mut stream: TcpStream, snapshot: &Snapshot, coder: &Coder) {
         if stream.write_all(&answer.to_le_bytes()).is_err() {
             return;
         }
-    }
-}
-
-impl Twin {
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Stops the server, after its clients have disconnected.
-    pub(super) fn end(self) {
-        self.ends.store(true, Ordering::Relaxed);
-        drop(TcpStream::connect(self.address));
-        self.acceptor.join().expect("accepting does not panic");
     }
 }
