@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::partial::measure_arms;
 use crate::measure::record::record;
 use crate::measure::run::Run;
 use crate::measure::sample::{Sample, slice_counts};
@@ -115,12 +114,9 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     }
     let capacity = runner.capacity(&runner.servers[0], slice, options.connections)?;
     let title = |load: &f64| format!("{:.0} % of {capacity:.0}/s", load * 100.0);
-    let turns = (runner.servers.len(), slices);
-    let (measured, partial) = measure_arms(&LOADS, title, turns, |load, server, seed| {
-        let shot = Shot::closed(options.connections, seed, REQUEST_TIMEOUT);
-        let shot = Shot { rate: Some(capacity * load), ..shot };
-        let server = &runner.servers[server];
-        runner.slice(server, slice, shot)?.of_right_answers(server)
+    let (measured, partial) = runner.slices(&LOADS, title, (slices, slice), |load, seed| Shot {
+        rate: Some(capacity * load),
+        ..Shot::closed(options.connections, seed, REQUEST_TIMEOUT)
     })?;
     let mut rows = Vec::new();
     for (load, seen) in LOADS.into_iter().zip(measured) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::partial::{Arms, measure_arms};
+use crate::measure::partial::Arms;
 use crate::measure::record::record;
 use crate::measure::run::Run;
 use crate::measure::sample::{Sample, slice_counts};
@@ -164,12 +164,8 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
         limits.push(limit);
     }
     let title = |users: &usize| format!("{users} users");
-    let turns = (runner.servers.len(), slices);
-    let (measured, partial) = measure_arms(&users, title, turns, |&users, server, seed| {
-        let shot =
-            Shot { think: Some(options.think), ..Shot::closed(users, seed, REQUEST_TIMEOUT) };
-        let server = &runner.servers[server];
-        runner.slice(server, slice, shot)?.of_right_answers(server)
+    let (measured, partial) = runner.slices(&users, title, (slices, slice), |&users, seed| {
+        Shot { think: Some(options.think), ..Shot::closed(users, seed, REQUEST_TIMEOUT) }
     })?;
     let mut rows = Vec::new();
     for (users, seen) in users.into_iter().zip(&measured) {

@@ -23,7 +23,7 @@ use crate::arguments::number;
 use crate::error::Error;
 use crate::measure::interference::{self, CpuTimes};
 use crate::measure::machine::Machine;
-use crate::measure::partial::Partial;
+use crate::measure::partial::{Arms, Partial, measure_arms};
 use crate::measure::run::{EventRow, Run};
 use crate::system::cores::{Bound, Cores};
 use crate::system::interrupt::install_signal_handlers;
@@ -330,6 +330,30 @@ impl Runner {
             }
             left -= 1;
         }
+    }
+
+    /// A slice of load on the server with this number, which must answer right.
+    pub(crate) fn right_slice(
+        &self,
+        server: usize,
+        slice: Duration,
+        shot: Shot,
+    ) -> Result<Slice, Error> {
+        let server = &self.servers[server];
+        self.slice(server, slice, shot)?.of_right_answers(server)
+    }
+
+    /// Slices of this number and length of each server in turn, under each setting.
+    pub(crate) fn slices<S>(
+        &self,
+        settings: &[S],
+        title: impl Fn(&S) -> String,
+        (slices, length): (usize, Duration),
+        shot: impl Fn(&S, usize) -> Shot,
+    ) -> Result<(Vec<Arms<Slice>>, Option<Partial>), Error> {
+        measure_arms(settings, title, (self.servers.len(), slices), |setting, server, seed| {
+            self.right_slice(server, length, shot(setting, seed))
+        })
     }
 
     /// Hardware events per request of each server and load; none if the machine does not count them.

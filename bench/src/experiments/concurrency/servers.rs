@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::options::Options;
 use crate::error::Error;
-use crate::measure::partial::{measure_arms, measure_each};
+use crate::measure::partial::measure_each;
 use crate::measure::record::record;
 use crate::measure::sample::Misses;
 use crate::measure::stats::{Rounds as _, maximum, minimum};
@@ -65,11 +65,8 @@ pub(super) fn times(options: &Options) -> Result<Vec<WebRow>, Error> {
     let runner = Runner::start(&options.runner, &Plan::small(&wants, options.quick))?;
     let slice = if options.quick { slice::QUICK } else { SLICE };
     let title = |connections: &usize| format!("servers with {connections} connections");
-    let turns = (runner.servers.len(), rounds);
-    let (measured, _) = measure_arms(&in_flight, title, turns, |connections, server, round| {
-        let server = &runner.servers[server];
-        runner.slice(server, slice, shot(*connections, round))?.of_right_answers(server)
-    })?;
+    let shot = |connections: &usize, round| shot(*connections, round);
+    let (measured, _) = runner.slices(&in_flight, title, (rounds, slice), shot)?;
     let mut rows = Vec::new();
     for (connections, seen) in in_flight.into_iter().zip(measured) {
         let row = |(server, seen): (&Server, &Vec<_>)| row(server.server, connections, seen);

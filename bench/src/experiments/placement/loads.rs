@@ -10,7 +10,7 @@ use crate::runner::servers::ours;
 use crate::runner::slice::{Shot, Slice};
 use crate::runner::{Plan, Runner};
 
-use super::{Lengths, Options, REQUEST_TIMEOUT, Report};
+use super::{Options, REQUEST_TIMEOUT, Report};
 
 /// Offered loads as shares of the capacity: a calm server, and a burst of four times that load.
 const LOADS: [f64; 2] = [CALM, 4.0 * CALM];
@@ -42,12 +42,8 @@ record! {
 
 /// Two servers, one with all workers active and one with as many as the load needs, run at once and are visited in turn
 /// with the same arrivals. Before each slice a calm load lets the second one remove workers.
-pub(super) fn measure(
-    options: &Options,
-    lengths: Lengths,
-    report: &mut Run<Report>,
-) -> Result<(), Error> {
-    let Lengths { slices, slice, calm, quick, .. } = lengths;
+pub(super) fn measure(options: &Options, report: &mut Run<Report>) -> Result<(), Error> {
+    let Options { slices, slice, calm, quick, .. } = *options;
     let (driver, ours) = ours();
     let arguments = |placement| ["--max-queue-delay", "0", "--placement", placement];
     let wants = |name: &str| name == ours;
@@ -65,9 +61,8 @@ pub(super) fn measure(
             rate: Some(capacity * load),
             ..Shot::closed(options.connections, seed, REQUEST_TIMEOUT)
         };
-        let server = &runner.servers[server];
-        runner.slice(server, calm, shot(CALM))?;
-        runner.slice(server, slice, shot(*load))?.of_right_answers(server)
+        runner.slice(&runner.servers[server], calm, shot(CALM))?;
+        runner.right_slice(server, slice, shot(*load))
     })?;
     for (load, seen) in LOADS.into_iter().zip(measured) {
         let row =

@@ -17,7 +17,7 @@ use super::files::{FileLoad, PROFILED, UNSEEN};
 use super::page::{Page, Pages};
 use super::profile::{Offered, add_guided, prepare, shot};
 use super::settings::{processors, settings};
-use super::{Lengths, Options, Report};
+use super::{Options, Report};
 
 /// The largest 99th percentile of a good setting, over that of all workers active.
 const MAX_P99: f64 = 1.15;
@@ -73,7 +73,6 @@ record! {
 
 pub(super) fn measure(
     options: &Options,
-    lengths: Lengths,
     profile: &Path,
     report: &mut Run<Report>,
 ) -> Result<(), Error> {
@@ -86,10 +85,10 @@ pub(super) fn measure(
         return Err(Error::Process(format!("no mix has this name; they are {}", names.join(", "))));
     }
     let settings = settings(processors(options)?);
-    let (mut runner, all) = prepare(options, lengths, &settings, &all)?;
+    let (mut runner, all) = prepare(options, &settings, &all)?;
     let guided = add_guided(&mut runner, profile)?;
     let (measured, partial) = measure_each(&all, 1, |offered, _| {
-        Row::measure(&runner, guided, offered, &settings, lengths)
+        Row::measure(&runner, guided, offered, &settings, options)
     })?;
     report.figures.mixes = measured.into_iter().flatten().collect();
     report.partial = partial;
@@ -104,9 +103,9 @@ impl Row {
         pages: Pages,
         offered: &Offered,
         settings: &[Setting],
-        lengths: Lengths,
+        options: &Options,
     ) -> Result<Self, Error> {
-        let Lengths { slices, slice, learn, .. } = lengths;
+        let Options { slices, slice, learn, .. } = *options;
         let name = offered.load.name;
         offered.load.select(runner.site())?;
         eprintln!("{name}: {:.0}/s, getting to know it", offered.rate);
@@ -115,10 +114,7 @@ impl Row {
         let length = if offered.is_profiled() { learn / 4 } else { learn };
         runner.slice(guided, length, shot(offered, 0))?;
         let mut measured = Vec::new();
-        let turn = |server: usize, seed| {
-            let server = &runner.servers[server];
-            runner.slice(server, slice, shot(offered, seed))?.of_right_answers(server)
-        };
+        let turn = |server, seed| runner.right_slice(server, slice, shot(offered, seed));
         measure_setting(name, (runner.servers.len(), slices), turn, |seen| measured = seen)?;
         Ok(Self::new(offered, &pages.placement()?, begin, settings, &measured))
     }

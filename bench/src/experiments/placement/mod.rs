@@ -148,48 +148,33 @@ impl Run<Report> {
     }
 }
 
-/// Lengths and numbers of a run.
-#[derive(Clone, Copy)]
-struct Lengths {
-    slices: usize,
-    slice: Duration,
-    calm: Duration,
-    learn: Duration,
-    quick: bool,
-}
-
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.
 ///
 /// # Errors
 /// When a measurement fails, or on a signal before the first result; all child processes are ended.
 pub fn run(options: &Options) -> Result<Run<Report>, Error> {
-    let Options { slices, slice, calm, learn, .. } = *options;
-    let lengths = match options.quick {
-        true => Lengths {
-            slices: 1,
-            slice: slice::QUICK,
-            calm: Duration::from_millis(100),
-            learn: Duration::from_millis(500),
-            quick: true,
-        },
-        false => Lengths { slices, slice, calm, learn, quick: false },
-    };
+    let mut options = options.clone();
+    if options.quick {
+        (options.slices, options.slice) = (1, slice::QUICK);
+        (options.calm, options.learn) = (Duration::from_millis(100), Duration::from_millis(500));
+    }
+    let options = &options;
     let mut report = Run::<Report> { quick: options.quick, ..Run::default() };
     let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
     let profile = options.profile.clone().unwrap_or_else(|| directory.path().join("profile"));
     for part in &options.part {
         let measured = match part {
-            Part::Load => loads::measure(options, lengths, &mut report),
-            Part::Wake => wake::measure(options, lengths, &mut report),
-            Part::Sweep => sweep::measure(options, lengths, &mut report),
-            Part::Profile => profile::measure(options, lengths, &profile, &mut report),
+            Part::Load => loads::measure(options, &mut report),
+            Part::Wake => wake::measure(options, &mut report),
+            Part::Sweep => sweep::measure(options, &mut report),
+            Part::Profile => profile::measure(options, &profile, &mut report),
             Part::Mixes | Part::Planted if !profile.exists() => {
                 let why = "there is no profile; the part profile measures it";
                 Err(Error::Process(format!("{}: {why}", profile.display())))
             }
-            Part::Mixes => mixes::measure(options, lengths, &profile, &mut report),
-            Part::Planted => planted::measure(options, lengths, &profile, &mut report),
+            Part::Mixes => mixes::measure(options, &profile, &mut report),
+            Part::Planted => planted::measure(options, &profile, &mut report),
         };
         match measured {
             // The parts before it are complete.

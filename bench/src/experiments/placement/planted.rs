@@ -13,7 +13,7 @@ use crate::runner::Runner;
 use super::files::PROFILED;
 use super::page::Pages;
 use super::profile::{Offered, add_guided, peak, prepare, shot};
-use super::{Lengths, Options, Report};
+use super::{Options, Report};
 
 /// The batching delay of the planted setting, in microseconds: the longest one.
 const DELAY_US: u64 = 10_000;
@@ -56,17 +56,16 @@ fn plant(profile: &Path, planted: &Path) -> Result<(), Error> {
 /// Measures each mix of the profile on a server with the planted one.
 pub(super) fn measure(
     options: &Options,
-    lengths: Lengths,
     profile: &Path,
     report: &mut Run<Report>,
 ) -> Result<(), Error> {
-    let (mut runner, loads) = prepare(options, lengths, &[peak(options)?], &PROFILED)?;
+    let (mut runner, loads) = prepare(options, &[peak(options)?], &PROFILED)?;
     let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
     let bad = directory.path().join("planted");
     plant(profile, &bad)?;
     let pages = add_guided(&mut runner, &bad)?;
     let (rows, partial) =
-        measure_each(&loads, 1, |offered, _| measure_mix(&runner, pages, offered, lengths))?;
+        measure_each(&loads, 1, |offered, _| measure_mix(&runner, pages, offered, options))?;
     report.figures.planted = rows.into_iter().flatten().collect();
     report.partial = partial;
     report.measured_on(&runner);
@@ -78,14 +77,14 @@ fn measure_mix(
     runner: &Runner,
     pages: Pages,
     offered: &Offered,
-    lengths: Lengths,
+    options: &Options,
 ) -> Result<Row, Error> {
     eprintln!("planted: {}", offered.load.name);
     offered.load.select(runner.site())?;
     let begin = pages.placement()?.uptime_ms();
     let server = runner.servers.last().expect("the planted server");
     // As long as it takes to recognise, to choose and to compare, with room.
-    runner.slice(server, lengths.learn / 4, shot(offered, 1))?;
+    runner.slice(server, options.learn / 4, shot(offered, 1))?;
     let page = pages.placement()?;
     let planted = format!("coalesce={}", DELAY_US * 1_000);
     let is_planted = |setting: Option<&str>| setting.is_some_and(|of| of.contains(&planted));

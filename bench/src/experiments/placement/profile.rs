@@ -17,7 +17,7 @@ use crate::system::programs;
 use super::files::{CONNECTIONS, FileLoad, PROFILED};
 use super::page::Pages;
 use super::settings::{processors, settings, start};
-use super::{Lengths, Options, REQUEST_TIMEOUT, Report};
+use super::{Options, REQUEST_TIMEOUT, Report};
 
 /// Offered load as a share of the capacity with all workers active.
 const SHARE: f64 = 0.3;
@@ -42,17 +42,16 @@ impl Offered {
 /// server. A quick run has one load.
 pub(super) fn prepare(
     options: &Options,
-    lengths: Lengths,
     settings: &[Setting],
     loads: &[FileLoad],
 ) -> Result<(Runner, Vec<Offered>), Error> {
-    let runner = start(options, lengths, settings)?;
+    let runner = start(options, settings)?;
     let one = |load: &FileLoad| {
         load.select(runner.site())?;
-        let capacity = runner.capacity(&runner.servers[0], lengths.slice, CONNECTIONS)?;
+        let capacity = runner.capacity(&runner.servers[0], options.slice, CONNECTIONS)?;
         Ok(Offered { load: *load, rate: capacity * SHARE })
     };
-    let count = if lengths.quick { 1 } else { loads.len() };
+    let count = if options.quick { 1 } else { loads.len() };
     let offered = loads[..count].iter().map(one).collect::<Result<_, Error>>()?;
     Ok((runner, offered))
 }
@@ -69,13 +68,12 @@ pub(super) fn shot(offered: &Offered, seed: usize) -> Shot {
 /// Measures the profile and writes it to a file.
 pub(super) fn measure(
     options: &Options,
-    lengths: Lengths,
     profile: &Path,
     report: &mut Run<Report>,
 ) -> Result<(), Error> {
-    let (runner, loads) = prepare(options, lengths, &[peak(options)?], &PROFILED)?;
+    let (runner, loads) = prepare(options, &[peak(options)?], &PROFILED)?;
     let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
-    make(&runner, lengths, &loads, directory.path(), profile)?;
+    make(&runner, options, &loads, directory.path(), profile)?;
     report.measured_on(&runner);
     Ok(())
 }
@@ -83,12 +81,12 @@ pub(super) fn measure(
 /// Measures the profile with the command for operators.
 fn make(
     runner: &Runner,
-    lengths: Lengths,
+    options: &Options,
     loads: &[Offered],
     directory: &Path,
     profile: &Path,
 ) -> Result<(), Error> {
-    let (length, rounds) = match lengths.quick {
+    let (length, rounds) = match options.quick {
         true => (Duration::from_secs(1), 1),
         false => (PROFILE_LOAD, PROFILE_ROUNDS),
     };

@@ -10,8 +10,8 @@ use crate::runner::server::ServerSpec;
 use crate::runner::servers::ours;
 use crate::system::process::ReservedPort;
 
+use super::Options;
 use super::files::site;
-use super::{Lengths, Options};
 
 /// Batching delays, the first one of the peak.
 const DELAYS: [Duration; 3] =
@@ -30,14 +30,10 @@ pub(super) fn setting(active: usize, delay: Duration) -> Setting {
 }
 
 /// A runner with a server for each of `settings`.
-pub(super) fn start(
-    options: &Options,
-    lengths: Lengths,
-    settings: &[Setting],
-) -> Result<Runner, Error> {
+pub(super) fn start(options: &Options, settings: &[Setting]) -> Result<Runner, Error> {
     let (driver, _) = ours();
     let (cores, processors) = options.runner.cores()?;
-    let mut runner = Runner::prepare(&options.runner.setup, cores, &site, !lengths.quick)?;
+    let mut runner = Runner::prepare(&options.runner.setup, cores, &site, !options.quick)?;
     runner.machine.processors = processors;
     for setting in settings {
         let spec = runner.web(driver, &["--max-queue-delay", "0"]);

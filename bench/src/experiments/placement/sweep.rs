@@ -15,7 +15,7 @@ use crate::runner::slice::{Shot, Slice};
 
 use super::files::{CONNECTIONS, FileLoad, PAPER};
 use super::settings::{processors, settings, start};
-use super::{Lengths, Options, REQUEST_TIMEOUT, Report};
+use super::{Options, REQUEST_TIMEOUT, Report};
 
 record! {
     /// A load under one setting; medians of the slices.
@@ -46,21 +46,16 @@ record! {
     }
 }
 
-pub(super) fn measure(
-    options: &Options,
-    lengths: Lengths,
-    report: &mut Run<Report>,
-) -> Result<(), Error> {
+pub(super) fn measure(options: &Options, report: &mut Run<Report>) -> Result<(), Error> {
     let settings = settings(processors(options)?);
-    let runner = start(options, lengths, &settings)?;
-    let loads = if lengths.quick { &PAPER[..1] } else { &PAPER[..] };
+    let runner = start(options, &settings)?;
+    let loads = if options.quick { &PAPER[..1] } else { &PAPER[..] };
     let title = |load: &FileLoad| format!("sweep: {}", load.name);
-    let turns = (runner.servers.len(), lengths.slices);
+    let turns = (runner.servers.len(), options.slices);
     let (measured, partial) = measure_arms(loads, title, turns, |load, server, seed| {
         load.select(runner.site())?;
         let shot = Shot::closed(CONNECTIONS, seed, REQUEST_TIMEOUT);
-        let server = &runner.servers[server];
-        runner.slice(server, lengths.slice, shot)?.of_right_answers(server)
+        runner.right_slice(server, options.slice, shot)
     })?;
     for (load, seen) in loads.iter().zip(measured) {
         let rows = settings.iter().zip(&seen);

@@ -19,7 +19,7 @@ use crate::measure::run::Run;
 use crate::measure::stats::{maximum, median};
 use crate::system::interrupt::{install_signal_handlers, interrupted};
 
-use super::{Lengths, Options, Report};
+use super::{Options, Report};
 
 /// Processor time of a request.
 const WORK: Duration = Duration::from_micros(20);
@@ -74,11 +74,7 @@ impl Times {
     }
 }
 
-pub(super) fn measure(
-    options: &Options,
-    lengths: Lengths,
-    report: &mut Run<Report>,
-) -> Result<(), Error> {
+pub(super) fn measure(options: &Options, report: &mut Run<Report>) -> Result<(), Error> {
     install_signal_handlers()?;
     let (cores, processors) = options.runner.cores()?;
     // One processor cannot rest.
@@ -98,7 +94,7 @@ pub(super) fn measure(
         Ok(())
     };
     let (ended, end) = channel();
-    let bursts = lengths.slices;
+    let bursts = options.slices;
     let ready = |up: &Started| {
         let (control, active) = (up.control.clone(), up.active.clone());
         thread::spawn(move || {

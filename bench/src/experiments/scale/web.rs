@@ -64,8 +64,7 @@ fn load(
         let turn = |arm: usize, round| {
             let timeout = options.slice + Duration::from_secs(5);
             let shot = Shot::closed(connections, round, timeout);
-            let server = &runner.servers[arm];
-            let slice = runner.slice(server, options.slice, shot)?.of_right_answers(server)?;
+            let slice = runner.right_slice(arm, options.slice, shot)?;
             let (cpu_us, per_s, p99_us) = (slice.cpu_us(), slice.rps(), slice.p99_us());
             Ok(Slice { cpu_us, per_s, p99_us, noisy: slice.noisy })
         };

@@ -95,8 +95,7 @@ fn measure(
         let turn = |server: usize, seed| {
             let closed = Shot::closed(connections, seed, timeout);
             let shot = Shot { pipeline: scene.pipeline(), ..closed };
-            let server = &runner.servers[server];
-            runner.slice(server, length, shot)?.of_right_answers(server)
+            runner.right_slice(server, length, shot)
         };
         measure_setting(&title, (servers, slices), turn, |seen| {
             let row = |(server, seen): (&Server, &Vec<_>)| {
