@@ -4,13 +4,18 @@ use std::ops::RangeBounds;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
-use clap::{Args, Command};
+use clap::{Args, Command, ValueEnum};
 
 /// The options of a command line with these arguments. The others have their defaults.
 pub(crate) fn parse<O: Args>(arguments: impl IntoIterator<Item = String>) -> O {
     let command = O::augment_args(Command::new("options").no_binary_name(true));
     let matches = command.try_get_matches_from(arguments).expect("valid arguments");
     O::from_arg_matches(&matches).expect("options of their types")
+}
+
+/// The name of a value on the command line.
+pub(crate) fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().expect("a visible value").get_name().to_owned()
 }
 
 /// A number within a range.

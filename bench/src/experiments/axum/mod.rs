@@ -20,6 +20,7 @@ pub use self::report::{Report, Row};
 use self::database::Database;
 use self::report::{Slice, rows};
 use self::servers::Servers;
+use crate::arguments::name;
 use crate::error::Error;
 use crate::load;
 use crate::measure::machine::Machine;
@@ -56,7 +57,7 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     };
     let (figures, partial) =
         partial::measure_each(&settings, rounds, |(scene, processors), round| {
-            eprintln!("{}, {processors} processors, round {round} of {rounds}", scene.name());
+            eprintln!("{}, {processors} processors, round {round} of {rounds}", name(scene));
             bench.round(*scene, *processors, round)
         })?;
     let rows = settings.iter().zip(figures).flat_map(|(setting, rounds)| {
@@ -115,7 +116,7 @@ impl Bench {
 
 /// Writes the file of a scene's targets.
 fn paths(folder: &Path, scene: Scene) -> Result<PathBuf, Error> {
-    let file = folder.join(format!("{}.paths", scene.name()));
+    let file = folder.join(format!("{}.paths", name(&scene)));
     std::fs::write(&file, scene.targets().join("\n"))?;
     Ok(file)
 }

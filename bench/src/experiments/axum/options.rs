@@ -48,7 +48,8 @@ pub struct Options {
 }
 
 /// A kind of load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scene {
     /// 64 connections in closed loop
     Json,
@@ -61,15 +62,6 @@ pub enum Scene {
 }
 
 impl Scene {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Select => "select",
-            Self::Insert => "insert",
-            Self::Light => "light",
-        }
-    }
-
     pub(super) fn connections(self) -> usize {
         if self == Self::Light { 1 } else { 64 }
     }

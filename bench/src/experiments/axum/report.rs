@@ -22,7 +22,7 @@ record! {
         let over = |figure: fn(&Slice) -> f64| median(&ours.over(own, figure));
     } {
         /// The scene.
-        scene: &'static str => "scene", 0 = setting.0.name();
+        scene: Scene => "scene", 0 = setting.0;
         /// Number of processors or threads.
         processors: usize => "processors", 0;
         /// The server.

@@ -4,6 +4,8 @@ use clap::ValueEnum;
 use phalanx_mqtt::QoS;
 use serde::Serialize;
 
+use crate::arguments::name;
+
 /// A shape of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -128,6 +130,6 @@ impl Shape {
 
 impl std::fmt::Display for Shape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.to_possible_value().expect("no arm is missing").get_name())
+        f.write_str(&name(self))
     }
 }

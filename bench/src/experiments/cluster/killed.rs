@@ -7,8 +7,9 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use super::Options;
-use super::servers::{Home, NODES, Servers, State};
+use super::servers::{NODES, Servers, State};
 use crate::error::Error;
+use crate::experiments::broker::server::Home;
 use crate::experiments::state::client::{Client, Lasts, WINDOW};
 use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
 use crate::system::cores::Cores;

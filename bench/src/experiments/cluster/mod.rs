@@ -12,6 +12,7 @@ mod servers;
 mod takeover;
 
 use crate::error::Error;
+use crate::experiments::broker::server::Home;
 use crate::measure::machine::Machine;
 use crate::measure::partial::{measure_each, measure_more};
 use crate::measure::run::Run;
@@ -19,7 +20,7 @@ use crate::system::cores::Bound;
 use crate::system::interrupt::install_signal_handlers;
 use case::Case;
 use killed::{Killed, Times};
-use servers::{Home, Servers, version};
+use servers::{Servers, version};
 
 pub use options::{Options, Part};
 pub use report::{Failed, Report, Row};

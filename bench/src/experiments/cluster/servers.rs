@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Options;
 use crate::error::Error;
-use crate::experiments::broker::server;
+use crate::experiments::broker::server::{self, Home};
 use crate::experiments::state::client::{Client, Lasts};
 use crate::system::interrupt::interrupted;
 use crate::system::process::{Process, ReservedPort, find, listens};
@@ -37,14 +37,6 @@ pub(super) struct Servers {
     pub(super) one: Process,
     pub(super) nats: Vec<Process>,
     pub(super) nodes: Vec<Process>,
-}
-
-/// Folder, cores and processors of the processes to start.
-#[derive(Clone, Copy)]
-pub(super) struct Home<'a> {
-    pub(super) directory: &'a Path,
-    pub(super) cores: &'a [usize],
-    pub(super) processors: usize,
 }
 
 impl Servers {

@@ -3,13 +3,13 @@
 use super::arms::{self, ARMS, Allocator, Order};
 use super::measure::serve;
 use super::options::Options;
+use crate::arguments::name;
 use crate::error::Error;
 use crate::measure::partial::measure_each;
 use crate::measure::record::record;
 use crate::measure::sample::Misses;
 use crate::system::cachegrind;
 use crate::system::interrupt::interrupted;
-use clap::ValueEnum;
 
 record! {
     /// Misses of one arm.
@@ -43,9 +43,6 @@ fn row(
     eprintln!("{in_flight} in flight, {order:?}, {allocator:?}, under valgrind");
     let more = in_flight.max(2048);
     let [few, many] = [in_flight, in_flight + more].map(|requests| {
-        let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
-            value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-        };
         let cache = options.cache.unwrap_or(cachegrind::L2);
         cachegrind::run([
             "concurrency".to_owned(),
@@ -53,8 +50,8 @@ fn row(
             format!("--walk={requests}"),
             format!("--in-flight={in_flight}"),
             format!("--kib={}", options.kib),
-            format!("--order={}", name(&|| order.to_possible_value())),
-            format!("--allocator={}", name(&|| allocator.to_possible_value())),
+            format!("--order={}", name(&order)),
+            format!("--allocator={}", name(&allocator)),
         ])
     });
     // A signal may have ended them.

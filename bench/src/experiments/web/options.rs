@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum as _};
 
 use super::scene::Scene;
 use crate::arguments::{number, seconds};
@@ -66,7 +66,7 @@ impl Options {
 
     /// The selected scenes.
     pub(crate) fn scenes(&self) -> &[Scene] {
-        if self.all { &Scene::ALL } else { &self.scenes }
+        if self.all { Scene::value_variants() } else { &self.scenes }
     }
 
     /// Numbers of connections in this scene.

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::arguments::name;
 use crate::runner::features::Features;
 use crate::runner::pages;
 use crate::runner::site::Site;
@@ -46,22 +47,6 @@ pub enum Scene {
 }
 
 impl Scene {
-    /// All scenes.
-    pub const ALL: [Self; 12] = [
-        Self::Small,
-        Self::Many,
-        Self::Pipelined,
-        Self::Tls,
-        Self::Http2,
-        Self::Http3,
-        Self::Http3Medium,
-        Self::Logged,
-        Self::Medium,
-        Self::Large,
-        Self::Site,
-        Self::Cold,
-    ];
-
     /// Numbers of connections, with one round of slices each.
     pub(crate) fn connections(self) -> &'static [usize] {
         match self {
@@ -141,7 +126,6 @@ impl Scene {
 /// The scene's name on the command line.
 impl std::fmt::Display for Scene {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let value = self.to_possible_value().expect("a visible scene");
-        f.write_str(value.get_name())
+        f.write_str(&name(self))
     }
 }
