@@ -6,8 +6,8 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::measure::record::{Record, has_failed, is_partial, record, text};
-use crate::measure::stretch::{self, StretchRow};
+use crate::measure::record::{Record, has_failed, is_partial, text};
+use crate::measure::{StretchRow, record, stretch};
 use crate::system::hardware;
 
 /// Exit code of an interrupted command, as a shell reports SIGINT (128 + 2).

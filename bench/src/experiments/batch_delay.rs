@@ -7,13 +7,8 @@ use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::record::record;
-use crate::measure::run::Run;
-use crate::measure::sample::{Sample, slice_counts};
-use crate::measure::stats::Rounds as _;
-use crate::runner::servers::ours;
-use crate::runner::slice::{self, Shot, Slice};
-use crate::runner::{Plan, Runner, RunnerOptions};
+use crate::measure::{Rounds as _, Run, Sample, record, slice_counts};
+use crate::runner::{Plan, Runner, RunnerOptions, Shot, Slice, ours, slice};
 use clap::Args;
 
 /// Default batching delays in microseconds.

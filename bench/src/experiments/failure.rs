@@ -10,12 +10,8 @@ use std::time::Instant;
 use crate::arguments::{kib, number};
 use crate::error::Error;
 use crate::experiments::concurrency::{ARMS, Allocator, Order, Server, second_level, server};
-use crate::measure::partial::{Partial, measure_arms};
-use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, maximum, median};
-use crate::measure::stretch::Stretch;
-use crate::system::cores;
-use crate::system::interrupt::{install_signal_handlers, interrupted};
+use crate::measure::{Partial, Rounds as _, Stretch, maximum, measure_arms, median, record};
+use crate::system::{cores, install_signal_handlers, interrupted};
 use clap::Args;
 
 /// Requests in flight at which a server has failed: all its connections are in use.

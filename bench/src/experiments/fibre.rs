@@ -17,12 +17,9 @@ use phalanx::{Graph, Runtime, yield_now};
 use phalanx_core::{Processor, SharedStage};
 
 use crate::error::Error;
-use crate::measure::clock::{Clock, thread_time};
-use crate::measure::column::Quartiles;
-use crate::measure::record::record;
-use crate::measure::rounds::{self, Taken};
-use crate::measure::stats::{Rounds as _, Spread};
-use crate::measure::stretch::Stretch;
+use crate::measure::{
+    Clock, Quartiles, Rounds as _, Spread, Stretch, Taken, record, rounds, thread_time,
+};
 
 /// Operations of a cohort.
 const COHORT: usize = 64;

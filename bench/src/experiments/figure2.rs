@@ -14,15 +14,8 @@ use std::time::Instant;
 use crate::arguments::number;
 use crate::error::Error;
 use crate::experiments::pipeline::Scatter;
-use crate::measure::column::Quartiles;
-use crate::measure::machine::Machine;
-use crate::measure::record::record;
-use crate::measure::rounds::{self, Taken};
-use crate::measure::run::Run;
-use crate::measure::stats::{Rounds as _, Spread, median};
-use crate::system::cores;
-use crate::system::hardware::{Events, HardwareCounters, Part};
-use crate::system::interrupt::install_signal_handlers;
+use crate::measure::{Machine, Quartiles, Rounds as _, Run, Spread, Taken, median, record, rounds};
+use crate::system::{Events, HardwareCounters, Part, cores, install_signal_handlers};
 use clap::Args;
 
 const BLOCK: usize = 4096;

@@ -9,17 +9,9 @@ use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::partial::Arms;
-use crate::measure::record::record;
-use crate::measure::run::Run;
-use crate::measure::sample::{Sample, slice_counts};
-use crate::measure::stats::{Rounds as _, median};
-use crate::runner::server::Server;
-use crate::runner::servers::ours;
-use crate::runner::slice::{Shot, Slice};
-use crate::runner::surge::SurgeSite;
-use crate::runner::{Plan, Runner, RunnerOptions};
-use crate::system::memory_limit::MemoryLimit;
+use crate::measure::{Arms, Rounds as _, Run, Sample, median, record, slice_counts};
+use crate::runner::{Plan, Runner, RunnerOptions, Server, Shot, Slice, SurgeSite, ours};
+use crate::system::MemoryLimit;
 use clap::Args;
 
 /// Cache size of the server: smaller than the site.

@@ -13,10 +13,7 @@ use std::rc::Rc;
 
 use crate::arguments::number;
 use crate::error::Error;
-use crate::measure::clock::Clock;
-use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, median, minimum};
-use crate::measure::stretch::Stretch;
+use crate::measure::{Clock, Rounds as _, Stretch, median, minimum, record};
 use crate::system::cores;
 use clap::Args;
 use phalanx_core::{Graph, Processor, SharedStage, prefetch};

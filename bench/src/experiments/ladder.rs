@@ -13,9 +13,7 @@ use serde::Deserialize;
 use crate::arguments::number;
 use crate::error::Error;
 use crate::experiments::pipeline::{Arm, Line, MAX_WARM_UP_REQUESTS, Setting, in_processes};
-use crate::measure::record::record;
-use crate::measure::stats::{median, minimum};
-use crate::measure::stretch;
+use crate::measure::{median, minimum, record, stretch};
 use crate::system::cores;
 
 /// KiB of code in each of the eight stages.

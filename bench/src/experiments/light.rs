@@ -9,14 +9,8 @@ use std::time::Duration;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::partial::measure_arms;
-use crate::measure::record::record;
-use crate::measure::run::Run;
-use crate::measure::sample::{Sample, slice_counts};
-use crate::measure::stats::{Rounds as _, undisturbed};
-use crate::runner::servers::ours;
-use crate::runner::slice::{Shot, Slice};
-use crate::runner::{Plan, Runner, RunnerOptions};
+use crate::measure::{Rounds as _, Run, Sample, measure_arms, record, slice_counts, undisturbed};
+use crate::runner::{Plan, Runner, RunnerOptions, Shot, Slice, ours};
 use clap::Args;
 
 /// Offered loads as shares of the capacity.

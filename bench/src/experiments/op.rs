@@ -11,14 +11,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::measure::clock::Clock;
-use crate::measure::column::Quartiles;
-use crate::measure::partial::Partial;
-use crate::measure::record::record;
-use crate::measure::rounds;
-use crate::measure::stats::{Rounds as _, Spread};
 use crate::measure::stretch::time;
-use crate::system::interrupt::install_signal_handlers;
+use crate::measure::{Clock, Partial, Quartiles, Rounds as _, Spread, record, rounds};
+use crate::system::install_signal_handlers;
 use clap::Args;
 use phalanx_core::{Graph, Processor, SharedStage, World};
 

@@ -8,7 +8,7 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::error::Error;
-use crate::system::interrupt::interrupted;
+use crate::system::interrupted;
 
 /// Time without another byte after which the first reply is complete.
 const REPLY_END: Duration = Duration::from_millis(200);

@@ -23,7 +23,7 @@ use super::phases::Measured;
 use super::result::counts::{Counts, Failure};
 use super::result::report::Report;
 use super::workload::zipf::Zipf;
-use crate::measure::clock::thread_time;
+use crate::measure::thread_time;
 use crate::system::procfs;
 
 /// State shared by all connections.

@@ -8,9 +8,8 @@ use phalanx::task::Either;
 use phalanx::{select, sleep, yield_now};
 
 use super::drive::{Drive, Phase};
-use crate::measure::clock::thread_time;
-use crate::system::hardware::{Events, HardwareCounters, Part};
-use crate::system::procfs;
+use crate::measure::thread_time;
+use crate::system::{Events, HardwareCounters, Part, procfs};
 
 /// Waits shorter than this poll the clock, since timers have a resolution of a millisecond.
 const MIN_SLEEP_NANOS: u64 = 3_000_000;

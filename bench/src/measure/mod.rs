@@ -13,3 +13,18 @@ pub mod run;
 pub mod sample;
 pub mod stats;
 pub mod stretch;
+
+pub(crate) use clock::{Clock, thread_time};
+pub(crate) use column::Quartiles;
+pub(crate) use interference::{CpuTimes, MAX_FOREIGN_SHARE};
+pub(crate) use machine::Machine;
+pub(crate) use noise::{NoiseProbe, is_noisy};
+pub(crate) use partial::{
+    Arms, Partial, by_arm, measure_arms, measure_each, measure_more, measure_setting,
+};
+pub(crate) use record::record;
+pub(crate) use rounds::Taken;
+pub(crate) use run::{EventRow, Run};
+pub(crate) use sample::{Misses, Sample, SliceCounts, slice_counts};
+pub(crate) use stats::{Disturbed, Rounds, Spread, maximum, median, minimum, undisturbed};
+pub(crate) use stretch::{Stretch, StretchRow};

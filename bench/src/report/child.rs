@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::system::interrupt::is_interrupted;
-use crate::system::process::Group;
-use crate::system::procfs;
+use crate::system::{Group, is_interrupted, procfs};
 
 /// Interval between two polls of the process.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -30,12 +30,9 @@ use catalogue::{Command, Experiment};
 use child::Outcome;
 use markdown::Parts;
 
-use crate::measure::machine;
-use crate::measure::noise::{NoiseProbe, is_noisy};
-use crate::runner::peers::{BROKERS, WEB, versions};
-use crate::system::hardware;
-use crate::system::interrupt::install_signal_handlers;
-use crate::system::interrupt::is_interrupted;
+use crate::measure::{NoiseProbe, is_noisy, machine};
+use crate::runner::{BROKERS, WEB, versions};
+use crate::system::{hardware, install_signal_handlers, is_interrupted};
 
 /// Steps of the noise probe around each experiment: tens of milliseconds.
 const PROBE_STEPS: u64 = 20_000_000;

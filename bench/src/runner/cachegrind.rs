@@ -6,8 +6,8 @@ use super::server::{Server, ServerSpec};
 use super::slice::{Load, Shot};
 use super::{Plan, Runner};
 use crate::error::Error;
-use crate::system::cachegrind::{self, Counts};
-use crate::system::interrupt::interrupted;
+use crate::system::cachegrind::Counts;
+use crate::system::{cachegrind, interrupted};
 
 impl Runner {
     /// The counts of a request to the server of this name with one processor, outside the kernel, from two loads of

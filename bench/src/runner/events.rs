@@ -1,9 +1,8 @@
 //! Counts hardware events of the servers, by server and load.
 
 use crate::load::Report;
-use crate::measure::run::EventRow;
-use crate::measure::stats::median;
-use crate::system::hardware::Events;
+use crate::measure::{EventRow, median};
+use crate::system::Events;
 
 use super::slice::Shot;
 

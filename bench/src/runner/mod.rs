@@ -12,6 +12,14 @@ pub(crate) mod site;
 pub(crate) mod slice;
 pub(crate) mod surge;
 
+pub(crate) use features::Features;
+pub(crate) use peers::{BROKERS, Environment, Peer, Tuned, WEB, versions};
+pub(crate) use server::{Server, ServerSpec};
+pub(crate) use servers::ours;
+pub(crate) use site::Site;
+pub(crate) use slice::{Shot, Slice, serves_all};
+pub(crate) use surge::SurgeSite;
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,21 +29,14 @@ use tempfile::TempDir;
 
 use crate::arguments::number;
 use crate::error::Error;
-use crate::measure::interference::{self, CpuTimes};
-use crate::measure::machine::Machine;
-use crate::measure::partial::{Arms, Partial, measure_arms};
-use crate::measure::run::{EventRow, Run};
-use crate::system::cores::{Bound, Cores};
-use crate::system::interrupt::install_signal_handlers;
-use crate::system::programs;
+use crate::measure::{Arms, CpuTimes, EventRow, Machine, Partial, Run, interference, measure_arms};
+use crate::system::{Bound, Cores, install_signal_handlers, programs};
 
 use certificate::Certificate;
 use events::EventLog;
-use features::Features;
-use server::{Server, ServerSpec};
 use servers::{Selection, Versions, web};
-use site::{Site, is_in_memory};
-use slice::{Load, Shot, Slice};
+use site::is_in_memory;
+use slice::Load;
 
 /// How often a disturbed slice is repeated before it is kept.
 const MAX_REPEATS: usize = 2;

@@ -14,8 +14,7 @@ use super::features::Features;
 use super::site::{PROBE, Site};
 use crate::error::Error;
 use crate::load::http::tls::{Protocol, Tls};
-use crate::system::interrupt::interrupted;
-use crate::system::process::{Process, ReservedPort, START_TIMEOUT};
+use crate::system::{Process, ReservedPort, START_TIMEOUT, interrupted};
 
 /// A server to start.
 pub(crate) struct ServerSpec {

@@ -10,9 +10,8 @@ use super::server::Server;
 use super::site::Site;
 use crate::error::Error;
 use crate::load;
-use crate::measure::stats::Disturbed;
-use crate::system::interrupt::interrupted;
-use crate::system::process::Group;
+use crate::measure::Disturbed;
+use crate::system::{Group, interrupted};
 
 /// Time limit of the load process beyond the length of its load.
 const LOAD_OVERHEAD: Duration = Duration::from_secs(20);

@@ -9,3 +9,10 @@ pub(crate) mod memory_limit;
 pub(crate) mod process;
 pub mod procfs;
 pub(crate) mod programs;
+
+pub(crate) use cores::{Bound, Cores};
+pub(crate) use hardware::{Events, HardwareCounters, Part};
+pub(crate) use interrupt::{install_signal_handlers, interrupted, is_interrupted};
+pub(crate) use memory_limit::MemoryLimit;
+pub(crate) use process::{Group, Process, ReservedPort, START_TIMEOUT, listens};
+pub(crate) use procfs::{resident_bytes, run_time, user_and_system};

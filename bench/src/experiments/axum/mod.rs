@@ -23,12 +23,9 @@ use self::servers::Servers;
 use crate::arguments::name;
 use crate::error::Error;
 use crate::load;
-use crate::measure::machine::Machine;
-use crate::measure::partial;
-use crate::measure::run::Run;
-use crate::system::cores::{Bound, Cores, allowed};
-use crate::system::interrupt::{install_signal_handlers, interrupted};
-use crate::system::process::Process;
+use crate::measure::{Machine, Run, partial};
+use crate::system::cores::allowed;
+use crate::system::{Bound, Cores, Process, install_signal_handlers, interrupted};
 
 /// Runs the benchmark; progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.

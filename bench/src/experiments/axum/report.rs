@@ -1,9 +1,7 @@
 //! Figures of slices, and the report.
 
 use super::options::Scene;
-use crate::measure::partial::by_arm;
-use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, median};
+use crate::measure::{Rounds as _, by_arm, median, record};
 
 record! {
     /// The report.

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::database::Database;
 use super::options::{Options, Scene};
 use crate::error::Error;
-use crate::system::process::{self, Process};
+use crate::system::{Process, process};
 
 /// The program with the servers of the axum application.
 const PROGRAM: &str = "phalanx-axum-arms";

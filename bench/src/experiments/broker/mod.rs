@@ -17,14 +17,9 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use crate::error::Error;
-use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
-use crate::measure::machine::Machine;
-use crate::measure::partial::measure_setting;
-use crate::measure::run::Run;
-use crate::runner::peers::BROKERS;
-use crate::system::cores::{Bound, Cores};
-use crate::system::interrupt::{install_signal_handlers, interrupted};
-use crate::system::procfs::run_time;
+use crate::measure::{CpuTimes, MAX_FOREIGN_SHARE, Machine, Run, measure_setting};
+use crate::runner::BROKERS;
+use crate::system::{Bound, Cores, install_signal_handlers, interrupted, run_time};
 use clients::Clients;
 use server::{Home, Server};
 use shape::Setting;

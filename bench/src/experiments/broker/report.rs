@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::shape::{Setting, Shape, Unit};
 use super::{Options, Server, Slice};
-use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, median};
-use crate::runner::peers::{BROKERS, versions};
+use crate::measure::{Rounds as _, median, record};
+use crate::runner::{BROKERS, versions};
 
 record! {
     /// The results of all settings.

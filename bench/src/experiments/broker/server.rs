@@ -8,10 +8,8 @@ use phalanx_mqtt::QoS;
 use super::Options;
 use super::shape::{Setting, Shape};
 use crate::error::Error;
-use crate::runner::SetupOptions;
-use crate::runner::peers::{Environment, Peer, Tuned};
-use crate::system::process::{self, Process, ReservedPort};
-use crate::system::programs;
+use crate::runner::{Environment, Peer, SetupOptions, Tuned};
+use crate::system::{Process, ReservedPort, process, programs};
 
 /// A running broker.
 pub(crate) struct Server {

@@ -10,7 +10,7 @@ use super::{Options, Part};
 use crate::error::Error;
 use crate::experiments::broker::shape::{Setting, Shape};
 use crate::experiments::broker::{self, Loaded, Slice};
-use crate::system::cores::Cores;
+use crate::system::Cores;
 
 /// A comparison of the cluster with one broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,10 +11,8 @@ use super::servers::{NODES, Servers, State};
 use crate::error::Error;
 use crate::experiments::broker::server::Home;
 use crate::experiments::state::client::{Client, Lasts, WINDOW};
-use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
-use crate::system::cores::Cores;
-use crate::system::interrupt::{interrupted, is_interrupted};
-use crate::system::process::Process;
+use crate::measure::{CpuTimes, MAX_FOREIGN_SHARE};
+use crate::system::{Cores, Process, interrupted, is_interrupted};
 
 /// Timeout of each answer to a client that continues its session. A node holds a CONNECT back for up to 5 s.
 const ATTEMPT: Duration = Duration::from_secs(10);

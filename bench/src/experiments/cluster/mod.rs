@@ -13,11 +13,8 @@ mod takeover;
 
 use crate::error::Error;
 use crate::experiments::broker::server::Home;
-use crate::measure::machine::Machine;
-use crate::measure::partial::{measure_each, measure_more};
-use crate::measure::run::Run;
-use crate::system::cores::Bound;
-use crate::system::interrupt::install_signal_handlers;
+use crate::measure::{Machine, Run, measure_each, measure_more};
+use crate::system::{Bound, install_signal_handlers};
 use case::Case;
 use killed::{Killed, Times};
 use servers::{Servers, version};

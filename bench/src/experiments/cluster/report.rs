@@ -1,8 +1,8 @@
 //! The report, as text and as JSON.
 
 use crate::error::Error;
-use crate::measure::record::record;
-use crate::system::interrupt::is_interrupted;
+use crate::measure::record;
+use crate::system::is_interrupted;
 
 record! {
     /// The report of `phalanx-bench cluster`.

@@ -8,7 +8,7 @@ use super::case::{Case, Round};
 use super::killed::{Killed, STEPS, Times};
 use super::report::{Failed, Row};
 use crate::experiments::broker::Slice;
-use crate::measure::stats::{Rounds as _, median};
+use crate::measure::{Rounds as _, median};
 
 /// A figure of a slice.
 type Figure = fn(&Slice) -> f64;

@@ -10,8 +10,8 @@ use super::Options;
 use crate::error::Error;
 use crate::experiments::broker::server::{self, Home};
 use crate::experiments::state::client::{Client, Lasts};
-use crate::system::interrupt::interrupted;
-use crate::system::process::{Process, ReservedPort, find, listens};
+use crate::system::process::find;
+use crate::system::{Process, ReservedPort, interrupted, listens};
 
 /// Time in which the nodes know each other.
 const LANES: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use super::request::{
     Connection, Context, General, Header, Input, Line, Memory, Output, Path, Pools, Work, World,
 };
 use crate::experiments::pipeline::STAGES;
-use crate::measure::clock::Clock;
+use crate::measure::Clock;
 
 /// The order in which requests advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]

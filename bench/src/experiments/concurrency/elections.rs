@@ -8,9 +8,8 @@ use phalanx_core::Ingress;
 use super::arms::budgeted;
 use super::measure::{Pair, Turns, second_level};
 use super::options::Options;
-use crate::measure::record::record;
-use crate::system::cores;
-use crate::system::interrupt::is_interrupted;
+use crate::measure::record;
+use crate::system::{cores, is_interrupted};
 
 /// The wait in milliseconds of the requests of the last row.
 const WAIT: u64 = 1;

@@ -3,8 +3,7 @@
 use std::fmt::Debug;
 
 use super::arms::Server;
-use crate::measure::stats::{Rounds as _, median, minimum};
-use crate::measure::stretch::Stretch;
+use crate::measure::{Rounds as _, Stretch, median, minimum};
 
 /// Parameters of measuring servers in turn.
 pub(super) struct Turns {

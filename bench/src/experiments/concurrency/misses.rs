@@ -5,11 +5,8 @@ use super::measure::serve;
 use super::options::Options;
 use crate::arguments::name;
 use crate::error::Error;
-use crate::measure::partial::measure_each;
-use crate::measure::record::record;
-use crate::measure::sample::Misses;
-use crate::system::cachegrind;
-use crate::system::interrupt::interrupted;
+use crate::measure::{Misses, measure_each, record};
+use crate::system::{cachegrind, interrupted};
 
 record! {
     /// Misses of one arm.

@@ -29,8 +29,7 @@ pub(crate) use measure::second_level;
 pub(crate) use misses::walk;
 
 use crate::error::Error;
-use crate::system::interrupt::install_signal_handlers;
-use crate::system::interrupt::is_interrupted;
+use crate::system::{install_signal_handlers, is_interrupted};
 
 /// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
 /// reported.

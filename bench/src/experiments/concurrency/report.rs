@@ -7,9 +7,8 @@ use super::options::Options;
 use super::request::BYTES;
 use super::servers::{WebMissRow, WebRow};
 use super::waits::WaitRow;
-use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, median, minimum};
-use crate::system::interrupt::is_interrupted;
+use crate::measure::{Rounds as _, median, minimum, record};
+use crate::system::is_interrupted;
 
 record! {
     /// One arm with a number of requests in flight.

@@ -5,14 +5,8 @@ use std::time::Duration;
 
 use super::options::Options;
 use crate::error::Error;
-use crate::measure::partial::measure_each;
-use crate::measure::record::record;
-use crate::measure::sample::Misses;
-use crate::measure::stats::{Rounds as _, maximum, minimum};
-use crate::runner::server::Server;
-use crate::runner::servers::ours;
-use crate::runner::slice::{self, Shot, Slice, serves_all};
-use crate::runner::{Plan, Runner};
+use crate::measure::{Misses, Rounds as _, maximum, measure_each, minimum, record};
+use crate::runner::{Plan, Runner, Server, Shot, Slice, ours, serves_all, slice};
 
 /// Maximum response time.
 const TIMEOUT: Duration = Duration::from_secs(30);

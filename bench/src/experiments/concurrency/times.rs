@@ -6,8 +6,7 @@ use super::arms::{ARMS, server};
 use super::measure::{Turns, second_level};
 use super::options::Options;
 use super::report::Row;
-use crate::system::cores;
-use crate::system::interrupt::is_interrupted;
+use crate::system::{cores, is_interrupted};
 
 /// Measures in this process, with the thread bound to one core meanwhile.
 pub(super) fn run(options: &Options) -> io::Result<Vec<Row>> {

@@ -6,9 +6,8 @@ use std::time::Duration;
 use super::arms::waiting;
 use super::measure::{Pair, Turns, second_level};
 use super::options::Options;
-use crate::measure::record::record;
-use crate::system::cores;
-use crate::system::interrupt::is_interrupted;
+use crate::measure::record;
+use crate::system::{cores, is_interrupted};
 
 /// Waits in milliseconds.
 const WAITS: [u64; 2] = [1, 5];

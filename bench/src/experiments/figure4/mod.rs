@@ -14,12 +14,10 @@ use phalanx::metrics::{Interval, Snapshot};
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::run::Run;
+use crate::measure::Run;
 use crate::runner::server::get;
-use crate::runner::servers::ours;
-use crate::runner::slice::Shot;
-use crate::runner::{ANSWER_ALL, Plan, Runner, RunnerOptions};
-use crate::system::process::{ReservedPort, START_TIMEOUT};
+use crate::runner::{ANSWER_ALL, Plan, Runner, RunnerOptions, Shot, ours};
+use crate::system::{ReservedPort, START_TIMEOUT};
 
 pub use report::{ArcRow, Report, Row};
 

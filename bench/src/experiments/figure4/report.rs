@@ -1,7 +1,7 @@
 //! The report, as text and as JSON.
 
 use super::Options;
-use crate::measure::record::record;
+use crate::measure::record;
 use phalanx::metrics::{Interval, StageInterval};
 
 record! {

@@ -11,16 +11,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::measure::cycles;
-use crate::measure::partial::{measure_arms, measure_more};
-use crate::measure::run::Run;
-use crate::runner::server::Server;
-use crate::runner::site::Site;
-use crate::runner::slice::{self, Shot};
-use crate::runner::surge::SurgeSite;
-use crate::runner::{ANSWER_ALL, Plan, Runner};
+use crate::measure::{Run, cycles, measure_arms, measure_more};
+use crate::runner::{ANSWER_ALL, Plan, Runner, Server, Shot, Site, SurgeSite, slice};
 use crate::system::cachegrind::Counts;
-use crate::system::procfs::user_and_system;
+use crate::system::user_and_system;
 
 pub use options::Options;
 pub use report::{Report, Row};

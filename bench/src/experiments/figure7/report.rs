@@ -1,9 +1,7 @@
 //! The report, as text and as JSON.
 
 use super::Shown;
-use crate::measure::record::record;
-use crate::measure::sample::Misses;
-use crate::measure::stats::{Rounds as _, median};
+use crate::measure::{Misses, Rounds as _, median, record};
 use crate::system::cachegrind::Counts;
 
 record! {

@@ -8,17 +8,12 @@ use super::arm::Arm;
 use super::clients::{Found, load};
 use super::{EVENT, Options};
 use crate::error::Error;
-use crate::measure::cycles;
-use crate::measure::partial::{Partial, measure_each};
-use crate::measure::record::record;
-use crate::measure::sample::Misses;
-use crate::system::cachegrind::{self, Counts};
-use crate::system::callgrind::{self, Counted};
-use crate::system::cores::Cores;
-use crate::system::interrupt::interrupted;
-use crate::system::process::{Process, listens};
-use crate::system::procfs::user_and_system;
-use crate::system::programs;
+use crate::measure::{Misses, Partial, cycles, measure_each, record};
+use crate::system::cachegrind::Counts;
+use crate::system::callgrind::Counted;
+use crate::system::{
+    Cores, Process, cachegrind, callgrind, interrupted, listens, programs, user_and_system,
+};
 
 /// Number of clients with --misses, as for the paper's cycles per instruction.
 const CLIENTS: usize = 16;

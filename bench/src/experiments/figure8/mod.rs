@@ -22,12 +22,8 @@ use phalanx_kernels::workload::{Generator, attributes};
 use phalanx_matcher::{Attribute, Event, Matches, Snapshot, Value};
 
 use crate::error::Error;
-use crate::measure::partial::Partial;
-use crate::measure::rounds::{self, Taken};
-use crate::measure::stats::Rounds as _;
-use crate::measure::stretch::Stretch;
-use crate::system::cores::{self, Cores};
-use crate::system::interrupt::{install_signal_handlers, interrupted, is_interrupted};
+use crate::measure::{Partial, Rounds as _, Stretch, Taken, rounds};
+use crate::system::{Cores, cores, install_signal_handlers, interrupted, is_interrupted};
 use arm::{Arm, Indexes};
 use clients::Found;
 use running::Running;

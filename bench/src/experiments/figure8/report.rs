@@ -3,10 +3,7 @@
 use super::Options;
 use super::clients::Found;
 use super::cost::Cost;
-use crate::measure::column::Quartiles;
-use crate::measure::partial::Partial;
-use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, Spread};
+use crate::measure::{Partial, Quartiles, Rounds as _, Spread, record};
 
 record! {
     /// The results.

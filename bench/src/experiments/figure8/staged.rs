@@ -15,7 +15,7 @@ use phalanx_matching::{Matching, Options};
 
 use super::running::Running;
 use super::{ANSWER, Coder, EVENT};
-use crate::system::cores::Bound;
+use crate::system::Bound;
 
 type Bytes = [u8; EVENT];
 

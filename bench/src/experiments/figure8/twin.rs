@@ -9,7 +9,7 @@ use phalanx_matcher::{Matches, Snapshot};
 
 use super::running::Running;
 use super::{Coder, EVENT};
-use crate::system::cores::Bound;
+use crate::system::Bound;
 
 /// Listens on a free port, with all threads on `cores`.
 pub(super) fn start(cores: &[usize], snapshot: Snapshot) -> io::Result<Running> {

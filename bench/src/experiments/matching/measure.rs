@@ -11,10 +11,9 @@ use phalanx_matcher::Event;
 use super::form::{Cohort, Form, Part, Worker, forms};
 use super::{Access, Build, Built, Options, Report, Row};
 use crate::error::Error;
-use crate::measure::stats::{Rounds as _, median, spread};
-use crate::measure::stretch::Stretch;
-use crate::system::cores;
-use crate::system::interrupt::interrupted;
+use crate::measure::stats::spread;
+use crate::measure::{Rounds as _, Stretch, median};
+use crate::system::{cores, interrupted};
 
 /// Number of prepared events: more than any cohort, and enough to vary the events that match a part of the index.
 const EVENTS: usize = 16 * 1024;

@@ -5,9 +5,9 @@ use phalanx_kernels::workload::Workload;
 
 use super::{MissRow, Options, build};
 use crate::error::Error;
-use crate::measure::partial::measure_each;
-use crate::system::cachegrind::{self, Counts};
-use crate::system::interrupt::interrupted;
+use crate::measure::measure_each;
+use crate::system::cachegrind::Counts;
+use crate::system::{cachegrind, interrupted};
 
 /// Numbers of events of two runs; their difference excludes one-time costs.
 const EVENTS: [usize; 2] = [2048, MAX_EVENTS];

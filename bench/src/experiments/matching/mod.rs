@@ -17,8 +17,8 @@ pub use options::{Access, Options};
 pub use report::{Build, MissRow, Report, Row};
 
 use crate::error::Error;
-use crate::measure::clock::thread_time;
-use crate::system::interrupt::{install_signal_handlers, interrupted};
+use crate::measure::thread_time;
+use crate::system::{install_signal_handlers, interrupted};
 
 /// Filters generated and inserted together, which bounds memory.
 const BATCH: usize = 100_000;

@@ -9,7 +9,7 @@ use phalanx_kernels::workload::{Generator, Workload};
 use serde::Deserialize;
 
 use super::{Access, Cohort, Row};
-use crate::measure::stats::Spread;
+use crate::measure::Spread;
 
 /// Number of events, limited by its speed.
 const EVENTS: usize = 4096;

@@ -1,8 +1,7 @@
 //! The report, as text and as JSON.
 
 use super::{Access, Cohort, Options, tier};
-use crate::measure::record::record;
-use crate::measure::stats::Spread;
+use crate::measure::{Spread, record};
 
 record! {
     /// The results.

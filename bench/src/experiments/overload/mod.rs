@@ -14,13 +14,8 @@ pub use report::{Report, Row};
 use report::Slice;
 
 use crate::error::Error;
-use crate::measure::partial;
-use crate::measure::run::Run;
-use crate::runner::server::Server;
-use crate::runner::servers::ours;
-use crate::runner::site::Site;
-use crate::runner::slice::{self, Shot};
-use crate::runner::{Plan, Runner};
+use crate::measure::{Run, partial};
+use crate::runner::{Plan, Runner, Server, Shot, Site, ours, slice};
 
 /// Size of the site in bytes: too large for the servers' caches, but not for the kernel's. The files are large
 /// enough that a rejection is cheap compared with an answer.

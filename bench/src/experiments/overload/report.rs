@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use super::options::Options;
 use super::{MAX_CAPACITY_SPREAD, OBJECTIVE};
 use crate::load;
-use crate::measure::record::record;
-use crate::measure::sample::{Sample, slice_counts};
-use crate::measure::stats::{Disturbed, Rounds as _, median, undisturbed};
+use crate::measure::{Disturbed, Rounds as _, Sample, median, record, slice_counts, undisturbed};
 use crate::runner::Runner;
 
 /// One slice: a server under one load.

@@ -8,7 +8,7 @@ use phalanx_core::{DEFAULT_COHORT_TIME, Graph, Processor, SharedStage};
 
 use super::calls::{Calls, Setting};
 use super::code::{self, Request, STAGES};
-use crate::measure::clock::Clock;
+use crate::measure::Clock;
 
 /// Concurrent threads.
 const THREADS: usize = 64;

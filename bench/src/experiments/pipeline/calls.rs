@@ -7,7 +7,7 @@ use std::rc::Rc;
 use phalanx_core::{Graph, Processor, SharedStage};
 
 use super::code::{self, Request, STAGES};
-use crate::measure::clock::Clock;
+use crate::measure::Clock;
 
 /// Requests per connection in a run, one at a time.
 const PER_CONNECTION: usize = 16;

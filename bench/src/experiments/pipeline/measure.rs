@@ -8,9 +8,8 @@ use super::calls::Setting;
 use super::code;
 use super::options::Plan;
 use super::report::{Cohort, Report, Size};
-use crate::measure::rounds::{self, Taken};
-use crate::measure::stats::{median, minimum, spread};
-use crate::measure::stretch;
+use crate::measure::stats::spread;
+use crate::measure::{Taken, median, minimum, rounds, stretch};
 use crate::system::cores;
 
 /// Divides the number of requests for threads, which are much slower.

@@ -2,7 +2,7 @@
 
 use super::{Options, Report};
 use crate::error::Error;
-use crate::measure::record::record;
+use crate::measure::record;
 use crate::system::cachegrind;
 
 /// Numbers of requests of two runs; their difference excludes one-time costs.

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use super::code::STAGES;
 use super::misses::MissRow;
 use super::options::Plan;
-use crate::measure::record::record;
-use crate::measure::stats::{Spread, median, minimum, spread};
+use crate::measure::stats::spread;
+use crate::measure::{Spread, median, minimum, record};
 
 record! {
     /// The report. Times are in nanoseconds per request through all stages, minima; ratios are medians of the rounds'

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::runner::site::Site;
+use crate::runner::Site;
 
 /// Sizes of the files in bytes: those of the paper, and one between them.
 const SIZES: [usize; 5] = [10, 100_000, 1_000_000, 10_000_000, 2_000];

@@ -1,14 +1,8 @@
 //! As many active workers as the load needs, compared with all of them.
 
 use crate::error::Error;
-use crate::measure::partial::measure_arms;
-use crate::measure::record::record;
-use crate::measure::run::Run;
-use crate::measure::sample::{Sample, slice_counts};
-use crate::measure::stats::Rounds as _;
-use crate::runner::servers::ours;
-use crate::runner::slice::{Shot, Slice};
-use crate::runner::{Plan, Runner};
+use crate::measure::{Rounds as _, Run, Sample, measure_arms, record, slice_counts};
+use crate::runner::{Plan, Runner, Shot, Slice, ours};
 
 use super::{Options, REQUEST_TIMEOUT, Report};
 

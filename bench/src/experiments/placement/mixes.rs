@@ -5,13 +5,10 @@ use std::path::Path;
 use phalanx::runtime::Setting;
 
 use crate::error::Error;
-use crate::measure::partial::{measure_each, measure_setting};
-use crate::measure::record::record;
-use crate::measure::run::Run;
-use crate::measure::sample::{Sample, SliceCounts, slice_counts};
-use crate::measure::stats::Rounds as _;
-use crate::runner::Runner;
-use crate::runner::slice::Slice;
+use crate::measure::{
+    Rounds as _, Run, Sample, SliceCounts, measure_each, measure_setting, record, slice_counts,
+};
+use crate::runner::{Runner, Slice};
 
 use super::files::{FileLoad, PROFILED, UNSEEN};
 use super::page::{Page, Pages};

@@ -33,9 +33,7 @@ use clap::{Args, ValueEnum};
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::partial::Partial;
-use crate::measure::record::record;
-use crate::measure::run::Run;
+use crate::measure::{Partial, Run, record};
 use crate::runner::{Runner, RunnerOptions, slice};
 
 /// Maximum response time.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 use crate::runner::server::get;
-use crate::system::process::START_TIMEOUT;
+use crate::system::START_TIMEOUT;
 
 /// The fields that are used here.
 #[derive(Deserialize)]

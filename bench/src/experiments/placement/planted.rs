@@ -5,9 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::measure::partial::measure_each;
-use crate::measure::record::record;
-use crate::measure::run::Run;
+use crate::measure::{Run, measure_each, record};
 use crate::runner::Runner;
 
 use super::files::PROFILED;

@@ -7,12 +7,9 @@ use std::time::Duration;
 use phalanx::runtime::Setting;
 
 use crate::error::Error;
-use crate::measure::run::Run;
-use crate::runner::Runner;
-use crate::runner::servers::ours;
-use crate::runner::slice::Shot;
-use crate::system::process::ReservedPort;
-use crate::system::programs;
+use crate::measure::Run;
+use crate::runner::{Runner, Shot, ours};
+use crate::system::{ReservedPort, programs};
 
 use super::files::{CONNECTIONS, FileLoad, PROFILED};
 use super::page::Pages;

@@ -5,10 +5,8 @@ use std::time::Duration;
 use phalanx::runtime::{DEFAULT_SPIN, PROFILE_VARIABLE, Setting};
 
 use crate::error::Error;
-use crate::runner::Runner;
-use crate::runner::server::ServerSpec;
-use crate::runner::servers::ours;
-use crate::system::process::ReservedPort;
+use crate::runner::{Runner, ServerSpec, ours};
+use crate::system::ReservedPort;
 
 use super::Options;
 use super::files::site;

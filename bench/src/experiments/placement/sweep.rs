@@ -6,12 +6,8 @@
 use phalanx::runtime::Setting;
 
 use crate::error::Error;
-use crate::measure::partial::measure_arms;
-use crate::measure::record::record;
-use crate::measure::run::Run;
-use crate::measure::sample::{Sample, slice_counts};
-use crate::measure::stats::Rounds as _;
-use crate::runner::slice::{Shot, Slice};
+use crate::measure::{Rounds as _, Run, Sample, measure_arms, record, slice_counts};
+use crate::runner::{Shot, Slice};
 
 use super::files::{CONNECTIONS, FileLoad, PAPER};
 use super::settings::{processors, settings, start};

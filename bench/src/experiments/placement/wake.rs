@@ -13,11 +13,8 @@ use phalanx::runtime::{ActiveProcessors, PlacementMode, StartContext, Started};
 use phalanx::{Graph, Runtime};
 
 use crate::error::Error;
-use crate::measure::machine::Machine;
-use crate::measure::record::record;
-use crate::measure::run::Run;
-use crate::measure::stats::{maximum, median};
-use crate::system::interrupt::{install_signal_handlers, interrupted};
+use crate::measure::{Machine, Run, maximum, median, record};
+use crate::system::{install_signal_handlers, interrupted};
 
 use super::{Options, Report};
 

@@ -5,10 +5,8 @@ use std::process::Command;
 
 use crate::error::Error;
 use crate::load::exchange::{Exchange, Query};
-use crate::measure::stretch::Stretch;
-use crate::system::cores::{Bound, Cores};
-use crate::system::process::{self, Process};
-use crate::system::procfs::run_time;
+use crate::measure::Stretch;
+use crate::system::{Bound, Cores, Process, process, run_time};
 
 /// Number of connections.
 const CONNECTIONS: usize = 64;

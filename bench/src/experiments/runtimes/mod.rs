@@ -8,14 +8,8 @@ use std::process::Command;
 
 use crate::arguments::number;
 use crate::error::Error;
-use crate::measure::partial::{self, Partial};
-use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, median};
-use crate::measure::stretch::Stretch;
-use crate::system::cores::{Bound, Cores};
-use crate::system::interrupt::install_signal_handlers;
-use crate::system::interrupt::interrupted;
-use crate::system::process;
+use crate::measure::{Partial, Rounds as _, Stretch, median, partial, record};
+use crate::system::{Bound, Cores, install_signal_handlers, interrupted, process};
 use clap::Args;
 
 mod echo;

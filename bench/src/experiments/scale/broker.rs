@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::experiments::broker::server::{Home, Server, phalanx};
 use crate::experiments::broker::shape::Setting;
 use crate::experiments::broker::{self, Loaded, Shape};
-use crate::measure::partial::measure_setting;
-use crate::runner::peers::BROKERS;
-use crate::system::cores::{Bound, Cores};
+use crate::measure::measure_setting;
+use crate::runner::BROKERS;
+use crate::system::{Bound, Cores};
 
 /// The measured shapes, all without properties but the last.
 const SHAPES: [(Shape, &str, QoS, usize); 5] = [

@@ -1,7 +1,7 @@
 //! The rows that slices of every server with every number of processors make.
 
 use super::report::Row;
-use crate::measure::stats::{Disturbed, median};
+use crate::measure::{Disturbed, median};
 
 /// A server under measurement.
 #[derive(Clone, Copy, Debug)]

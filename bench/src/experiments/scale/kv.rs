@@ -9,13 +9,9 @@ use std::time::Duration;
 use super::figures::{Arm, Slice, rows};
 use super::{Options, Row};
 use crate::error::Error;
-use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
-use crate::measure::partial::measure_setting;
-use crate::system::cores::{Cores, spawn};
-use crate::system::interrupt::interrupted;
-use crate::system::process::{self, Process, ReservedPort};
-use crate::system::procfs::run_time;
-use crate::system::programs;
+use crate::measure::{CpuTimes, MAX_FOREIGN_SHARE, measure_setting};
+use crate::system::cores::spawn;
+use crate::system::{Cores, Process, ReservedPort, interrupted, process, programs, run_time};
 
 const LOAD: &str = "redis-benchmark";
 /// Number of keys, all of which exist.

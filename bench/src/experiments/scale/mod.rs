@@ -16,11 +16,9 @@ pub use report::{Report, Row};
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
-use crate::measure::machine::Machine;
-use crate::measure::run::Run;
+use crate::measure::{Machine, Run};
 use crate::runner::SetupOptions;
-use crate::system::cores::Cores;
-use crate::system::interrupt::install_signal_handlers;
+use crate::system::{Cores, install_signal_handlers};
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,9 +1,7 @@
 //! The report.
 
 use super::figures::{Arm, Slice};
-use crate::measure::record::record;
-use crate::measure::sample::{Sample, slice_counts};
-use crate::measure::stats::Rounds as _;
+use crate::measure::{Rounds as _, Sample, record, slice_counts};
 
 record! {
     /// The results.

@@ -6,13 +6,9 @@ use std::time::Duration;
 use super::figures::{Arm, Slice, rows};
 use super::{Options, Row};
 use crate::error::Error;
-use crate::measure::partial::measure_setting;
-use crate::runner::features::Features;
-use crate::runner::servers::ours;
-use crate::runner::site::Site;
-use crate::runner::slice::Shot;
-use crate::runner::{Plan, Runner};
-use crate::system::cores::Cores;
+use crate::measure::measure_setting;
+use crate::runner::{Features, Plan, Runner, Shot, Site, ours};
+use crate::system::Cores;
 
 /// Size of the popular file in bytes.
 const POPULAR: usize = 2500;

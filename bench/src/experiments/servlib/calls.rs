@@ -5,9 +5,9 @@ use std::process::Stdio;
 use super::arm::{Arm, Setting};
 use super::report::Row;
 use crate::error::Error;
-use crate::measure::partial::measure_setting;
+use crate::measure::measure_setting;
 use crate::system::cores::spawn;
-use crate::system::interrupt::interrupted;
+use crate::system::interrupted;
 
 /// The title, the program, and its repetitions in full and quick runs.
 const PROGRAMS: [(&str, &str, usize, usize); 3] = [

@@ -7,11 +7,9 @@ use std::time::Duration;
 use super::arm::{Arm, Setting};
 use super::report::Row;
 use crate::error::Error;
-use crate::measure::partial::measure_setting;
+use crate::measure::measure_setting;
 use crate::system::cores::spawn;
-use crate::system::interrupt::interrupted;
-use crate::system::process::{self, Process, ReservedPort};
-use crate::system::procfs::run_time;
+use crate::system::{Process, ReservedPort, interrupted, process, run_time};
 
 /// The title, the script of sysbench, and the transactions of a slice.
 const SCENES: [(&str, &str, usize); 2] = [

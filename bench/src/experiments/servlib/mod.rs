@@ -23,12 +23,9 @@ pub use report::{Report, Row};
 use self::arm::Setting;
 use crate::arguments::number;
 use crate::error::Error;
-use crate::measure::machine::Machine;
-use crate::measure::run::Run;
+use crate::measure::{Machine, Run};
 use crate::runner::SetupOptions;
-use crate::system::cores::Cores;
-use crate::system::interrupt::install_signal_handlers;
-use crate::system::programs;
+use crate::system::{Cores, install_signal_handlers, programs};
 
 /// Measure programs with threads natively and with N-to-M threads.
 ///

@@ -1,9 +1,7 @@
 //! The report of `phalanx-bench servlib`.
 
 use super::arm::Arm;
-use crate::measure::column::Quartiles;
-use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, Spread};
+use crate::measure::{Quartiles, Rounds as _, Spread, record};
 
 record! {
     /// Processor time of programs with threads, natively and under `phalanx threads`.

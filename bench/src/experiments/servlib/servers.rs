@@ -8,11 +8,9 @@ use super::arm::{Arm, Setting};
 use super::load::Load;
 use super::report::Row;
 use crate::error::Error;
-use crate::measure::partial::measure_setting;
+use crate::measure::measure_setting;
 use crate::system::cores::bound;
-use crate::system::interrupt::interrupted;
-use crate::system::process::{self, Process, ReservedPort};
-use crate::system::procfs::run_time;
+use crate::system::{Process, ReservedPort, interrupted, process, run_time};
 
 /// Bytes of an echoed message.
 const MESSAGE: [u8; 64] = [b'm'; 64];

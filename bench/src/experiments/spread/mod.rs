@@ -15,11 +15,9 @@ use clap::builder::RangedU64ValueParser;
 
 use crate::arguments::number;
 use crate::error::Error;
-use crate::measure::machine::Machine;
-use crate::measure::partial::measure_each;
-use crate::measure::run::Run;
-use crate::system::cores::{Cores, allowed};
-use crate::system::interrupt::{install_signal_handlers, interrupted};
+use crate::measure::{Machine, Run, measure_each};
+use crate::system::cores::allowed;
+use crate::system::{Cores, install_signal_handlers, interrupted};
 use scenes::Scene;
 
 pub use report::{MoveRow, Report, Row};

@@ -1,9 +1,7 @@
 //! The report, as text and as JSON.
 
 use super::scenes::Moved;
-use crate::measure::column::Quartiles;
-use crate::measure::record::record;
-use crate::measure::stats::{Rounds as _, Spread};
+use crate::measure::{Quartiles, Rounds as _, Spread, record};
 
 record! {
     /// The report of `phalanx-bench spread`.

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use crate::measure::stats::minimum;
+use crate::measure::minimum;
 
 /// The number of steps that take a microsecond on an undisturbed core.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use phalanx_mqtt::{Delivery, Kind, Packet, Properties, Publish, QoS};
 
 use crate::error::Error;
 use crate::experiments::broker::packets::{Login, Packets, ask_for, encode, unexpected};
-use crate::system::interrupt::interrupted;
+use crate::system::interrupted;
 
 /// Messages in flight, so that a broker stores many with one write.
 pub(crate) const WINDOW: usize = 500;

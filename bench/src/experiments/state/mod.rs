@@ -13,14 +13,9 @@ use std::thread::scope;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::measure::machine::Machine;
-use crate::measure::partial::measure_each;
-use crate::measure::run::Run;
-use crate::runner::peers::{BROKERS, versions};
-use crate::system::cores::Bound;
-use crate::system::interrupt::{install_signal_handlers, interrupted};
-use crate::system::process::Process;
-use crate::system::procfs::resident_bytes;
+use crate::measure::{Machine, Run, measure_each};
+use crate::runner::{BROKERS, versions};
+use crate::system::{Bound, Process, install_signal_handlers, interrupted, resident_bytes};
 use client::{Client, Lasts, WINDOW};
 use servers::{Broker, Home};
 

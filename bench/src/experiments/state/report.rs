@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::measure::record::record;
+use crate::measure::record;
 
 record! {
     /// The report of `phalanx-bench state`.

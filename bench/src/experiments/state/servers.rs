@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::Options;
 use crate::error::Error;
 use crate::experiments::broker::server::command;
-use crate::runner::peers::{BROKERS, Environment, Peer};
-use crate::system::process::{Process, ReservedPort, find, listens};
+use crate::runner::{BROKERS, Environment, Peer};
+use crate::system::process::find;
+use crate::system::{Process, ReservedPort, listens};
 
 /// Timeout of a restart.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(120);

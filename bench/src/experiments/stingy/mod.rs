@@ -14,18 +14,12 @@ use self::servers::{SERVERS, Server};
 use crate::arguments::{number, seconds};
 use crate::error::Error;
 use crate::load::exchange::{self, Exchange};
-use crate::measure::interference::{CpuTimes, MAX_FOREIGN_SHARE};
-use crate::measure::machine::Machine;
-use crate::measure::partial::{Partial, measure_each};
-use crate::measure::record::record;
-use crate::measure::run::Run;
-use crate::measure::sample::{Sample, slice_counts};
-use crate::measure::stats::{Disturbed, Rounds as _};
-use crate::system::cachegrind::{self, Counts};
-use crate::system::cores::{Bound, Cores};
-use crate::system::interrupt::install_signal_handlers;
-use crate::system::process::Process;
-use crate::system::procfs::run_time;
+use crate::measure::{
+    CpuTimes, Disturbed, MAX_FOREIGN_SHARE, Machine, Partial, Rounds as _, Run, Sample,
+    measure_each, record, slice_counts,
+};
+use crate::system::cachegrind::Counts;
+use crate::system::{Bound, Cores, Process, cachegrind, install_signal_handlers, run_time};
 
 /// Ends the name of the folder of a rewritten server.
 const REWRITTEN: &str = "-stingy";

@@ -6,8 +6,7 @@ use std::process::Command;
 
 use crate::error::Error;
 use crate::load::exchange::Query;
-use crate::system::cachegrind;
-use crate::system::process::{Process, ReservedPort, listens};
+use crate::system::{Process, ReservedPort, cachegrind, listens};
 
 /// A server of `tools/stingy/examples/servers`.
 pub(super) struct Server {

@@ -14,11 +14,8 @@ pub use report::{Growth, Missing, Ratios, Report, Row};
 pub use scene::Scene;
 
 use crate::error::Error;
-use crate::measure::partial::measure_setting;
-use crate::measure::run::Run;
-use crate::runner::server::Server;
-use crate::runner::slice::Shot;
-use crate::runner::{Plan, Runner, SETTLE_TIME};
+use crate::measure::{Run, measure_setting};
+use crate::runner::{Plan, Runner, SETTLE_TIME, Server, Shot};
 use report::{growth, judged, missing, ratios};
 
 /// Time of a slice beyond its load: process, connections, readings.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::options::Options;
 use super::scene::Scene;
-use crate::measure::record::record;
-use crate::measure::sample::{Sample, slice_counts};
-use crate::measure::stats::{Disturbed, Rounds as _, median, minimum, undisturbed};
-use crate::runner::slice::{Slice, serves_all};
+use crate::measure::{
+    Disturbed, Rounds as _, Sample, median, minimum, record, slice_counts, undisturbed,
+};
+use crate::runner::{Slice, serves_all};
 
 record! {
     /// The report of `phalanx-bench web`.

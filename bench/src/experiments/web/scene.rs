@@ -7,9 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::arguments::name;
-use crate::runner::features::Features;
-use crate::runner::pages;
-use crate::runner::site::Site;
+use crate::runner::{Features, Site, pages};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

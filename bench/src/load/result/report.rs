@@ -9,7 +9,7 @@ use super::counts::{Counts, Errors, Statuses};
 use super::histograms::Histograms;
 use crate::load::options::Options;
 use crate::load::phases::Measured;
-use crate::system::hardware::Events;
+use crate::system::Events;
 
 /// The report of a run. Unless stated otherwise, figures cover the requests with an intended start within the
 /// measured interval; `offered = completed + errors + backlog`, except that `errors.connect` counts connections

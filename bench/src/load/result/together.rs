@@ -3,7 +3,7 @@
 use super::counts::{Errors, Statuses};
 use super::histograms::Histograms;
 use super::report::Report;
-use crate::system::hardware::Events;
+use crate::system::Events;
 
 impl Report {
     /// Combines the reports of processes that loaded the same server together: counts are sums, latencies are those

@@ -15,7 +15,7 @@ use std::process::Command;
 
 use super::certificate::Certificate;
 use super::features::Features;
-use crate::system::process::{self, ReservedPort};
+use crate::system::{ReservedPort, process};
 
 pub(crate) use brokers::BROKERS;
 
