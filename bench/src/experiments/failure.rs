@@ -57,16 +57,25 @@ pub struct Options {
 
 record! {
     /// The report.
-    pub struct Report {
+    pub struct Report, fn new(rows: Vec<Row>, partial: Option<Partial>, quick: bool) where {
+        let of = |order, allocator, stalled| {
+            let is = |row: &&Row| (row.order, row.allocator, row.stall_ms > 0) == (order, allocator, stalled);
+            &rows.iter().find(is).expect("all arms are measured").rates
+        };
+        let ratio = |stalled| {
+            let best = of(Order::Bounded, Allocator::Pools, stalled);
+            median(&best.over(of(Order::List, Allocator::General, stalled), |rate| *rate))
+        };
+    } {
         /// The failure rate of the server with a budget and pools over that of an event server in list order with
         /// the general allocator.
-        bounded_over_unbounded: f64 => "budget and pools over list order and the general allocator", 2;
+        bounded_over_unbounded: f64 => "budget and pools over list order and the general allocator", 2 = ratio(false);
         /// The same ratio with an initial stall.
-        bounded_over_unbounded_stalled: f64 => "the same after a stall", 2;
+        bounded_over_unbounded_stalled: f64 => "the same after a stall", 2 = ratio(true);
         /// Each server, with and without a stall.
         rows: Vec<Row> | "sustained requests per second", 0;
         /// Number of measured rounds.
-        rounds: usize => "rounds", 0;
+        rounds: usize => "rounds", 0 = rows.first().map_or(0, |row| row.rates.len());
         /// Progress, if the run was interrupted.
         partial: Option<Partial>;
         /// Whether this was a quick run, whose figures are meaningless.
@@ -124,27 +133,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })??;
     let row = |(((order, allocator), stall_ms), rates)| Row::new(order, allocator, stall_ms, rates);
     let rows: Vec<Row> = arms.into_iter().zip(measured.into_iter().flatten()).map(row).collect();
-    let of = |order, allocator, stalled| {
-        let is = |row: &&Row| {
-            (row.order, row.allocator, row.stall_ms > 0) == (order, allocator, stalled)
-        };
-        rows.iter().find(is).expect("all arms are measured")
-    };
-    let ratio = |stalled| {
-        let [best, worst] = [
-            of(Order::Bounded, Allocator::Pools, stalled),
-            of(Order::List, Allocator::General, stalled),
-        ];
-        median(&best.rates.over(&worst.rates, |rate| *rate))
-    };
-    Ok(Report {
-        bounded_over_unbounded: ratio(false),
-        bounded_over_unbounded_stalled: ratio(true),
-        rounds: rows.first().map_or(0, |row| row.rates.len()),
-        rows,
-        partial,
-        quick: options.quick,
-    })
+    Ok(Report::new(rows, partial, options.quick))
 }
 
 /// A server that counts the requests that it has completed.

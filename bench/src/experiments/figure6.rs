@@ -69,25 +69,39 @@ pub struct Options {
 }
 
 record! {
-    /// The report of `phalanx-bench figure6`.
-    pub struct Report {
+    /// The report of `phalanx-bench figure6`. `measured` are the slices of each of `servers`, for each number of users.
+    pub struct Report, fn new(
+        rows: Vec<Row>,
+        servers: &[&'static str],
+        measured: &[Arms<Slice>],
+        options: &Options,
+        site_bytes: u64,
+    ) where {
+        let growth = |server| {
+            let mut rows = rows.iter().filter(|row| row.server == server);
+            let few = rows.next()?;
+            Some(rows.next_back().unwrap_or(few).mean_ms / few.mean_ms)
+        };
+        let (twin_growth_over_phalanx, throughput_over_twin) = to_twin(servers, measured);
+    } {
         /// One per server and number of users.
         rows: Vec<Row> | "users who think between pages", 1;
         /// Mean latency of each server with the most users over that with the fewest.
-        latency_growth: BTreeMap<&'static str, f64> => "mean latency with the most users over that with the fewest", 1;
+        latency_growth: BTreeMap<&'static str, f64> => "mean latency with the most users over that with the fewest", 1
+            = servers.iter().filter_map(|name| Some((*name, growth(*name)?))).collect::<BTreeMap<_, _>>();
         /// The growth of the twin over that of Phalanx; above 1, the latency of Phalanx grows less. From the medians of
         /// the pairs of slices with the most and with the fewest users.
         twin_growth_over_phalanx: Option<f64> => "growth of the twin over that of Phalanx", 2;
         /// Answers per second with the most users: Phalanx over the twin; median of the pairs of slices.
         throughput_over_twin: Option<f64> => "throughput over the twin with the most users", 2;
         /// Minimum pause between pages, in seconds.
-        think: f64 => "minimum pause in seconds", 3;
+        think: f64 => "minimum pause in seconds", 3 = options.think.as_secs_f64();
         /// Size of the site in bytes.
         site_bytes: u64 => "bytes of the site", 0;
         /// The limit on the memory of a server in MiB, if any.
-        memory_mib: Option<usize> => "MiB of memory for each server", 0;
+        memory_mib: Option<usize> => "MiB of memory for each server", 0 = options.memory;
         /// Whether the tail of the sizes is uncut, and requests have temporal locality.
-        surge: bool;
+        surge: bool = options.surge;
     }
 }
 
@@ -167,36 +181,6 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let names: Vec<&'static str> = runner.servers.iter().map(|server| server.server).collect();
     let report = Report::new(rows, &names, &measured, options, site.bytes());
     Ok(runner.report(report, partial, options.quick))
-}
-
-impl Report {
-    /// `measured` are the slices of each of `servers`, for each number of users.
-    fn new(
-        rows: Vec<Row>,
-        servers: &[&'static str],
-        measured: &[Arms<Slice>],
-        options: &Options,
-        site_bytes: u64,
-    ) -> Self {
-        let growth = |server| {
-            let mut rows = rows.iter().filter(|row| row.server == server);
-            let few = rows.next()?;
-            Some(rows.next_back().unwrap_or(few).mean_ms / few.mean_ms)
-        };
-        let latency_growth: BTreeMap<_, _> =
-            servers.iter().filter_map(|name| Some((*name, growth(*name)?))).collect();
-        let (twin_growth_over_phalanx, throughput_over_twin) = to_twin(servers, measured);
-        Self {
-            twin_growth_over_phalanx,
-            throughput_over_twin,
-            latency_growth,
-            rows,
-            think: options.think.as_secs_f64(),
-            site_bytes,
-            memory_mib: options.memory,
-            surge: options.surge,
-        }
-    }
 }
 
 /// Medians of the pairs of slices: the growth of the twin's latency over that of Phalanx, and the throughput of Phalanx

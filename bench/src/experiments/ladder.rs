@@ -55,13 +55,17 @@ pub struct Options {
 record! {
     /// The report.
     #[derive(Deserialize)]
-    pub struct Report {
+    pub struct Report, fn new(pipelines: Vec<Pipeline>, rounds: usize, requests: usize, processes: usize) where {
+        let tiny = pipelines.iter().find(|pipeline| pipeline.kib_per_stage == TINY);
+    } {
         /// One pipeline per stage size.
         pipelines: Vec<Pipeline> | "ns per request through 8 stages; regret: the automatic setting over the size that it loses most against", 0;
         /// The largest `regret`.
-        worst_regret: f64 => "worst regret", 3;
+        worst_regret: f64 => "worst regret", 3
+            = pipelines.iter().map(|pipeline| pipeline.regret).fold(f64::NAN, f64::max);
         /// Run to completion over the automatic setting at tiny stages; below 1, plain calls are faster.
-        tiny_rtc_over_auto: f64 => "run to completion over automatic, tiny stages", 2;
+        tiny_rtc_over_auto: f64 => "run to completion over automatic, tiny stages", 2
+            = tiny.map_or(f64::NAN, |pipeline| pipeline.rtc_over_auto);
         /// Rounds per process.
         rounds: usize => "rounds", 0;
         /// Requests per round.
@@ -197,13 +201,6 @@ impl Pipeline {
 }
 
 impl Report {
-    fn new(pipelines: Vec<Pipeline>, rounds: usize, requests: usize, processes: usize) -> Self {
-        let worst_regret = pipelines.iter().map(|p| p.regret).fold(f64::NAN, f64::max);
-        let tiny = pipelines.iter().find(|p| p.kib_per_stage == TINY);
-        let tiny_rtc_over_auto = tiny.map_or(f64::NAN, |p| p.rtc_over_auto);
-        Self { pipelines, worst_regret, tiny_rtc_over_auto, rounds, requests, processes }
-    }
-
     /// Combines the reports of several processes that measured the same.
     fn over(reports: &[Report]) -> Self {
         let first = &reports[0];

@@ -51,13 +51,15 @@ pub struct Options {
 
 record! {
     /// The report of `phalanx-bench light`.
-    pub struct Report {
+    pub struct Report, fn new(rows: Vec<Row>, capacity: f64, driver: Option<&'static str>) where {
+        let worst = |of: fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
+    } {
         /// One per load.
         rows: Vec<Row> | "latency of small files at shares of the capacity, in µs", 0;
         /// The largest `p50_over_twin` of the rows.
-        p50_over_twin: f64 => "p50 over the twin, the worst load", 2;
+        p50_over_twin: f64 => "p50 over the twin, the worst load", 2 = worst(|row| row.p50_over_twin);
         /// The largest `p99_over_twin` of the rows.
-        p99_over_twin: f64 => "p99 over the twin, the worst load", 2;
+        p99_over_twin: f64 => "p99 over the twin, the worst load", 2 = worst(|row| row.p99_over_twin);
         /// Requests per second of the slower server in closed loop.
         capacity: f64 => "requests/s of the slower server in closed loop", 0;
         /// The driver of Phalanx.
@@ -126,14 +128,7 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let row =
         |(load, seen): (f64, Vec<Vec<Slice>>)| Row::new(load, capacity * load, &seen[0], &seen[1]);
     let rows: Vec<Row> = LOADS.into_iter().zip(measured).map(row).collect();
-    let worst = |of: fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
-    let report = Report {
-        p50_over_twin: worst(|row| row.p50_over_twin),
-        p99_over_twin: worst(|row| row.p99_over_twin),
-        rows,
-        capacity,
-        driver: phalanx.driver,
-    };
+    let report = Report::new(rows, capacity, phalanx.driver);
     Ok(runner.report(report, partial, options.quick))
 }
 

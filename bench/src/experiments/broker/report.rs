@@ -9,25 +9,27 @@ use crate::runner::{BROKERS, versions};
 
 record! {
     /// The results of all settings.
-    pub struct Report {
+    pub struct Report, pub(super) fn new(options: &Options) {
         /// One per server and setting.
-        rows: Vec<Row> | "", 3;
+        rows: Vec<Row> | "", 3 = Vec::new();
         /// The smallest `over_mosquitto` of Phalanx.
-        worst_over_mosquitto: Option<f64> => "messages per second of processor time over mosquitto, the worst shape", 2;
+        worst_over_mosquitto: Option<f64> => "messages per second of processor time over mosquitto, the worst shape", 2
+            = None;
         /// The smallest `over_best_peer` of Phalanx.
-        worst_over_best_peer: Option<f64> => "over the best peer, the worst shape", 2;
+        worst_over_best_peer: Option<f64> => "over the best peer, the worst shape", 2 = None;
         /// QoS 1 messages acknowledged per second with a journal, in the shape `acknowledged`.
-        kept_acknowledged_per_s: Option<f64> => "messages per second acknowledged after a write to the disk", 0;
+        kept_acknowledged_per_s: Option<f64> => "messages per second acknowledged after a write to the disk", 0
+            = None;
         /// Filters subscribed per second by Phalanx, in the shape `filters`.
-        filters_per_s: Option<f64> => "filters subscribed per second", 0;
+        filters_per_s: Option<f64> => "filters subscribed per second", 0 = None;
         /// Number of these filters.
-        filters: usize => "filters", 0;
+        filters: usize => "filters", 0 = options.filters;
         /// Payload size in bytes.
-        payload: usize;
+        payload: usize = options.payload;
         /// Versions of the peers; `None` if not installed.
-        peers: BTreeMap<&'static str, Option<String>> => "peer", 0;
+        peers: BTreeMap<&'static str, Option<String>> => "peer", 0 = versions(&BROKERS);
         /// Whether a signal ended the run.
-        interrupted: bool;
+        interrupted: bool = false;
     }
 }
 
@@ -78,21 +80,6 @@ record! {
 }
 
 impl Report {
-    /// A report without rows.
-    pub(super) fn new(options: &Options) -> Self {
-        Self {
-            rows: Vec::new(),
-            worst_over_mosquitto: None,
-            worst_over_best_peer: None,
-            kept_acknowledged_per_s: None,
-            filters_per_s: None,
-            filters: options.filters,
-            payload: options.payload,
-            peers: versions(&BROKERS),
-            interrupted: false,
-        }
-    }
-
     /// Adds a row for each server; the first one is Phalanx in memory.
     pub(super) fn add(&mut self, setting: Setting, servers: &[&Server], slices: &[Vec<Slice>]) {
         let is_compared = setting.shape.rate().is_none();

@@ -16,17 +16,17 @@ const WAIT: u64 = 1;
 
 record! {
     /// Requests in flight under both elections.
-    pub struct ElectionRow {
+    pub struct ElectionRow, fn new(wait_ms: u64, in_flight: usize, pair: &Pair) {
         /// How long each request waits half-way, in milliseconds.
         wait_ms: u64 => "wait ms", 0;
         /// Requests in flight.
         in_flight: usize => "in flight", 0;
         /// Nanoseconds per request with the check at the entry, the minimum of the rounds.
-        entry_ns: f64 => "entry, ns", 0;
+        entry_ns: f64 => "entry, ns", 0 = pair.ns[0];
         /// Nanoseconds per request with the check at every stage, the minimum of the rounds.
-        every_ns: f64 => "every stage, ns", 0;
+        every_ns: f64 => "every stage, ns", 0 = pair.ns[1];
         /// Time with the check at every stage over that at the entry: the median of the rounds' ratios.
-        every_over_entry: f64 => "over", 2;
+        every_over_entry: f64 => "over", 2 = pair.ratio;
     }
 }
 
@@ -43,9 +43,9 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<ElectionRow>> {
         let first = if wait_ms == 0 { fewest / 10 } else { in_flight };
         let turns = Turns { in_flight, rounds, first, count: fewest.max(in_flight) };
         let elections = [Ingress::Budget, Ingress::BudgetEveryStage];
-        let Pair { ns: [entry_ns, every_ns], ratio: every_over_entry } =
+        let pair =
             turns.compare(elections, |one| budgeted(one, cache, options.kib, 2 * in_flight, wait));
-        ElectionRow { wait_ms, in_flight, entry_ns, every_ns, every_over_entry }
+        ElectionRow::new(wait_ms, in_flight, &pair)
     };
     let loads = loads.take_while(|_| !is_interrupted());
     cores::bound(&here, || loads.map(each).collect())

@@ -14,17 +14,17 @@ const WAITS: [u64; 2] = [1, 5];
 
 record! {
     /// Requests that each wait once, with pools.
-    pub struct WaitRow {
+    pub struct WaitRow, fn new(wait_ms: u64, in_flight: usize, pair: &Pair) {
         /// Length of the wait in milliseconds.
         wait_ms: u64 => "wait ms", 0;
         /// Requests in flight, the largest configured number.
         in_flight: usize => "in flight", 0;
         /// Nanoseconds per request without a budget, the minimum of the rounds.
-        unbounded_ns: f64 => "no budget, ns", 0;
+        unbounded_ns: f64 => "no budget, ns", 0 = pair.ns[0];
         /// Nanoseconds per request with a budget, the minimum of the rounds.
-        bounded_ns: f64 => "budget, ns", 0;
+        bounded_ns: f64 => "budget, ns", 0 = pair.ns[1];
         /// Time with a budget over time without: the median of the rounds' ratios.
-        bounded_over_unbounded: f64 => "over", 2;
+        bounded_over_unbounded: f64 => "over", 2 = pair.ratio;
     }
 }
 
@@ -39,9 +39,9 @@ pub(super) fn run(options: &Options) -> io::Result<Vec<WaitRow>> {
         let wait = Duration::from_millis(wait_ms);
         // While the other server is measured, all waits of the first one end.
         let turns = Turns { in_flight, rounds, first: in_flight, count: fewest.max(in_flight) };
-        let Pair { ns: [unbounded_ns, bounded_ns], ratio: bounded_over_unbounded } = turns
+        let pair = turns
             .compare([None, Some(cache)], |cache| waiting(cache, options.kib, 2 * in_flight, wait));
-        WaitRow { wait_ms, in_flight, unbounded_ns, bounded_ns, bounded_over_unbounded }
+        WaitRow::new(wait_ms, in_flight, &pair)
     };
     let waits = WAITS.into_iter().take_while(|_| !is_interrupted());
     cores::bound(&here, || waits.map(each).collect())

@@ -6,23 +6,40 @@ use phalanx::metrics::{Interval, StageInterval};
 
 record! {
     /// The report of `phalanx-bench figure4`.
-    pub struct Report {
+    pub struct Report, pub(super) fn new(
+        options: &Options,
+        requests_per_second: f64,
+        interval: &Interval,
+        picture: String,
+    ) where {
+        let total = interval.total();
+        let stages = interval.stages.iter().zip(&total.stages).filter(|(_, stage)| stage.ran > 0);
+        let rows = stages.map(|(name, stage)| Row::new(name.to_string(), stage));
+        let name = |stage: usize| interval.stages[stage].to_string();
+        let arcs = interval.arcs.iter().map(|arc| ArcRow {
+            from: arc.from.map(|(_, stage)| name(stage)),
+            to: name(arc.to.1),
+            per_second: arc.count as f64 / interval.seconds,
+        });
+        let calls = total.system_calls as f64 / interval.seconds;
+    } {
         /// One row per active stage, in wavefront order.
-        rows: Vec<Row> | "stages", 0;
+        rows: Vec<Row> | "stages", 0 = rows.collect::<Vec<_>>();
         /// Operations from one stage to another.
-        arcs: Vec<ArcRow> | "operations from stage to stage; those without a source are external", 0;
+        arcs: Vec<ArcRow> | "operations from stage to stage; those without a source are external", 0
+            = arcs.collect::<Vec<_>>();
         /// The server's diagram of the stages, as SVG.
         picture: String;
         /// Number of connections.
-        connections: usize => "connections", 0;
+        connections: usize => "connections", 0 = options.connections;
         /// Responses per second.
         requests_per_second: f64 => "requests/s", 0;
         /// System calls of the driver per answer.
-        system_calls_per_request: f64 => "system calls per request", 3;
+        system_calls_per_request: f64 => "system calls per request", 3 = calls / requests_per_second;
         /// Share of the time in which the processor ran cohorts, from 0 to 1.
-        utilisation: f64 => "share of the time in cohorts", 2;
+        utilisation: f64 => "share of the time in cohorts", 2 = total.utilisation;
         /// Length of the profile in seconds.
-        seconds: f64;
+        seconds: f64 = interval.seconds;
     }
 }
 
@@ -59,35 +76,5 @@ record! {
         to: String => "to", 0;
         /// Operations per second.
         per_second: f64 => "per second", 0;
-    }
-}
-
-impl Report {
-    pub(super) fn new(
-        options: &Options,
-        requests_per_second: f64,
-        interval: &Interval,
-        picture: String,
-    ) -> Self {
-        let total = interval.total();
-        let stages = interval.stages.iter().zip(&total.stages).filter(|(_, stage)| stage.ran > 0);
-        let rows = stages.map(|(name, stage)| Row::new(name.to_string(), stage));
-        let name = |stage: usize| interval.stages[stage].to_string();
-        let arcs = interval.arcs.iter().map(|arc| ArcRow {
-            from: arc.from.map(|(_, stage)| name(stage)),
-            to: name(arc.to.1),
-            per_second: arc.count as f64 / interval.seconds,
-        });
-        let calls = total.system_calls as f64 / interval.seconds;
-        Self {
-            rows: rows.collect(),
-            arcs: arcs.collect(),
-            picture,
-            connections: options.connections,
-            requests_per_second,
-            system_calls_per_request: calls / requests_per_second,
-            utilisation: total.utilisation,
-            seconds: interval.seconds,
-        }
     }
 }

@@ -6,17 +6,25 @@ use crate::system::cachegrind::Counts;
 
 record! {
     /// The report of `phalanx-bench figure7`.
-    pub struct Report {
+    pub struct Report, pub(super) fn new(rows: Vec<Row>, has_users: bool, cycles_per_us: f64) where {
+        let most = rows.iter().map(|row| row.clients).max();
+        let find = |name| rows.iter().find(|row: &&Row| row.server == name && Some(row.clients) == most);
+        let both = find("phalanx").zip(find("twin"));
+        let over_twin = |of: fn(&Row) -> Option<f64>| both.and_then(|(phalanx, twin)| Some(of(phalanx)? / of(twin)?));
+        let cycles = |(phalanx, twin): (&Row, &Row)| median(&phalanx.shown.over(&twin.shown, |slice| slice.all));
+    } {
         /// One per server and number of clients.
         rows: Vec<Row> | "a request: instructions and misses by cachegrind, outside of the kernel; cycles of the time-stamp counter", 0;
         /// `users` who think, or `connections` in closed loop.
-        load: &'static str => "clients", 0;
+        load: &'static str => "clients", 0 = if has_users { "users" } else { "connections" };
         /// Instructions with the most clients: Phalanx over the twin.
-        instructions_over_twin: Option<f64> => "instructions over the twin, with the most clients", 2;
+        instructions_over_twin: Option<f64> => "instructions over the twin, with the most clients", 2
+            = over_twin(|row| Some(row.each?.instructions));
         /// The same ratio of simulated second-level misses.
-        l2_misses_over_twin: Option<f64> => "second-level misses over the twin", 2;
+        l2_misses_over_twin: Option<f64> => "second-level misses over the twin", 2
+            = over_twin(|row| Some(row.each?.l2()));
         /// The same ratio of cycles, including the kernel: the median of the pairs of slices.
-        cycles_over_twin: Option<f64> => "cycles over the twin", 2;
+        cycles_over_twin: Option<f64> => "cycles over the twin", 2 = both.map(cycles);
         /// Cycles of the time-stamp counter per microsecond.
         cycles_per_us: f64 => "cycles per µs", 0;
     }
@@ -46,30 +54,6 @@ record! {
         /// The slices.
         #[serde(skip)]
         shown: Vec<Shown>;
-    }
-}
-
-impl Report {
-    pub(super) fn new(rows: Vec<Row>, has_users: bool, cycles_per_us: f64) -> Self {
-        let most = rows.iter().map(|row| row.clients).max();
-        let find =
-            |name| rows.iter().find(|row: &&Row| row.server == name && Some(row.clients) == most);
-        let both = find("phalanx").zip(find("twin"));
-        let over_twin = |of: fn(&Row) -> Option<f64>| {
-            let (phalanx, twin) = both?;
-            Some(of(phalanx)? / of(twin)?)
-        };
-        let cycles = |(phalanx, twin): (&Row, &Row)| {
-            median(&phalanx.shown.over(&twin.shown, |slice| slice.all))
-        };
-        Self {
-            load: if has_users { "users" } else { "connections" },
-            instructions_over_twin: over_twin(|row| Some(row.each?.instructions)),
-            l2_misses_over_twin: over_twin(|row| Some(row.each?.l2())),
-            cycles_over_twin: both.map(cycles),
-            rows,
-            cycles_per_us,
-        }
     }
 }
 

@@ -22,13 +22,12 @@ pub(super) fn run(
     options: &Options,
     workload: Workload,
     access: Access,
-    built: Built,
+    mut built: Built,
     report: &mut Report,
 ) -> Result<(), Error> {
-    let Built { mut index, insert_all_per_s, insert_per_s, longest } = built;
-    let subscriptions = index.len();
-    let bytes_per_subscription = index.bytes() as f64 / subscriptions as f64;
-    let snapshot = index.snapshot();
+    let subscriptions = built.index.len();
+    let bytes_per_subscription = built.index.bytes() as f64 / subscriptions as f64;
+    let snapshot = built.index.snapshot();
     let mut generator = Generator::new(workload, options.seed.wrapping_add(1));
     let most = options.cohort.iter().map(|cohort| cohort.size()).max().unwrap_or(0);
     let values: Vec<_> = (0..most.max(EVENTS)).map(|_| generator.values()).collect();
@@ -36,20 +35,7 @@ pub(super) fn run(
     let start = Instant::now();
     let events: Vec<Event> = values.iter().map(|values| code(&snapshot, &known, values)).collect();
     let coding_ns = start.elapsed().as_nanos() as f64 / events.len() as f64;
-    let shape = snapshot.shape();
-    report.builds.push(Build {
-        workload: format!("{workload:?}"),
-        subscriptions,
-        access,
-        insert_all_per_s,
-        insert_per_s,
-        longest_insert_us: longest.as_secs_f64() * 1e6,
-        coding_ns,
-        schemas: shape.schemas,
-        multiple: shape.multiple,
-        pieces: shape.pieces,
-        loose: shape.loose,
-    });
+    report.builds.push(Build::new(workload, access, &built, &snapshot, coding_ns));
     let slice = Duration::from_millis(options.slice);
     let mut all: Vec<Arm> = Vec::new();
     for cores in options.cores.iter().copied() {

@@ -1,6 +1,9 @@
 //! The report, as text and as JSON.
 
-use super::{Access, Cohort, Options, tier};
+use phalanx_kernels::workload::Workload;
+use phalanx_matcher::Snapshot;
+
+use super::{Access, Built, Cohort, Options, tier};
 use crate::measure::{Spread, record};
 
 record! {
@@ -28,30 +31,38 @@ record! {
 
 record! {
     /// An index and its construction.
-    pub struct Build {
+    pub struct Build, pub(super) fn new(
+        workload: Workload,
+        access: Access,
+        built: &Built,
+        snapshot: &Snapshot,
+        coding_ns: f64,
+    ) where {
+        let shape = snapshot.shape();
+    } {
         /// Workload, W0 to W5.
-        workload: String => "workload", 0;
+        workload: String => "workload", 0 = format!("{workload:?}");
         /// Number of filters.
-        subscriptions: usize => "filters", 0;
+        subscriptions: usize => "filters", 0 = built.index.len();
         /// Choice of access predicates.
         access: Access => "access", 0;
         /// Filters inserted per second in batches; `None` if all were inserted one by one.
         #[serde(skip_serializing_if = "Option::is_none")]
-        insert_all_per_s: Option<f64> => "batched/s", 0;
+        insert_all_per_s: Option<f64> => "batched/s", 0 = built.insert_all_per_s;
         /// Filters inserted per second one by one, into the filled index.
-        insert_per_s: f64 => "one by one/s", 0;
+        insert_per_s: f64 => "one by one/s", 0 = built.insert_per_s;
         /// The longest of these insertions, in microseconds of processor time.
-        longest_insert_us: f64 => "longest µs", 0;
+        longest_insert_us: f64 => "longest µs", 0 = built.longest.as_secs_f64() * 1e6;
         /// Nanoseconds to code an event of 32 attributes.
         coding_ns: f64 => "coding ns", 0;
         /// Sets of attributes under which filters are indexed.
-        schemas: usize => "schemas", 0;
+        schemas: usize => "schemas", 0 = shape.schemas;
         /// Sets with several attributes.
-        multiple: usize => "multiple", 0;
+        multiple: usize => "multiple", 0 = shape.multiple;
         /// Pieces of the index.
-        pieces: usize => "pieces", 0;
+        pieces: usize => "pieces", 0 = shape.pieces;
         /// Conjunctions that are checked one by one.
-        loose: usize => "loose", 0;
+        loose: usize => "loose", 0 = shape.loose;
     }
 }
 

@@ -96,61 +96,43 @@ record! {
 
 record! {
     /// The report of `phalanx-bench overload`. The fields before `rows` are figures of Phalanx.
-    pub struct Report {
-        /// Goodput at twice the capacity over the best at any load.
-        goodput_at_2_over_best: Option<f64> => "goodput at twice the capacity over the best", 2;
-        /// Largest 99th percentile of successful answers at any load, in milliseconds.
-        p99_ms: f64 => "largest p99 in ms", 1;
-        /// Requests rejected at loads up to 0.9.
-        shed_below_saturation: u64 => "rejections at loads up to 0.9", 0;
-        /// Requests without an answer, at any load.
-        unanswered: u64 => "unanswered", 0;
-        /// Processor time of an admitted request in microseconds: least squares over all slices, like `shed_us`.
-        admitted_us: Option<f64> => "µs of processor time of a request", 1;
-        /// Processor time of a rejected request in microseconds.
-        shed_us: Option<f64> => "of a rejection", 1;
-        /// Share of its capacity that a server with these costs can keep at twice its capacity, if it answers every
-        /// request and wastes nothing.
-        possible_at_2: Option<f64> => "possible goodput at twice the capacity", 2;
-        /// One per server and load.
-        rows: Vec<Row> | "goodput of phalanx and others; served: p99 from the time when a connection of the load was free", 1;
-        /// Size of each file; `None` with `--small`.
-        file_bytes: Option<usize> => "bytes of a file", 0;
-        /// Number of connections.
-        connections: usize => "connections", 0;
-        /// The latency objective in milliseconds.
-        objective_ms: u64 => "objective in ms", 0;
-        /// --max-queue-delay of Phalanx in milliseconds.
-        max_queue_delay_ms: u64 => "--max-queue-delay of Phalanx in ms", 0;
-        /// Versions of the peers; `None` if not installed.
-        peers: BTreeMap<&'static str, Option<String>>;
-    }
-}
-
-impl Report {
-    pub(crate) fn new(options: &Options, runner: &Runner, slices: &[Slice]) -> Self {
+    pub struct Report, pub(crate) fn new(options: &Options, runner: &Runner, slices: &[Slice]) where {
         let rows = rows(slices);
         let ours = || rows.iter().filter(|row| row.server == "phalanx");
         let costs = costs(slices.iter().filter(|slice| slice.server == "phalanx"));
         let mut peers = runner.versions.clone();
         peers.retain(|name, _| *name == "nginx");
-        Self {
-            goodput_at_2_over_best: ours()
-                .find(|row| row.load == 2.0)
-                .map(|row| row.goodput_over_best),
-            p99_ms: ours().map(|row| row.p99_ms).fold(0.0, f64::max),
-            shed_below_saturation: ours().filter(|r| r.load <= 0.9).map(|r| r.shed).sum(),
-            unanswered: ours().map(|row| row.unanswered).sum(),
-            admitted_us: costs.map(|costs| costs.0),
-            shed_us: costs.map(|costs| costs.1),
-            possible_at_2: costs.map(|(admitted, shed)| possible(2.0, shed / admitted)),
-            rows,
-            file_bytes: (!options.small).then_some(options.file_bytes),
-            connections: options.connections,
-            objective_ms: OBJECTIVE.as_millis() as u64,
-            max_queue_delay_ms: options.max_queue_delay(),
-            peers,
-        }
+    } {
+        /// Goodput at twice the capacity over the best at any load.
+        goodput_at_2_over_best: Option<f64> => "goodput at twice the capacity over the best", 2
+            = ours().find(|row| row.load == 2.0).map(|row| row.goodput_over_best);
+        /// Largest 99th percentile of successful answers at any load, in milliseconds.
+        p99_ms: f64 => "largest p99 in ms", 1 = ours().map(|row| row.p99_ms).fold(0.0, f64::max);
+        /// Requests rejected at loads up to 0.9.
+        shed_below_saturation: u64 => "rejections at loads up to 0.9", 0
+            = ours().filter(|row| row.load <= 0.9).map(|row| row.shed).sum::<u64>();
+        /// Requests without an answer, at any load.
+        unanswered: u64 => "unanswered", 0 = ours().map(|row| row.unanswered).sum::<u64>();
+        /// Processor time of an admitted request in microseconds: least squares over all slices, like `shed_us`.
+        admitted_us: Option<f64> => "µs of processor time of a request", 1 = costs.map(|costs| costs.0);
+        /// Processor time of a rejected request in microseconds.
+        shed_us: Option<f64> => "of a rejection", 1 = costs.map(|costs| costs.1);
+        /// Share of its capacity that a server with these costs can keep at twice its capacity, if it answers every
+        /// request and wastes nothing.
+        possible_at_2: Option<f64> => "possible goodput at twice the capacity", 2
+            = costs.map(|(admitted, shed)| possible(2.0, shed / admitted));
+        /// One per server and load.
+        rows: Vec<Row> | "goodput of phalanx and others; served: p99 from the time when a connection of the load was free", 1;
+        /// Size of each file; `None` with `--small`.
+        file_bytes: Option<usize> => "bytes of a file", 0 = (!options.small).then_some(options.file_bytes);
+        /// Number of connections.
+        connections: usize => "connections", 0 = options.connections;
+        /// The latency objective in milliseconds.
+        objective_ms: u64 => "objective in ms", 0 = OBJECTIVE.as_millis() as u64;
+        /// --max-queue-delay of Phalanx in milliseconds.
+        max_queue_delay_ms: u64 => "--max-queue-delay of Phalanx in ms", 0 = options.max_queue_delay();
+        /// Versions of the peers; `None` if not installed.
+        peers: BTreeMap<&'static str, Option<String>>;
     }
 }
 

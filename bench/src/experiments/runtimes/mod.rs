@@ -42,17 +42,21 @@ pub struct Options {
 
 record! {
     /// The report.
-    pub struct Report {
+    pub struct Report, fn new(figures: &[Figures; 4], partial: Option<Partial>) where {
+        let row = |(of, runtime)| Row::new(runtime, of, &figures[0]);
+        let rows: Vec<Row> = figures.iter().zip(RUNTIMES).map(row).collect();
+        let least = |of: fn(&Row) -> f64| rows[1..].iter().map(of).fold(f64::INFINITY, f64::min);
+    } {
         /// Phalanx first.
         rows: Vec<Row> | "over: relative to Phalanx", 0;
         /// Spawning and awaiting a child: the best of the others over Phalanx.
-        least_child_over: f64 => "a child: the best of the others over Phalanx", 2;
+        least_child_over: f64 => "a child: the best of the others over Phalanx", 2 = least(|row| row.child_over);
         /// Calling another thread: the best of the others over Phalanx.
-        least_cross_over: f64 => "another thread", 2;
+        least_cross_over: f64 => "another thread", 2 = least(|row| row.cross_over);
         /// Echo: the best of the others over Phalanx.
-        least_echo_over: f64 => "an echo", 2;
+        least_echo_over: f64 => "an echo", 2 = least(|row| row.echo_over);
         /// Number of measured rounds.
-        rounds: usize => "rounds", 0;
+        rounds: usize => "rounds", 0 = figures[0][0].len();
         /// Progress, if the run was interrupted.
         partial: Option<Partial>;
     }
@@ -106,7 +110,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         let echoes = each([0, 1, 2, 3], |n: usize| servers[n].measure(echo::MESSAGES / shorter))?;
         Ok([children, questions, echoes])
     })?;
-    Ok(Report::of(&by_runtime(&figures.remove(0)), partial))
+    Ok(Report::new(&by_runtime(&figures.remove(0)), partial))
 }
 
 /// Measures each of four.
@@ -140,22 +144,6 @@ fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Err
     })
 }
 
-impl Report {
-    fn of(figures: &[Figures; 4], partial: Option<Partial>) -> Self {
-        let row = |(of, runtime)| Row::new(runtime, of, &figures[0]);
-        let rows: Vec<Row> = figures.iter().zip(RUNTIMES).map(row).collect();
-        let least = |of: fn(&Row) -> f64| rows[1..].iter().map(of).fold(f64::INFINITY, f64::min);
-        Self {
-            least_child_over: least(|row| row.child_over),
-            least_cross_over: least(|row| row.cross_over),
-            least_echo_over: least(|row| row.echo_over),
-            rows,
-            rounds: figures[0][0].len(),
-            partial,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,7 +153,7 @@ mod tests {
         let of = |child, cross, echo| [vec![child; 3], vec![cross; 3], vec![echo; 3]];
         let figures =
             [of(10.0, 1.0, 2.0), of(30.0, 2.0, 2.0), of(20.0, 4.0, 1.0), of(40.0, 3.0, 6.0)];
-        let report = Report::of(&figures, None);
+        let report = Report::new(&figures, None);
         assert_eq!(report.rows[0].child_over, 1.0);
         assert_eq!((report.least_child_over, report.least_cross_over), (2.0, 2.0));
         assert_eq!((report.least_echo_over, report.rounds), (0.5, 3));

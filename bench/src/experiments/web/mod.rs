@@ -16,7 +16,6 @@ pub use scene::Scene;
 use crate::error::Error;
 use crate::measure::{Run, measure_setting};
 use crate::runner::{Plan, Runner, SETTLE_TIME, Server, Shot};
-use report::{growth, judged, missing, ratios};
 
 /// Time of a slice beyond its load: process, connections, readings.
 const SLICE_OVERHEAD: Duration = Duration::from_millis(150);
@@ -53,17 +52,7 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
         }
     }
     let (machine, peers) = place.ok_or(Error::NoServers)?;
-    let ratios = ratios(&rows);
-    let report = Report {
-        phalanx_over_nginx: judged(&ratios, |ratios| ratios.phalanx_over_nginx, f64::max),
-        phalanx_over_floor: judged(&ratios, |ratios| ratios.phalanx_over_floor, f64::max),
-        twin_over_phalanx: judged(&ratios, |ratios| ratios.twin_over_phalanx, f64::min),
-        growth: growth(&rows),
-        missing: missing(options, &rows),
-        rows,
-        ratios,
-        peers,
-    };
+    let report = Report::new(rows, peers, options);
     Ok(Run { hardware_events, ..Run::new(report, machine, None, options.quick) })
 }
 

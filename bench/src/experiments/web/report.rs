@@ -11,22 +11,31 @@ use crate::runner::{Slice, serves_all};
 
 record! {
     /// The report of `phalanx-bench web`.
-    pub struct Report {
+    pub struct Report, pub(super) fn new(
+        rows: Vec<Row>,
+        peers: BTreeMap<&'static str, Option<String>>,
+        options: &Options,
+    ) where {
+        let ratios = ratios(&rows);
+    } {
         /// One per scene, server and number of connections.
         rows: Vec<Row> | "processor time per request", 2;
         /// Ratio of processor times per request, the median of the pairs of slices: Phalanx on its better driver over the
         /// better tuning of nginx; small files with 64 or 256 connections, whichever is worse for Phalanx.
-        phalanx_over_nginx: Option<f64> => "Phalanx over nginx", 2;
+        phalanx_over_nginx: Option<f64> => "Phalanx over nginx", 2
+            = judged(&ratios, |ratios| ratios.phalanx_over_nginx, f64::max);
         /// As above, over the floor on the same driver.
-        phalanx_over_floor: Option<f64> => "Phalanx over the floor", 2;
+        phalanx_over_floor: Option<f64> => "Phalanx over the floor", 2
+            = judged(&ratios, |ratios| ratios.phalanx_over_floor, f64::max);
         /// As above, the threaded twin over Phalanx; larger is better for Phalanx.
-        twin_over_phalanx: Option<f64> => "the twin over Phalanx", 2;
+        twin_over_phalanx: Option<f64> => "the twin over Phalanx", 2
+            = judged(&ratios, |ratios| ratios.twin_over_phalanx, f64::min);
         /// The same ratios per scene and number of connections.
         ratios: Vec<Ratios> | "ratios, medians of the pairs of slices", 0;
         /// Growth of the cost with the number of connections.
-        growth: Vec<Growth> | "growth of the minima with the number of connections", 0;
+        growth: Vec<Growth> | "growth of the minima with the number of connections", 0 = growth(&rows);
         /// Planned measurements missing because of an interruption.
-        missing: Vec<Missing> | "interrupted; measured slices of those planned", 0;
+        missing: Vec<Missing> | "interrupted; measured slices of those planned", 0 = missing(options, &rows);
         /// Versions of the peers; `None` if not installed.
         peers: BTreeMap<&'static str, Option<String>>;
     }
@@ -172,7 +181,7 @@ impl Row {
 const OURS: [&str; 4] = ["phalanx", "floor", "twin", "fibres"];
 
 /// The ratios for each scene and number of connections in `rows`.
-pub(crate) fn ratios(rows: &[Row]) -> Vec<Ratios> {
+fn ratios(rows: &[Row]) -> Vec<Ratios> {
     let mut settings: Vec<_> = rows.iter().map(|row| (row.scene, row.connections)).collect();
     settings.dedup();
     let of = |(scene, connections)| {
@@ -200,7 +209,7 @@ pub(crate) fn ratios(rows: &[Row]) -> Vec<Ratios> {
 }
 
 /// The planned measurements missing in `rows`.
-pub(crate) fn missing(options: &Options, rows: &[Row]) -> Vec<Missing> {
+fn missing(options: &Options, rows: &[Row]) -> Vec<Missing> {
     let (of, _) = options.slices();
     let settings = options.scenes().iter().flat_map(|&scene| {
         options.connections(scene).into_iter().map(move |connections| (scene, connections))
@@ -213,7 +222,7 @@ pub(crate) fn missing(options: &Options, rows: &[Row]) -> Vec<Missing> {
 }
 
 /// Growth of each server's cost, in scenes with several numbers of connections.
-pub(crate) fn growth(rows: &[Row]) -> Vec<Growth> {
+fn growth(rows: &[Row]) -> Vec<Growth> {
     let same = |a: &Row, b: &Row| (a.scene, a.server, a.driver) == (b.scene, b.server, b.driver);
     let first = |row: &&Row| {
         rows.iter().find(|other| same(other, row)).is_some_and(|f| std::ptr::eq(f, *row))
@@ -232,7 +241,7 @@ pub(crate) fn growth(rows: &[Row]) -> Vec<Growth> {
 }
 
 /// The value of `of` among the ratios that count that `worse` selects.
-pub(crate) fn judged(
+fn judged(
     ratios: &[Ratios],
     of: fn(&Ratios) -> Option<f64>,
     worse: fn(f64, f64) -> f64,
