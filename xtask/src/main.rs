@@ -17,6 +17,7 @@ mod gates;
 mod hostile;
 mod live;
 mod loom;
+mod parallel;
 mod peers;
 mod posix;
 mod task;

@@ -7,10 +7,10 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::artifacts::{self, Program};
+use crate::parallel;
 use crate::task::{Outcome, target};
 
 /// The programs that take longest, which start first: otherwise one of them might run alone at the end.
@@ -26,42 +26,30 @@ const THREADS_PER_CORE: usize = 4;
 /// runs, its output is in `target/test-output`.
 pub(crate) fn run(root: &Path, arguments: Vec<String>, filters: Vec<String>) -> Outcome {
     let (arguments, filters) = &split(arguments, filters);
-    let mut waiting = artifacts::build(root, arguments)?;
-    if waiting.is_empty() {
+    let mut programs = artifacts::build(root, arguments)?;
+    if programs.is_empty() {
         return Err("there is no test program; see the arguments of `cargo test`".into());
     }
-    waiting.sort_by_key(|program| {
-        let place = LONGEST.iter().position(|name| *name == program.name);
-        std::cmp::Reverse(place.unwrap_or(LONGEST.len()))
-    });
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let place = |program: &Program| LONGEST.iter().position(|name| *name == program.name);
+    programs.sort_by_key(|program| place(program).unwrap_or(LONGEST.len()));
     let libraries = &libraries(root)?;
     let folder = target(root).join("test-output");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let count = waiting.len();
-    let (waiting, failed) = (Mutex::new(waiting), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                // In a statement of its own, which ends the lock before the program runs.
-                while let Some(program) = { waiting.lock().expect("no panic").pop() } {
-                    let output = folder.join(format!("{}.log", program.name.replace(' ', "-")));
-                    let run = one(&program, filters, libraries, &output);
-                    let passed = print(&program, &run, &output);
-                    if !passed {
-                        failed.lock().expect("no panic").push((program, output));
-                    }
-                }
-            });
-        }
+    let output = |of: &Program| folder.join(format!("{}.log", of.name.replace(' ', "-")));
+    let passed = parallel::map(&programs, parallel::cores(), |program| {
+        let run = one(program, filters, libraries, &output(program));
+        print(program, &run, &output(program))
     });
-    let failed = failed.into_inner().expect("no panic");
-    for (program, output) in &failed {
+    let failed = programs.iter().zip(passed).filter(|(_, passed)| !passed);
+    let failed: Vec<_> = failed.map(|(program, _)| program).collect();
+    for program in &failed {
         println!("\n--- the failures of {}, once more", program.name);
-        println!("{}", failures(&String::from_utf8_lossy(&fs::read(output).unwrap_or_default())));
+        let output = fs::read(output(program)).unwrap_or_default();
+        println!("{}", failures(&String::from_utf8_lossy(&output)));
     }
+    let count = programs.len();
     println!("\n{} of {count} test programs passed", count - failed.len());
-    for (program, _) in &failed {
+    for program in &failed {
         println!("failed: {}", program.name);
     }
     Ok(failed.is_empty())

@@ -10,12 +10,12 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Args, value_parser};
 use programs::Program;
 use verdict::Run;
 
+use crate::parallel;
 use crate::task::{Outcome, cargo, succeed, target};
 
 /// A test whose verdicts differ has so many attempts in all.
@@ -39,8 +39,7 @@ pub(crate) struct Options {
 
 impl Options {
     fn jobs(&self) -> usize {
-        let jobs = self.jobs.map_or_else(std::thread::available_parallelism, Ok);
-        jobs.map_or(1, usize::from)
+        self.jobs.map_or_else(parallel::cores, usize::from)
     }
 }
 
@@ -64,21 +63,12 @@ fn compare(root: &Path, options: &Options) -> Result<(usize, Vec<Difference>), S
     let folder = target(root).join("posix");
     let programs = programs::compile(options, &folder)?;
     println!("{} tests, natively and with {} carriers", programs.len(), options.carriers);
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs() {
-            scope.spawn(|| {
-                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(difference) = compare_one(&phalanx, options, program) {
-                        let mut found = found.lock().expect("no thread panics");
-                        print_difference(&difference);
-                        found.push(difference);
-                    }
-                }
-            });
-        }
+    let differences = parallel::map(&programs, options.jobs(), |program| {
+        let difference = compare_one(&phalanx, options, program)?;
+        print_difference(&difference);
+        Some(difference)
     });
-    Ok((programs.len(), found.into_inner().expect("no thread panics")))
+    Ok((programs.len(), differences.into_iter().flatten().collect()))
 }
 
 /// Held while a test runs that creates thousands of threads: several at once would exhaust the machine.
@@ -108,6 +98,8 @@ fn compare_one(phalanx: &Path, options: &Options, program: &Program) -> Option<D
 }
 
 fn print_difference(difference: &Difference) {
+    // The lines of a difference follow each other.
+    let _whole = std::io::stdout().lock();
     let Difference { name, native, threads, always } = difference;
     let kind = if *always { "differs" } else { "varies" };
     println!("{kind}  {name}: natively {}, with threads {}", native.verdict, threads.verdict);

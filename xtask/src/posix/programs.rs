@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Options;
+use crate::parallel;
 
 /// Folders whose tests change the machine: its clock.
 const SKIPPED: &[&str] = &["clock_settime", "clocks"];
@@ -44,33 +43,23 @@ pub(super) fn compile(options: &Options, target: &Path) -> Result<Vec<Program>, 
     let library = files(&options.suite.join("lib"), "c").unwrap_or_default();
     fs::create_dir_all(target.join("bin"))
         .map_err(|error| format!("cannot create a folder: {error}"))?;
-    let (next, compiled) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs() {
-            scope.spawn(|| {
-                while let Some((name, source)) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let file = name.replace('/', "__");
-                    let path = target.join("bin").join(&file);
-                    if !is_newer(&path, source) && !build(options, source, &library, &path) {
-                        println!("skipped  {name}: does not compile");
-                        continue;
-                    }
-                    let folder = target.join("run").join(file);
-                    let is_endless = is_endless(source);
-                    let program = Program { name: name.clone(), path, folder, is_endless };
-                    compiled.lock().expect("no thread panics").push(program);
-                }
-            });
+    let compiled = parallel::map(&sources, options.jobs(), |(name, source)| {
+        let file = name.replace('/', "__");
+        let path = target.join("bin").join(&file);
+        if !is_newer(&path, source) && !build(options, source, &library, &path) {
+            println!("skipped  {name}: does not compile");
+            return None;
         }
+        let folder = target.join("run").join(file);
+        Some(Program { name: name.clone(), path, folder, is_endless: is_endless(source) })
     });
-    let mut compiled = compiled.into_inner().expect("no thread panics");
+    let compiled: Vec<Program> = compiled.into_iter().flatten().collect();
     if compiled.is_empty() {
         return Err(format!(
             "none of {} tests compiles; is a C compiler installed (cc)?",
             sources.len()
         ));
     }
-    compiled.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(compiled)
 }
 
