@@ -68,7 +68,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
 }
 
 /// Runs the tests and prints a summary. Returns whether all passed.
-fn test(folder: &Path) -> Result<bool, String> {
+fn test(folder: &Path) -> Outcome {
     let log = folder.join("servers");
     let _ = fs::remove_file(&log);
     let output = cargo(folder)

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::task::{Outcome, target};
+use crate::task::{Failure, Outcome, target};
 use crate::tidy::read::markdown::{Run, links, runs};
 use crate::tidy::read::tree::Tree;
 
@@ -38,13 +38,12 @@ pub(crate) fn run(root: &Path) -> Outcome {
     Ok(true)
 }
 
-fn make(root: &Path) -> Result<PathBuf, String> {
-    let text = |error: io::Error| error.to_string();
-    let tree = Tree::load(root).map_err(text)?;
+fn make(root: &Path) -> Result<PathBuf, Failure> {
+    let tree = Tree::load(root)?;
     let book = target(root).join("book");
     let source = book.join("src");
     if source.exists() {
-        std::fs::remove_dir_all(&source).map_err(text)?;
+        std::fs::remove_dir_all(&source)?;
     }
     let chapters = chapters(&tree);
     // Linked files that are not chapters.
@@ -53,18 +52,18 @@ fn make(root: &Path) -> Result<PathBuf, String> {
     let beside = beside.chain(pictures);
     for path in chapters.iter().cloned().chain(beside).collect::<BTreeSet<_>>() {
         let to = source.join(&path);
-        std::fs::create_dir_all(to.parent().expect("within the book")).map_err(text)?;
+        std::fs::create_dir_all(to.parent().expect("within the book"))?;
         std::fs::copy(root.join(&path), to).map_err(|error| format!("{path}: {error}"))?;
     }
-    std::fs::write(source.join("SUMMARY.md"), summary(&tree, &chapters)).map_err(text)?;
-    std::fs::write(book.join("book.toml"), SETTINGS).map_err(text)?;
+    std::fs::write(source.join("SUMMARY.md"), summary(&tree, &chapters))?;
+    std::fs::write(book.join("book.toml"), SETTINGS)?;
     match Command::new("mdbook").arg("build").arg(&book).status() {
         Ok(status) if status.success() => Ok(book.join("book/index.html")),
-        Ok(status) => Err(format!("mdbook: {status}")),
+        Ok(status) => Err(format!("mdbook: {status}").into()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err("mdbook is not installed; try `cargo install mdbook --locked`".to_owned())
+            Err("mdbook is not installed; try `cargo install mdbook --locked`".into())
         }
-        Err(error) => Err(format!("mdbook: {error}")),
+        Err(error) => Err(format!("mdbook: {error}").into()),
     }
 }
 

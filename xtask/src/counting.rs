@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::task::{Outcome, cargo, succeed, target};
+use crate::task::{Outcome, cargo, median, succeed, target};
 
 /// The figures of `phalanx-bench op` that are compared.
 const FIGURES: [&str; 3] = ["dispatch_ns", "call_ns", "cross_ns"];
@@ -67,16 +67,9 @@ fn number(text: &str, name: &str) -> Option<f64> {
     value.split([',', '}', '\n']).next()?.trim().parse().ok()
 }
 
-/// The median of `values`, which must not contain NaN.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{median, number};
+    use super::number;
 
     #[test]
     fn figures_are_found() {
@@ -84,10 +77,5 @@ mod tests {
         assert_eq!(number(text, "dispatch_ns"), Some(10.25));
         assert_eq!(number(text, "call_ns"), Some(3.0));
         assert_eq!(number(text, "cross_ns"), None);
-    }
-
-    #[test]
-    fn the_middle_one() {
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
     }
 }

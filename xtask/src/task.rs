@@ -1,12 +1,16 @@
 //! Code that tasks share: their outcome, and calls of cargo.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Whether a task that ran to its end found everything in order; it has printed what was not.
 ///
 /// The error is why the task did not run to its end.
-pub(crate) type Outcome = Result<bool, String>;
+pub(crate) type Outcome = Result<bool, Failure>;
+
+/// Why a task could not do its work: a text, or the error of a call.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// Prints why the task failed, if so, and returns its exit code.
 pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
@@ -53,6 +57,13 @@ pub(crate) fn succeed(command: &mut Command, otherwise: &str) -> Result<(), Stri
     }
 }
 
+/// The median of `values`, which must not contain NaN.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +72,10 @@ mod tests {
     fn programs_are_found_on_the_search_path() {
         assert!(find("sh").is_some_and(|path| path.is_file()));
         assert_eq!(find("no-such-program"), None);
+    }
+
+    #[test]
+    fn the_middle_one() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
     }
 }

@@ -89,9 +89,8 @@ impl Options {
 pub(super) fn check(root: &Path, options: &Options) -> Outcome {
     let Options { seconds, rate, kept: are_kept, .. } = *options;
     let seed = options.seed.map_or_else(|| process::id().into(), NonZeroU64::get);
-    let text = |error: std::io::Error| error.to_string();
     let ending = ending()?;
-    let (binary, home) = (binary(root).map_err(text)?, Home::make("cluster").map_err(text)?);
+    let (binary, home) = (binary(root)?, Home::make("cluster")?);
     // No other process uses ports of this address, so each can be used again after a kill.
     let [.., high, low] = process::id().to_be_bytes();
     let host = Ipv4Addr::new(127, 254, high, low.clamp(1, 254));

@@ -84,9 +84,8 @@ fn ending() -> Result<Arc<AtomicBool>, String> {
 
 /// Runs a cluster until Ctrl-C.
 fn up(root: &Path, shape: Shape) -> Outcome {
-    let text = |error: std::io::Error| error.to_string();
     let ending = ending()?;
-    let (binary, home) = (binary(root).map_err(text)?, Home::make("cluster").map_err(text)?);
+    let (binary, home) = (binary(root)?, Home::make("cluster")?);
     let cluster = Cluster::start(Ipv4Addr::LOCALHOST, &binary, home.path(), shape)?;
     println!("data and logs in {}", home.path().display());
     for node in &cluster.nodes {
@@ -95,7 +94,7 @@ fn up(root: &Path, shape: Shape) -> Outcome {
     println!("Ctrl-C stops all");
     while !ending.load(Ordering::Relaxed) {
         if let Some(node) = cluster.nodes.iter().find(|node| !node.process().lives()) {
-            return Err(format!("node {} ended; see its log", node.name));
+            return Err(format!("node {} ended; see its log", node.name).into());
         }
         thread::sleep(Duration::from_millis(100));
     }

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::task::median;
+
 /// Cache sizes of the processor on which the documented figures were measured.
 const CACHES: [&str; 3] = ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,8,64"];
 
@@ -29,28 +31,22 @@ pub(super) struct Counts {
 impl Counts {
     /// The counts per item, from this run and from `few`, a run with `more` items less.
     pub(super) fn beyond(self, few: Self, more: f64) -> Self {
-        Self {
-            instructions: (self.instructions - few.instructions) / more,
-            i1_misses: (self.i1_misses - few.i1_misses) / more,
-            d1_misses: (self.d1_misses - few.d1_misses) / more,
-            ll_misses: (self.ll_misses - few.ll_misses) / more,
-            allocations: (self.allocations - few.allocations) / more,
-        }
+        Self::each(|count| (count(&self) - count(&few)) / more)
     }
 
     /// The median of each count.
     pub(super) fn median(all: &[Self]) -> Self {
-        let of = |count: fn(&Self) -> f64| {
-            let mut values: Vec<f64> = all.iter().map(count).collect();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
+        Self::each(|count| median(all.iter().map(count)))
+    }
+
+    /// Counts of which each is computed from the same count of others.
+    fn each(compute: impl Fn(fn(&Self) -> f64) -> f64) -> Self {
         Self {
-            instructions: of(|counts| counts.instructions),
-            i1_misses: of(|counts| counts.i1_misses),
-            d1_misses: of(|counts| counts.d1_misses),
-            ll_misses: of(|counts| counts.ll_misses),
-            allocations: of(|counts| counts.allocations),
+            instructions: compute(|counts| counts.instructions),
+            i1_misses: compute(|counts| counts.i1_misses),
+            d1_misses: compute(|counts| counts.d1_misses),
+            ll_misses: compute(|counts| counts.ll_misses),
+            allocations: compute(|counts| counts.allocations),
         }
     }
 }

@@ -3,14 +3,13 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use super::baseline::Figure;
 use super::callgrind::{self, Counts};
 use crate::live::Home;
 use crate::live::server::{Client, Server};
+use crate::parallel;
+use crate::task::Failure;
 
 /// A single-threaded workload: its name in `phalanx-kernels`, and the numbers of iterations in each pair of runs that
 /// are compared.
@@ -51,29 +50,15 @@ pub(super) struct Programs {
 }
 
 /// Figures of a workload, and which could not be counted on this machine and why.
-pub(super) type Counted = Result<(Vec<Figure>, Vec<String>), String>;
+pub(super) type Counted = Result<(Vec<Figure>, Vec<String>), Failure>;
 
 /// Counts workloads, as many at a time as there are cores, and returns the results in the order of `names`.
 pub(super) fn count_all(names: &[&'static str], programs: &Programs) -> Vec<Counted> {
-    let next = AtomicUsize::new(0);
-    let results: Vec<OnceLock<Counted>> = names.iter().map(|_| OnceLock::new()).collect();
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..cores.min(names.len()) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(name) = names.get(at) else { break };
-                    let _ = results[at].set(count(name, programs));
-                }
-            });
-        }
-    });
-    results.into_iter().filter_map(OnceLock::into_inner).collect()
+    parallel::map(names, parallel::cores(), |name| count(name, programs))
 }
 
 fn count(name: &str, Programs { phalanx, kernels }: &Programs) -> Counted {
-    let home = Home::make(&format!("gates-{name}")).map_err(|error| error.to_string())?;
+    let home = Home::make(&format!("gates-{name}"))?;
     if let Some(work) = WORK.iter().find(|work| work.name == name) {
         let more = f64::from(work.counts[1] - work.counts[0]);
         let shifts = if work.is_shifted { &SHIFTS[..] } else { &SHIFTS[..1] };
@@ -81,11 +66,11 @@ fn count(name: &str, Programs { phalanx, kernels }: &Programs) -> Counted {
             let [few, many] = work.counts.map(|times| alone(work, times, *shift, kernels, &home));
             Ok(many?.beyond(few?, more))
         });
-        let each = each.collect::<Result<Vec<_>, String>>()?;
+        let each = each.collect::<Result<Vec<_>, Failure>>()?;
         return Ok((figures(name, Counts::median(&each)), Vec::new()));
     }
     let small = home.root().join("small");
-    std::fs::write(small, [b'x'; 2048]).map_err(|error| error.to_string())?;
+    std::fs::write(small, [b'x'; 2048])?;
     let [few, many] = REQUESTS.map(|times| simulated(times, phalanx, &home));
     let more = f64::from(REQUESTS[1] - REQUESTS[0]);
     let each = many?.into_iter().zip(few?).map(|(many, few)| many.beyond(few, more));
@@ -124,24 +109,24 @@ fn alone(
     (stack, heap): (usize, usize),
     program: &Path,
     home: &Home,
-) -> Result<Counts, String> {
+) -> Result<Counts, Failure> {
     let directory = home.root();
     let (mut command, out) = callgrind::command(program, &directory);
     command.arg(work.name).arg(format!("--count={times}")).arg(format!("--heap-shift={heap}"));
     command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     command.env("SHIFT", "x".repeat(stack));
-    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let output = command.stdin(Stdio::null()).output()?;
     if !output.status.success() {
         let log = std::fs::read_to_string(directory.join("valgrind.log")).unwrap_or_default();
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{command:?}: {}\n{}", said.trim(), log.trim()));
+        return Err(format!("{command:?}: {}\n{}", said.trim(), log.trim()).into());
     }
-    callgrind::read(&std::fs::read_to_string(out).map_err(|error| error.to_string())?)
+    Ok(callgrind::read(&std::fs::read_to_string(out)?)?)
 }
 
 /// A run of the server with `times` requests on one connection: the counts of its threads, in the order of their
 /// creation.
-fn simulated(times: u32, program: &Path, home: &Home) -> Result<Vec<Counts>, String> {
+fn simulated(times: u32, program: &Path, home: &Home) -> Result<Vec<Counts>, Failure> {
     // Next to the served folder.
     let directory = home.root().join("..");
     let (command, out) = callgrind::command_by_thread(program, &directory);
@@ -153,7 +138,7 @@ fn simulated(times: u32, program: &Path, home: &Home) -> Result<Vec<Counts>, Str
     let server = Server::start_by(command, &home.root(), &arguments).map_err(text)?;
     ask(&server, times).map_err(text)?;
     if !server.end().map_err(text)? {
-        return Err(text(std::io::Error::other("it did not exit successfully")));
+        return Err(text(std::io::Error::other("it did not exit successfully")).into());
     }
     let mut threads = Vec::new();
     loop {
@@ -180,22 +165,21 @@ fn ask(server: &Server, times: u32) -> std::io::Result<()> {
 }
 
 /// System calls per request, as counted by the driver.
-fn system_calls(driver: &str, times: u32, program: &Path, root: &Path) -> Result<f64, String> {
-    let text = |error: std::io::Error| error.to_string();
+fn system_calls(driver: &str, times: u32, program: &Path, root: &Path) -> Result<f64, Failure> {
     let mut command = Command::new(program);
     command.stderr(Stdio::piped());
     let arguments = [&ONE[..], &["--driver", driver, "--admin", "127.0.0.1:0"]].concat();
-    let mut server = Server::start_by(command, root, &arguments).map_err(text)?;
+    let mut server = Server::start_by(command, root, &arguments)?;
     let said = BufReader::new(server.stderr().expect("a pipe")).lines();
     let at = said.map_while(Result::ok).find_map(|line| {
         let (_, at) = line.split_once("admin page at http://")?;
         at.trim_end_matches('/').parse().ok()
     });
     let at = at.ok_or("it does not print the address of its admin pages")?;
-    ask(&server, times).map_err(text)?;
+    ask(&server, times)?;
     let answer = Client::connect(at).and_then(|mut client| client.get("/snapshot.json"));
-    let body = String::from_utf8(answer.map_err(text)?.body).map_err(|error| error.to_string())?;
+    let body = String::from_utf8(answer?.body)?;
     let calls = body.split("\"system_calls\":").nth(1);
     let calls = calls.and_then(|rest| rest.split([',', '}']).next()?.trim().parse().ok());
-    calls.ok_or_else(|| "no system_calls in its snapshot".to_owned())
+    calls.ok_or_else(|| "no system_calls in its snapshot".into())
 }

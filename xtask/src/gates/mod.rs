@@ -35,7 +35,7 @@ pub(crate) fn run(root: &Path, update: bool, only: &[String]) -> Outcome {
         Ok(text) => Baseline::read(&text).map_err(|why| format!("{FILE}: {why}"))?,
         Err(_) if update => Baseline::default(),
         Err(error) => {
-            return Err(format!("{FILE}: {error}; `cargo xtask gates --update` writes it"));
+            return Err(format!("{FILE}: {error}; `cargo xtask gates --update` writes it").into());
         }
     };
     let made_by = format!("{}, {valgrind}, {}", compiler()?, std::env::consts::ARCH);
@@ -45,11 +45,7 @@ pub(crate) fn run(root: &Path, update: bool, only: &[String]) -> Outcome {
             held.made_by
         );
     }
-    let text = |error: std::io::Error| error.to_string();
-    let programs = Programs {
-        phalanx: live::binary(root).map_err(text)?,
-        kernels: live::kernels(root).map_err(text)?,
-    };
+    let programs = Programs { phalanx: live::binary(root)?, kernels: live::kernels(root)? };
     println!("{:<32}{:>12}{:>12}{:>9}", "", "baseline", "now", "change");
     let (mut worse, mut better, mut skipped) = (Vec::new(), 0, Vec::new());
     let is_wanted = |name: &&str| only.is_empty() || only.iter().any(|it| it == name);

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use super::server::{Client, Server};
-use super::{Home, binary, outcome};
+use super::server::Client;
+use super::{Home, binary, with_each_driver};
 use crate::task::Outcome;
 
 /// Maximum memory of an idle connection in the server process, in bytes.
@@ -17,8 +17,7 @@ const CONNECTIONS_PER_ADDRESS: u64 = 25_000;
 
 /// Opens connections, sends one request on each, and prints the server's memory per connection.
 pub(crate) fn run(root: &Path, wanted: u64) -> Outcome {
-    let text = |error: std::io::Error| error.to_string();
-    let limits = std::fs::read_to_string("/proc/self/limits").map_err(text)?;
+    let limits = std::fs::read_to_string("/proc/self/limits")?;
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let limit = limit.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let count = wanted
@@ -29,36 +28,25 @@ pub(crate) fn run(root: &Path, wanted: u64) -> Outcome {
             "{count} connections instead of {wanted}: limited by descriptors or ports of this machine"
         );
     }
-    let home = Home::make("idle").map_err(text)?;
-    std::fs::write(home.root().join("small"), vec![b'x'; 2048]).map_err(text)?;
-    let binary = binary(root).map_err(text)?;
-    let (mut measured, mut good) = (0, true);
-    for driver in ["poll", "uring"] {
-        let arguments = ["--driver", driver, "--workers", "1"];
-        let arguments = [&arguments[..], &["--idle-timeout", "3600s"]].concat();
-        let server = match Server::start(&binary, &home.root(), &arguments) {
-            Ok(server) => server,
-            Err(error) => {
-                println!("{driver}: not measured: {error}");
-                continue;
-            }
-        };
-        measured += 1;
+    let (binary, home) = (binary(root)?, Home::make("idle")?);
+    let arguments = ["--workers", "1", "--idle-timeout", "3600s"];
+    with_each_driver((&binary, &home), &arguments, |driver, server| {
         let mut open = Vec::new();
         let mut at = Vec::new();
         // The difference of two measurements excludes memory that does not grow with connections.
         let steps = [count / 4, count];
         for step in steps {
             while (open.len() as u64) < step {
-                let mut client = Client::connect(server.address).map_err(text)?;
-                let answer = client.get("/small").map_err(text)?;
+                let mut client = Client::connect(server.address)?;
+                let answer = client.get("/small")?;
                 if answer.status != 200 {
-                    return Err(format!("{} for connection {}", answer.status, open.len()));
+                    let number = open.len();
+                    return Err(format!("{} for connection {number}", answer.status).into());
                 }
                 open.push(client);
             }
             thread::sleep(Duration::from_millis(500));
-            at.push(server.memory().map_err(text)?);
+            at.push(server.memory()?);
         }
         let each = at[1].saturating_sub(at[0]) / (steps[1] - steps[0]).max(1);
         let verdict = if each <= MAX_BYTES_PER_CONNECTION { "within" } else { "beyond" };
@@ -69,7 +57,6 @@ pub(crate) fn run(root: &Path, wanted: u64) -> Outcome {
             at[1] >> 10,
             steps[1],
         );
-        good &= each <= MAX_BYTES_PER_CONNECTION;
-    }
-    outcome(measured, good)
+        Ok(each <= MAX_BYTES_PER_CONNECTION)
+    })
 }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::task::{Outcome, cargo, succeed, target};
+use server::Server;
 
 /// Builds `phalanx`, unless PHALANX_BINARY names one.
 pub(crate) fn binary(root: &Path) -> io::Result<PathBuf> {
@@ -71,13 +72,30 @@ impl Drop for Home {
     }
 }
 
-/// The outcome of a measurement with each driver: whether all was well with those that started.
+/// Measures a server that serves a small file, `/small`, with each driver: whether all was well with those that started.
+/// The arguments are those of `phalanx web` beside the driver's.
 ///
 /// # Errors
-/// If no driver was measured.
-fn outcome(measured: usize, good: bool) -> Outcome {
+/// If no driver was measured, or a measurement failed.
+fn with_each_driver(
+    (program, home): (&Path, &Home),
+    arguments: &[&str],
+    mut measure: impl FnMut(&str, &Server) -> Outcome,
+) -> Outcome {
+    std::fs::write(home.root().join("small"), vec![b'x'; 2048])?;
+    let (mut measured, mut good) = (0, true);
+    for driver in ["poll", "uring"] {
+        let arguments = [&["--driver", driver], arguments].concat();
+        match Server::start(program, &home.root(), &arguments) {
+            Ok(server) => {
+                measured += 1;
+                good &= measure(driver, &server)?;
+            }
+            Err(error) => println!("{driver}: not measured: {error}"),
+        }
+    }
     match measured {
-        0 => Err("the server started with no driver, so nothing was measured".to_owned()),
+        0 => Err("the server started with no driver, so nothing was measured".into()),
         _ => Ok(good),
     }
 }
@@ -95,7 +113,8 @@ mod tests {
 
     #[test]
     fn a_run_without_a_measurement_is_an_error() {
-        assert!(outcome(0, true).is_err());
-        assert_eq!((outcome(1, true), outcome(2, false)), (Ok(true), Ok(false)));
+        let home = Home::make("no-driver").unwrap();
+        let with = |program| with_each_driver((Path::new(program), &home), &[], |_, _| Ok(true));
+        assert!(with("/no/such/program").is_err_and(|why| why.to_string().contains("no driver")));
     }
 }

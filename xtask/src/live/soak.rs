@@ -58,17 +58,16 @@ struct Shared {
 
 /// Runs the load for some seconds.
 pub(crate) fn run(root: &Path, seconds: u64) -> Outcome {
-    let text = |error: std::io::Error| error.to_string();
-    let home = Home::make("soak").map_err(text)?;
+    let home = Home::make("soak")?;
     for n in 0..STABLE {
         let content = content(n as u64, SIZES[n % SIZES.len()]);
-        std::fs::write(home.root().join(format!("stable-{n}")), content).map_err(text)?;
+        std::fs::write(home.root().join(format!("stable-{n}")), content)?;
     }
-    std::fs::write(home.root().join("cut"), vec![b'c'; 2_000_000]).map_err(text)?;
-    let binary = binary(root).map_err(text)?;
-    let admin = free_port().map_err(text)?.to_string();
+    std::fs::write(home.root().join("cut"), vec![b'c'; 2_000_000])?;
+    let binary = binary(root)?;
+    let admin = free_port()?.to_string();
     let configuration = home.0.join("web.toml");
-    configure(&configuration, 0).map_err(text)?;
+    configure(&configuration, 0)?;
     let file = configuration.to_str().ok_or("the name of the temporary directory is not UTF-8")?;
     let mut server = Server::start(
         &binary,
@@ -78,8 +77,7 @@ pub(crate) fn run(root: &Path, seconds: u64) -> Outcome {
             &["--request-timeout", "2s", "--config", file],
         ]
         .concat(),
-    )
-    .map_err(text)?;
+    )?;
     let shared = Shared {
         address: server.address,
         root: home.root(),
@@ -93,7 +91,7 @@ pub(crate) fn run(root: &Path, seconds: u64) -> Outcome {
         versions: (0..CHANGING).map(|_| Mutex::default()).collect(),
         faults: Mutex::default(),
     };
-    (0..CHANGING).try_for_each(|n| shared.replace(n, 1)).map_err(text)?;
+    (0..CHANGING).try_for_each(|n| shared.replace(n, 1))?;
     let admin: SocketAddr = admin.parse().map_err(|_| "no address")?;
     println!("mixed load for {seconds} s");
 
@@ -125,7 +123,7 @@ pub(crate) fn run(root: &Path, seconds: u64) -> Outcome {
     if after.memory > before.memory + MAX_GROWTH {
         faults.push("memory has grown".to_owned());
     }
-    if !server.end().map_err(text)? {
+    if !server.end()? {
         faults.push("the server did not exit successfully".to_owned());
     }
     faults.iter().take(20).for_each(|fault| println!("FAULT: {fault}"));

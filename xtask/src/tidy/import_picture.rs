@@ -30,8 +30,7 @@ const SIDE: f64 = 280.0;
 
 /// Draws all variants.
 pub(crate) fn run(root: &Path) -> Outcome {
-    let summary = draw(root).map_err(|error| error.to_string())?;
-    println!("imports: {summary}");
+    println!("imports: {}", draw(root)?);
     Ok(true)
 }
 
