@@ -34,7 +34,7 @@ use crate::system::{Bound, Cores, install_signal_handlers, programs};
 
 use certificate::Certificate;
 use events::EventLog;
-use servers::{Selection, Versions, web};
+use servers::Versions;
 use site::is_in_memory;
 use slice::Load;
 
@@ -210,28 +210,6 @@ impl Runner {
         Ok(names)
     }
 
-    /// The selected and available servers on this many cores, with their files in `directory`.
-    fn specs(
-        &self,
-        plan: &Plan<'_>,
-        processors: usize,
-        cores: usize,
-        directory: &Path,
-    ) -> std::io::Result<(Vec<ServerSpec>, Versions)> {
-        let selection = Selection {
-            wants: plan.wants,
-            arguments: plan.arguments,
-            phalanx: &self.phalanx,
-            processors,
-            cores,
-            directory,
-            site: &self.site,
-            certificate: self.certificate.as_ref(),
-            features: plan.features,
-        };
-        selection.specs()
-    }
-
     /// Starts an additional `phalanx web`.
     pub(crate) fn add_web(
         &mut self,
@@ -265,9 +243,7 @@ impl Runner {
 
     /// An additional `phalanx web`, to start by [`add_spec`](Self::add_spec).
     pub(crate) fn web(&self, driver: &'static str, arguments: &[&str]) -> ServerSpec {
-        let certificate = self.certificate.as_ref();
-        let processors = self.machine.processors;
-        let spec = web(&self.phalanx, processors, &self.site, driver, arguments, certificate);
+        let spec = self.web_of(driver, self.machine.processors, arguments);
         ServerSpec { name: format!("{}-{}", spec.name, self.servers.len()), ..spec }
     }
 

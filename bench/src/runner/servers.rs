@@ -9,60 +9,47 @@ use super::certificate::Certificate;
 use super::features::Features;
 use super::peers::{Environment, Tuned, WEB, versions};
 use super::server::ServerSpec;
-use super::site::Site;
+use super::{Plan, Runner};
 use crate::system::programs;
 
 /// Versions of the peers; `None` if not installed.
 pub(crate) type Versions = BTreeMap<&'static str, Option<String>>;
 
-/// The selected servers and their parameters.
-pub(crate) struct Selection<'a> {
-    /// Selects servers by name.
-    pub(crate) wants: &'a dyn Fn(&str) -> bool,
-    /// Additional arguments of `phalanx web`.
-    pub(crate) arguments: &'a [&'a str],
-    pub(crate) phalanx: &'a Path,
-    /// Processors of each server.
-    pub(crate) processors: usize,
-    /// Number of cores that the servers may use.
-    pub(crate) cores: usize,
-    /// Folder for configuration files.
-    pub(crate) directory: &'a Path,
-    pub(crate) site: &'a Site,
-    /// The certificate, if TLS is required.
-    pub(crate) certificate: Option<&'a Certificate>,
-    /// Required features. Servers without them are left out.
-    pub(crate) features: Features,
-}
-
-impl Selection<'_> {
-    /// The selected and available servers, and the peers' versions.
+impl Runner {
+    /// The selected and available servers on this many cores, with their files in `directory`, and the peers' versions.
     ///
     /// # Errors
     /// When a configuration file cannot be written, or the path of this program is unknown.
-    pub(crate) fn specs(&self) -> io::Result<(Vec<ServerSpec>, Versions)> {
-        let Self { wants, phalanx, processors, site, certificate, features, .. } = *self;
+    pub(super) fn specs(
+        &self,
+        plan: &Plan<'_>,
+        processors: usize,
+        cores: usize,
+        directory: &Path,
+    ) -> io::Result<(Vec<ServerSpec>, Versions)> {
+        let Plan { wants, arguments, features, .. } = *plan;
+        let root = &self.site.root;
         let program = programs::own()?;
         let mut specs = Vec::new();
         for driver in ["uring", "poll"] {
-            let web = web(phalanx, processors, site, driver, self.arguments, certificate);
-            specs.push(logging(web, self.directory, features));
+            let web = self.web_of(driver, processors, arguments);
+            specs.push(logging(web, directory, features));
             let mut floor = Command::new(&program);
             floor.args(["floor-server", "--driver", driver]);
             floor.arg(format!("--processors={processors}"));
             specs.push(own("floor", Some(driver), false, floor));
         }
         let mut twin = Command::new(&program);
-        twin.arg("twin-server").arg(&site.root);
+        twin.arg("twin-server").arg(root);
         specs.push(own("twin", None, true, twin));
         let mut fibres = Command::new(&program);
-        fibres.arg("twin-server").arg(&site.root).arg(format!("--fibres={processors}"));
+        fibres.arg("twin-server").arg(root).arg(format!("--fibres={processors}"));
         specs.push(own("fibres", None, true, fibres));
         let environment = Environment {
-            root: &site.root,
-            certificate,
+            root,
+            certificate: self.certificate.as_ref(),
             features,
-            ..Environment::new(self.directory, processors, self.cores)
+            ..Environment::new(directory, processors, cores)
         };
         for peer in &WEB {
             match peer.find() {
@@ -88,6 +75,24 @@ impl Selection<'_> {
         }
         Ok((specs, versions(&WEB)))
     }
+
+    /// `phalanx web` with this many workers and additional arguments.
+    pub(super) fn web_of(
+        &self,
+        driver: &'static str,
+        processors: usize,
+        arguments: &[&str],
+    ) -> ServerSpec {
+        let mut web = Command::new(&self.phalanx);
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        web.arg("web").arg(&self.site.root).arg(format!("--listen={scheme}://127.0.0.1:0"));
+        web.arg(format!("--workers={processors}")).args(["--driver", driver]).args(arguments);
+        if let Some(Certificate { chain, key }) = &self.certificate {
+            web.arg("--tls-certificate").arg(chain).arg("--tls-key").arg(key);
+        }
+        let features = Features { tls: self.certificate.is_some(), ..Features::NONE };
+        ServerSpec { features, ..own("phalanx", Some(driver), true, web) }
+    }
 }
 
 /// The better available driver, and the name of `phalanx web` on it.
@@ -95,26 +100,6 @@ pub(crate) fn ours() -> (&'static str, String) {
     let ring = phalanx_driver::choose(phalanx::runtime::DriverChoice::Uring).is_ok();
     let driver = if ring { "uring" } else { "poll" };
     (driver, format!("phalanx-{driver}"))
-}
-
-/// `phalanx web` with this many workers and additional arguments.
-pub(crate) fn web(
-    phalanx: &Path,
-    processors: usize,
-    site: &Site,
-    driver: &'static str,
-    arguments: &[&str],
-    certificate: Option<&Certificate>,
-) -> ServerSpec {
-    let mut web = Command::new(phalanx);
-    let scheme = if certificate.is_some() { "https" } else { "http" };
-    web.arg("web").arg(&site.root).arg(format!("--listen={scheme}://127.0.0.1:0"));
-    web.arg(format!("--workers={processors}")).args(["--driver", driver]).args(arguments);
-    if let Some(Certificate { chain, key }) = certificate {
-        web.arg("--tls-certificate").arg(chain).arg("--tls-key").arg(key);
-    }
-    let features = Features { tls: certificate.is_some(), ..Features::NONE };
-    ServerSpec { features, ..own("phalanx", Some(driver), true, web) }
 }
 
 /// Adds the required features to `phalanx web`.
