@@ -23,8 +23,11 @@ impl Uring {
         }
         receiving.waiting = Some(token);
         receiving.max = u32::try_from(max).unwrap_or(u32::MAX);
+        let is_armed = receiving.armed.is_some();
         self.completions.pending.insert(token, Pending::Receive(socket));
-        self.arm(socket);
+        if !is_armed {
+            self.arm(socket);
+        }
     }
 
     /// Starts the multishot receive of `socket`, if a request waits and the receive is neither running nor
