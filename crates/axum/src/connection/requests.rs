@@ -37,10 +37,9 @@ pub(crate) fn requests<S: HttpService>(
         let noted = progress.content_of(&request);
         let (service, span) = (service.clone(), RequestSpan::new(&request));
         let around = span.clone();
-        let answer = stage.run(move |_| {
-            let request = request.map(|incoming| content(incoming, noted));
-            around.around(|| handled(service, request))
-        });
+        // Boxed now rather than in the operation, because the request is copied until the handler has it.
+        let request = request.map(|incoming| content(incoming, noted));
+        let answer = stage.run(move |_| around.around(|| handled(service, request)));
         answer.map(move |answer| {
             let response = match answer {
                 Ok(Ok(response)) => response,
