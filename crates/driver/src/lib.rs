@@ -62,6 +62,8 @@ pub use endpoint::Endpoint;
 pub use files::file::{File, FileKind, Metadata, ReadNow, Space};
 pub use files::read_dir::{DirEntries, DirEntry, DirEntryKind};
 pub use process::affinity::use_all_cores;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use process::affinity::{Restricted, process_cores, restrict};
 pub use process::allocator::release_free_memory;
 pub use process::signal::has_default_action;
 pub use request::{

@@ -7,6 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use phalanx::runtime::use_slow_cores;
+
 /// Maximum number of lines that wait to be written; further ones are dropped and counted.
 const MAX_QUEUED_LINES: usize = 1024;
 
@@ -59,6 +61,7 @@ fn start() -> State {
     let (end, ended) = sync_channel::<()>(0);
     let write = move || {
         let _end = end;
+        use_slow_cores();
         for line in queue {
             // Fails if stderr is closed.
             let _ = std::io::stderr().write_all(line.as_bytes());

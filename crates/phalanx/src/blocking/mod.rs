@@ -21,11 +21,13 @@ pub(crate) mod workers;
 use std::sync::Arc;
 
 use phalanx_core::{CallError, Graph, HandleSet, Handles, SharedStage};
+use phalanx_driver::use_all_cores;
 
 pub use self::call::BlockingCall;
 pub use self::per_thread::PerThread;
 use self::pool::Pool;
 pub(crate) use self::pool::{Pools, awaited_stages};
+use crate::cores::use_slow_cores;
 
 /// Default number of threads of a blocking stage.
 pub const DEFAULT_BLOCKING_THREADS: usize = 4;
@@ -62,6 +64,7 @@ pub fn blocking<'g>(graph: &'g mut Graph, name: &'static str) -> BlockingOptions
         threads: DEFAULT_BLOCKING_THREADS,
         queue: DEFAULT_BLOCKING_QUEUE,
         detached: false,
+        use_cores: use_all_cores,
     }
 }
 
@@ -73,6 +76,7 @@ pub struct BlockingOptions<'g> {
     threads: usize,
     queue: usize,
     detached: bool,
+    use_cores: fn(),
 }
 
 impl BlockingOptions<'_> {
@@ -106,11 +110,19 @@ impl BlockingOptions<'_> {
         self
     }
 
+    /// Keeps the threads to the slow cores of a machine that has cores of several speeds, as
+    /// [`use_slow_cores`](crate::runtime::use_slow_cores) does. Use it for calls for which no request waits, such as
+    /// writing a log.
+    pub fn background(mut self) -> Self {
+        self.use_cores = use_slow_cores;
+        self
+    }
+
     /// Declares the stage. All threads access `state` concurrently as `&S`. Use [`PerThread`] to give each thread its
     /// own state.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> BlockingStage<S> {
         let detached = self.detached;
-        let pool = Pool::new(self.name, self.threads, self.queue, detached);
+        let pool = Pool::new(self.name, self.threads, self.queue, detached, self.use_cores);
         let inner = Inner { pool, state: Arc::new(state), name: self.name };
         let stage = self.graph.shared(self.name, inner);
         // A thread has no processor, so it cannot invoke operations.

@@ -11,7 +11,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use phalanx_core::catch_panic;
-use phalanx_driver::use_all_cores;
 
 use super::{BlockingError, workers};
 
@@ -38,6 +37,8 @@ pub(crate) struct Pool {
     bound: usize,
     /// Whether threads are not joined.
     detached: bool,
+    /// Called on each thread when it starts: sets its cores.
+    use_cores: fn(),
     state: Mutex<State>,
     work: Condvar,
 }
@@ -60,9 +61,10 @@ impl Pool {
         most_threads: usize,
         bound: usize,
         detached: bool,
+        use_cores: fn(),
     ) -> Arc<Self> {
         let (state, work) = (Mutex::default(), Condvar::new());
-        Arc::new(Self { name, most_threads, bound, detached, state, work })
+        Arc::new(Self { name, most_threads, bound, detached, use_cores, state, work })
     }
 
     /// Queues a job for the next free thread.
@@ -76,7 +78,7 @@ impl Pool {
             let (pool, generation) = (self.clone(), state.generation);
             let thread = thread::Builder::new().name(self.name.to_owned());
             let serve = move || {
-                use_all_cores();
+                (pool.use_cores)();
                 pool.serve(generation);
             };
             match thread.spawn(serve) {

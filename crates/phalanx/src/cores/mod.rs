@@ -1,6 +1,7 @@
 //! The cores that the processors' threads use, and the number of active processors.
 
 mod active;
+mod housekeeping;
 mod idle_cores;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod seats;
@@ -8,6 +9,10 @@ mod seats;
 mod topology;
 
 pub use self::active::ActiveProcessors;
+#[cfg(feature = "admin")]
+pub(crate) use self::housekeeping::has_slow_cores;
+pub(crate) use self::housekeeping::keep_to_slow_cores;
+pub use self::housekeeping::use_slow_cores;
 pub(crate) use self::idle_cores::IdleCores;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) use self::seats::Seats;

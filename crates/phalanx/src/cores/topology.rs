@@ -56,8 +56,8 @@ pub(super) fn read(devices: &Path, allowed: &[usize]) -> Vec<Core> {
 /// physical cores. A core is slow if it has less than 80 % of the largest capacity, which is the margin that the Linux
 /// scheduler uses.
 pub(super) fn order(mut cores: Vec<Core>) -> Vec<usize> {
-    let largest = cores.iter().map(|core| core.capacity).max().unwrap_or(FULL_CAPACITY);
-    let is_fast = |core: &Core| u64::from(core.capacity) * 5 >= u64::from(largest) * 4;
+    let largest = largest_capacity(&cores);
+    let is_fast = |core: &Core| core.is_fast(largest);
     let mut fast_cores: HashMap<usize, usize> = HashMap::new();
     for core in cores.iter().filter(|core| core.sibling == 0 && is_fast(core)) {
         *fast_cores.entry(core.cache).or_default() += 1;
@@ -68,6 +68,23 @@ pub(super) fn order(mut cores: Vec<Core>) -> Vec<usize> {
         (core.sibling, slowness, Reverse(neighbours), core.cache, core.cpu)
     });
     cores.into_iter().map(|core| core.cpu).collect()
+}
+
+/// The numbers of the slow ones of `cores`. Empty if all are fast.
+pub(super) fn slow(cores: &[Core]) -> Vec<usize> {
+    let largest = largest_capacity(cores);
+    let slow = cores.iter().filter(|core| !core.is_fast(largest));
+    slow.map(|core| core.cpu).collect()
+}
+
+fn largest_capacity(cores: &[Core]) -> u32 {
+    cores.iter().map(|core| core.capacity).max().unwrap_or(FULL_CAPACITY)
+}
+
+impl Core {
+    fn is_fast(&self, largest: u32) -> bool {
+        u64::from(self.capacity) * 5 >= u64::from(largest) * 4
+    }
 }
 
 /// The smallest number of the CPUs that share the cache of the highest level of the CPU with this folder.
@@ -134,6 +151,10 @@ mod tests {
         fn order(&self, allowed: &[usize]) -> Vec<usize> {
             order(read(self.0.path(), allowed))
         }
+
+        fn slow(&self, allowed: &[usize]) -> Vec<usize> {
+            slow(&read(self.0.path(), allowed))
+        }
     }
 
     #[test]
@@ -143,6 +164,7 @@ mod tests {
             sysfs.cpu(cpu, &format!("{}-{}", cpu / 2 * 2, cpu / 2 * 2 + 1), "0-7");
         }
         assert_eq!(sysfs.order(&[0, 1, 2, 3, 4, 5, 6, 7]), [0, 2, 4, 6, 1, 3, 5, 7]);
+        assert_eq!(sysfs.slow(&[0, 1, 2, 3, 4, 5, 6, 7]), [0; 0]);
         assert_eq!(sysfs.order(&[1, 2, 3, 5]), [1, 2, 5, 3], "only allowed siblings count");
     }
 
@@ -170,6 +192,8 @@ mod tests {
         sysfs.file("cpu_core/cpus", "0-3");
         sysfs.file("cpu_atom/cpus", "4-7");
         assert_eq!(sysfs.order(&[0, 1, 2, 3, 4, 5, 6, 7]), [0, 2, 4, 5, 6, 7, 1, 3]);
+        assert_eq!(sysfs.slow(&[0, 1, 2, 3, 4, 5, 6, 7]), [4, 5, 6, 7]);
+        assert_eq!(sysfs.slow(&[4, 5]), [0; 0], "the process may use no fast one");
     }
 
     #[test]
@@ -180,11 +204,13 @@ mod tests {
             sysfs.capacity(cpu, capacity);
         }
         assert_eq!(sysfs.order(&[0, 1, 2, 3, 4, 5]), [4, 5, 2, 3, 0, 1]);
+        assert_eq!(sysfs.slow(&[0, 1, 2, 3, 4, 5]), [0, 1, 2, 3]);
     }
 
     #[test]
     fn without_sysfs_cores_are_used_in_ascending_order() {
         assert_eq!(Sysfs::new().order(&[2, 3, 5, 9]), [2, 3, 5, 9]);
+        assert_eq!(Sysfs::new().slow(&[2, 3, 5, 9]), [0; 0]);
     }
 
     #[test]

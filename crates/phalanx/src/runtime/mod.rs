@@ -37,8 +37,8 @@ use crate::admin;
 use crate::admin::Admin;
 #[cfg(feature = "admin")]
 pub use crate::admin::{AdminRequest, AdminResponse};
-pub use crate::cores::ActiveProcessors;
 use crate::cores::Seats;
+pub use crate::cores::{ActiveProcessors, use_slow_cores};
 pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK, report};
 use crate::diagnostics::{DeadlockDetector, PanicHook, StallCounts, StallDetector};
 use crate::io::{Loads, Placement, active_changed};

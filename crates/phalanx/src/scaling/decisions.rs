@@ -13,6 +13,8 @@ use super::PlacementMode;
 use super::guided::Guidance;
 #[cfg(feature = "admin")]
 use super::totals::Totals;
+#[cfg(feature = "admin")]
+use crate::cores::has_slow_cores;
 use crate::io::{Saturated, SaturationProbe};
 use crate::lock::lock;
 #[cfg(feature = "admin")]
@@ -21,9 +23,15 @@ use crate::metrics::{CostSnapshot, Counter, Gauge};
 #[cfg(feature = "admin")]
 use crate::metrics::{DecisionSnapshot, PlacementSnapshot, Registered};
 
-/// Energy-saving techniques that placement does not use.
+/// Energy-saving techniques that placement does not use. The last one is used if there are slow cores.
 #[cfg(feature = "admin")]
 const ABSENT: [&str; 3] = ["core frequencies", "idle hints", "helper threads on slow cores"];
+
+/// The techniques that are not used on this machine.
+#[cfg(feature = "admin")]
+fn absent(has_slow_cores: bool) -> &'static [&'static str] {
+    &ABSENT[..ABSENT.len() - usize::from(has_slow_cores)]
+}
 
 /// The number of decisions that are kept.
 const MAX_DECISIONS: usize = 64;
@@ -324,7 +332,7 @@ impl Automatic {
                 Some(ProfileReport { mixes, mix, foreign: this.foreign.clone() })
             }),
             setting: setting.to_string(),
-            absent: ABSENT,
+            absent: absent(has_slow_cores()),
             totals,
             reason: last.as_ref().map(|last| last.reason),
             decisions: last.map(|last| last.decisions).unwrap_or_default(),
@@ -371,7 +379,7 @@ struct Report {
     reason: Option<&'static str>,
     /// The setting in force, in nanoseconds.
     setting: String,
-    absent: [&'static str; 3],
+    absent: &'static [&'static str],
     /// None without a profile.
     profile: Option<ProfileReport>,
     totals: Totals,
@@ -395,6 +403,13 @@ mod tests {
     use phalanx_core::ScalingReason;
 
     use super::*;
+
+    #[cfg(feature = "admin")]
+    #[test]
+    fn slow_cores_are_absent_only_where_there_are_none() {
+        assert_eq!(absent(true), ["core frequencies", "idle hints"]);
+        assert_eq!(absent(false)[2], "helper threads on slow cores");
+    }
 
     #[test]
     fn the_last_decisions_are_kept_with_their_indicators() {

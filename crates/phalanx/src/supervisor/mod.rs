@@ -16,6 +16,7 @@ use phalanx_core::{Control, LARGE_OPERATION, Phase};
 pub(crate) use self::idle::SupervisorIdle;
 use self::idle::{NextPoll, Polls};
 pub(crate) use self::signals::Signals;
+use crate::cores::keep_to_slow_cores;
 use crate::diagnostics::stuck::{self, Ending};
 use crate::diagnostics::tracing_events::{self, Sheds};
 use crate::diagnostics::{DeadlockDetector, StallDetector, report};
@@ -95,6 +96,8 @@ pub(crate) fn supervise(
     let _end = EndOnPanic(control);
     let mut supervision = Supervision::new(watched, control);
     let mut ready = Some(ready);
+    // Only after the hook, because threads inherit the cores of the thread that starts them.
+    let mut slow_cores = None;
     while supervision.remaining > 0 {
         let now = Instant::now();
         supervision.enforce_limit(now);
@@ -109,8 +112,10 @@ pub(crate) fn supervise(
         {
             tracing_events::started(supervision.report.processors.len());
             ready();
+            slow_cores = Some(keep_to_slow_cores());
         }
     }
+    drop(slow_cores);
     supervision.finish()
 }
 

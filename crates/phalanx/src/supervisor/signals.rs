@@ -17,6 +17,7 @@ use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::{Handle, Signals as Iterator};
 
 use super::Event;
+use crate::cores::use_slow_cores;
 use crate::diagnostics::stuck;
 use crate::lock::lock;
 
@@ -76,6 +77,7 @@ impl Signals {
         let mut this = Self { handle: None, thread: None };
         let (handle, open) = (signals.handle(), signals.handle());
         let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
+            use_slow_cores();
             for (before, _) in signals.forever().enumerate() {
                 if events.send(Event::Signal).is_err() {
                     break;

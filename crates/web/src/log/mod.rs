@@ -37,7 +37,7 @@ impl Log {
     /// Declares the log stages. Operations of `flush` buffer lines until they are written.
     pub(crate) fn declare(graph: &mut Graph, flush: SharedStage<()>) -> Self {
         // One thread, so that buffers are appended whole and in order.
-        let file = blocking(graph, "log file").threads(1).state(());
+        let file = blocking(graph, "log file").threads(1).background().state(());
         let make = move |_| Lines::new(file, flush);
         let log = graph.stage("log").max_cohort(COHORT).cohort(make, lines::handle);
         graph.calls(log, flush);
