@@ -86,6 +86,7 @@ impl Candidate {
                 bytes_in_per_operation: indicator(|of| of.bytes_in_per_operation),
                 bytes_out_per_operation: indicator(|of| of.bytes_out_per_operation),
                 bytes_per_receive: indicator(|of| of.bytes_per_receive),
+                typical_bytes_per_send: indicator(|of| of.typical_bytes_per_send),
                 opens_per_operation: indicator(|of| of.opens_per_operation),
                 sockets: indicator(|of| of.sockets),
             },

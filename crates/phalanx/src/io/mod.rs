@@ -66,7 +66,7 @@ pub use self::request::Elsewhere;
 pub(crate) use self::request::{Receive, RequestFuture, request, run_on_home};
 pub(crate) use self::sending::SendPayload;
 pub(crate) use self::socket::HomeSocket;
-pub(crate) use self::traffic::Traffic;
+pub(crate) use self::traffic::{Traffic, size_of_log};
 use crate::blocking::Pools;
 use crate::program::Leaks;
 

@@ -73,7 +73,7 @@ struct ByProfile {
     mix: Option<String>,
     distance: Option<f64>,
     /// By name.
-    indicators: [(&'static str, f64); 6],
+    indicators: [(&'static str, f64); 7],
     /// The costs of the setting that was compared, or else of `to`. Measured only if that setting was in force.
     predicted: Option<CostSnapshot>,
     measured: Option<CostSnapshot>,

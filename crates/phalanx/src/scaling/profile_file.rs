@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Fingerprint;
 
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A profile with the machine on which it was measured, as `phalanx profile` writes it in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +45,7 @@ struct PointEntry {
     bytes_in_per_operation: f64,
     bytes_out_per_operation: f64,
     bytes_per_receive: f64,
+    typical_bytes_per_send: f64,
     opens_per_operation: f64,
     sockets: f64,
 }
@@ -171,6 +172,7 @@ impl From<Point> for PointEntry {
             bytes_in_per_operation: indicators.bytes_in_per_operation,
             bytes_out_per_operation: indicators.bytes_out_per_operation,
             bytes_per_receive: indicators.bytes_per_receive,
+            typical_bytes_per_send: indicators.typical_bytes_per_send,
             opens_per_operation: indicators.opens_per_operation,
             sockets: indicators.sockets,
         }
@@ -189,6 +191,7 @@ impl From<PointEntry> for Point {
             bytes_in_per_operation: entry.bytes_in_per_operation,
             bytes_out_per_operation: entry.bytes_out_per_operation,
             bytes_per_receive: entry.bytes_per_receive,
+            typical_bytes_per_send: entry.typical_bytes_per_send,
             opens_per_operation: entry.opens_per_operation,
             sockets: entry.sockets,
         };
@@ -239,8 +242,8 @@ mod tests {
         assert!(ProfileFile::read(Path::new("/missing")).is_err());
         assert!(error("{}").contains("phalanx profile"));
         let valid = serde_json::to_string(&ProfileFile::new(&profile(), "poll")).unwrap();
-        assert!(error(&valid.replace("\"version\":1", "\"version\":2")).contains("version 2"));
-        assert!(error("{\"version\":2,\"new\":1}").contains("version 2"));
+        assert!(error(&valid.replace("\"version\":2", "\"version\":1")).contains("version 1"));
+        assert!(error("{\"version\":3,\"new\":1}").contains("version 3"));
         let of = |mixes| {
             let mix = profile().mixes.remove(0);
             let profile = TrafficProfile { mixes: vec![mix; mixes] };

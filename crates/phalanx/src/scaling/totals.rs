@@ -3,7 +3,7 @@
 use phalanx_core::{Control, Histogram, Indicators, Measured, StageView};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::io::{Placement, Traffic};
+use crate::io::{Placement, Traffic, size_of_log};
 
 /// The minimum number of operations in an interval from which a cost is computed.
 const MIN_OPERATIONS: u64 = 50;
@@ -24,6 +24,10 @@ pub struct Totals {
     pub bytes_out: u64,
     /// Receives that returned bytes.
     pub receives: u64,
+    /// Sends on connections.
+    pub sends: u64,
+    /// The sum of the binary logarithms of their sizes in bytes, in units of 1/256.
+    pub send_logs: u64,
     /// Opened connections and other sockets.
     pub opens: u64,
     /// Sockets that are open now.
@@ -55,8 +59,8 @@ impl Totals {
             let counted = stages.filter(|(number, _)| Some(*number) != admin);
             counted.for_each(|(_, stage)| totals.add(&stage));
         }
-        let Traffic { bytes_in, bytes_out, receives, opens, sockets } = traffic;
-        Self { bytes_in, bytes_out, receives, opens, sockets, ..totals }
+        let Traffic { bytes_in, bytes_out, receives, sends, send_logs, opens, sockets } = traffic;
+        Self { bytes_in, bytes_out, receives, sends, send_logs, opens, sockets, ..totals }
     }
 
     /// Adds a stage of one processor.
@@ -75,11 +79,14 @@ impl Totals {
         let each = |now, before| of(now, before) / operations.max(1) as f64;
         let seconds = of(self.uptime_ns, before.uptime_ns).max(1.0) / 1e9;
         let receives = of(self.receives, before.receives).max(1.0);
+        let sends = of(self.sends, before.sends);
+        let typical = size_of_log(of(self.send_logs, before.send_logs) / sends.max(1.0));
         let indicators = Indicators {
             operations_per_second: operations as f64 / seconds,
             bytes_in_per_operation: each(self.bytes_in, before.bytes_in),
             bytes_out_per_operation: each(self.bytes_out, before.bytes_out),
             bytes_per_receive: of(self.bytes_in, before.bytes_in) / receives,
+            typical_bytes_per_send: if sends > 0.0 { typical } else { 0.0 },
             opens_per_operation: each(self.opens, before.opens),
             sockets: self.sockets as f64,
         };
@@ -121,6 +128,9 @@ mod tests {
             bytes_in: 5_000,
             bytes_out: 80_000,
             receives: 50,
+            // Of 1 KiB each.
+            sends: 20,
+            send_logs: 20 * 10 * 256,
             opens: 10,
             sockets: 3,
             waits: vec![8; 40],
@@ -131,6 +141,7 @@ mod tests {
             bytes_in_per_operation: 50.0,
             bytes_out_per_operation: 800.0,
             bytes_per_receive: 100.0,
+            typical_bytes_per_send: 1_024.0,
             opens_per_operation: 0.1,
             sockets: 3.0,
         };

@@ -6,6 +6,7 @@ const FLOORS: Indicators = Indicators {
     bytes_in_per_operation: 32.0,
     bytes_out_per_operation: 64.0,
     bytes_per_receive: 64.0,
+    typical_bytes_per_send: 64.0,
     opens_per_operation: 0.05,
     sockets: 8.0,
 };
@@ -21,6 +22,9 @@ pub struct Indicators {
     pub bytes_out_per_operation: f64,
     /// Mean number of bytes per receive operation. It shows whether clients send many small pieces or few large ones.
     pub bytes_per_receive: f64,
+    /// Geometric mean of the bytes of a send. Of two kinds of traffic with the same number of bytes per operation, it
+    /// distinguishes one with equal sizes from one with many small and few large ones.
+    pub typical_bytes_per_send: f64,
     /// Connections opened, per operation.
     pub opens_per_operation: f64,
     /// Open connections and other sockets.
@@ -29,12 +33,13 @@ pub struct Indicators {
 
 impl Indicators {
     /// All indicators, by name.
-    pub fn named(&self) -> [(&'static str, f64); 6] {
+    pub fn named(&self) -> [(&'static str, f64); 7] {
         [
             ("operations_per_second", self.operations_per_second),
             ("bytes_in_per_operation", self.bytes_in_per_operation),
             ("bytes_out_per_operation", self.bytes_out_per_operation),
             ("bytes_per_receive", self.bytes_per_receive),
+            ("typical_bytes_per_send", self.typical_bytes_per_send),
             ("opens_per_operation", self.opens_per_operation),
             ("sockets", self.sockets),
         ]
@@ -57,10 +62,15 @@ impl Indicators {
             .fold(0.0, f64::max)
     }
 
-    /// The distance in what clients request. The bytes per receive and the number of connections depend on the setting
-    /// as well, so comparisons of two settings ignore them.
+    /// The distance in what clients request. The bytes per receive and per send and the number of connections depend on
+    /// the setting as well, so comparisons of two settings ignore them.
     pub(super) fn demand_distance(&self, other: &Self) -> f64 {
-        let neutral = |of: &Self| Self { bytes_per_receive: 0.0, sockets: 0.0, ..*of };
+        let neutral = |of: &Self| Self {
+            bytes_per_receive: 0.0,
+            typical_bytes_per_send: 0.0,
+            sockets: 0.0,
+            ..*of
+        };
         neutral(self).distance(&neutral(other))
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Traffic {
     pub(super) rate: f64,
     /// Bytes per response.
     pub(super) bytes: f64,
+    /// Geometric mean of the bytes of a response.
+    pub(super) typical: f64,
     /// The time of an operation in nanoseconds, without its share of the cohort's fixed time.
     pub(super) service: f64,
     /// The relative increase of that time for each inactive processor, because there is less cache.
@@ -30,9 +32,9 @@ pub(super) struct Traffic {
 
 /// Three loads with sizes of Figures 3 and 4 of the NewtOS paper, without its 1 MB (§5). Rates and times are invented.
 pub(super) const LOADS: [Traffic; 3] = [
-    Traffic { rate: 60_000.0, bytes: 10.0, service: 4_000.0, crowding: 0.0 },
-    Traffic { rate: 8_000.0, bytes: 100e3, service: 60_000.0, crowding: 0.01 },
-    Traffic { rate: 100.0, bytes: 10e6, service: 9_000_000.0, crowding: 0.10 },
+    Traffic { rate: 60_000.0, bytes: 10.0, typical: 10.0, service: 4_000.0, crowding: 0.0 },
+    Traffic { rate: 8_000.0, bytes: 100e3, typical: 100e3, service: 60_000.0, crowding: 0.01 },
+    Traffic { rate: 100.0, bytes: 10e6, typical: 10e6, service: 9_000_000.0, crowding: 0.10 },
 ];
 
 impl Traffic {
@@ -42,6 +44,7 @@ impl Traffic {
             bytes_in_per_operation: 80.0,
             bytes_out_per_operation: self.bytes,
             bytes_per_receive: 80.0,
+            typical_bytes_per_send: self.typical,
             opens_per_operation: 0.0,
             sockets: 64.0,
         }

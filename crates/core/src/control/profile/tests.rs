@@ -129,8 +129,14 @@ fn a_delay_is_compared_with_the_time_that_the_client_waits() {
 #[test]
 fn unknown_traffic_gets_all_processors_and_is_learned() {
     for unseen in [
-        Traffic { rate: 25_000.0, bytes: 2_000.0, service: 9_000.0, crowding: 0.0 },
-        Traffic { rate: 500.0, bytes: 1e6, service: 900_000.0, crowding: 0.02 },
+        Traffic {
+            rate: 25_000.0,
+            bytes: 2_000.0,
+            typical: 2_000.0,
+            service: 9_000.0,
+            crowding: 0.0,
+        },
+        Traffic { rate: 500.0, bytes: 1e6, typical: 1e6, service: 900_000.0, crowding: 0.02 },
     ] {
         let mut run = Run::new(profile(&LOADS));
         run.run(&LOADS[0], 4);
@@ -144,6 +150,21 @@ fn unknown_traffic_gets_all_processors_and_is_learned() {
         assert!(late <= 1.2, "{late}");
         assert_eq!(run.guide.profile().mixes.len(), 4, "one more mix");
     }
+}
+
+#[test]
+fn small_and_large_transfers_are_not_taken_for_others_of_their_mean() {
+    // Nine responses of 120 B and one of 1 MB.
+    let mixed = Traffic { typical: 300.0, ..LOADS[1] };
+    let mut run = Run::new(profile(&LOADS));
+    run.run(&LOADS[1], 4);
+    let (_, steps) = run.run(&mixed, 2);
+    assert_eq!(steps.last().unwrap().reason, GuideReason::Unknown, "{steps:?}");
+    assert_eq!(run.guide.setting(), PEAK);
+    run.run(&mixed, 60);
+    assert_eq!(run.guide.profile().mixes.len(), 4, "one more mix");
+    let (_, steps) = run.run(&LOADS[1], 2);
+    assert_eq!(steps.last().unwrap().mix.unwrap().0, 1, "{steps:?}");
 }
 
 #[test]
@@ -245,7 +266,13 @@ fn connections_that_move_do_not_end_a_comparison() {
 #[test]
 fn varying_unknown_traffic_becomes_one_mix() {
     let mut run = Run::new(profile(&LOADS));
-    let unseen = Traffic { rate: 25_000.0, bytes: 2_000.0, service: 9_000.0, crowding: 0.0 };
+    let unseen = Traffic {
+        rate: 25_000.0,
+        bytes: 2_000.0,
+        typical: 2_000.0,
+        service: 9_000.0,
+        crowding: 0.0,
+    };
     // The number of sockets differs from every mix, however often a mix is learned.
     for round in 1..60 {
         let mut sample = run.noise.sample(&unseen, PEAK);
@@ -299,7 +326,13 @@ fn a_number_that_was_too_small_in_silence_is_avoided_for_longer() {
 
 #[test]
 fn unknown_traffic_after_silence_gets_all_processors() {
-    let unseen = Traffic { rate: 25_000.0, bytes: 2_000.0, service: 9_000.0, crowding: 0.0 };
+    let unseen = Traffic {
+        rate: 25_000.0,
+        bytes: 2_000.0,
+        typical: 2_000.0,
+        service: 9_000.0,
+        crowding: 0.0,
+    };
     let mut run = Run::new(profile(&LOADS));
     assert_eq!(run.idle(0, 5), 1);
     let sample = run.noise.sample(&unseen, PEAK);
