@@ -12,13 +12,15 @@
 //!    undone, and the pause before the next comparison doubles. The pause also doubles if the traffic changed during a
 //!    comparison. It halves after a setting was kept.
 //! 4. **Quiet.** If there is too little traffic to measure its cost, a comparison is invalid. After a while, the number
-//!    of processors is reduced to what the load needs, until there is traffic again.
+//!    of processors is reduced to what the load needs. The first sample with traffic restores the setting, before the
+//!    traffic is recognised.
 //! 5. **Saturation.** When a processor is saturated, the peak applies immediately. The mix's choice applies again after
 //!    a pause.
 
 use super::indicators::Indicators;
 use super::mixes::{MAX_P99, Measured, Mix, Point, TrafficProfile};
 use super::quiet::Quiet;
+use super::reason::GuideReason;
 use super::setting::{DIRECTIONS, Setting};
 use super::trial::{Comparison, Progress, Trial};
 
@@ -42,46 +44,6 @@ pub struct Sample {
     pub load: u32,
     /// Whether the active processors are saturated, without those that additional processors cannot relieve.
     pub is_saturated: bool,
-}
-
-/// The reason why the guide chose a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GuideReason {
-    /// Nothing changed.
-    Steady,
-    /// No mix resembles the traffic.
-    Unknown,
-    /// The traffic resembles a mix.
-    Recognised,
-    /// A processor is saturated.
-    Saturated,
-    /// A comparison needs this setting.
-    Trial,
-    /// The compared setting is better.
-    Kept,
-    /// The compared setting, or the profile's choice, is not better.
-    Undone,
-    /// The traffic changed during a comparison.
-    Invalid,
-    /// There is too little traffic, and fewer processors are enough for its load.
-    Idle,
-}
-
-impl GuideReason {
-    /// The reason as one lower-case word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            GuideReason::Steady => "steady",
-            GuideReason::Unknown => "unknown",
-            GuideReason::Recognised => "recognised",
-            GuideReason::Saturated => "saturated",
-            GuideReason::Trial => "trial",
-            GuideReason::Kept => "kept",
-            GuideReason::Undone => "undone",
-            GuideReason::Invalid => "invalid",
-            GuideReason::Idle => "idle",
-        }
-    }
 }
 
 /// A decision of the guide.
@@ -129,6 +91,8 @@ pub struct Guide {
     stranger: (Indicators, u32),
     trial: Option<Trial>,
     quiet: Quiet,
+    /// The setting before the number of processors was reduced because of too little traffic.
+    before_quiet: Option<Setting>,
     /// Whether it may compare settings.
     tries: bool,
 }
@@ -159,6 +123,7 @@ impl Guide {
             stranger,
             trial,
             quiet: Quiet::new(),
+            before_quiet: None,
             tries: true,
         }
     }
@@ -188,6 +153,7 @@ impl Guide {
             return self.silence(now, sample);
         }
         self.quiet.end();
+        let resumed = self.before_quiet.take();
         let is_relieved = self.trial.as_ref().is_some_and(|trial| trial.is_relieved(sample));
         let seen = match self.mix {
             Some(mix) if is_relieved => {
@@ -201,6 +167,8 @@ impl Guide {
         if shown != self.mix {
             return if number >= AGREEING {
                 self.changed(now, sample, seen)
+            } else if let Some(setting) = resumed {
+                self.step(setting, GuideReason::Resumed, sample)
             } else {
                 self.end_trial(now, sample)
             };
@@ -227,6 +195,7 @@ impl Guide {
         let fewer = self.quiet.fewer(now, sample.load, self.setting.active, self.min);
         match fewer {
             Some(active) if self.trial.is_none() => {
+                self.before_quiet.get_or_insert(self.setting);
                 self.step(Setting { active, ..self.setting }, GuideReason::Idle, sample)
             }
             _ => self.end_trial(now, sample),
@@ -234,7 +203,7 @@ impl Guide {
     }
 
     fn saturated(&mut self, now: u64, sample: &Sample) -> GuideStep {
-        self.trial = None;
+        (self.trial, self.before_quiet) = (None, None);
         self.quiet.interrupt();
         if let Some(mix) = self.mix {
             let learned = &mut self.learned[mix];

@@ -17,17 +17,20 @@
 //! | `quiet` | too little traffic to compare costs |
 //! | `trial` | one comparison of two settings, A-B-A |
 //! | `guide` | the law |
+//! | `reason` | the reasons for its decisions |
 
 mod guide;
 mod indicators;
 mod mixes;
 mod quiet;
+mod reason;
 mod setting;
 mod trial;
 
-pub use self::guide::{Guide, GuideReason, GuideStep, MAX_MIXES, Sample};
+pub use self::guide::{Guide, GuideStep, MAX_MIXES, Sample};
 pub use self::indicators::Indicators;
 pub use self::mixes::{Measured, Mix, Point, TrafficProfile, pareto};
+pub use self::reason::GuideReason;
 pub use self::setting::Setting;
 
 #[cfg(all(test, not(loom)))]

@@ -299,12 +299,20 @@ fn too_little_traffic_gets_the_processors_that_its_load_needs() {
     let mut run = Run::new(profile(&LOADS));
     assert_eq!([run.idle(100, 3), run.idle(100, 2)], [PROCESSORS, 1], "an idle program");
     let (_, steps) = run.run(&LOADS[0], 3);
-    assert_eq!(steps[0].reason, GuideReason::Recognised, "{steps:?}");
-    let chosen = steps[0].setting.active;
+    assert_eq!((steps[0].reason, steps[0].setting), (GuideReason::Resumed, PEAK), "{steps:?}");
+    assert_eq!(steps[1].reason, GuideReason::Recognised, "{steps:?}");
+    let chosen = steps[1].setting.active;
     assert!((2..PROCESSORS).contains(&chosen));
     assert_eq!([run.idle(100, 3), run.idle(100, 2)], [chosen, 1], "its traffic has ended");
     let (_, steps) = run.run(&LOADS[0], 3);
     assert_eq!((steps[0].reason, steps[0].setting.active), (GuideReason::Recognised, chosen));
+    // The first sample after silence has traffic in a part of its time.
+    assert_eq!(run.idle(100, 5), 1);
+    let part = Traffic { rate: 0.3 * LOADS[0].rate, ..LOADS[0] };
+    let sample = run.noise.sample(&part, run.guide.setting());
+    run.now += INTERVAL;
+    let step = run.guide.sampled(run.now, &sample);
+    assert_eq!((step.reason, step.setting.active), (GuideReason::Resumed, chosen));
 
     // Few operations, each of which takes long.
     let mut run = Run::new(profile(&LOADS));
