@@ -18,6 +18,9 @@ use super::{Options, Report};
 
 /// The largest 99th percentile of a good setting, over that of all workers active.
 const MAX_P99: f64 = 1.15;
+/// Slices for which the server with the profile is loaded before each measured one. It has had no traffic while the others
+/// were loaded, so that it rests, and then has to recognise the mix.
+const RESUMED_SLICES: u32 = 2;
 
 record! {
     /// A mix of traffic; medians of the slices.
@@ -27,8 +30,9 @@ record! {
         begin: u64,
         settings: &[Setting],
         seen: &[Vec<Slice>],
+        resumed: &[Slice],
     ) where {
-        // The slices of each setting, and at last those of the server with the profile.
+        // The slices of each setting, and at last those of the server with the profile. `resumed` are its slices before them.
         let (guided, all) = (&seen[settings.len()], &seen[0]);
         let cheapest = best(&seen[..settings.len()]);
         let decisions: Vec<_> = page.since(begin).collect();
@@ -56,7 +60,9 @@ record! {
         best: String => "best setting", 0 = settings[cheapest].to_string();
         /// Median of the slices' ratios to it.
         cpu_over_best: f64 => "of best", 2 = guided.over(&seen[cheapest], Slice::cpu_us);
-        /// The same, to all workers active.
+        /// The same of the time before each slice, after a silence.
+        resumed_over_best: f64 => "resumed", 2 = resumed.over(&seen[cheapest], Slice::cpu_us);
+        /// The same as `cpu_over_best`, to all workers active.
         cpu_over_all: f64 => "of all", 2 = guided.over(all, Slice::cpu_us);
         /// Median of the slices' ratios of the 99th percentile to all workers active.
         p99_over_all: f64 => "p99 of all", 2 = guided.over(all, Slice::p99_us);
@@ -110,10 +116,16 @@ impl Row {
         let guided = runner.servers.last().expect("the server with the profile");
         let length = if offered.is_profiled() { learn / 4 } else { learn };
         runner.slice(guided, length, shot(offered, 0))?;
-        let mut measured = Vec::new();
-        let turn = |server, seed| runner.right_slice(server, slice, shot(offered, seed));
+        let (mut measured, mut resumed) = (Vec::new(), Vec::new());
+        let turn = |server: usize, seed| {
+            if server + 1 == runner.servers.len() {
+                let before = RESUMED_SLICES * slice;
+                resumed.push(runner.right_slice(server, before, shot(offered, seed))?);
+            }
+            runner.right_slice(server, slice, shot(offered, seed))
+        };
         measure_setting(name, (runner.servers.len(), slices), turn, |seen| measured = seen)?;
-        Ok(Self::new(offered, &pages.placement()?, begin, settings, &measured))
+        Ok(Self::new(offered, &pages.placement()?, begin, settings, &measured, &resumed))
     }
 }
 
