@@ -29,6 +29,8 @@ const IN_FLIGHT: usize = 2;
 const BURST: Duration = Duration::from_millis(500);
 /// The longest time until all but one processor rest.
 const REST_LIMIT: Duration = Duration::from_secs(120);
+/// The time of low load before a burst, after the requests on all connections.
+const CALM: Duration = Duration::from_millis(1_500);
 /// The pause between two requests of the low load.
 const PAUSE: Duration = Duration::from_millis(5);
 /// No time.
@@ -177,6 +179,11 @@ fn drive(
             if begin.elapsed() > REST_LIMIT {
                 return Err(Error::process("the processors do not rest at low load"));
             }
+            thread::sleep(PAUSE);
+        }
+        let rested = Instant::now();
+        while rested.elapsed() < CALM {
+            ask(&mut calm)?;
             thread::sleep(PAUSE);
         }
         eprintln!("wake: burst {number} of {bursts}");
