@@ -96,6 +96,7 @@ pub use crate::handle::stage_options::StageOptions;
 #[doc(hidden)]
 pub use crate::mailbox::fault_injection;
 pub use crate::mailbox::parking::Unpark;
+pub use crate::memory::prefetch::start_load;
 pub use crate::memory::region::Region;
 pub use crate::metrics::histogram::{
     COHORT_BUCKETS, HISTOGRAM_BUCKETS, Histogram, bucket_end_ns, bucket_of,

@@ -3,9 +3,10 @@
 //! # Safety
 //! A prefetch is a hint that never faults, whatever the address. The instruction modifies no register and no flag.
 
-/// Starts the load of the cache line of `address`.
+/// Starts the load of the cache line of `address`, which may be invalid. Has no effect on processors other than x86-64 and
+/// Arm.
 #[inline(always)]
-pub(crate) fn start_load(address: *const u8) {
+pub fn start_load(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: it is only a hint (top of the file), and every x86-64 CPU supports it.
     unsafe {

@@ -9,6 +9,7 @@
 //!    runtime handles signals (see [`EXIT_STUCK`]).
 
 pub(crate) mod block_on;
+mod hot_code;
 mod observation;
 mod placement;
 mod ranges;
@@ -28,7 +29,7 @@ pub use phalanx_core::{
     Control, Indicators, Measured, Mix, PanicReport, Phase, Point, Setting, TrafficProfile, pareto,
 };
 use phalanx_core::{Graph, ProcessorBuilder};
-use phalanx_driver::{Config, choose_for};
+use phalanx_driver::choose_for;
 #[doc(inline)]
 pub use phalanx_driver::{DriverChoice, DriverKind, release_free_memory, use_all_cores};
 
@@ -40,7 +41,7 @@ pub use crate::admin::{AdminRequest, AdminResponse};
 use crate::cores::Seats;
 pub use crate::cores::{ActiveProcessors, use_slow_cores};
 pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK, report};
-use crate::diagnostics::{DeadlockDetector, PanicHook, StallCounts, StallDetector};
+use crate::diagnostics::{DeadlockDetector, StallCounts, StallDetector};
 use crate::io::{Loads, Placement, active_changed};
 use crate::machine::declare_machine;
 pub use crate::machine::{Fingerprint, raise_open_files};
@@ -51,7 +52,7 @@ pub use crate::scaling::{PROFILE_VARIABLE, PlacementMode, Totals};
 #[cfg(feature = "admin")]
 pub use crate::scaling::{ProfileError, ProfileFile};
 use crate::supervisor::{Signals, SupervisorIdle, Watched, supervise};
-use crate::worker::{ThreadScope, WorkerOptions, WorkerThread};
+use crate::worker::{WorkerOptions, WorkerThread};
 
 /// The default of [`Runtime::spin`], the maximum time for which an idle processor polls before it parks: 20 µs.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
@@ -132,14 +133,7 @@ impl Runtime {
             metrics: Registered::default(),
             stall_threshold: DEFAULT_STALL_THRESHOLD,
             cache_bytes: 0,
-            worker: WorkerOptions {
-                config: Config::default(),
-                spin: DEFAULT_SPIN,
-                coalesce: Duration::ZERO,
-                region: DEFAULT_REGION,
-                panics: PanicHook::default(),
-                scope: ThreadScope::default(),
-            },
+            worker: WorkerOptions::new(DEFAULT_SPIN, DEFAULT_REGION),
         }
     }
 

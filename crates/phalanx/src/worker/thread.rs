@@ -10,6 +10,7 @@ use phalanx_core::{Phase, ProcessorBuilder};
 use phalanx_driver::{Config, DriverKind};
 
 use super::thread_scope::ThreadScope;
+use super::wake_prefetch::WakePrefetch;
 use super::world::{DriverWorld, SupervisorLink};
 use crate::admin::Admin;
 use crate::cores::ActiveProcessors;
@@ -29,9 +30,22 @@ pub(crate) struct WorkerOptions {
     pub(crate) region: usize,
     pub(crate) panics: PanicHook,
     pub(crate) scope: ThreadScope,
+    pub(crate) prefetches_code: bool,
 }
 
 impl WorkerOptions {
+    pub(crate) fn new(spin: Duration, region: usize) -> Self {
+        Self {
+            config: Config::default(),
+            spin,
+            coalesce: Duration::ZERO,
+            region,
+            panics: PanicHook::default(),
+            scope: ThreadScope::default(),
+            prefetches_code: false,
+        }
+    }
+
     /// The maximum times of spinning and coalescing, in nanoseconds.
     pub(crate) fn idle_limits(&self) -> (u64, u64) {
         (nanoseconds(self.spin), nanoseconds(self.coalesce))
@@ -100,8 +114,18 @@ impl WorkerThread<'_> {
         let panics = options.panics.clone();
         let supervisor =
             SupervisorLink { processor: index, events: events.clone(), idle, panics, saturation };
-        let world =
-            DriverWorld::new(io.clone(), epoch, control.clone(), calls, supervisor, active.clone());
+        let mut prefetch = WakePrefetch::new(options.prefetches_code);
+        prefetch.add(&processor);
+        prefetch.add(&*io);
+        let world = DriverWorld::new(
+            io.clone(),
+            epoch,
+            control.clone(),
+            calls,
+            supervisor,
+            active.clone(),
+            prefetch,
+        );
         let begin = || -> Result<(), RunError> {
             if let (0, Some(admin)) = (index, admin) {
                 admin.start()?;

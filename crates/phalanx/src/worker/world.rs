@@ -11,6 +11,7 @@ use phalanx_core::{Control, PanicReport, Phase, World};
 
 use super::coalescing::Coalescing;
 use super::sleep_cost::SleepCost;
+use super::wake_prefetch::WakePrefetch;
 use crate::cores::ActiveProcessors;
 use crate::diagnostics::PanicHook;
 use crate::diagnostics::tracing_events;
@@ -34,6 +35,7 @@ pub(crate) struct DriverWorld {
     active: ActiveProcessors,
     coalescing: RefCell<Coalescing>,
     sleep_cost: SleepCost,
+    prefetch: WakePrefetch,
 }
 
 /// Sends a processor's events to the supervisor.
@@ -89,6 +91,7 @@ impl DriverWorld {
         system_calls: Arc<AtomicU64>,
         supervisor: SupervisorLink,
         active: ActiveProcessors,
+        prefetch: WakePrefetch,
     ) -> Self {
         let coalescing = RefCell::new(Coalescing::new(Duration::from_nanos(active.coalesce_ns())));
         let sleep_cost = SleepCost::default();
@@ -103,6 +106,7 @@ impl DriverWorld {
             active,
             coalescing,
             sleep_cost,
+            prefetch,
         }
     }
 
@@ -234,6 +238,7 @@ impl World for DriverWorld {
                 .driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));
         };
         self.sleep_cost.measured(park);
+        self.prefetch.woke(self.epoch.elapsed().saturating_sub(self.latest.get()), timeout);
         self.supervisor.note_awake();
     }
 }
