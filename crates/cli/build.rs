@@ -9,6 +9,7 @@ fn main() {
     let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../threads/src");
     println!("cargo::rerun-if-changed={}", source.display());
     println!("cargo::rerun-if-changed=build.rs");
+    order_functions(&variable);
     let library = PathBuf::from(variable("OUT_DIR")).join("libphalanx_threads.so");
     let is_linux =
         variable("CARGO_CFG_TARGET_OS") == "linux" && variable("CARGO_CFG_TARGET_ARCH") == "x86_64";
@@ -33,4 +34,16 @@ fn main() {
         .arg(source.join("lib.rs"));
     let status = rustc.status();
     assert!(status.is_ok_and(|status| status.success()), "the preloaded library does not compile");
+}
+
+/// Has the linker place the functions of a typical message next to each other. Other linkers than those of GNU and LLVM
+/// do not know the command `INSERT`.
+fn order_functions(variable: &dyn Fn(&str) -> String) {
+    let script = Path::new(&variable("CARGO_MANIFEST_DIR")).join("hot.ld");
+    println!("cargo::rerun-if-changed={}", script.display());
+    let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let is_other = ["mold", "wild", "fuse-ld", "linker="].iter().any(|name| flags.contains(name));
+    if variable("CARGO_CFG_TARGET_OS") == "linux" && !is_other {
+        println!("cargo::rustc-link-arg-bin=phalanx=-Wl,-T,{}", script.display());
+    }
 }

@@ -10,6 +10,8 @@ mod arguments;
 mod broker;
 mod chromium;
 mod conformance;
+#[cfg(target_os = "linux")]
+mod hot_code;
 mod manual;
 mod passwd;
 mod profile;
