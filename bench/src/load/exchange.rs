@@ -186,6 +186,8 @@ fn ask(stream: &mut std::net::TcpStream, query: Query) -> io::Result<usize> {
             Err(error) if length > 0 && error.kind() == io::ErrorKind::WouldBlock => {
                 return Ok(length);
             }
+            // A signal, which `run` reports.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         }
         stream.set_read_timeout(Some(REPLY_END))?;
@@ -241,6 +243,25 @@ mod tests {
         };
         assert!(run(Some(4)).is_ok_and(|answered| answered >= 100));
         assert!(run(None).is_err());
+    }
+
+    #[test]
+    fn a_signal_does_not_end_the_first_request() {
+        let received = std::sync::Arc::default();
+        signal_hook::flag::register(signal_hook::consts::SIGUSR1, received).unwrap();
+        let address = server(2, 2, b"...");
+        let (tell, told) = std::sync::mpsc::channel();
+        let client = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid()).unwrap();
+            ask(&mut std::net::TcpStream::connect(address).unwrap(), PING)
+        });
+        // The kernel prefers the thread of this number.
+        let thread = told.recv().unwrap();
+        for _ in 0..5 {
+            std::thread::sleep(REPLY_END / 10);
+            let _ = rustix::process::kill_process(thread, rustix::process::Signal::USR1);
+        }
+        assert_eq!(client.join().unwrap().unwrap(), 5);
     }
 
     #[test]

@@ -14,6 +14,7 @@ const CONNECTIONS: usize = 64;
 const ECHO: Query = Query { request: &[7; 64], reply: &[7; 64] };
 /// Messages per round.
 pub(super) const MESSAGES: usize = 60_000;
+
 /// A running server.
 pub(super) struct Server {
     name: &'static str,
