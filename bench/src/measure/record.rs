@@ -15,9 +15,10 @@ use crate::measure::partial::Partial;
 /// The text of a report begins with the field `machine`, and ends with notes on the fields `partial`, `interrupted` and
 /// `quick`, if there are any.
 ///
-/// `struct NAME, fn new(…)` also declares that function. A field is its argument of the same name, or `= SOURCE`, a
-/// [`Column`](crate::measure::column::Column): a value, or a figure of every round, of which the field is the median.
-/// `where { … }` before the fields has statements that declare variables for their sources.
+/// `struct NAME, fn new(…)` also declares that function. A field is the argument or variable of the same name, or
+/// `= SOURCE`, a [`Column`](crate::measure::column::Column): a value, or a figure of every round, of which the field is
+/// the median. `where { … }` before the fields has statements that declare variables. A source may use the fields before
+/// it. The field with the quartiles follows all figures of every round.
 macro_rules! record {
     (
         $(#[$meta:meta])*
@@ -49,6 +50,7 @@ macro_rules! record {
                     stringify!($field),
                     &mut spread,
                 );)?)*
+                assert!(spread.is_empty(), "figures of every round without a field for their quartiles after them");
                 Self { $($field),* }
             }
         }
