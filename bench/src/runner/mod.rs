@@ -309,7 +309,7 @@ impl Runner {
         }
     }
 
-    /// A slice of load on the server with this number, which must answer right.
+    /// A slice of load on the server with this number. Wrong answers are an error.
     pub(crate) fn right_slice(
         &self,
         server: usize,

@@ -21,9 +21,10 @@ macro_rules! events {
             $($(#[$meta])* pub $event: Option<f64>,)*
         }
 
-        /// The names of the events. More than the processor counts at once are counted in turn, and scaled.
-        const NAMES: [&str; EVENTS] = [$($name),*];
+        /// Number of events. More than the processor counts at once are counted in turn, and scaled.
         pub(crate) const EVENTS: usize = [$($name),*].len();
+        /// Their names.
+        const NAMES: [&str; EVENTS] = [$($name),*];
 
         impl Events {
             pub(crate) fn from_array([$($event),*]: [Option<f64>; EVENTS]) -> Self {

@@ -15,12 +15,17 @@ record! {
 
 record! {
     /// One server in one scene.
-    pub struct Row, fn new(setting: (Scene, usize), server: &'static str, own: &[Slice], ours: &[Slice]) where {
-        let processors = setting.1;
+    pub struct Row, fn new(
+        scene: Scene,
+        processors: usize,
+        server: &'static str,
+        own: &[Slice],
+        ours: &[Slice],
+    ) where {
         let over = |figure: fn(&Slice) -> f64| median(&ours.over(own, figure));
     } {
         /// The scene.
-        scene: Scene => "scene", 0 = setting.0;
+        scene: Scene => "scene", 0;
         /// Number of processors or threads.
         processors: usize => "processors", 0;
         /// The server.
@@ -71,7 +76,7 @@ pub(super) fn rows(
 ) -> Vec<Row> {
     let servers = by_arm(rounds);
     let row = |(own, server): (&Vec<Slice>, &&'static str)| {
-        Row::new((scene, processors), server, own, &servers[0])
+        Row::new(scene, processors, server, own, &servers[0])
     };
     servers.iter().zip(names).map(row).collect()
 }
