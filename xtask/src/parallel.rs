@@ -9,8 +9,8 @@ pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Calls `work` for each item, on at most so many threads, which take the items in their order. Returns the results in the
-/// same order.
+/// Calls `work` for each item, on at most `threads` threads, which take the items in their order. Returns the results in
+/// the same order.
 pub(crate) fn map<T: Sync, R: Send + Sync>(
     items: &[T],
     threads: usize,
