@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use phalanx_mqtt::{Disconnect, Frame, Packet, Property, PropertyBuffer, QoS, Reason};
 
-use super::packets::{Login, accepted, ask_for, encode, invalid, unexpected};
+use super::packets::{Login, accepted, encode, invalid, subscribe, unexpected};
 
 /// Timeout of each answer during the setup.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -42,9 +42,9 @@ impl Client {
             if some.is_empty() {
                 break;
             }
-            ask_for(&stream, &some, qos)?;
+            subscribe(&stream, &some, qos)?;
             packets.next(&stream, |packet| match packet {
-                Packet::SubAck(ack) => {
+                Packet::SubAck(ack) if ack.reasons.len() == some.len() => {
                     ack.reasons.iter().try_for_each(|reason| accepted(Reason(*reason)))
                 }
                 other => Err(unexpected(other)),

@@ -63,7 +63,11 @@ impl Login<'_> {
 }
 
 /// Sends a SUBSCRIBE.
-pub(crate) fn ask_for(stream: &TcpStream, filters: &[impl AsRef<str>], qos: QoS) -> io::Result<()> {
+pub(crate) fn subscribe(
+    stream: &TcpStream,
+    filters: &[impl AsRef<str>],
+    qos: QoS,
+) -> io::Result<()> {
     let mut wanted = SubscriptionBuffer::new();
     let options = SubscribeOptions { qos, ..SubscribeOptions::default() };
     for filter in filters {
@@ -74,7 +78,7 @@ pub(crate) fn ask_for(stream: &TcpStream, filters: &[impl AsRef<str>], qos: QoS)
     send(stream, &Packet::Subscribe(subscribe))
 }
 
-/// The error of a broker that rejects a client, with its reason.
+/// An error with the reason if a broker rejects a client.
 pub(crate) fn accepted(reason: Reason) -> io::Result<()> {
     match reason.is_failure() {
         true => Err(invalid(format!("the broker rejected a client: {reason}"))),

@@ -44,7 +44,8 @@ impl Server {
         };
         let _bound = Bound::to(&self.cores.load)?;
         let address = self.process.address;
-        let mut clients = Exchange::connect(address, None, ECHO, None, CONNECTIONS)?;
+        let mut clients = Exchange::connect(address, None, ECHO, None, CONNECTIONS)
+            .map_err(|error| failed(error.into()))?;
         clients.run(|answered| answered >= messages / 10).map_err(failed)?;
         let before = run_time(&self.process.family)?;
         let stretch = Stretch::begin_of(&self.process.family);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use phalanx_mqtt::{Delivery, Kind, Packet, Properties, Publish, QoS};
 
 use crate::error::Error;
-use crate::experiments::broker::packets::{Login, Packets, ask_for, encode, unexpected};
+use crate::experiments::broker::packets::{Login, Packets, encode, subscribe, unexpected};
 use crate::system::interrupted;
 
 /// Messages in flight, so that a broker stores many with one write.
@@ -60,7 +60,7 @@ impl Client {
 
     /// Subscribes with QoS 1. Messages may precede the acknowledgement.
     pub(crate) fn subscribe(&mut self, filter: &str) -> io::Result<()> {
-        ask_for(&self.stream, &[filter], QoS::AtLeastOnce)?;
+        subscribe(&self.stream, &[filter], QoS::AtLeastOnce)?;
         while !self.take()? {}
         Ok(())
     }
