@@ -378,7 +378,7 @@ fn run(
     };
     let of_admin = broker.context.clone();
     let pages = move |request| admin::answer(of_admin.clone(), request);
-    let runtime = config.runtime.build().prefetch_code(true).admin_pages("/broker", pages);
+    let runtime = config.runtime.build().prefetch_after_sleep(true).admin_pages("/broker", pages);
     let runtime =
         broker.context.bridges.counters().into_iter().fold(runtime, Runtime::register_counters);
     let up = |up: &Started| {

@@ -9,9 +9,9 @@
 //!    runtime handles signals (see [`EXIT_STUCK`]).
 
 pub(crate) mod block_on;
-mod hot_code;
 mod observation;
 mod placement;
+mod prefetch;
 mod ranges;
 
 #[cfg(feature = "admin")]

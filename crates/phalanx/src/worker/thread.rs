@@ -30,7 +30,7 @@ pub(crate) struct WorkerOptions {
     pub(crate) region: usize,
     pub(crate) panics: PanicHook,
     pub(crate) scope: ThreadScope,
-    pub(crate) prefetches_code: bool,
+    pub(crate) prefetches: bool,
 }
 
 impl WorkerOptions {
@@ -42,7 +42,7 @@ impl WorkerOptions {
             region,
             panics: PanicHook::default(),
             scope: ThreadScope::default(),
-            prefetches_code: false,
+            prefetches: false,
         }
     }
 
@@ -114,7 +114,7 @@ impl WorkerThread<'_> {
         let panics = options.panics.clone();
         let supervisor =
             SupervisorLink { processor: index, events: events.clone(), idle, panics, saturation };
-        let mut prefetch = WakePrefetch::new(options.prefetches_code);
+        let mut prefetch = WakePrefetch::new(options.prefetches);
         prefetch.add(&processor);
         prefetch.add(&*io);
         let world = DriverWorld::new(

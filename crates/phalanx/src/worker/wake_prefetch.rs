@@ -19,34 +19,39 @@ const MIN_SLEEP: Duration = Duration::from_millis(10);
 const STACK_BYTES: usize = 9 << 10;
 const LINE: usize = 64;
 
-/// The memory to prefetch.
-pub(super) struct WakePrefetch(Vec<Range<usize>>);
+/// The memory to prefetch, apart from the stack; `None` if the program does not ask for it.
+pub(super) struct WakePrefetch(Option<Vec<Range<usize>>>);
 
 impl WakePrefetch {
-    pub(super) fn new(prefetches_code: bool) -> Self {
-        Self(prefetches_code.then(hot_code::addresses).into_iter().collect())
+    pub(super) fn new(is_wanted: bool) -> Self {
+        Self(is_wanted.then(|| vec![hot_code::addresses()]))
     }
 
     /// Adds the memory of `value`, which need not outlive this object: loads of other memory have no effect.
     pub(super) fn add<T>(&mut self, value: &T) {
         let begin = from_ref(value).addr();
-        self.0.push(begin..begin + size_of::<T>());
-    }
-
-    /// Prefetches if that is due after this sleep.
-    #[inline]
-    pub(super) fn woke(&self, slept: Duration, timeout: Option<Duration>) {
-        if is_due(slept, timeout) {
-            self.load();
+        if let Some(memory) = &mut self.0 {
+            memory.push(begin..begin + size_of::<T>());
         }
     }
 
-    #[inline(never)]
-    fn load(&self) {
-        let here = from_ref(&self).addr();
-        load(&(here.saturating_sub(STACK_BYTES)..here));
-        self.0.iter().for_each(load);
+    /// Prefetches if that is due after a sleep, whose length `slept` returns.
+    #[inline]
+    pub(super) fn woke(&self, slept: impl FnOnce() -> Duration, timeout: Option<Duration>) {
+        if let Some(memory) = &self.0
+            && is_due(slept(), timeout)
+        {
+            load_all(memory);
+        }
     }
+}
+
+/// Starts the loads of the stack and of `memory`.
+#[inline(never)]
+fn load_all(memory: &[Range<usize>]) {
+    let here = from_ref(&memory).addr();
+    load(&(here.saturating_sub(STACK_BYTES)..here));
+    memory.iter().for_each(load);
 }
 
 /// Whether the sleep was long and ended before its timeout, so that there probably is a request.
@@ -77,7 +82,14 @@ mod tests {
     fn addresses_need_not_be_valid() {
         let mut prefetch = WakePrefetch::new(true);
         prefetch.add(&[0u8; 1000]);
-        prefetch.0.push(0..4096);
-        prefetch.woke(MIN_SLEEP, None);
+        prefetch.0.as_mut().unwrap().push(0..4096);
+        prefetch.woke(|| MIN_SLEEP, None);
+    }
+
+    #[test]
+    fn a_program_that_does_not_ask_for_it_reads_no_clock() {
+        let mut prefetch = WakePrefetch::new(false);
+        prefetch.add(&[0u8; 1000]);
+        prefetch.woke(|| panic!("the clock is read"), None);
     }
 }

@@ -238,7 +238,8 @@ impl World for DriverWorld {
                 .driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));
         };
         self.sleep_cost.measured(park);
-        self.prefetch.woke(self.epoch.elapsed().saturating_sub(self.latest.get()), timeout);
+        let slept = || self.epoch.elapsed().saturating_sub(self.latest.get());
+        self.prefetch.woke(slept, timeout);
         self.supervisor.note_awake();
     }
 }
