@@ -25,9 +25,7 @@ impl Hosts {
     /// according to `authority`, the value of `Host`. Other addresses are not accepted, because anyone may serve a page
     /// there, and neither is `null`.
     pub(super) fn accept_origin(&self, origin: &str, authority: Option<&str>) -> bool {
-        let Some(host) = origin.split_once("://").and_then(|(_, page)| without_port(page)) else {
-            return false;
-        };
+        let Some(host) = host_of_origin(origin) else { return false };
         let own = || authority.and_then(without_port).and_then(address);
         self.is_named(host) || address(host).is_some_and(|address| own() == Some(address))
     }
@@ -35,6 +33,16 @@ impl Hosts {
     fn is_named(&self, host: &str) -> bool {
         is_localhost(host) || self.0.iter().any(|name| same_name(name, host))
     }
+}
+
+/// The name or IPv4 address that [`Hosts::new`] needs to accept `origin`; `None` if no name accepts it.
+pub(super) fn host_to_allow(origin: &str) -> Option<&str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    host_of_origin(origin).filter(|host| !host.is_empty() && host.bytes().all(is_plain))
+}
+
+fn host_of_origin(origin: &str) -> Option<&str> {
+    origin.split_once("://").and_then(|(_, page)| without_port(page))
 }
 
 /// The host of `HOST[:PORT]`; `None` if the text after the colon is not a port.
@@ -115,6 +123,23 @@ mod tests {
             assert_eq!(hosts.accept_origin(&origin, Some(host)), accepted, "{host:?}");
         }
         assert!(!hosts.accept_origin("null", None) && !hosts.accept_origin("localhost", None));
+    }
+
+    #[test]
+    fn an_origin_with_a_plain_host_can_be_allowed() {
+        for (origin, name) in [
+            ("http://evil.example", Some("evil.example")),
+            ("https://a_b.example.:8443", Some("a_b.example.")),
+            ("http://203.0.113.6:80", Some("203.0.113.6")),
+            ("http://[2001:db8::66]:8081", None),
+            ("http://", None),
+            ("http://a b", None),
+            ("null", None),
+        ] {
+            assert_eq!(host_to_allow(origin), name, "{origin}");
+            let allowed = Hosts::new(name.into_iter().map(Into::into).collect());
+            assert_eq!(allowed.accept_origin(origin, None), name.is_some(), "{origin}");
+        }
     }
 
     /// A web page may also have an IP address as its host.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx_core::sleep;
 
-use super::hosts::Hosts;
+use super::hosts::{Hosts, host_to_allow};
 use super::http::{Answer, Connection, Method, Request};
 use super::{Source, graph, metrics, picture, timeline, waits};
 use crate::metrics::Interval;
@@ -42,13 +42,18 @@ const SECURITY: &str = "Content-Security-Policy: default-src 'none'; style-src '
 /// Serves a client's requests in order.
 pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::Result<()> {
     while let Some(request) = client.next().await? {
-        let accepted = is_accepted(&request, &source.hosts);
-        if accepted && let Some(answer) = source.pages.answer(&request).await {
+        let refusal = refusal(&request, &source.hosts);
+        if refusal.is_none()
+            && let Some(answer) = source.pages.answer(&request).await
+        {
             client.answer(Answer { fields: SECURITY, ..answer }).await?;
             continue;
         }
+        if let Some(why) = refusal {
+            client.answer(Answer::text("403 Forbidden", why)).await?;
+            continue;
+        }
         let page = match (request.method, request.path.as_str()) {
-            _ if !accepted => Answer::text("403 Forbidden", REFUSED),
             (Method::Other, _) => {
                 let refused = Answer::text("405 Method Not Allowed", "GET or HEAD\n");
                 Answer { fields: "Allow: GET, HEAD\r\n", ..refused }
@@ -88,11 +93,30 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
     Ok(())
 }
 
-/// Whether the host is accepted and the request was not sent by a script of another origin.
-fn is_accepted(request: &Request, hosts: &Hosts) -> bool {
-    let Request { host, origin, .. } = request;
-    host.as_ref().is_none_or(|host| hosts.accept(host))
-        && origin.as_ref().is_none_or(|origin| hosts.accept_origin(origin, host.as_deref()))
+/// Why the request is refused: its host is not accepted, or it was sent by a script of another origin.
+fn refusal(request: &Request, hosts: &Hosts) -> Option<String> {
+    let host = request.host.as_deref();
+    if host.is_some_and(|host| !hosts.accept(host)) {
+        return Some(REFUSED.to_owned());
+    }
+    let origin = request.origin.as_deref()?;
+    (!hosts.accept_origin(origin, host)).then(|| refused_origin(origin))
+}
+
+/// The response to a request by a script of another origin.
+fn refused_origin(origin: &str) -> String {
+    let why = format!(
+        "The admin pages refuse requests by scripts of other websites, and the Origin of this request is\n{origin:?}.\n"
+    );
+    match host_to_allow(origin) {
+        Some(host) => format!(
+            "{why}To allow all pages of this host, use --admin-hosts {host}, or admin-hosts = [\"{host}\"] under\n\
+             [runtime] in the configuration file, or Runtime::admin_hosts in a program of your own.\n"
+        ),
+        None => {
+            format!("{why}Only an Origin with a host name or an IPv4 address can be allowed.\n")
+        }
+    }
 }
 
 /// Renders a live page from two snapshots taken in quick succession.

@@ -165,8 +165,18 @@ fn hosts(driver: &'static str) {
             let response = client.response();
             let status = if status == 200 && path == "/missing" { 404 } else { status };
             assert_eq!(response.status, status, "{path}: {lines}");
-            let told = String::from_utf8_lossy(&response.body).contains("--admin-hosts NAME");
-            assert_eq!(told, status == 403, "{path}: {lines}");
+            let text = String::from_utf8_lossy(&response.body);
+            let told = |what: &str| text.contains(what);
+            // The response names what is refused: the host, or the origin and the name that allows it.
+            let (host, origin, allows) = match lines.split_once("Origin: ") {
+                _ if status != 403 => (false, false, false),
+                None => (true, false, false),
+                Some((_, origin)) => (false, told(&format!("{origin:?}")), origin != "null"),
+            };
+            assert_eq!(origin, status == 403 && !host, "{path}: {lines}: {text}");
+            assert_eq!(told("--admin-hosts NAME"), host, "{path}: {lines}: {text}");
+            let allowed = told("--admin-hosts evil.test,") || told("--admin-hosts 127.0.0.1,");
+            assert_eq!(allowed, allows, "{path}: {lines}: {text}");
         }
     }
     // No browser uses HTTP/1.0.
