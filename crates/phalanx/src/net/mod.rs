@@ -16,6 +16,7 @@ mod bind;
 mod bind_unix;
 mod listener;
 mod listeners;
+mod options;
 mod poll;
 mod resolver;
 mod split;
