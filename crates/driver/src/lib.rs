@@ -261,6 +261,20 @@ pub trait Driver {
         }
     }
 
+    /// Lets [`close`](Driver::close) reset `connection`, which discards the bytes that the peer has not acknowledged.
+    ///
+    /// # Errors
+    /// The errors of `setsockopt(2)`.
+    ///
+    /// # Panics
+    /// If `connection` is not open in this driver.
+    fn reset_on_close(&mut self, connection: Socket) -> io::Result<()> {
+        match self.fd(connection) {
+            Some(fd) => SockRef::from(&fd).set_linger(Some(Duration::ZERO)),
+            None => Ok(()),
+        }
+    }
+
     /// The time of day since 1970, or the simulated time.
     fn time_of_day(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()

@@ -161,6 +161,15 @@ impl Transport {
         }
     }
 
+    /// As [`shut`](Self::shut), but the kernel discards the bytes that the client has not acknowledged.
+    pub(crate) fn reset(&self) {
+        if let Some(wire) = self.wire() {
+            // The connection may already have ended.
+            let _ = wire.stream().reset_on_close();
+        }
+        self.shut();
+    }
+
     /// The user name in the client's certificate.
     pub(crate) fn client_name(&self) -> Option<Arc<str>> {
         self.wire()?.client_name().map(Into::into)

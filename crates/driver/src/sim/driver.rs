@@ -220,6 +220,12 @@ impl Driver for Sim {
         }
     }
 
+    fn reset_on_close(&mut self, connection: Socket) -> io::Result<()> {
+        let end = self.stream(connection)?;
+        net::reset_on_close(&mut self.world.state(), end);
+        Ok(())
+    }
+
     fn time_of_day(&self) -> Duration {
         self.world.time_of_day()
     }

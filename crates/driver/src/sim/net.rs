@@ -91,6 +91,8 @@ struct Side {
     reset_reported: bool,
     /// Whether the read direction is shut down.
     read_shut_down: bool,
+    /// Whether closing this side is a reset.
+    resets: bool,
 }
 
 impl Net {
@@ -174,6 +176,7 @@ pub(super) fn pair(state: &mut State, address: Address) -> End {
         reset: None,
         reset_reported: false,
         read_shut_down: false,
+        resets: false,
     };
     let connection = Connection { pipes: Default::default(), sides: [side(client), side(address)] };
     let connection = state.net.connections.insert(connection);
@@ -321,10 +324,15 @@ fn finish(state: &mut State, end: End) {
     state.changed();
 }
 
+/// Makes closing an end a reset.
+pub(super) fn reset_on_close(state: &mut State, end: End) {
+    state.net.connections[end.connection].sides[end.side].resets = true;
+}
+
 /// Closes an end. Unread bytes make this a reset.
 pub(super) fn close(state: &mut State, end: End) {
     let connection = &state.net.connections[end.connection];
-    if connection.pipes[end.side].segments.is_empty() {
+    if connection.pipes[end.side].segments.is_empty() && !connection.sides[end.side].resets {
         finish(state, end);
         forget(state, end);
     } else {

@@ -12,6 +12,7 @@ crate::on_all!(
     close_ends_all_requests,
     close_before_submit,
     close_reaches_the_peer,
+    close_resets_the_connection,
     a_stale_socket_is_bad,
     a_socket_of_another_driver_is_bad,
     descriptors_do_not_leak,
@@ -51,6 +52,19 @@ fn close_reaches_the_peer(io: &mut Harness) {
     assert_eq!(io.error(receive), libc::ECANCELED);
     io.idle(Duration::from_millis(10));
     assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+}
+
+fn close_resets_the_connection(io: &mut Harness) {
+    let (socket, mut peer) = io.pair();
+    let send = io.send(socket, b"head", vec![1; 64 << 20]);
+    io.idle(Duration::from_millis(10));
+    io.driver.reset_on_close(socket).unwrap();
+    io.driver.shutdown(socket, std::net::Shutdown::Both).unwrap();
+    io.driver.close(socket);
+    io.error(send);
+    io.idle(Duration::from_millis(10));
+    let error = peer.read_to_end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
 fn a_stale_socket_is_bad(io: &mut Harness) {

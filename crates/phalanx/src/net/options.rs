@@ -50,4 +50,13 @@ impl Stream {
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
         self.0.driver(|driver, socket| driver.set_keepalive(socket, keepalive))
     }
+
+    /// Lets the end of the connection be a reset: when the stream is dropped, bytes that the peer has not acknowledged
+    /// are discarded. Otherwise the kernel keeps them, for minutes if the peer does not read.
+    ///
+    /// # Errors
+    /// The errors of `setsockopt(2)`.
+    pub fn reset_on_close(&self) -> io::Result<()> {
+        self.0.driver(|driver, socket| driver.reset_on_close(socket))
+    }
 }

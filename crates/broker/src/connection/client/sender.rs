@@ -148,13 +148,15 @@ impl Shared {
         let limit = self.context.config.limits.send.saturating_mul(times as u32);
         let written = self.stream.write(bytes, IoTimeout::after(limit)).await;
         if let Err(error) = &written {
-            if error.kind() == ErrorKind::TimedOut {
+            let is_slow = error.kind() == ErrorKind::TimedOut;
+            if is_slow {
                 self.outbox.set_cause(Cause::SendTimeout);
             }
             let what = || Dropped { origin: Some(self.peer.origin), ..Dropped::default() };
             self.context.counters.drops.add(DropReason::ConnectionLost, at_most_once, what);
             self.outbox.close();
-            self.stream.shut();
+            // The kernel would keep the output of a client that does not read.
+            if is_slow { self.stream.reset() } else { self.stream.shut() }
         }
         written.ok()
     }

@@ -1,5 +1,7 @@
 //! Limits on clients, and their enforcement.
 
+use std::fs;
+use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
 
 use phalanx_mqtt::{Delivery, Packet, QoS, Reason, SubscribeOptions, Version};
@@ -16,6 +18,7 @@ crate::on_each_driver!(
     the_oldest_message_is_dropped,
     more_clients_than_descriptors,
     large_payloads_are_read_one_after_another,
+    a_client_that_does_not_read_is_reset,
 );
 
 fn subscriptions_of_a_client(driver: &str) {
@@ -165,4 +168,34 @@ fn large_payloads_are_read_one_after_another(driver: &str) {
     for writer in &mut writers {
         (0..4).for_each(|_| assert_eq!(writer.acknowledged(), Reason::SUCCESS));
     }
+}
+
+/// The kernel does not keep the unsent output of a client that was disconnected because it does not read.
+fn a_client_that_does_not_read_is_reset(driver: &str) {
+    let broker = Broker::start_with(driver, &["--send-timeout", "100ms"]);
+    let mut heir = Client::new(&broker, "heir");
+    heir.subscribe("wills", QoS::AtMostOnce);
+    let will = Some(("wills", "gone", QoS::AtMostOnce, false, Vec::new()));
+    let mut slow = Client::begin(&broker, &Begin { will, ..Begin::of(Version::V5, "slow") }).0;
+    slow.subscribe("much", QoS::AtMostOnce);
+    let mut slow = slow.into_stream();
+    let (mut writer, payload) = (Client::new(&broker, "writer"), "x".repeat(200 << 10));
+    // More than the buffers of both sockets hold.
+    for _ in 0..100 {
+        writer.publish_with("much", &payload, Delivery::AtMostOnce, false, &[]);
+    }
+    heir.receives("wills", "gone");
+    let ports = (broker.address.port(), slow.local_addr().unwrap().port());
+    eventually("the end of the connection in the kernel", || {
+        let all = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+        let is_own = |line: &str| {
+            let mut fields = line.split_whitespace().skip(1);
+            let mut ends_with =
+                |port: u16| fields.next()?.ends_with(&format!(":{port:04X}")).then_some(());
+            ends_with(ports.0).is_some() && ends_with(ports.1).is_some()
+        };
+        (!all.lines().any(is_own)).then_some(())
+    });
+    let error = slow.read_to_end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
