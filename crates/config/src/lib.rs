@@ -68,7 +68,7 @@ use crate::reader::{Reader, Source};
 pub use declaration::{Declaration, variable};
 pub use difference::differences;
 pub use error::{ConfigError, Origins, did_you_mean, nearest};
-pub use pass::{Keys, Pass, Short, declarations, table};
+pub use pass::{Keys, Pass, Short, changes, declarations, table};
 pub use reference::reference;
 /// A table to write.
 pub use toml::Table;

@@ -36,9 +36,57 @@ pub struct Pass<'a, 'r>(Kind<'a, 'r>);
 
 enum Kind<'a, 'r> {
     Read(Reading<'a, 'r>),
-    Print(toml::Table),
+    Print(Printing),
     Declare(Declaring<'a>),
     Check { prefix: String, errors: &'a mut Vec<ConfigError> },
+}
+
+/// A printed table.
+struct Printing {
+    table: toml::Table,
+    /// Values that are not printed, because they are present without the table.
+    known: Option<toml::Table>,
+}
+
+impl Printing {
+    fn add(&mut self, name: &str, value: impl Into<toml::Value>) {
+        let value = value.into();
+        if self.known.as_ref().is_none_or(|known| known.get(name) != Some(&value)) {
+            self.table.insert(name.into(), value);
+        }
+    }
+
+    /// Adds a table, whose values without it are `blank` if it is not known.
+    fn add_table(
+        &mut self,
+        name: &str,
+        blank: impl FnOnce() -> toml::Table,
+        keys: impl FnOnce(&mut Pass<'_, '_>),
+    ) {
+        let present = self.known.as_ref().and_then(|known| known.get(name)?.as_table().cloned());
+        let is_known = present.is_some();
+        let known = self.known.is_some().then(|| present.unwrap_or_else(blank));
+        let table = Pass::print(known, keys);
+        if !is_known || !table.is_empty() {
+            self.table.insert(name.into(), table.into());
+        }
+    }
+
+    /// Adds a list of tables, unless it is known as a whole.
+    fn add_list<T: Keys>(&mut self, name: &str, list: &mut [T], blank: impl Fn() -> T) {
+        let mut print = |known: Option<&toml::Table>| -> toml::Value {
+            let table = |value: &mut T| Pass::print(known.cloned(), |pass| value.keys(pass));
+            list.iter_mut().map(table).map(toml::Value::from).collect::<Vec<_>>().into()
+        };
+        let mut value = print(None);
+        if let Some(known) = &self.known {
+            if known.get(name) == Some(&value) {
+                return;
+            }
+            value = print(Some(&Pass::print(None, |pass| blank().keys(pass))));
+        }
+        self.table.insert(name.into(), value);
+    }
 }
 
 impl<'a> Pass<'a, '_> {
@@ -56,11 +104,15 @@ impl<'a> Pass<'a, '_> {
         }
     }
 
-    pub(crate) fn print(keys: impl FnOnce(&mut Pass<'_, '_>)) -> toml::Table {
-        let mut pass = Pass(Kind::Print(toml::Table::new()));
+    /// Prints the values that are not `known`; all if it is `None`.
+    pub(crate) fn print(
+        known: Option<toml::Table>,
+        keys: impl FnOnce(&mut Pass<'_, '_>),
+    ) -> toml::Table {
+        let mut pass = Pass(Kind::Print(Printing { table: toml::Table::new(), known }));
         keys(&mut pass);
         match pass.0 {
-            Kind::Print(table) => table,
+            Kind::Print(printing) => printing.table,
             _ => unreachable!("a pass does not change its kind"),
         }
     }
@@ -100,9 +152,7 @@ impl Pass<'_, '_> {
     ) -> bool {
         match &mut self.0 {
             Kind::Read(reading) => return reading.key::<F, T>(name, value, ""),
-            Kind::Print(table) => {
-                table.insert(name.into(), F::print(value));
-            }
+            Kind::Print(printing) => printing.add(name, F::print(value)),
             Kind::Declare(declaring) => {
                 let default = F::print(value).to_string();
                 declaring.add(name, F::kind(), F::LIST, Some(default), help);
@@ -203,8 +253,8 @@ impl Pass<'_, '_> {
     pub fn table<T: Keys + ?Sized>(&mut self, name: &'static str, value: &mut T) {
         match &mut self.0 {
             Kind::Read(reading) => reading.table(name, |pass| value.keys(pass)),
-            Kind::Print(table) => {
-                table.insert(name.into(), Pass::print(|pass| value.keys(pass)).into());
+            Kind::Print(printing) => {
+                printing.add_table(name, toml::Table::new, |pass| value.keys(pass));
             }
             Kind::Declare(declaring) => {
                 Pass::declare(declaring.table(name), |pass| value.keys(pass));
@@ -235,9 +285,13 @@ impl Pass<'_, '_> {
                 }
                 None => reading.known(name),
             },
-            Kind::Print(table) if value.is_none() => {
-                table.insert(name.into(), false.into());
-            }
+            Kind::Print(printing) => match value {
+                None => printing.add(name, false),
+                Some(value) => {
+                    let blank = || Pass::print(None, |pass| T::default().keys(pass));
+                    printing.add_table(name, blank, |pass| value.keys(pass));
+                }
+            },
             Kind::Check { .. } if value.is_none() => (),
             Kind::Declare(declaring) => {
                 declaring.add(name, "bool|table".into(), false, Some("false".into()), help);
@@ -301,11 +355,7 @@ impl Pass<'_, '_> {
                     }
                 }
             }
-            Kind::Print(table) => {
-                let print = |value: &mut T| Pass::print(|pass| value.keys(pass)).into();
-                let items: Vec<toml::Value> = list.iter_mut().map(print).collect();
-                table.insert(name.into(), items.into());
-            }
+            Kind::Print(printing) => printing.add_list(name, list, blank),
             Kind::Declare(declaring) => {
                 Pass::declare(declaring.list(name), |pass| blank().keys(pass));
             }
@@ -378,7 +428,14 @@ pub fn declarations(keys: &mut impl Keys) -> Vec<Declaration> {
 /// All keys with their values, which [`read`](crate::read) restores.
 pub fn table<K: Keys + Clone>(keys: &K) -> toml::Table {
     let mut keys = keys.clone();
-    Pass::print(|pass| keys.keys(pass))
+    Pass::print(None, |pass| keys.keys(pass))
+}
+
+/// The keys whose values differ from those of `defaults`, which [`read`](crate::read) over `defaults` restores. In a
+/// list of tables, the keys of each table that differ from those of a new one.
+pub fn changes<K: Keys + Clone>(keys: &K, defaults: &K) -> toml::Table {
+    let mut keys = keys.clone();
+    Pass::print(Some(table(defaults)), |pass| keys.keys(pass))
 }
 
 /// A value without quotation marks.

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use phalanx::runtime::report;
 use phalanx_broker::Config;
-use phalanx_config::table;
+use phalanx_config::changes;
 
 use crate::stdout;
 
@@ -63,13 +63,13 @@ pub(crate) fn is_of_mosquitto(path: &Path) -> bool {
 
 /// The keys that differ from the defaults.
 fn text(config: &Config) -> String {
-    let (mut table, defaults) = (table(config), table(&Config::default()));
-    table.retain(|key, value| defaults.get(key) != Some(value));
-    table.to_string()
+    changes(config, &Config::default()).to_string()
 }
 
 #[cfg(test)]
 mod tests {
+    use phalanx_config::{Origins, table};
+
     use super::*;
 
     /// The configuration that `text` is translated to, and the notes without the name of the file.
@@ -80,5 +80,35 @@ mod tests {
         let name = format!("{}:", file.path().display());
         let lines = notes.lines().map(|line| line.replace(&name, "")).collect();
         (super::text(&config), lines)
+    }
+    /// Also in the tables of listeners and bridges.
+    #[test]
+    fn only_the_keys_that_differ_from_the_defaults_are_printed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "max_packet_size 1000\nper_listener_settings true\nlistener 1883 127.0.0.1\nallow_anonymous true\n\
+            listener 8883\ncertfile /c\nkeyfile /k\nlistener 8884\ncertfile /d\nkeyfile /l\nmax_connections 9\n\
+            password_file /u\nconnection up\naddress a\nremote_clientid c\ntopic x/# out 1\ntopic y both\n\
+            bridge_cafile /ca\nconnection down\naddress b\nremote_clientid down\ntopic # in\n";
+        std::fs::write(file.path(), text).unwrap();
+        let (config, _) = translate::translate(&reader::read(file.path()).unwrap());
+        let read = |text: &str| {
+            let mut read = Config::default();
+            let origins = &mut Origins::default();
+            phalanx_config::read(&mut read, text, "test", Path::new(""), origins).unwrap();
+            read
+        };
+        let printed = super::text(&config);
+        assert_eq!(read(&printed), config, "{printed}");
+        assert_eq!(read(&table(&config).to_string()), config);
+        let (_, tables) = printed.split_once("\n[[bridge]]\n").unwrap();
+        let expected = "address = [\"mqtts://a:1883\"]\nname = \"up\"\nreconnect-delay = \"5s\"\n\
+            remote-client-id = \"c\"\n\n[bridge.tls]\nca = \"/ca\"\n\n[[bridge.topic]]\npattern = \"x/#\"\nqos = 1\n\n\
+            [[bridge.topic]]\ndirection = \"both\"\npattern = \"y\"\n\n[[bridge]]\naddress = [\"mqtt://b:1883\"]\n\
+            name = \"down\"\nreconnect-delay = \"5s\"\nremote-client-id = \"down\"\n\n[[bridge.topic]]\n\
+            direction = \"in\"\npattern = \"#\"\n\n[[listener]]\naddress = \"mqtt://127.0.0.1:1883\"\n\
+            allow-anonymous = true\n\n[[listener]]\naddress = \"mqtts://[::]:8884\"\nmax-connections = 9\n\
+            password-file = \"/u\"\n\n[listener.tls]\ncertificate = \"/d\"\nkey = \"/l\"\n\n\
+            [tls]\ncertificate = \"/c\"\nkey = \"/k\"\n";
+        assert_eq!(tables, expected);
     }
 }

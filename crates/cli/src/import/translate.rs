@@ -187,7 +187,7 @@ mod tests {
                         \"ws://192.0.2.1:9001\"]\nmax-keep-alive = \"120s\"\nmax-packet-size = \"128M\"\n\
                         max-queued-bytes = \"128M\"\nmax-session-expiry = \"1209600s\"\n\
                         password-file = \"/etc/m/users\"\npersistence-dir = \"/var/lib/mosquitto-phalanx\"\n\n\
-                        [tls]\ncertificate = \"/c.pem\"\nclient-ca = false\nclient-crl = false\nkey = \"/k.pem\"\n";
+                        [tls]\ncertificate = \"/c.pem\"\nkey = \"/k.pem\"\n";
         assert_eq!(text, expected);
         assert!(notes[0].starts_with("2: per_listener_settings false: not needed: "), "{notes:?}");
         assert_eq!(notes.len(), 5, "{notes:?}");

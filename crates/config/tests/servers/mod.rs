@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use phalanx_config::{ConfigError, Keys, Origins, read, reference, table};
+use phalanx_config::{ConfigError, Keys, Origins, changes, read, reference, table};
 
 /// The configuration of a server.
 pub(crate) trait Server: Keys + Clone + Debug + Default + PartialEq {
@@ -29,12 +29,16 @@ pub(crate) trait Server: Keys + Clone + Debug + Default + PartialEq {
         read(self, text, "a.toml", Path::new(base), origins)
     }
 
-    /// The printed configuration, read over `other`.
-    fn printed_over(&self, mut other: Self) -> Self {
-        let text = table(self).to_string();
-        let read = other.over(&text, "", &mut Origins::default());
-        assert!(read.is_ok(), "{text}\n{read:?}");
-        other
+    /// The printed configuration, read over `other`. The keys that differ from `other` give the same.
+    fn printed_over(&self, other: Self) -> Self {
+        let [all, different] = [table(self), changes(self, &other)].map(|table| {
+            let (text, mut other) = (table.to_string(), other.clone());
+            let read = other.over(&text, "", &mut Origins::default());
+            assert!(read.is_ok(), "{text}\n{read:?}");
+            other
+        });
+        assert_eq!(all, different);
+        all
     }
 }
 
