@@ -59,11 +59,18 @@ pub struct Bounds {
 
 /// The table of addresses.
 pub struct Addresses {
-    shards: Box<[Mutex<Box<[Set]>>]>,
+    shards: Box<[Mutex<Shard>]>,
     /// Concurrent connections per address.
     max_open: u32,
     /// Cost of a request in nanoseconds, and how far ahead of the clock an address may be.
     rate: Option<(u64, u64)>,
+}
+
+struct Shard {
+    sets: Box<[Set]>,
+    /// The latest time of a call. Each processor reads the clock once for many operations, so a call may pass an earlier
+    /// time than the one before, and counts as one at that time.
+    latest: Duration,
 }
 
 type Set = [Slot; WAYS];
@@ -96,9 +103,12 @@ impl Addresses {
             let cost = (1e9 / rate) as u64;
             (cost, cost.saturating_mul(u64::from(bounds.burst)))
         });
-        let shard = || Mutex::new(vec![Set::default(); SETS].into_boxed_slice());
+        let shard = || Shard {
+            sets: vec![Set::default(); SETS].into_boxed_slice(),
+            latest: Duration::ZERO,
+        };
         Some(Arc::new(Self {
-            shards: (0..SHARDS).map(|_| shard()).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(),
             max_open: bounds.connections.unwrap_or(u32::MAX),
             rate,
         }))
@@ -106,7 +116,7 @@ impl Addresses {
 
     /// Counts a connection. Returns `None` if the address has reached its limit.
     pub fn open(self: &Arc<Self>, key: AddressKey, now: Duration) -> Option<Open> {
-        let counted = match self.with(key, now, |slot| {
+        let counted = match self.with(key, now, |slot, _| {
             let fits = slot.open < self.max_open;
             slot.open += u32::from(fits);
             fits
@@ -124,8 +134,8 @@ impl Addresses {
     /// If the address exceeds its rate: the time until the next request is admitted.
     pub fn request(&self, key: AddressKey, now: Duration) -> Result<(), Duration> {
         let Some((cost, ahead)) = self.rate else { return Ok(()) };
-        let now_ns = now.as_nanos() as u64;
-        let taken = self.with(key, now, |slot| {
+        let taken = self.with(key, now, |slot, now| {
+            let now_ns = now.as_nanos() as u64;
             let paid = slot.paid.max(now_ns);
             let early = (paid - now_ns).saturating_sub(ahead);
             if early > 0 {
@@ -137,10 +147,17 @@ impl Addresses {
         taken.unwrap_or(Ok(()))
     }
 
-    /// Calls `f` with the entry of the address. Returns `None` if there is no room for it.
-    fn with<R>(&self, key: AddressKey, now: Duration, f: impl FnOnce(&mut Slot) -> R) -> Option<R> {
-        let (mut sets, set) = self.set(key);
-        let set = &mut sets[set];
+    /// Calls `f` with the entry of the address and the time. Returns `None` if there is no room for it.
+    fn with<R>(
+        &self,
+        key: AddressKey,
+        now: Duration,
+        f: impl FnOnce(&mut Slot, Duration) -> R,
+    ) -> Option<R> {
+        let (mut shard, set) = self.set(key);
+        let now = now.max(shard.latest);
+        shard.latest = now;
+        let set = &mut shard.sets[set];
         let at = match set.iter().position(|slot| slot.key == key.0) {
             Some(at) => at,
             None => {
@@ -150,14 +167,14 @@ impl Addresses {
                 at
             }
         };
-        Some(f(&mut set[at]))
+        Some(f(&mut set[at], now))
     }
 
-    fn set(&self, key: AddressKey) -> (MutexGuard<'_, Box<[Set]>>, usize) {
+    fn set(&self, key: AddressKey) -> (MutexGuard<'_, Shard>, usize) {
         let shard = &self.shards[key.0 as usize % SHARDS];
         // Nothing under the lock can panic.
-        let sets = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        (sets, key.0 as usize / SHARDS % SETS)
+        let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        (shard, key.0 as usize / SHARDS % SETS)
     }
 }
 
@@ -181,9 +198,9 @@ impl Drop for Open {
         if !self.counted {
             return;
         }
-        let (mut sets, set) = self.table.set(self.key);
+        let (mut shard, set) = self.table.set(self.key);
         // An entry with open connections is never evicted.
-        if let Some(slot) = sets[set].iter_mut().find(|slot| slot.key == self.key.0) {
+        if let Some(slot) = shard.sets[set].iter_mut().find(|slot| slot.key == self.key.0) {
             slot.open -= 1;
         }
     }
@@ -233,6 +250,16 @@ mod tests {
             assert_eq!(open.request(at(9000)), Ok(()), "after a rest, the burst again");
         }
         assert_eq!(open.request(at(9000)), Err(at(100)));
+    }
+
+    /// A request on one processor and one on another, whose clock was read earlier.
+    #[test]
+    fn times_may_go_back() {
+        let table = table(None, Some(10.0), 1);
+        let key = AddressKey::new(7);
+        assert_eq!(table.request(key, at(1000)), Ok(()));
+        assert_eq!(table.request(key, at(999)), Ok(()), "the burst");
+        assert_eq!(table.request(key, at(999)), Err(at(100)));
     }
 
     /// Only entries without information are evicted.
