@@ -287,7 +287,8 @@ mod tests {
         let threads = threads(&[std::process::id()]).unwrap();
         assert!(threads.len() > 1, "the test's own and the main one: {threads:?}");
         let Some(mut counters) = started(&threads, false) else { return };
-        let touched: Vec<u8> = (0..4 << 20).map(|n| n as u8).collect();
+        // A block of this size is mapped for each allocation. A smaller one may be memory that an earlier test has touched.
+        let touched = vec![1_u8; 64 << 20];
         let counted = counters.read().unwrap();
         assert!(!std::hint::black_box(touched).is_empty());
         assert!(counted.instructions.is_some_and(|nanos| nanos > 0.0), "{counted:?}");
@@ -301,7 +302,7 @@ mod tests {
 
     #[test]
     fn threads_and_processes_that_start_later_are_counted() {
-        // A block of this size is mapped for each allocation. A smaller one may be memory that an earlier test has touched.
+        // As large as above.
         let touch = || std::hint::black_box(vec![1_u8; 64 << 20]).len();
         let Some(mut counters) = started(&[this_thread()], true) else { return };
         let faults = |counters: &mut HardwareCounters| counters.read().unwrap().cycles.unwrap();
