@@ -22,8 +22,11 @@ const NOTICED: Duration = Duration::from_secs(2);
 fn configure(home: &Path) -> Config {
     let root = home.join("root");
     fs::create_dir(&root).unwrap();
-    let line: String = (0..4096).map(|n: u32| format!("{} and on\n", n * n)).collect();
-    fs::write(home.join("text"), line.bytes().cycle().take(LENGTH).collect::<Vec<_>>()).unwrap();
+    // Numbers that do not repeat, so that all files take longer than the second in which a client's leaving is noticed.
+    let lines =
+        (0..LENGTH as u32 / 8).map(|n| format!("{} and on\n", n.wrapping_mul(2_654_435_761)));
+    let text: String = lines.collect();
+    fs::write(home.join("text"), &text[..LENGTH]).unwrap();
     let mut config = Config::of(&root);
     (config.h2c, config.hosts[0].compress, config.max_queue_delay) = (true, true, None);
     config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
