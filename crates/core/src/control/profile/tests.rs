@@ -6,6 +6,10 @@ use super::model::{INTERVAL, LOADS, Noise, PEAK, PROCESSORS, Traffic, profile, s
 use super::trial::{Progress, Trial};
 use super::*;
 
+/// Traffic that no profile has.
+const UNSEEN: Traffic =
+    Traffic { rate: 25_000.0, bytes: 2_000.0, typical: 2_000.0, service: 9_000.0, crowding: 0.0 };
+
 /// The control law, with traffic from the model.
 struct Run {
     guide: Guide,
@@ -129,13 +133,7 @@ fn a_delay_is_compared_with_the_time_that_the_client_waits() {
 #[test]
 fn unknown_traffic_gets_all_processors_and_is_learned() {
     for unseen in [
-        Traffic {
-            rate: 25_000.0,
-            bytes: 2_000.0,
-            typical: 2_000.0,
-            service: 9_000.0,
-            crowding: 0.0,
-        },
+        UNSEEN,
         Traffic { rate: 500.0, bytes: 1e6, typical: 1e6, service: 900_000.0, crowding: 0.02 },
     ] {
         let mut run = Run::new(profile(&LOADS));
@@ -266,16 +264,9 @@ fn connections_that_move_do_not_end_a_comparison() {
 #[test]
 fn varying_unknown_traffic_becomes_one_mix() {
     let mut run = Run::new(profile(&LOADS));
-    let unseen = Traffic {
-        rate: 25_000.0,
-        bytes: 2_000.0,
-        typical: 2_000.0,
-        service: 9_000.0,
-        crowding: 0.0,
-    };
     // The number of sockets differs from every mix, however often a mix is learned.
     for round in 1..60 {
-        let mut sample = run.noise.sample(&unseen, PEAK);
+        let mut sample = run.noise.sample(&UNSEEN, PEAK);
         sample.indicators.sockets = f64::from(1 << (round % 10)) * 64.0;
         run.now += INTERVAL;
         run.guide.sampled(run.now, &sample);
@@ -334,16 +325,9 @@ fn a_number_that_was_too_small_in_silence_is_avoided_for_longer() {
 
 #[test]
 fn unknown_traffic_after_silence_gets_all_processors() {
-    let unseen = Traffic {
-        rate: 25_000.0,
-        bytes: 2_000.0,
-        typical: 2_000.0,
-        service: 9_000.0,
-        crowding: 0.0,
-    };
     let mut run = Run::new(profile(&LOADS));
     assert_eq!(run.idle(0, 5), 1);
-    let sample = run.noise.sample(&unseen, PEAK);
+    let sample = run.noise.sample(&UNSEEN, PEAK);
     let step = run.guide.sampled(run.now + INTERVAL, &sample);
     assert_eq!((step.setting, step.reason), (PEAK, GuideReason::Unknown));
 }
