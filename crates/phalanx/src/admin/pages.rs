@@ -42,15 +42,12 @@ const SECURITY: &str = "Content-Security-Policy: default-src 'none'; style-src '
 /// Serves a client's requests in order.
 pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::Result<()> {
     while let Some(request) = client.next().await? {
-        let refusal = refusal(&request, &source.hosts);
-        if refusal.is_none()
-            && let Some(answer) = source.pages.answer(&request).await
-        {
-            client.answer(Answer { fields: SECURITY, ..answer }).await?;
+        if let Some(why) = refusal(&request, &source.hosts) {
+            client.answer(Answer::text("403 Forbidden", why)).await?;
             continue;
         }
-        if let Some(why) = refusal {
-            client.answer(Answer::text("403 Forbidden", why)).await?;
+        if let Some(answer) = source.pages.answer(&request).await {
+            client.answer(Answer { fields: SECURITY, ..answer }).await?;
             continue;
         }
         let page = match (request.method, request.path.as_str()) {
