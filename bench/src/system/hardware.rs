@@ -259,6 +259,10 @@ mod tests {
 
     use super::*;
 
+    /// The size of a block that is mapped for each allocation, in bytes. A smaller one may be memory that an earlier test
+    /// has touched.
+    const FRESH: usize = 64 << 20;
+
     /// Where the processor counts nothing, the kernel still counts events of its own.
     fn started(threads: &[i32], inherit: bool) -> Option<HardwareCounters> {
         let software = |event| Some(Builder::new(event));
@@ -287,8 +291,7 @@ mod tests {
         let threads = threads(&[std::process::id()]).unwrap();
         assert!(threads.len() > 1, "the test's own and the main one: {threads:?}");
         let Some(mut counters) = started(&threads, false) else { return };
-        // A block of this size is mapped for each allocation. A smaller one may be memory that an earlier test has touched.
-        let touched = vec![1_u8; 64 << 20];
+        let touched = vec![1_u8; FRESH];
         let counted = counters.read().unwrap();
         assert!(!std::hint::black_box(touched).is_empty());
         assert!(counted.instructions.is_some_and(|nanos| nanos > 0.0), "{counted:?}");
@@ -302,8 +305,7 @@ mod tests {
 
     #[test]
     fn threads_and_processes_that_start_later_are_counted() {
-        // As large as above.
-        let touch = || std::hint::black_box(vec![1_u8; 64 << 20]).len();
+        let touch = || std::hint::black_box(vec![1_u8; FRESH]).len();
         let Some(mut counters) = started(&[this_thread()], true) else { return };
         let faults = |counters: &mut HardwareCounters| counters.read().unwrap().cycles.unwrap();
         let before = faults(&mut counters);
