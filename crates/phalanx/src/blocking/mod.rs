@@ -110,9 +110,8 @@ impl BlockingOptions<'_> {
         self
     }
 
-    /// Keeps the threads to the slow cores of a machine that has cores of several speeds, as
-    /// [`use_slow_cores`] does. Use it for calls for which no request waits, such as
-    /// writing a log.
+    /// Keeps the threads to the slow cores of a machine that has cores of several speeds, as [`use_slow_cores`] does. Use
+    /// it for calls for which no request waits, such as writing a log.
     pub fn background(mut self) -> Self {
         self.use_cores = use_slow_cores;
         self
