@@ -94,6 +94,11 @@ fn with_each_driver(
             Err(error) => println!("{driver}: not measured: {error}"),
         }
     }
+    outcome(measured, good)
+}
+
+/// The outcome of so many measurements: whether all was well with the drivers that started.
+fn outcome(measured: usize, good: bool) -> Outcome {
     match measured {
         0 => Err("the server started with no driver, so nothing was measured".into()),
         _ => Ok(good),
@@ -113,6 +118,8 @@ mod tests {
 
     #[test]
     fn a_run_without_a_measurement_is_an_error() {
+        assert!(outcome(0, true).is_err());
+        assert!(matches!((outcome(1, true), outcome(2, false)), (Ok(true), Ok(false))));
         let home = Home::make("no-driver").unwrap();
         let with = |program| with_each_driver((Path::new(program), &home), &[], |_, _| Ok(true));
         assert!(with("/no/such/program").is_err_and(|why| why.to_string().contains("no driver")));
