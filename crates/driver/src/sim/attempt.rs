@@ -115,31 +115,34 @@ impl Sim {
         let mut flights = std::mem::take(&mut self.flights);
         self.world.state().rng.shuffle(&mut flights);
         // Cancelled requests come first, because others wait for them.
-        flights.sort_by_key(|flight| !flight.cancelled);
-        let mut left: Vec<InFlight> = Vec::with_capacity(flights.len());
+        if flights.iter().any(|flight| flight.cancelled) {
+            flights.sort_by_key(|flight| !flight.cancelled);
+        }
+        let (now, faults) = (self.world.now(), self.world.faults());
         let mut postponed = false;
-        for mut flight in flights {
-            let (again, is_early) = {
-                let state = &mut *self.world.state();
-                (!eager && state.chance(state.faults.again), flight.at > state.clock.now)
-            };
+        let mut waiting = 0;
+        while let Some(flight) = flights.get(waiting) {
+            let again = !eager && self.world.chance(faults.again);
             postponed |= again;
             if flight.cancelled && !again {
-                self.end_early(flight);
+                self.end_early(flights.remove(waiting));
                 continue;
             }
-            let later = again || is_early || left.iter().any(|other| other.delays(&flight));
-            let result = if later {
+            let is_delayed = flights[..waiting].iter().any(|other| other.delays(flight));
+            let result = if again || flight.at > now || is_delayed {
                 Err(io::ErrorKind::WouldBlock.into())
             } else {
-                self.try_once(&mut flight.op)
+                self.try_once(&mut flights[waiting].op)
             };
             match result {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => left.push(flight),
-                result => self.done.push(Completion { token: flight.token, result }),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => waiting += 1,
+                result => {
+                    let InFlight { token, .. } = flights.remove(waiting);
+                    self.done.push(Completion { token, result });
+                }
             }
         }
-        self.flights = left;
+        self.flights = flights;
         self.all_wait_since = (!postponed).then_some(seen);
     }
 

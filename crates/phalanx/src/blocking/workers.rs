@@ -41,6 +41,8 @@ pub(super) fn enter(pool: &Arc<Pool>) {
     POOLS.with_borrow_mut(|pools| {
         let pools = pools.as_mut().expect("asked before");
         if !pools.iter().any(|workers| Arc::ptr_eq(&workers.pool, pool)) {
+            // Every step asks each pool, also those of programs that have ended.
+            pools.retain(|other| !other.at_work.is_empty() || other.pool.has_jobs());
             pools.push(WorkerPool { pool: pool.clone(), at_work: Vec::new() });
         }
     });
