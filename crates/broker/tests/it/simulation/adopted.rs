@@ -142,7 +142,7 @@ enum Loss {
 }
 
 fn enter(world: &mut World, stays: Stays, loss: Loss) {
-    world.set_most_steps(2_000_000);
+    world.set_most_steps(4_000_000);
     world.set_steady();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
