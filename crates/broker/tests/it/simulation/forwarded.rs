@@ -58,9 +58,11 @@ fn level(net: &Net) -> String {
     net.draw(LEVELS).to_string()
 }
 
-/// A filter of three levels, perhaps with wildcards.
+/// A filter of three levels, perhaps with wildcards, but not only of wildcards: every message would match.
 fn filter(net: &Net) -> String {
+    let exact = net.draw(3);
     let levels = (0..3).map(|place| match (place, net.draw(10)) {
+        _ if place == exact => level(net),
         (_, 0) => "+".to_owned(),
         (2, 1) => "#".to_owned(),
         _ => level(net),
