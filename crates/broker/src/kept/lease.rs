@@ -31,6 +31,10 @@ pub(crate) struct Record {
     /// The journal of a node that reads the stream before it takes the lease. Absent from earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reader: Option<String>,
+    /// Another node wrote this after NATS had lost the lease, and may have missed that the journal was adopted. Absent
+    /// from earlier versions.
+    #[serde(default)]
+    pub(crate) is_restored: bool,
 }
 
 /// Why a step failed.
@@ -61,6 +65,8 @@ pub(crate) struct Lease {
     /// The number of the last known message, and the creation time of its stream.
     number: Cell<u64>,
     created: RefCell<String>,
+    /// Whether no attempt to replace the message has failed since it was last replaced.
+    is_certain: Cell<bool>,
 }
 
 impl Lease {
@@ -83,6 +89,7 @@ impl Lease {
             earlier: None,
             number: Cell::new(number),
             created: RefCell::new(created.to_owned()),
+            is_certain: Cell::new(true),
         }
     }
 
@@ -195,15 +202,20 @@ impl Lease {
         let payload = serde_json::to_vec(record).unwrap_or_default();
         let expected = Expected::LastOfSubject(self.number.get());
         self.number.set(self.streams.append(&self.subject, expected, &payload).await?);
+        self.is_certain.set(true);
         Ok(())
     }
 
     /// Renews the lease, to show that this process is alive.
     pub(crate) async fn renew(&self) -> Result<(), Failed> {
+        if !self.is_certain.get() && self.is_of_another_node().await? {
+            return Err(Failed::Again("NATS has lost the lease".into()));
+        }
         let failed = match self.put(&self.record()).await {
             Ok(()) => return Ok(()),
             Err(failed) => failed,
         };
+        self.is_certain.set(false);
         // An attempt without an answer may still have been stored. A deposed leader may answer with an earlier record,
         // which is ignored.
         match self.current().await? {
@@ -222,6 +234,15 @@ impl Lease {
             _ => (),
         }
         Err(failed)
+    }
+
+    /// Whether the message with the last known number is another node's, because NATS has lost the lease, so that its
+    /// numbers began again.
+    async fn is_of_another_node(&self) -> Result<bool, Failed> {
+        let found = self.current().await?;
+        let is_other =
+            found.is_some_and(|(number, own)| number == self.number.get() && !self.is_own(&own));
+        Ok(is_other && self.is_lost().await?)
     }
 
     /// Records that this node has all sessions of the journal, before it deletes the stream.

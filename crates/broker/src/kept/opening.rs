@@ -112,7 +112,8 @@ impl StreamMirror {
         // Checked before the stream is created: if another node has adopted the journal and deleted its stream, nobody
         // would delete a new one.
         let before = lease.check().await?;
-        let waited = self.wait_for_lease(before.is_some() || batches.is_empty());
+        let is_known = before.as_ref().is_some_and(|(_, before)| !before.is_restored);
+        let waited = self.wait_for_lease(is_known || batches.is_empty());
         let (number, before) = before.unzip();
         // Otherwise a renewal would take the lease during the wait.
         let number = if waited.is_ok() { number.unwrap_or_default() } else { UNKNOWN };
@@ -158,9 +159,10 @@ impl StreamMirror {
         Ok(next)
     }
 
-    /// Makes this node wait for the timeout before it takes a lease that NATS does not have. NATS may have lost the lease
-    /// of an adopted journal, which the adopter or a third node then restores: within the timeout, unless this node was cut
-    /// off again. The wait is not needed if this node's lease has not expired, because the journal was then not adopted.
+    /// Makes this node wait for the timeout before it takes a lease that NATS does not have, or has from another node that
+    /// restored it. NATS may have lost the lease of an adopted journal, which the adopter or a third node then restores:
+    /// within the timeout, unless this node was cut off again. The wait is not needed if this node's lease has not expired,
+    /// because the journal was then not adopted.
     fn wait_for_lease(&self, is_known: bool) -> Result<(), Failed> {
         if is_known || self.kept.is_open() {
             self.missing.set(None);

@@ -128,13 +128,13 @@ impl Leases {
         found: &mut Found,
         adopted: &BTreeSet<JournalName>,
     ) -> Result<(), Failed> {
-        // A node takes a lease that NATS has lost only after the timeout. So a node that is found with its lease this
-        // soon did not take it: an operator gave it back.
+        // A node takes a lease that NATS has lost, or that another node has restored, only after the timeout. So a node
+        // that is found with its lease this soon did not take it: an operator gave it back.
         let has_looked_lately = now().saturating_sub(self.looked) < kept.timeout() / 2;
         // Applied before any step that can fail, because the next read may come too late for this conclusion.
         self.adopted.retain(|journal, Adopted { is_seen, .. }| {
             let is_its_nodes = found.get(journal).is_some_and(|(_, lease)| {
-                lease.holder == journal.to_string() && !lease.is_incomplete
+                lease.holder == journal.to_string() && !lease.is_incomplete && !lease.is_restored
             });
             !(is_its_nodes && *is_seen && has_looked_lately) || adopted.contains(journal)
         });
@@ -180,8 +180,10 @@ impl Leases {
             // installed, the adopting node restores the lease as adopted.
             let holder = journal.to_string();
             let record = match lease.is_installed || !is_incomplete {
-                true => Record { reader: None, ..lease },
-                false => Record { holder, start, is_incomplete, ..Record::default() },
+                true => Record { reader: None, is_restored: lease.holder == holder, ..lease },
+                false => {
+                    Record { holder, start, is_incomplete, is_restored: true, ..Record::default() }
+                }
             };
             let number = put(kept, streams, (&journal, &record), 0).await?;
             found.insert(journal, (number, record));

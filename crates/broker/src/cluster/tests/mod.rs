@@ -2,6 +2,7 @@
 
 mod adopting;
 mod ending;
+mod lease;
 mod leases;
 mod lost;
 mod opening;
