@@ -15,6 +15,7 @@ use super::disturb::disturb;
 use super::ending;
 use super::ledger::{Ledger, Verdict};
 use super::load::{Shared, locked};
+use super::machines::Machine;
 use super::nemesis::Nemesis;
 use super::nodes::{Cluster, Shape};
 use crate::live::{Home, binary, quantile};
@@ -67,7 +68,8 @@ pub(crate) struct Options {
     /// Clients change their node every few seconds, and their sessions move there.
     #[arg(long, requires = "kept")]
     roam: bool,
-    /// NATS servers. With three, a fault of NATS concerns one of them, and a cut the path of a node to one server or to all.
+    /// NATS servers. With three, a fault of NATS concerns one of them, a cut the path of a node to one server or to all,
+    /// and each machine of a server and a broker can be cut off from the others.
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..=9))]
     nats: u64,
     /// Seed of the faults; by default another one in each run.
@@ -76,12 +78,34 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn kinds(&self) -> &[Nemesis] {
-        match &self.nemesis[..] {
-            _ if self.no_nemesis => &[],
-            [] => Nemesis::value_variants(),
-            kinds => kinds,
+    /// The kinds of faults, and the machines on which the processes run: namespaces if machines are cut off from each
+    /// other.
+    ///
+    /// # Errors
+    /// If a fault is named that cannot be caused.
+    fn plan(&self) -> Result<(Vec<Nemesis>, Vec<Arc<Machine>>), String> {
+        let servers = self.nats as usize;
+        let mut kinds = match &self.nemesis[..] {
+            _ if self.no_nemesis => Vec::new(),
+            [] => Nemesis::value_variants().to_vec(),
+            kinds => kinds.to_vec(),
+        };
+        if kinds.contains(&Nemesis::Split) {
+            let separated = match servers {
+                3.. => Machine::separate(servers.max(NODES)),
+                _ => Err("it needs --nats 3, so that the other NATS servers are a majority".into()),
+            };
+            match separated {
+                Ok(machines) => return Ok((kinds, machines)),
+                Err(why) if self.nemesis.is_empty() => println!("LEFT OUT: the fault split: {why}"),
+                Err(why) => return Err(format!("the fault split is not possible: {why}")),
+            }
+            kinds.retain(|kind| *kind != Nemesis::Split);
         }
+        // No other process uses ports of this address, so each can be used again after a kill.
+        let [.., high, low] = process::id().to_be_bytes();
+        let host = Ipv4Addr::new(127, 254, high, low.clamp(1, 254));
+        Ok((kinds, vec![Machine::this(host)]))
     }
 }
 
@@ -91,11 +115,9 @@ pub(super) fn check(root: &Path, options: &Options) -> Outcome {
     let seed = options.seed.map_or_else(|| process::id().into(), NonZeroU64::get);
     let ending = ending()?;
     let (binary, home) = (binary(root)?, Home::make("cluster")?);
-    // No other process uses ports of this address, so each can be used again after a kill.
-    let [.., high, low] = process::id().to_be_bytes();
-    let host = Ipv4Addr::new(127, 254, high, low.clamp(1, 254));
+    let (kinds, machines) = options.plan()?;
     let shape = Shape { nodes: NODES, servers: options.nats as usize, are_kept };
-    let cluster = Cluster::start(host, &binary, home.path(), shape)?;
+    let cluster = Cluster::start(&machines, &binary, home.path(), shape)?;
     println!("{PROMISES}");
     if are_kept {
         println!("{KEPT}");
@@ -124,14 +146,7 @@ pub(super) fn check(root: &Path, options: &Options) -> Outcome {
         is_complete: AtomicBool::new(false),
     });
     let mut continued = Vec::new();
-    let ran = disturb(
-        &shared,
-        options.kinds(),
-        seconds,
-        &mut Rng::with_seed(seed),
-        &ending,
-        &mut continued,
-    );
+    let ran = disturb(&shared, &kinds, seconds, &mut Rng::with_seed(seed), &ending, &mut continued);
     if ran.is_err() {
         shared.is_complete.store(true, Ordering::Relaxed);
         shared.cluster.kill();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `nodes` | the brokers |
 //! | `servers` | the NATS servers |
+//! | `machines` | network namespaces in which they run, with links that can be cut |
 //! | `relay` | the connection of a broker to NATS, which can be cut |
 //! | `wire` | a blocking connection to a broker |
 //! | `load` | publishers and subscribers |
@@ -18,6 +19,7 @@ mod check;
 mod disturb;
 mod ledger;
 mod load;
+mod machines;
 mod nemesis;
 mod nodes;
 mod probes;
@@ -39,6 +41,7 @@ use clap::{Subcommand, value_parser};
 
 use crate::live::{Home, binary};
 use crate::task::Outcome;
+use machines::Machine;
 use nodes::{Cluster, Shape};
 
 /// The tasks of `cargo xtask cluster`.
@@ -86,7 +89,8 @@ fn ending() -> Result<Arc<AtomicBool>, String> {
 fn up(root: &Path, shape: Shape) -> Outcome {
     let ending = ending()?;
     let (binary, home) = (binary(root)?, Home::make("cluster")?);
-    let cluster = Cluster::start(Ipv4Addr::LOCALHOST, &binary, home.path(), shape)?;
+    let cluster =
+        Cluster::start(&[Machine::this(Ipv4Addr::LOCALHOST)], &binary, home.path(), shape)?;
     println!("data and logs in {}", home.path().display());
     for node in &cluster.nodes {
         println!("{}: mqtt://{}, admin pages http://{}/", node.name, node.address, node.admin);

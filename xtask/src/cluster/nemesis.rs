@@ -27,6 +27,9 @@ pub(crate) enum Nemesis {
     Stop,
     /// The connections of a broker to NATS, or to one of its servers, are cut: frozen, or closed.
     Cut,
+    /// The machine of a broker and a NATS server is cut off from the others. Needs three NATS servers, and root for
+    /// network namespaces.
+    Split,
     /// A NATS server is killed, and started again.
     NatsKill,
     /// A NATS server is stopped, and continues.
@@ -82,7 +85,7 @@ impl Strike {
     /// Whether a node may lose its sessions by this fault, with this number of NATS servers.
     pub(super) fn may_cost_sessions(&self, servers: usize) -> bool {
         match self.kind {
-            Nemesis::Kill | Nemesis::Stop | Nemesis::Restart => true,
+            Nemesis::Kill | Nemesis::Stop | Nemesis::Split | Nemesis::Restart => true,
             Nemesis::Cut => !self.cuts_one(servers),
             Nemesis::NatsKill | Nemesis::NatsStop => false,
         }
@@ -126,6 +129,11 @@ impl Strike {
                 node.set_relays(mode, is_first_only);
                 rest();
                 node.set_relays(Mode::Open, false);
+            }
+            Nemesis::Split => {
+                node.machine().set_link(false)?;
+                rest();
+                node.machine().set_link(true)?;
             }
             Nemesis::NatsKill => {
                 let number = server % servers.len();
@@ -184,6 +192,7 @@ mod tests {
             assert!(!costs(kind, 0, 1) && !costs(kind, 1, 3));
         }
         assert!(costs(Nemesis::Stop, 0, 3) && costs(Nemesis::Cut, 1, 3));
+        assert!(costs(Nemesis::Split, 0, 3));
         assert!(costs(Nemesis::Cut, 0, 1) && !costs(Nemesis::Cut, 0, 3));
     }
 }

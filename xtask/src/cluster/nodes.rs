@@ -2,14 +2,15 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::machines::Machine;
 use super::relay::{Mode, Relay};
 use super::servers;
 
@@ -21,6 +22,9 @@ const ADOPTED: i32 = 75;
 
 /// Queues that hold everything that the load publishes while a node is away.
 const QUEUES: [&str; 4] = ["--max-queued-messages", "1000000", "--max-queued-bytes", "1G"];
+
+/// The address of a namespace is not a loopback address, but no other machine reaches it.
+const SEPARATE: [&str; 2] = ["--allow-anonymous", "--admin-public"];
 
 /// The size of a cluster.
 #[derive(Clone, Copy)]
@@ -51,6 +55,7 @@ pub(super) struct Node {
 /// A program with fixed arguments, which can be started again.
 pub(super) struct Process {
     command: Box<dyn Fn() -> Command + Send + Sync>,
+    machine: Arc<Machine>,
     /// The listener that it has once it runs.
     address: SocketAddr,
     state: Mutex<State>,
@@ -66,45 +71,47 @@ struct State {
 }
 
 impl Cluster {
-    /// Starts the servers and brokers in `folder`.
+    /// Starts the servers and brokers in `folder`, in turn on each of `machines`.
     pub(super) fn start(
-        host: Ipv4Addr,
+        machines: &[Arc<Machine>],
         binary: &Path,
         folder: &Path,
         shape: Shape,
     ) -> Result<Self, String> {
-        let host = IpAddr::V4(host);
-        let servers = servers::start(host, folder, shape.servers, shape.are_kept)?;
+        let servers = servers::start(machines, folder, shape.servers, shape.are_kept)?;
         let kept = shape.are_kept.then_some("--cluster-keep-sessions");
         let node = |n| {
             let name = char::from(b'a' + n as u8).to_string();
             // Each broker tries another server first.
             let order = servers.iter().cycle().skip(n).take(servers.len());
             let order = order.map(|server: &Process| server.address);
-            let relay = |to| Relay::start(host, to).map_err(|error| format!("no relay: {error}"));
+            let machine = &machines[n % machines.len()];
+            let start = |to| machine.run(|| Relay::start(machine.inner, to)).flatten();
+            let relay = |to| start(to).map_err(|error| format!("no relay: {error}"));
             let relays = order.map(relay).collect::<Result<_, _>>()?;
-            Node::start(host, &name, (binary, folder), relays, kept)
+            Node::start(machine, &name, (binary, folder), relays, kept)
         };
         let nodes = (0..shape.nodes).map(node).collect::<Result<_, String>>()?;
         Ok(Self { servers, nodes })
     }
 }
 
-/// An address with a free port.
-pub(super) fn free(host: IpAddr) -> Result<SocketAddr, String> {
-    let bound = TcpListener::bind((host, 0)).and_then(|listener| listener.local_addr());
+/// An address of a machine with a free port.
+pub(super) fn free(machine: &Machine, host: IpAddr) -> Result<SocketAddr, String> {
+    let bind = || TcpListener::bind((host, 0)).and_then(|listener| listener.local_addr());
+    let bound = machine.run(bind).flatten();
     bound.map_err(|error| format!("no free port at {host}: {error}"))
 }
 
 impl Node {
     fn start(
-        host: IpAddr,
+        machine: &Arc<Machine>,
         name: &str,
         (binary, folder): (&Path, &Path),
         relays: Vec<Relay>,
         kept: Option<&'static str>,
     ) -> Result<Self, String> {
-        let (address, admin) = (free(host)?, free(host)?);
+        let (address, admin) = (free(machine, machine.outer)?, free(machine, machine.outer)?);
         let (binary, data) = (binary.to_owned(), folder.join(name));
         let log = folder.join(format!("{name}.log"));
         fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
@@ -113,9 +120,10 @@ impl Node {
             .and_then(|()| private(&token))
             .map_err(|error| format!("{}: {error}", token.display()))?;
         let own = name.to_owned();
+        let separate = (!address.ip().is_loopback()).then_some(SEPARATE);
         let servers: Vec<_> = relays.iter().map(|own| format!("nats://{}", own.address)).collect();
         let servers = servers.join(",");
-        let process = Process::new(address, move || {
+        let process = Process::new(machine, address, move || {
             let mut command = Command::new(&binary);
             command.args(["broker", "--workers", "2", "--node-name", &own]);
             command.arg("--listen").arg(address.to_string());
@@ -123,6 +131,7 @@ impl Node {
             command.args(["--cluster", &servers]);
             command.arg("--persistence-dir").arg(&data);
             command.arg("--admin-token-file").arg(&token).args(QUEUES).args(kept);
+            command.args(separate.iter().flatten());
             if let Ok(file) = File::options().create(true).append(true).open(&log) {
                 command.stderr(file);
             }
@@ -134,6 +143,10 @@ impl Node {
 
     pub(super) fn process(&self) -> &Process {
         &self.process
+    }
+
+    pub(super) fn machine(&self) -> &Machine {
+        &self.process.machine
     }
 
     /// Sets the mode of its relays, or of that to its first server only.
@@ -151,11 +164,12 @@ fn private(path: &Path) -> std::io::Result<()> {
 
 impl Process {
     pub(super) fn new(
+        machine: &Arc<Machine>,
         address: SocketAddr,
         command: impl Fn() -> Command + Send + Sync + 'static,
     ) -> Self {
         let (command, state, turn) = (Box::new(command), Mutex::default(), Mutex::default());
-        Self { command, address, state, turn }
+        Self { command, machine: machine.clone(), address, state, turn }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -185,6 +199,10 @@ impl Process {
 
     /// Starts it once. Returns false if another node has adopted its sessions.
     fn try_start(&self) -> Result<bool, String> {
+        self.machine.run(|| self.try_start_there()).map_err(|error| error.to_string())?
+    }
+
+    fn try_start_there(&self) -> Result<bool, String> {
         let mut command = (self.command)();
         // In a process group of its own: Ctrl-C in a terminal reaches only this program, which ends the others.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);

@@ -62,9 +62,12 @@ fn accept(listener: &TcpListener, to: SocketAddr, mode: &Arc<AtomicU8>) {
         match listener.accept() {
             // A closed relay, or an unreachable server: the connection ends.
             Ok((near, _)) if !is(mode, Mode::Closed) => {
-                if let Ok(far) = TcpStream::connect(to) {
-                    let _ = join(near, far, mode);
-                }
+                // Takes long if the server's machine is cut off.
+                let mode = mode.clone();
+                thread::spawn(move || {
+                    let far = TcpStream::connect(to);
+                    far.and_then(|far| join(near, far, &mode))
+                });
             }
             Ok(_) => (),
             Err(_) => thread::sleep(POLL),
