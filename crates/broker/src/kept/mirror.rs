@@ -47,6 +47,8 @@ pub(crate) struct StreamMirror {
     is_storing: Cell<bool>,
     /// When the lease of a journal that may have been adopted was first and last found missing.
     pub(super) missing: Cell<Option<(Duration, Duration)>>,
+    /// When the stream was first and last found to store nothing, although NATS stores the lease.
+    pub(super) stuck: Cell<Option<(Duration, Duration)>>,
     /// The lease of the journal, once it is open.
     pub(super) lease: RefCell<Option<Rc<Lease>>>,
 }
@@ -90,6 +92,7 @@ impl StreamMirror {
             appended: Cell::default(),
             is_storing: Cell::new(false),
             missing: Cell::default(),
+            stuck: Cell::default(),
             lease: RefCell::default(),
         });
         let ending = mirror.clone();

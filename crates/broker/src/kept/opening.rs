@@ -1,5 +1,6 @@
 //! Takes this node's lease and opens its stream, at the start and after NATS has lost them.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
@@ -37,6 +38,16 @@ fn restored(stream: &str, next: u64, end: u64) -> String {
         next - 1,
         end.saturating_sub(1),
     )
+}
+
+/// The time for which a state that is found again has lasted: since it was first found. After a longer time than `gap`
+/// without it, it begins again. `found` has the times at which it was first and last found.
+fn lasted(found: &Cell<Option<(Duration, Duration)>>, gap: Duration) -> Duration {
+    let now = now();
+    let known = found.get().filter(|(_, last)| now.saturating_sub(*last) <= gap);
+    let since = known.map_or(now, |(since, _)| since);
+    found.set(Some((since, now)));
+    now.saturating_sub(since)
 }
 
 impl StreamMirror {
@@ -136,10 +147,18 @@ impl StreamMirror {
         let was_complete = last > 0 && before.is_some_and(|before| !before.is_incomplete);
         let least = batches.end - u64::from(is_first && was_complete && !batches.is_empty());
         let begun = now();
-        lease.take(next < least).await?;
+        let is_incomplete = next < least;
+        lease.take(is_incomplete).await?;
         let head = Head { start: self.start, batch: batches.end, place: 0, count: 0 };
         let subject = names.subject(&journal, OPEN);
-        let opened = streams.append(&subject, Expected::Last(last), &head.encode(b"")).await?;
+        let stored = streams.append(&subject, Expected::Last(last), &head.encode(b"")).await;
+        match stored {
+            Err(JetStreamError::Timeout(_) | JetStreamError::Refused(..)) if is_incomplete => {
+                self.replace_stuck(&stream.name).await?;
+            }
+            _ => self.stuck.set(None),
+        }
+        let opened = stored?;
         if next < batches.start {
             // The journal was written without this stream for some time. The batches in between no longer exist; the disk
             // has the whole journal.
@@ -168,19 +187,29 @@ impl StreamMirror {
             self.missing.set(None);
             return Ok(());
         }
-        let now = now();
         // After a gap the wait begins again: NATS may have lost the leases again meanwhile. An attempt may take half of the
         // timeout, the limit of a request.
-        let is_recent = |last: Duration| now.saturating_sub(last) <= self.kept.timeout() / 2;
-        let known = self.missing.get().filter(|(_, last)| is_recent(*last));
-        let since = known.map_or(now, |(since, _)| since);
-        self.missing.set(Some((since, now)));
-        match now.saturating_sub(since) < self.kept.timeout() {
+        match lasted(&self.missing, self.kept.timeout() / 2) < self.kept.timeout() {
             true => Err(Failed::Again(
                 "NATS has no lease of this node; another node may have adopted its sessions".into(),
             )),
             false => Ok(()),
         }
+    }
+
+    /// Deletes a stream that lacks batches if it has stored nothing for the timeout, although it has a leader, which has
+    /// answered other requests, and NATS stores the lease. The next attempt creates the stream again. Servers of version
+    /// 2.9 may make a replica the leader that lacks messages because it was cut off, and that then stores no others. No
+    /// other node needs the stream, because the lease is marked as incomplete.
+    async fn replace_stuck(&self, stream: &str) -> Result<(), Failed> {
+        let timeout = self.kept.timeout();
+        if lasted(&self.stuck, timeout) < timeout {
+            return Ok(());
+        }
+        self.streams.delete(stream).await?;
+        Err(Failed::Again(format!(
+            "the stream {stream} lacks messages and stored nothing; deleted it"
+        )))
     }
 
     /// Creates a stream, unless it exists.

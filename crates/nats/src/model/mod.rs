@@ -126,6 +126,15 @@ impl ModelServer {
         self.lock().streams.remove_stored(part);
     }
 
+    /// Loses the messages of a stream after the number `last`, and stores no others there until the stream is deleted: it
+    /// does not answer such requests. Servers of version 2.9 may do this if a replica that was cut off becomes the leader.
+    ///
+    /// # Panics
+    /// If the stream does not exist.
+    pub fn stick_stream(&self, name: &str, last: u64) {
+        self.lock().streams.stick(name, last);
+    }
+
     /// Sets whether a lagging replica answers direct requests for stored messages. It gets no messages from now on.
     pub fn set_lagging(&self, lags: bool) {
         self.lock().streams.set_lagging(lags);
@@ -209,6 +218,7 @@ impl Model {
     /// Processes a frame of a client.
     fn take(&mut self, number: u64, frame: Frame<'_>) {
         match frame {
+            Frame::Publish { subject, .. } if self.streams.is_stuck(subject) => {}
             Frame::Publish { subject, .. }
                 if self.loses.take_if(|end| subject.ends_with(&**end)).is_some() => {}
             Frame::Publish { subject, reply, headers, payload } => {

@@ -30,6 +30,8 @@ struct Stream {
     per_subject: i64,
     messages: BTreeMap<u64, Stored>,
     last: u64,
+    /// Its leader stores no messages, and does not answer requests to do so.
+    is_stuck: bool,
 }
 
 struct Stored {
@@ -68,6 +70,19 @@ impl Streams {
         for stream in self.by_name.values_mut() {
             stream.messages.retain(|_, own| !own.subject.contains(part));
         }
+    }
+
+    /// Removes the messages of a stream after `last`, and leaves all later requests to store one unanswered.
+    pub(super) fn stick(&mut self, name: &str, last: u64) {
+        let stream = self.by_name.get_mut(name).expect("the stream exists");
+        stream.messages.retain(|number, _| *number <= last);
+        (stream.last, stream.is_stuck) = (last, true);
+    }
+
+    /// Whether a request to store a message of this subject is left unanswered.
+    pub(super) fn is_stuck(&self, subject: &str) -> bool {
+        let stores = |own: &Stream| own.subjects.iter().any(|filter| matches(filter, subject));
+        self.by_name.values().any(|own| own.is_stuck && stores(own))
     }
 
     /// Sets whether a lagging replica answers direct requests. It gets no messages from now on.
@@ -121,6 +136,7 @@ impl Streams {
             per_subject: read.max_msgs_per_subject,
             messages: BTreeMap::new(),
             last: 0,
+            is_stuck: false,
         });
         match stream.config == config {
             true => {

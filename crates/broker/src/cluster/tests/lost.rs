@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use phalanx::net::Bytes;
+use phalanx::task::Either;
 use phalanx::time::now;
-use phalanx::{Graph, sim, sleep};
+use phalanx::{Graph, select, sim, sleep};
 use phalanx_mqtt::{Reason, Version};
 use phalanx_nats::{Expected, ModelServer};
 use phalanx_store::Mirror;
@@ -143,6 +144,46 @@ fn a_stream_that_nats_has_lost_is_opened_again() {
             }
             sleep(Duration::from_secs(10)).await;
             assert!(kept.is_open() && kept.lost().is_none());
+        })
+    });
+}
+
+/// A NATS server was cut off, and became the leader of the stream without its last messages.
+#[test]
+fn a_stream_that_lacks_messages_and_stores_no_others_is_replaced() {
+    run(|program| {
+        Box::pin(async move {
+            let stream = program.names.stream(&journal()).name;
+            let (kept, mirror) = program.stored_mirror("1", 3).await;
+            program.server.stick_stream(&stream, 2);
+            assert!(mirror.append(4, Bytes::from(vec![7])).await.is_err() && mirror.is_behind());
+            let begun = now();
+            assert_eq!(mirror.open(JOURNAL, 1, 4).await, Ok(1));
+            let (took, timeout) = (now() - begun, kept.timeout());
+            assert!((timeout..3 * timeout).contains(&took), "{took:?}");
+            assert!(program.lease().await.unwrap().1.is_incomplete && kept.is_open());
+            for number in 1..=4 {
+                mirror.append(number, Bytes::from(vec![7])).await.unwrap();
+            }
+            mirror.complete().await.unwrap();
+            assert!(!program.lease().await.unwrap().1.is_incomplete);
+        })
+    });
+}
+
+/// Another node may adopt the sessions as long as the stream has all batches.
+#[test]
+fn a_complete_stream_that_stores_no_messages_is_not_deleted() {
+    run(|program| {
+        Box::pin(async move {
+            let stream = program.names.stream(&journal()).name;
+            program.stored_mirror("1", 3).await;
+            let last = program.streams.state(&stream).await.unwrap().last;
+            program.server.stick_stream(&stream, last);
+            let (_, mirror) = program.mirror("2");
+            let opened = select(mirror.open(JOURNAL, 1, 4), sleep(Duration::from_secs(120))).await;
+            assert!(matches!(opened, Either::Right(())));
+            assert_eq!(program.streams.state(&stream).await.unwrap().last, last);
         })
     });
 }
