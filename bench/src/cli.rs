@@ -10,9 +10,9 @@ use phalanx::runtime::DriverKind;
 use crate::baselines::{floor, twin};
 use crate::experiment::{INTERRUPTED, experiments};
 use crate::experiments::{
-    axum, batch_delay, broker, cluster, concurrency, failure, fibre, figure2, figure4, figure6,
-    figure7, figure8, interleave, ladder, light, matching, op, overload, pipeline, placement,
-    runtimes, scale, servlib, spread, state, stingy, web,
+    axum, batch_delay, broker, cluster, concurrency, crossing, failure, fibre, figure2, figure4,
+    figure6, figure7, figure8, interleave, ladder, light, matching, op, overload, pipeline,
+    placement, runtimes, scale, servlib, spread, state, stingy, web,
 };
 use crate::{load, report};
 
@@ -41,6 +41,7 @@ impl Cli {
 experiments! {
     measured {
     Op(op::Options) = "op", op::run;
+    Crossing(crossing::Options) = "crossing", crossing::run;
     Fibre(fibre::Options) = "fibre", fibre::run;
     Runtimes(runtimes::Options) = "runtimes", runtimes::run;
     Axum(axum::Options) = "axum", axum::run;

@@ -1,6 +1,7 @@
 //! The benchmarks, each a command of `phalanx-bench`.
 //!
 //! - [`op`]: the cost of an operation, a boxed closure and a spawned task.
+//! - [`crossing`]: a call to another processor, and the parts of its cost.
 //! - [`fibre`]: fibres compared with `async` operations.
 //! - [`runtimes`]: the same small tasks on Phalanx and other runtimes.
 //! - [`axum`]: an axum application on Phalanx and on tokio.
@@ -30,6 +31,7 @@ pub mod batch_delay;
 pub mod broker;
 pub mod cluster;
 pub mod concurrency;
+pub mod crossing;
 pub mod failure;
 pub mod fibre;
 pub mod figure2;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use phalanx_bench::cli::Cli;
 use phalanx_bench::experiments::{
-    concurrency, failure, figure2, figure8, interleave, ladder, matching, pipeline, spread,
+    concurrency, crossing, failure, figure2, figure8, interleave, ladder, matching, pipeline,
+    spread,
 };
 
 #[derive(Parser)]
@@ -133,6 +134,22 @@ fn mechanisms_are_measured_on_two_processors() {
     assert_eq!(["balanced", "affinity", "moved"].map(rows), [5, 4, 4]);
     assert!(report.rows.iter().all(|row| row.plain_us > 0.0 && row.with_us > 0.0), "{report:?}");
     assert!(report.moves.len() == 4 && report.moves.iter().all(|row| row.move_us > 0.0));
+}
+
+#[test]
+fn a_crossing_is_split_into_its_parts() {
+    let report = crossing::run(&options(&["--quick"])).unwrap();
+    println!("{report}");
+    let in_flight: Vec<usize> = report.rows.iter().map(|row| row.in_flight).collect();
+    assert_eq!(in_flight, [1, 8, 64, 512]);
+    for row in &report.rows {
+        assert!(row.local_ns > 0.0 && row.one_thread_ns > 0.0, "{row:?}");
+        assert!(row.crossed_ns > row.local_ns && row.turns > 0.0, "{row:?}");
+        // Medians of one round.
+        assert!((row.messages_ns + row.travel_ns - row.way_ns).abs() < 1.0, "{row:?}");
+    }
+    // A processor whose call is the only one has nothing to do until the reply.
+    assert!(report.rows[0].sleeps > 0.0 && report.empty_turn_ns > 0.0, "{report:?}");
 }
 
 #[test]
