@@ -78,8 +78,8 @@ impl Options {
     /// The time is counted from the start of the connection, after the TLS handshake, for which a client has 10 seconds.
     /// Afterwards it is counted from the end of the last response, so a kept connection that is idle for so long is closed,
     /// too. It is at most doubled if a handler drops the content of a request late. Everything that the server sends
-    /// restarts it, such as the rest of a response to a slow client, or the answer to a PING of HTTP/2. Bytes of the client
-    /// do not.
+    /// restarts it, such as the rest of a response to a slow client, or the response to an HTTP/2 PING. Bytes of the
+    /// client do not.
     ///
     /// When it has passed, the connection ends within a second: an idle one at once, one over HTTP/2 after a GOAWAY. A
     /// client gets no response. A request over HTTP/2 that arrives before the end is served, and the time begins again. Bytes

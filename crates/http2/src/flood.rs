@@ -95,7 +95,7 @@ impl Flood {
         }
     }
 
-    /// Counts a frame of HTTP/2 received from the client.
+    /// Counts an HTTP/2 frame received from the client.
     pub(crate) fn received(&mut self, frame: &Frame) {
         match frame.kind {
             kind::RST_STREAM => self.costly(1, Excess::Resets),

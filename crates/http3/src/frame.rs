@@ -14,7 +14,7 @@ pub(crate) mod kind {
     pub(crate) const MAX_PUSH_ID: u64 = 0xd;
 }
 
-/// Whether a frame of this type is an error on every stream: types of HTTP/2 that HTTP/3 does not have (RFC 9114 §7.2.8).
+/// Whether a frame of this type is an error on every stream: HTTP/2 types that HTTP/3 does not have (RFC 9114 §7.2.8).
 pub(crate) fn is_reserved(kind: u64) -> bool {
     matches!(kind, 0x2 | 0x6 | 0x8 | 0x9)
 }

@@ -2,7 +2,7 @@
 //!
 //! The crate performs no I/O and does not depend on QUIC. QUIC provides streams and flow control, so an HTTP/3
 //! connection has little state: a [`Receiver`] reads the frames of a request's stream, a [`PeerStream`] reads a stream
-//! of the client that carries no request, and [`encoder`] writes frames. Heads of requests are those of HTTP/2, which
+//! of the client that carries no request, and [`encoder`] writes frames. Request heads are those of HTTP/2, which
 //! has the same rules for fields.
 //!
 //! Header compression (QPACK, RFC 9204) uses the static table and literals only, in both directions: the server

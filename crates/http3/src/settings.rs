@@ -31,7 +31,7 @@ impl Settings {
     /// The settings in the payload of a SETTINGS frame.
     ///
     /// # Errors
-    /// If a setting is incomplete, repeated, or one of HTTP/2.
+    /// If a setting is incomplete, repeated, or an HTTP/2 setting.
     pub(crate) fn decode(mut payload: &[u8]) -> Result<Self, Error> {
         let mut settings = Self::default();
         let mut seen = Vec::new();

@@ -137,7 +137,7 @@ impl Config {
         self
     }
 
-    /// The most connections of a processor; the default is 1. All queries of a processor form the cohorts of these
+    /// Maximum number of connections per processor; 1 by default. All queries of a processor form the cohorts of these
     /// connections, so more of them make the cohorts smaller. More than one is useful where single statements take
     /// long.
     ///
@@ -161,7 +161,7 @@ impl Config {
         self
     }
 
-    /// The most queries that are sent together; the default is 256.
+    /// Maximum number of queries that are sent together; 256 by default.
     ///
     /// # Panics
     /// If `count` is zero.
@@ -172,7 +172,7 @@ impl Config {
         self
     }
 
-    /// The most queries that wait for a connection of a processor; the default is 4096. Another one fails with
+    /// Maximum number of queries that wait for a connection of a processor; 4096 by default. Another one fails with
     /// [`Error::Busy`](crate::Error::Busy).
     #[must_use]
     pub fn max_queued(mut self, count: usize) -> Self {
@@ -180,14 +180,14 @@ impl Config {
         self
     }
 
-    /// The most bytes of queries that wait for a connection of a processor; the default is 16 MiB.
+    /// Maximum size of the queries that wait for a connection of a processor, in bytes; 16 MiB by default.
     #[must_use]
     pub fn max_queued_bytes(mut self, bytes: usize) -> Self {
         self.max_queued_bytes = bytes;
         self
     }
 
-    /// The most bytes of one result; the default is 16 MiB. A larger one is dropped, and the query fails with
+    /// Maximum size of a result, in bytes; 16 MiB by default. A larger one is dropped, and the query fails with
     /// [`Error::ResultTooLarge`](crate::Error::ResultTooLarge).
     #[must_use]
     pub fn max_result_bytes(mut self, bytes: usize) -> Self {
@@ -195,7 +195,7 @@ impl Config {
         self
     }
 
-    /// The most bytes of all results that a connection holds for one transaction; the default is 64 MiB. Results of
+    /// Maximum size of all results that a connection holds for one transaction, in bytes; 64 MiB by default. Results of
     /// [batchable](crate::Statement::batchable) statements are held until their common transaction is committed. A result
     /// that has no space beside those before is dropped. If its statement is [repeatable](crate::Statement::repeatable),
     /// it is executed again, in a transaction of its own, where only [`max_result_bytes`](Self::max_result_bytes) bounds

@@ -132,5 +132,5 @@ impl Database {
     }
 }
 
-/// The most queries that one call of the handler queues.
+/// Maximum number of queries that one call of the handler queues.
 const MAX_COHORT: usize = 512;

@@ -10,14 +10,14 @@ use phalanx_http2::Excess;
 pub(crate) struct Floods(Arc<[(Excess, Counter)]>);
 
 impl Floods {
-    /// Counters of HTTP/2.
+    /// HTTP/2 counters.
     pub(crate) fn http2() -> Self {
         const HELP: &str =
             "HTTP/2 connections closed because the client exceeded a limit for costly frames.";
         Self::new("phalanx_web_http2_floods", HELP)
     }
 
-    /// Counters of HTTP/3.
+    /// HTTP/3 counters.
     pub(crate) fn http3() -> Self {
         const HELP: &str =
             "HTTP/3 connections closed because the client exceeded a limit for costly frames.";

@@ -13,7 +13,7 @@
 //! | control | `http1/connection.rs`, `respond/` | serves one connection, request after request |
 //! | streams | `conn/quic.rs`, `crates/quic` | receives the datagrams of a UDP socket |
 //! | streams | `http3/connection.rs` | drives one HTTP/3 connection |
-//! | control | `http2/stream.rs`, `http3/stream.rs`, `streams/`, `respond/` | serves one request of HTTP/2 or HTTP/3 |
+//! | control | `http2/stream.rs`, `http3/stream.rs`, `streams/`, `respond/` | serves one HTTP/2 or HTTP/3 request |
 //! | file index | `files/cached.rs` | replicas of cached files, on each processor |
 //! | file cache | `files/lookup.rs`, `cache.rs`, `blocks.rs` | finds a file, or a block of a large file |
 //! | aggregator | `files/aggregator.rs` | a cohort operation: merges the reads of a cohort |

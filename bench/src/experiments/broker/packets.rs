@@ -1,4 +1,4 @@
-//! Packets of clients that block.
+//! Reads and writes packets, for clients that use blocking I/O.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,7 +23,7 @@ pub(crate) struct Login<'a> {
     pub(crate) is_clean: bool,
     /// Whether the session outlives the connection.
     pub(crate) is_kept: bool,
-    /// Timeout of each answer.
+    /// Timeout for each response.
     pub(crate) timeout: Duration,
 }
 
@@ -88,15 +88,15 @@ pub(crate) fn accepted(reason: Reason) -> io::Result<()> {
 
 /// Packets that have arrived on a connection.
 pub(crate) struct Packets {
-    /// The longest packet, in bytes.
+    /// Maximum size of a packet, in bytes.
     most: usize,
     bytes: Vec<u8>,
-    /// The length of the packets that were taken.
+    /// The length of the consumed packets at the front of `bytes`.
     taken: usize,
 }
 
 impl Packets {
-    /// For packets of at most `most` bytes. A longer one is an error.
+    /// Accepts packets of at most `most` bytes. A longer one is an error.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, bytes: Vec::new(), taken: 0 }
     }
@@ -139,12 +139,12 @@ pub(crate) fn send(mut stream: &TcpStream, packet: &Packet<'_>) -> io::Result<()
     stream.write_all(&out)
 }
 
-/// The error of a broker that violates the protocol or rejects a client.
+/// The error for a broker that violates the protocol or rejects a client.
 pub(crate) fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, why.into())
 }
 
-/// The error of a packet that the client does not wait for.
+/// The error for a packet that the client does not expect.
 pub(crate) fn unexpected(packet: &Packet<'_>) -> io::Error {
     invalid(format!("unexpected packet: {packet:?}"))
 }

@@ -66,17 +66,17 @@ record! {
         server: &'static str => "server", 0;
         /// Offered load as a multiple of the server's capacity.
         load: f64 => "load", 2;
-        /// Capacity in requests per second: answers while offered the closed-loop rate, just before and after.
+        /// Capacity in requests per second: the rate of responses to a closed loop, measured just before and after.
         capacity: f64 => "capacity/s", 0 = kept.median(|slice| slice.capacity);
         /// Successful answers within the objective, per second.
         goodput: f64 => "goodput/s", 0 = kept.median(|slice| slice.goodput());
-        /// Goodput over the capacity just before and after.
+        /// Goodput as a fraction of the capacity.
         goodput_over_capacity: f64 => "of cap.", 2 = kept.each(|slice| slice.goodput_over_capacity());
-        /// The same ratio over the best of the server's loads.
+        /// This fraction relative to the server's best one at any load.
         goodput_over_best: f64 => "of best", 2 = 0.0;
         /// Median latency of successful answers from the intended start, in milliseconds.
         p50_ms: f64 => "p50 ms", 1 = median(&ms(|report| report.success_latency.p50_us));
-        /// 99th percentile of the same.
+        /// 99th percentile of the same latency.
         p99_ms: f64 => "p99 ms", 1 = ms(|report| report.success_latency.p99_us);
         /// 99th percentile from the time when a connection was free, which is the server's share.
         served_p99_ms: f64 => "served", 1 = median(&ms(|report| report.served_latency.p99_us));

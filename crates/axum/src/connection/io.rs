@@ -20,9 +20,9 @@ use crate::connection::progress::Progress;
 
 /// The longest time that input is discarded.
 const LIMIT: Duration = Duration::from_secs(5);
-/// The most bytes that are discarded.
+/// Maximum number of bytes that are discarded.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// The most bytes of one read.
+/// Maximum number of bytes in one read.
 const ROOM: usize = 64 * 1024;
 
 /// The bytes of a connection.

@@ -85,7 +85,7 @@ fn a_request_in_progress_is_completed() {
     });
 }
 
-/// The handler has ended. The client opens the window of HTTP/2 for the rest of the response from time to time.
+/// The handler has ended. From time to time, the client opens the HTTP/2 window for the rest of the response.
 #[test]
 fn a_response_that_waits_for_a_window_is_completed() {
     simulate(|mut client, net| async move {

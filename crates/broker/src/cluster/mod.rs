@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `intervals.rs` | intervals, as fractions of the timeout |
 //! | `guard.rs` | disconnects clients when the lease expires |
-//! | `other.rs` | another node: its announcement and its lane |
+//! | `other.rs` | another node, with its announcement and its lane |
 //! | `ending.rs` | ends the sessions of clients that connected to another node |
 //! | `node.rs` | this node, its connection to NATS, and the payloads that it sends |
 //! | `adoption/` | takes over the sessions of a lost node, with the messages that other nodes have for them |
@@ -18,7 +18,7 @@
 //! | `asking.rs` | asks all nodes for their copies of sessions |
 //! | `moving/` | moves a session to the node where its client connects |
 //! | `find.rs` | finds the node that has a client's session |
-//! | `serving/` | the life of one lane, and what is exchanged at its begin and while it lasts |
+//! | `serving/` | the life of one lane: the exchanges at its start and afterwards |
 //! | `receiving.rs` | announcements and frames that other nodes send |
 //! | `tending.rs` | closes the lanes of nodes that are gone, and opens missing lanes |
 //! | `running.rs` | runs this node from its start to its shutdown |

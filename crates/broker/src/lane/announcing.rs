@@ -85,7 +85,7 @@ impl Lane {
         }
     }
 
-    /// Notes the filters that the other node announces.
+    /// Records the filters that the other node announces.
     pub(super) fn announced(&self, subscribe: &Subscribe<'_>) {
         let mut known = self.known.borrow_mut();
         let Ok(of_packet) = PacketFilter::of(subscribe.properties) else { return };

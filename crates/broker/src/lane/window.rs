@@ -8,7 +8,7 @@ use crate::lane::{Lane, LaneOptions, Sent};
 /// Bytes that a node may send ahead of what the other node has processed. Larger if a packet may be larger.
 const WINDOW: u64 = 1 << 20;
 
-/// Bytes of a packet that its maximum size does not count.
+/// Bytes of a packet that do not count towards the maximum packet size.
 const HEADER_BYTES: usize = 5;
 
 /// The interval at which a lane repeats its acknowledgements, which NATS may have lost, as a fraction of the timeout.
@@ -189,11 +189,11 @@ mod tests {
             lane.receive(data(3, b"d"));
             assert_eq!(*lane.input.borrow(), b"abcd");
             lane.tick();
-            let told = sent.borrow_mut().pop().unwrap();
+            let acknowledgement = sent.borrow_mut().pop().unwrap();
             let expected = Data { received: 4, ..data(0, b"") };
-            assert_eq!(NodeFrame::decode(&told), Some(NodeFrame::Data(expected)));
+            assert_eq!(NodeFrame::decode(&acknowledgement), Some(NodeFrame::Data(expected)));
             lane.tick();
-            assert!(sent.borrow().is_empty(), "it is told once");
+            assert!(sent.borrow().is_empty(), "an acknowledgement is sent once");
             lane.receive(data(5, b"f"));
             assert_eq!(lane.why_closed().as_deref(), Some("NATS lost data"));
             let closed = NodeFrame::Close { lane: 7, why: "NATS lost data" };

@@ -1,4 +1,4 @@
-//! Metrics of one listen address, or of one bridge.
+//! Metrics of each listen address and of each bridge.
 
 use phalanx::Runtime;
 use phalanx::metrics::{Counter, Family, Gauge};

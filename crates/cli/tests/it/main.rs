@@ -2,7 +2,7 @@
 //!
 //! Each test starts its own servers on free ports with its own files, so that tests can run concurrently. Tests of
 //! servers run on every driver of this machine, or on the one named by the environment variable `PHALANX_DRIVER`. Tests of
-//! rules in which the driver has no part run on one.
+//! rules that do not depend on the driver run on one.
 
 #![cfg(unix)]
 

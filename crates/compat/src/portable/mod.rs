@@ -16,7 +16,7 @@ use phalanx::net::PollStream;
 pub use relay::Relay;
 pub use stream::Portable;
 
-/// The most bytes in each buffer between the threads.
+/// Maximum number of bytes in each buffer between the threads.
 const MAX_BUFFERED: usize = 64 * 1024;
 
 /// Makes a stream that any thread may use, and the operation that does the I/O for other threads. That must be awaited

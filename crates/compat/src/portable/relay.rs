@@ -10,10 +10,10 @@ use phalanx::net::PollStream;
 
 use super::{MAX_BUFFERED, Pipe, Shutdown, wake};
 
-/// The most bytes of one read.
+/// Maximum number of bytes in one read.
 const MAX_READ: usize = 16 * 1024;
 
-/// The most steps of one poll.
+/// Maximum number of steps in one poll.
 const MAX_STEPS: usize = 16;
 
 /// The future that does the I/O of a [`Portable`](super::Portable) stream for other threads, made by

@@ -58,10 +58,10 @@ impl Token {
     }
 }
 
-/// The hint for a comment of SQL, whose `--` would otherwise be read as two minus signs.
+/// The hint for an SQL comment, whose `--` would otherwise be two minus signs.
 const COMMENT: &str = "comments are not supported; separate two minus signs with a space";
 
-/// The tokens of `text`; the last one, and no other, is `End`.
+/// Splits `text` into tokens. Only the last one is `End`.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Placed>, FilterError> {
     let mut cutter = Cutter { rest: text, column: 1 };
     let mut tokens = Vec::new();

@@ -2,10 +2,10 @@
 
 use crate::error::Fault;
 
-/// The most bytes that are kept of a message that is not a row.
+/// Maximum number of bytes kept of a message that is not a row.
 const MAX_MESSAGE: usize = 16 << 20;
 
-/// The most bytes that are kept of an error. Its code precedes its text.
+/// Maximum number of bytes kept of an error. Its code precedes its text.
 const MAX_ERROR: usize = 64 << 10;
 
 /// The longest message that PostgreSQL sends.
@@ -45,7 +45,7 @@ pub(crate) struct Inbox {
     added: usize,
     /// The number of bytes to discard.
     skip: usize,
-    /// The most bytes of a row.
+    /// Maximum size of a row, in bytes.
     max_row: usize,
 }
 

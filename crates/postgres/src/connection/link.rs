@@ -17,7 +17,7 @@ use super::wire::{self, Wire};
 use crate::config::Config;
 use crate::error::Fault;
 
-/// The most bytes of one write. The end of each write is progress, after which a limit of time starts again.
+/// Maximum number of bytes in one write. The end of each write is progress, after which a limit of time starts again.
 const MAX_WRITE: usize = 64 << 10;
 
 /// The limit on waiting for the server's last messages after a failed write.

@@ -15,7 +15,7 @@ use crate::error::Fault;
 use crate::rows::Column;
 use crate::statement::Statement;
 
-/// The most prepared statements of a connection. The least recently used ones are closed.
+/// Maximum number of prepared statements per connection. The least recently used ones are closed.
 const MAX_PREPARED: usize = 512;
 
 /// The prepared statements of a connection, with the columns of their results.

@@ -18,7 +18,7 @@ use crate::proxy::job::Job;
 pub(crate) enum RequestBody {
     /// On an HTTP/1.1 connection.
     Connection(ConnectionBody),
-    /// On a stream of HTTP/2 or HTTP/3.
+    /// On an HTTP/2 or HTTP/3 stream.
     Stream(StreamBody),
 }
 
@@ -115,7 +115,7 @@ pub(crate) trait StreamContent {
 /// The client has reset the stream, or its request is malformed.
 pub(crate) struct StreamClosed;
 
-/// A body on a stream of HTTP/2 or HTTP/3.
+/// A body on an HTTP/2 or HTTP/3 stream.
 pub(crate) struct StreamBody {
     content: Rc<dyn StreamContent>,
     is_done: bool,

@@ -12,7 +12,7 @@ use crate::socket::disconnected::disconnected;
 pub(super) enum Client {
     /// On an HTTP/1.1 connection.
     Connection(Rc<Wire>),
-    /// On a stream of HTTP/2 or HTTP/3.
+    /// On an HTTP/2 or HTTP/3 stream.
     Stream(Rc<dyn StreamContent>),
 }
 

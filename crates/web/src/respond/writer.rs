@@ -30,7 +30,7 @@ use crate::stages::Stages;
 /// Gathered bytes that trigger a send.
 const FLUSH_THRESHOLD: usize = 64 * 1024;
 
-/// A stream of HTTP/2 or HTTP/3, which receives one response.
+/// An HTTP/2 or HTTP/3 stream, which receives one response.
 pub(crate) trait ResponseStream {
     /// Whether the connection uses TLS.
     fn is_tls(&self) -> bool;
@@ -68,7 +68,7 @@ pub(crate) trait ResponseStream {
 pub(super) enum To {
     /// An HTTP/1.1 connection, one response after another.
     Connection(Rc<Wire>),
-    /// One stream of HTTP/2 or HTTP/3.
+    /// One HTTP/2 or HTTP/3 stream.
     Stream(Box<dyn ResponseStream>),
 }
 

@@ -1,4 +1,4 @@
-//! The UDP sockets of HTTP/3: one for each processor and each address with TLS.
+//! The UDP sockets for HTTP/3: one for each processor and each address with TLS.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,7 +13,7 @@ use phalanx_tls::Certificates;
 
 use crate::config::{Config, Listen, has_http3};
 
-/// The sockets of HTTP/3.
+/// The sockets for HTTP/3.
 pub(super) struct QuicSockets {
     groups: Vec<Group>,
 }

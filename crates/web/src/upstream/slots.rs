@@ -12,7 +12,7 @@ use crate::upstream::multiplexed::Connections;
 #[derive(Default)]
 pub(super) struct Slots {
     pub(super) in_use: Cell<usize>,
-    /// The most requests at a time since the last sweep, and between the two sweeps before.
+    /// Maximum number of concurrent requests since the last sweep, and between the two sweeps before.
     peaks: Cell<[usize; 2]>,
     /// Tunnels that do not count towards `in_use`.
     pub(super) tunnels: Cell<usize>,

@@ -134,7 +134,7 @@ fn pipeline(stream: &mut (impl Read + Write), first: usize, count: usize) {
     }
 }
 
-/// A client of HTTP/2 that sends many requests at once.
+/// An HTTP/2 client that sends many requests at once.
 struct Http2 {
     stream: std::net::TcpStream,
     next: u32,

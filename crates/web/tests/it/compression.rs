@@ -49,7 +49,7 @@ fn ask(server: &Server, path: &str) -> Client {
     client
 }
 
-/// As [`ask`], on a stream of HTTP/2.
+/// Like [`ask`], on an HTTP/2 stream.
 fn ask_on(connection: &mut Connection, stream: u32, path: &str) {
     let [scheme, authority] = [(":scheme", "http"), (":authority", "a")];
     let accepts = ("accept-encoding", "br, identity;q=0");

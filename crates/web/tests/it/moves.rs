@@ -60,7 +60,7 @@ pub(crate) fn clients_of_both_workers(server: &Server) -> Vec<TcpStream> {
         let without = operations();
         let clients: Vec<_> = (0..CLIENTS).map(|_| connect(server)).collect();
         wait_for_connections(server, CLIENTS);
-        // In the first round the operations may also be those of the endpoints of HTTP/3, which begin then.
+        // In the first round the operations may also be those of the HTTP/3 endpoints, which begin then.
         if round > 0 && operations() > without {
             return clients;
         }

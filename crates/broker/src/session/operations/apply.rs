@@ -88,7 +88,7 @@ impl SessionStage {
                         left.push((own, id));
                         continue;
                     }
-                    // The broker was busy and refused the will. A will in the journal is tried again.
+                    // The broker was busy and refused the will. A will in the journal is retried.
                     Either::Left(Err(_)) if id.is_some() && !is_draining() => {
                         left.extend(message.map(|message| (publication(message), id)));
                         is_busy = true;

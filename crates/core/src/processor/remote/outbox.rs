@@ -86,7 +86,7 @@ impl Processor {
     /// is [closed](crate::program::busy) afterwards, so unaccepted invocations return.
     pub(crate) fn send_the_rest(&self) {
         self.run_commands();
-        // Unparking other processors is the embedder's code.
+        // Unparking another processor runs the embedder's code.
         catch_panic(|| self.flush_outbox());
         while let Some(Outbound { target, message }) = self.link.pop_outbound() {
             match message {

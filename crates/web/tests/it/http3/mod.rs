@@ -27,7 +27,7 @@ use crate::proxy::bodies::echo;
 use crate::proxy::multiplexed::server::{Call, H2Server, Served, head, send};
 use crate::simulation::wire::IDENTITY;
 
-/// Runs `test` against a server on each available driver, with the address of HTTP/3, and then shuts the server down.
+/// Runs `test` against a server on each available driver, with the HTTP/3 address, and then shuts the server down.
 fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Server, SocketAddr)) {
     for driver in [DriverChoice::Uring, DriverChoice::Poll] {
         let home = tempfile::tempdir().unwrap();

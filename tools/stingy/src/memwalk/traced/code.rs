@@ -1,4 +1,4 @@
-//! The stage, and the allocated object, of the program's instructions.
+//! Maps each instruction of the program to its stage, and to the object that it allocates.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -8,14 +8,14 @@ use crate::c::lines::Lines;
 use crate::memwalk::program::Program;
 use crate::model::{Analysis, ENTRY, Place};
 
-/// The meaning of executing a line.
+/// The role of a line in the analysis.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meaning {
-    /// It is in the code of stages: an index of [`Code::stages`].
+    /// The stages whose code contains the line: an index of [`Code::stages`].
     pub(super) stages: Option<usize>,
-    /// It allocates this object.
+    /// The object that the line allocates.
     pub(super) object: Option<usize>,
-    /// It is in a function that allocates for its caller.
+    /// Whether the line is in a function that allocates for its caller.
     is_allocator: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Code {
     lines: Lines,
     /// By row of the line table.
     meanings: Vec<Meaning>,
-    /// Stages that share their code, as labels in succession do.
+    /// Sets of stages that share code, such as those of consecutive `case` labels.
     pub(super) stages: Vec<Vec<usize>>,
 }
 
@@ -90,7 +90,7 @@ impl Code {
         this
     }
 
-    /// The rows of these lines of a file.
+    /// The rows of the lines `first` to `last` of a file.
     fn rows(&self, file: &Path, first: u64, last: u64) -> Vec<usize> {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let Some(file) = self.lines.files.iter().position(|file| *file == name) else {
@@ -101,12 +101,12 @@ impl Code {
         rows.map(|(n, _)| n).collect()
     }
 
-    /// The row with the instruction at the address of a row.
+    /// The row whose instruction is at the address of `row`; several rows may have that address.
     fn with_instruction(&self, row: usize) -> usize {
         self.lines.at(self.lines.rows[row].start).unwrap_or(row)
     }
 
-    /// The row of an address of the file.
+    /// The row that contains the address `at`.
     pub(super) fn row(&self, at: u64) -> Option<usize> {
         self.lines.at(at)
     }
@@ -115,8 +115,8 @@ impl Code {
         self.meanings[row]
     }
 
-    /// Where memory is allocated, for an object that is not known: the innermost of these rows outside of functions that
-    /// allocate for their callers.
+    /// Where an unknown object is allocated: the innermost of these rows outside functions that allocate for their
+    /// callers.
     pub(super) fn place(&self, rows: &[usize]) -> Option<Place> {
         let outside = rows.iter().find(|row| !self.meanings[**row].is_allocator);
         let row = self.lines.rows[*outside.or(rows.first())?];
