@@ -21,6 +21,7 @@ use super::indicators::Indicators;
 use super::mixes::{MAX_P99, Measured, Mix, Point, TrafficProfile};
 use super::quiet::Quiet;
 use super::reason::GuideReason;
+use super::sample::Sample;
 use super::setting::{DIRECTIONS, Setting};
 use super::trial::{Comparison, Progress, Trial};
 
@@ -32,19 +33,6 @@ const PERSISTENT: u32 = 20;
 pub const MAX_MIXES: usize = 64;
 /// The initial and the maximum pause between two comparisons, in nanoseconds.
 const PAUSES: (u64, u64) = (10_000_000_000, 1_280_000_000_000);
-
-/// The observations of one interval.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sample {
-    /// The traffic.
-    pub indicators: Indicators,
-    /// The cost of the setting in force; `None` if there were too few operations to measure it.
-    pub measured: Option<Measured>,
-    /// The total load of all processors, in thousandths of one processor. It is used if there were too few operations.
-    pub load: u32,
-    /// Whether the active processors are saturated, without those that additional processors cannot relieve.
-    pub is_saturated: bool,
-}
 
 /// A decision of the guide.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -14,6 +14,7 @@
 //! | `setting` | a setting, its text, and its neighbours |
 //! | `indicators` | the indicators and their distance |
 //! | `mixes` | the measured mixes, their Pareto sets, and the choice from them |
+//! | `sample` | the observations of one interval |
 //! | `quiet` | too little traffic to compare costs |
 //! | `trial` | one comparison of two settings, A-B-A |
 //! | `guide` | the law |
@@ -24,13 +25,15 @@ mod indicators;
 mod mixes;
 mod quiet;
 mod reason;
+mod sample;
 mod setting;
 mod trial;
 
-pub use self::guide::{Guide, GuideStep, MAX_MIXES, Sample};
+pub use self::guide::{Guide, GuideStep, MAX_MIXES};
 pub use self::indicators::Indicators;
 pub use self::mixes::{Measured, Mix, Point, TrafficProfile, pareto};
 pub use self::reason::GuideReason;
+pub use self::sample::Sample;
 pub use self::setting::Setting;
 
 #[cfg(all(test, not(loom)))]

@@ -1,8 +1,8 @@
 //! A comparison of two settings under the same traffic, in the order first, second, first.
 
-use super::guide::Sample;
 use super::indicators::Indicators;
 use super::mixes::Measured;
+use super::sample::Sample;
 use super::setting::Setting;
 
 /// The number of samples in each of the three parts, after one that is discarded because the setting has just changed.
