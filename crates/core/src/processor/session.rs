@@ -3,14 +3,12 @@
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;
 use crate::processor::remote::commands::reply;
-use crate::session::table::{SessionRecord, Settled};
+use crate::session::table::{Resource, Settled};
 
 impl Processor {
-    /// Applies `change`, which releases a resource, to a session's record. Notifies the session's waiters if this was
-    /// the last resource.
-    pub(crate) fn release_session(&self, session: u32, change: fn(&mut SessionRecord)) {
-        self.waiting.sessions.with(session, change);
-        self.deliver(self.waiting.sessions.settle(session));
+    /// Releases a resource of a session. Notifies the session's waiters if it was the last one.
+    pub(crate) fn release_session(&self, session: u32, resource: Resource) {
+        self.deliver(self.waiting.sessions.release(session, resource));
     }
 
     /// Replies to and wakes the waiters of a session that has settled here.

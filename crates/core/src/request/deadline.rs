@@ -20,7 +20,7 @@ impl Session {
         session.on(|p, index| {
             let outer = p.waiting.sessions.deadline(p.waiting.sessions.current());
             let deadline = p.waiting.sessions.deadline(index).min(outer);
-            p.waiting.sessions.with(index, |record| record.set_deadline(deadline));
+            p.waiting.sessions.set_deadline(index, deadline);
         });
         session
     }
@@ -45,7 +45,7 @@ impl Session {
     pub fn set_deadline(&self, duration: Duration) {
         self.on(|p, index| {
             let deadline = p.deadline_after(duration);
-            p.waiting.sessions.with(index, |record| record.set_deadline(deadline));
+            p.waiting.sessions.set_deadline(index, deadline);
         });
     }
 

@@ -11,7 +11,7 @@ use crate::operation::state::NO_SESSION;
 use crate::processor;
 use crate::processor::home::{at_home, run_home};
 use crate::processor::processor::Processor;
-use crate::session::table::SessionRecord;
+use crate::session::table::{Resource, SessionRecord};
 
 /// A handle of a session, which is a group of operations on any stages and processors that can be cancelled together.
 /// Handles are cheap, belong to the processor that created them, and do not keep the operations alive. An operation on
@@ -58,15 +58,15 @@ impl Handle {
     }
 
     /// Releases a resource of the session, from any processor.
-    fn release(&self, change: fn(&mut SessionRecord)) {
+    fn release(&self, resource: Resource) {
         let index = self.index;
-        run_home(self.identity, move |p| p.release_session(index, change));
+        run_home(self.identity, move |p| p.release_session(index, resource));
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.release(|record| record.handles -= 1);
+        self.release(Resource::Handle);
     }
 }
 
@@ -98,7 +98,7 @@ impl Session {
         processor::try_current(|p| {
             let index = p.waiting.sessions.current();
             (index != NO_SESSION).then(|| {
-                p.waiting.sessions.with(index, |record| record.handles += 1);
+                p.waiting.sessions.retain(index, Resource::Handle);
                 Self::handle(index, p)
             })
         })
@@ -140,7 +140,7 @@ impl Session {
     /// here counts until its result has returned.
     pub fn operations(&self) -> usize {
         let index = self.0.index;
-        self.0.on(|p| p.waiting.sessions.with(index, |record| record.operations)).unwrap_or(0)
+        self.0.on(|p| p.waiting.sessions.operations(index)).unwrap_or(0)
     }
 
     /// Creates a guard that delays the completion of the session's end, on all processors, until it is dropped.
@@ -161,7 +161,7 @@ impl Session {
     /// ```
     pub fn guard(&self) -> SessionGuard {
         let index = self.0.index;
-        let counted = self.0.on(|p| p.waiting.sessions.with(index, |record| record.guards += 1));
+        let counted = self.0.on(|p| p.waiting.sessions.retain(index, Resource::Guard));
         SessionGuard { session: self.clone(), counted: counted.is_some() }
     }
 }
@@ -177,7 +177,7 @@ pub struct SessionGuard {
 impl Drop for SessionGuard {
     fn drop(&mut self) {
         if self.counted {
-            self.session.0.release(|record| record.guards -= 1);
+            self.session.0.release(Resource::Guard);
         }
     }
 }

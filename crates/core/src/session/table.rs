@@ -22,24 +22,34 @@ use crate::sync::Ordering;
 /// No deadline; later than any time.
 pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 
+/// What a record counts besides its operations.
+#[derive(Clone, Copy)]
+pub(crate) enum Resource {
+    /// A handle on this processor. It keeps the record.
+    Handle,
+    /// A guard on this processor. The session has not settled here while there is one.
+    Guard,
+    /// Another processor that has not yet replied that its part has settled.
+    UnconfirmedProcessor,
+}
+
 /// One processor's part of one session.
+#[derive(Default)]
 pub(crate) struct SessionRecord {
     /// The slot index of the youngest operation; the list continues in [`SessionTable::links`].
     youngest: u32,
     pub(crate) operations: usize,
-    pub(crate) guards: usize,
-    pub(crate) handles: usize,
+    /// The number of each [`Resource`].
+    resources: [usize; 3],
     ended: bool,
     /// The deadline in the clock's nanoseconds. Unused once the session has a group, which then stores the deadline.
     deadline: u64,
     /// Tasks to be woken when the session has settled everywhere.
     pub(crate) wakers: Vec<Waker>,
     /// The group of the session. It exists from the first invocation on another processor.
-    pub(crate) group: Option<Arc<Group>>,
+    group: Option<Arc<Group>>,
     /// Whether this processor has sent the other processors the command to end.
     end_sent: bool,
-    /// Other processors that have not yet replied that their part has settled.
-    pub(crate) unconfirmed_processors: usize,
     /// Requests to be replied to when this part has settled.
     pub(crate) replies: Vec<ReplyTo>,
 }
@@ -47,35 +57,21 @@ pub(crate) struct SessionRecord {
 impl SessionRecord {
     /// A record with this number of handles: one if the session begins here, zero if it began on another processor.
     pub(crate) fn new(handles: usize, group: Option<Arc<Group>>) -> Self {
-        Self {
-            youngest: NO_SESSION,
-            operations: 0,
-            guards: 0,
-            handles,
-            ended: false,
-            deadline: NO_DEADLINE,
-            wakers: Vec::new(),
-            group,
-            end_sent: false,
-            unconfirmed_processors: 0,
-            replies: Vec::new(),
-        }
+        let (youngest, deadline, resources) = (NO_SESSION, NO_DEADLINE, [handles, 0, 0]);
+        Self { youngest, deadline, resources, group, ..Self::default() }
     }
 
     fn deadline(&self) -> u64 {
         self.group.as_ref().map_or(self.deadline, |group| group.deadline.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set_deadline(&mut self, deadline: u64) {
-        match &self.group {
-            Some(group) => group.deadline.store(deadline, Ordering::Relaxed),
-            None => self.deadline = deadline,
-        }
+    pub(crate) fn count(&self, resource: Resource) -> usize {
+        self.resources[resource as usize]
     }
 
     /// Whether the session has no operation and no guard on this processor.
     fn has_settled(&self) -> bool {
-        self.operations == 0 && self.guards == 0
+        self.operations == 0 && self.count(Resource::Guard) == 0
     }
 }
 
@@ -84,10 +80,6 @@ impl SessionRecord {
 struct Links {
     older: u32,
     newer: u32,
-}
-
-impl Links {
-    const NONE: Self = Self { older: NO_SESSION, newer: NO_SESSION };
 }
 
 /// The waiters for a settled session: requests of other processors, and tasks.
@@ -144,11 +136,11 @@ impl SessionTable {
             std::mem::replace(&mut record.youngest, index)
         });
         slot.session.set(session);
-        let mut links = self.links.borrow_mut();
+        let (mut links, own) = (self.links.borrow_mut(), Links { older, newer: NO_SESSION });
         if links.len() <= index as usize {
-            links.resize(slab.capacity() as usize, Links::NONE);
+            links.resize(slab.capacity() as usize, own);
         }
-        links[index as usize] = Links { older, newer: NO_SESSION };
+        links[index as usize] = own;
         if let Some(older) = links.get_mut(older as usize) {
             older.newer = index;
         }
@@ -175,15 +167,15 @@ impl SessionTable {
     /// Checks whether the session has settled here. If so, returns its waiters, and drops the record if
     /// no handle refers to it.
     #[must_use]
-    pub(crate) fn settle(&self, session: u32) -> Settled {
+    fn settle(&self, session: u32) -> Settled {
         let (settled, is_unused) = self.with(session, |record| {
             if !record.has_settled() {
                 return (Settled::default(), false);
             }
             let replies = std::mem::take(&mut record.replies);
-            let is_over = record.unconfirmed_processors == 0;
+            let is_over = record.count(Resource::UnconfirmedProcessor) == 0;
             let wakers = if is_over { std::mem::take(&mut record.wakers) } else { Vec::new() };
-            (Settled { replies, wakers }, is_over && record.handles == 0)
+            (Settled { replies, wakers }, is_over && record.count(Resource::Handle) == 0)
         });
         if is_unused {
             self.forget(session);
@@ -197,7 +189,29 @@ impl SessionTable {
         }
     }
 
-    pub(crate) fn with<R>(&self, session: u32, f: impl FnOnce(&mut SessionRecord) -> R) -> R {
+    /// Counts one more resource of a session.
+    pub(crate) fn retain(&self, session: u32, resource: Resource) {
+        self.with(session, |record| record.resources[resource as usize] += 1);
+    }
+
+    /// Counts one resource of a session less. Returns the session's waiters if it was the last one.
+    #[must_use]
+    pub(crate) fn release(&self, session: u32, resource: Resource) -> Settled {
+        self.with(session, |record| record.resources[resource as usize] -= 1);
+        self.settle(session)
+    }
+
+    /// Has a request replied to when the session has settled here.
+    pub(crate) fn reply_when_settled(&self, session: u32, to: ReplyTo) {
+        self.with(session, |record| record.replies.push(to));
+    }
+
+    /// The number of operations of a session on this processor.
+    pub(crate) fn operations(&self, session: u32) -> usize {
+        self.with(session, |record| record.operations)
+    }
+
+    fn with<R>(&self, session: u32, f: impl FnOnce(&mut SessionRecord) -> R) -> R {
         let mut records = self.records.records.borrow_mut();
         f(records[session as usize].as_mut().expect("a record with this number"))
     }
@@ -253,7 +267,7 @@ impl SessionTable {
     /// Registers `waker` to be woken when the session has settled everywhere. Returns `false` if it already has.
     pub(crate) fn wait(&self, session: u32, waker: Waker) -> bool {
         let (waits, _unused) = self.with(session, |record| {
-            let waits = !record.has_settled() || record.unconfirmed_processors > 0;
+            let waits = !record.has_settled() || record.count(Resource::UnconfirmedProcessor) > 0;
             if !waits || record.wakers.iter().any(|waiting| waiting.will_wake(&waker)) {
                 // Dropped after the borrow: a waker may be foreign code.
                 return (waits, Some(waker));
@@ -268,6 +282,13 @@ impl SessionTable {
     #[inline]
     pub(crate) fn is_expired(&self, session: u32, now: u64) -> bool {
         session != NO_SESSION && self.deadline(session) <= now
+    }
+
+    pub(crate) fn set_deadline(&self, session: u32, deadline: u64) {
+        self.with(session, |record| match &record.group {
+            Some(group) => group.deadline.store(deadline, Ordering::Relaxed),
+            None => record.deadline = deadline,
+        });
     }
 
     /// The time after which operations of the session are not started, in the clock's nanoseconds; [`NO_DEADLINE`] if

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::operation::state::{AWAITED, CANCELLED, QUEUED, SlotState};
 use crate::processor::operation::waker;
 use crate::processor::processor::Processor;
-use crate::session::table::{SessionRecord, SessionTable};
+use crate::session::table::{Resource, SessionRecord, SessionTable};
 
 /// A resource that is left in a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,9 +203,10 @@ fn state(state: SlotState) -> &'static str {
 /// The sessions that still have a resource, or that have no handle.
 fn sessions(table: &SessionTable) -> Vec<Leak> {
     let left = |record: &SessionRecord| {
-        let waiting = record.wakers.len() + record.unconfirmed_processors + record.replies.len();
-        let (operations, guards) = (record.operations, record.guards);
-        let is_left = operations + guards + waiting > 0 || record.handles == 0;
+        let unconfirmed = record.count(Resource::UnconfirmedProcessor);
+        let waiting = record.wakers.len() + unconfirmed + record.replies.len();
+        let (operations, guards) = (record.operations, record.count(Resource::Guard));
+        let is_left = operations + guards + waiting > 0 || record.count(Resource::Handle) == 0;
         is_left.then_some(Leak::Session { operations, guards, waiting })
     };
     table.records.records.borrow().iter().flatten().filter_map(left).collect()

@@ -1,6 +1,5 @@
 //! The parts of a processor. A part's cells are private, and only the part's methods write them. The tables, counters
-//! and mechanisms of a part are types whose methods any file may call. The counts in a session's record are an
-//! exception: the files that count handles, guards and replies change them directly (`SessionTable::with`).
+//! and mechanisms of a part are types whose methods any file may call.
 //!
 //! The `Observe` part is in [`observe`](crate::processor::observe::part).
 

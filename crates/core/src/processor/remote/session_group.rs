@@ -8,6 +8,7 @@ use crate::operation::state::NO_SESSION;
 use crate::processor::processor::Processor;
 use crate::processor::remote::commands::Responder;
 use crate::session::group::Group;
+use crate::session::table::Resource;
 
 impl Processor {
     /// The group for a remote invocation by the current session, if there is a session.
@@ -29,25 +30,22 @@ impl Processor {
         let Some(group) = group else { return Some(f()) };
         let session = self.waiting.sessions.record_of_group(group, self.index())?;
         // Counts as a handle, so that dropping other handles in `f` does not free the record.
-        self.waiting.sessions.with(session, |record| record.handles += 1);
+        self.waiting.sessions.retain(session, Resource::Handle);
         let result = self.waiting.sessions.with_current(session, f);
-        self.release_session(session, |record| record.handles -= 1);
+        self.release_session(session, Resource::Handle);
         Some(result)
     }
 
-    /// Ends the group on all other processors that have joined it.
-    /// [`SessionRecord::unconfirmed_processors`](crate::session::table::SessionRecord) counts them.
+    /// Ends the group on all other processors that have joined it. The session's record counts them.
     #[cold]
     pub(crate) fn end_group_elsewhere(&self, session: u32, group: &Arc<Group>) {
         for target in group.end().into_iter().filter(|target| *target != self.index()) {
-            self.waiting.sessions.with(session, |record| record.unconfirmed_processors += 1);
+            self.waiting.sessions.retain(session, Resource::UnconfirmedProcessor);
             let group = group.clone();
             self.request(
                 target,
                 move |there, responder| there.end_group_here(&group, responder),
-                move |here| {
-                    here.release_session(session, |record| record.unconfirmed_processors -= 1);
-                },
+                move |here| here.release_session(session, Resource::UnconfirmedProcessor),
             );
         }
     }
@@ -58,12 +56,10 @@ impl Processor {
         let Some(session) = self.waiting.sessions.find_group(group) else {
             return drop(responder);
         };
-        self.waiting.sessions.with(session, |record| {
-            record.replies.push(responder.into_address());
-            // Keeps the record alive while its operations are cancelled.
-            record.handles += 1;
-        });
+        self.waiting.sessions.reply_when_settled(session, responder.into_address());
+        // Keeps the record alive while its operations are cancelled.
+        self.waiting.sessions.retain(session, Resource::Handle);
         self.cancel_each(&self.waiting.sessions.close(self.slab(), session));
-        self.release_session(session, |record| record.handles -= 1);
+        self.release_session(session, Resource::Handle);
     }
 }
