@@ -77,9 +77,9 @@ enum State {
 
 impl<T> Call<T> {
     #[inline(always)]
-    pub(crate) fn new(processor: &Processor, placed: Invoked<T>) -> Self {
+    pub(crate) fn new(processor: &Processor, invoked: Invoked<T>) -> Self {
         let identity = processor.identity;
-        let state = match placed.slot {
+        let state = match invoked.slot {
             Ok(slot) => State::Waiting { slot, identity },
             Err(rejection) => State::Rejected { rejection, identity },
         };

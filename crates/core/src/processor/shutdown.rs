@@ -9,8 +9,9 @@
 //! 4. A processor's thread leaves the loop when no processor of the program is marked busy, it has no live
 //!    operation, and its mailbox contains no command. A processor marks itself busy before it sends and until
 //!    all replies to its requests have arrived, so nothing is in transit then.
-//! 5. The thread drops the processor. The slab is closed first, so that destructors cannot invoke anything
-//!    and each pool is emptied in one pass. The slab's memory is handed to the program.
+//! 5. The thread drops the processor. If the processor slept, the thread waits for the end of a visit
+//!    ([`crate::mailbox::visit`]). Then the slab is closed, so that destructors cannot invoke anything and each pool is
+//!    emptied in one pass. The slab's memory is handed to the program.
 //! 6. On the same thread, all operations are cancelled; then the queues, the slots (work, waiter, result) and
 //!    the outbox are emptied.
 //! 7. The processor leaves the registry, so wake-ups from other threads find nothing. Other processors get replies

@@ -131,8 +131,8 @@ impl Processor {
         Ok(slot)
     }
 
-    /// Accepts an envelope that has returned, and delivers its result to the waiting call. If the invocation returns
-    /// unstarted, its target has ended, and it is cancelled.
+    /// Takes the result from an envelope that has returned, and delivers it to the waiting call. If the invocation
+    /// returns unstarted, its target has ended, and it is cancelled.
     pub(crate) fn complete_remote(&self, Envelope(slot): Envelope) {
         assert_eq!(slot.state.get(), SlotState::Away, "an envelope returns once");
         // SAFETY: the envelope is here, so no other thread accesses the payload.
