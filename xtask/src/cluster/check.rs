@@ -36,7 +36,7 @@ The check compares these guarantees of docs/broker/cluster.md:
 QoS 0 messages, repetitions of QoS 1, and sessions at another node are not guaranteed, and not compared.";
 
 /// The differences with kept sessions.
-const KEPT: &str = "\
+const KEPT_SESSION_PROMISES: &str = "\
 With --kept, NATS has a copy of the sessions. No fault concerns the last node. There are no groups.
   sessions    kept sessions are present after a fault, at their node or at the one that has adopted them
   leases      a fault of NATS alone costs no node its sessions
@@ -120,7 +120,7 @@ pub(super) fn check(root: &Path, options: &Options) -> Outcome {
     let cluster = Cluster::start(&machines, &binary, home.path(), shape)?;
     println!("{PROMISES}");
     if are_kept {
-        println!("{KEPT}");
+        println!("{KEPT_SESSION_PROMISES}");
     }
     let servers = match options.nats {
         1 => "1 NATS server".to_owned(),

@@ -117,8 +117,11 @@ const RETIRED: &[(&str, &str)] = &[
     ("ws-origin", "allowed-origins"),
     // constants
     ("const FEW", "a name of what it bounds, such as MAX_SEARCHED_VALUES"),
+    ("const KEPT", "a name of what it bounds, such as POOL_CAP"),
     ("const LEAST", "a name of what it bounds, such as MIN_BUFFERS"),
+    ("const LONG", "a name of what it bounds, such as MAX_NAME_BYTES"),
     ("const MANY", "a name of what it bounds, such as MAX_SCHEMAS"),
+    ("const MOST", "a name of what it bounds, such as MAX_BATCH"),
     ("const MUCH", "a name of what it bounds, such as MAX_BATCH_BYTES"),
     ("const TOLD", "a name of what it bounds, such as MAX_BATCH_BYTES"),
 ];

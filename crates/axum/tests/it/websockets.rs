@@ -59,10 +59,10 @@ fn the_end_of_a_long_message_arrives_over_tls() {
     within_limit(|| {
         let side = side_runtime();
         let send = |mut socket: WebSocket| async move {
-            socket.send(Message::Binary(vec![7; LONG].into())).await.unwrap();
+            socket.send(Message::Binary(vec![7; MESSAGE_BYTES].into())).await.unwrap();
             // The client answers when it has received everything.
             socket.recv().await.unwrap().unwrap();
-            socket.send(Message::Binary(vec![8; LONG].into())).await.unwrap();
+            socket.send(Message::Binary(vec![8; MESSAGE_BYTES].into())).await.unwrap();
             drop(socket);
         };
         let handler = move |upgrade: WebSocketUpgrade| async move { upgrade.on_upgrade(send) };
@@ -75,9 +75,9 @@ fn the_end_of_a_long_message_arrives_over_tls() {
         });
         let stream = rustls::StreamOwned::new(client, server.connect());
         let (mut client, _) = tungstenite::client("ws://localhost/", stream).unwrap();
-        assert!(client.read().unwrap() == tungstenite::Message::binary(vec![7; LONG]));
+        assert!(client.read().unwrap() == tungstenite::Message::binary(vec![7; MESSAGE_BYTES]));
         client.send(tungstenite::Message::text("received")).unwrap();
-        assert!(client.read().unwrap() == tungstenite::Message::binary(vec![8; LONG]));
+        assert!(client.read().unwrap() == tungstenite::Message::binary(vec![8; MESSAGE_BYTES]));
     });
 }
 
@@ -114,7 +114,7 @@ fn the_drain_closes_a_websocket_over_http2() {
 }
 
 /// The length of a message for which no buffer on the way has room.
-const LONG: usize = 8 << 20;
+const MESSAGE_BYTES: usize = 8 << 20;
 
 /// Writes a certificate and its key, and makes a client that trusts it.
 fn tls_client(certificate: &Path, key: &Path) -> ClientConnection {

@@ -60,7 +60,7 @@ pub(crate) async fn on_thread<F: Future<Output = T> + Send + 'static, T: Send + 
     output.await.expect("the thread returns")
 }
 
-pub(crate) const LONG: usize = 300_000;
+pub(crate) const CONTENT_BYTES: usize = 300_000;
 
 #[test]
 fn another_thread_uses_a_portable_stream() {
@@ -84,7 +84,7 @@ fn another_thread_uses_a_portable_stream() {
                 stream.write_all(b"welcome").await.unwrap();
                 let mut rest = if begun { Vec::new() } else { byte.to_vec() };
                 stream.read_to_end(&mut rest).await.unwrap();
-                assert!(rest == vec![7; LONG]);
+                assert!(rest == vec![7; CONTENT_BYTES]);
                 stream.write_all(&rest).await.unwrap();
                 stream.shutdown().await.unwrap();
             })
@@ -96,11 +96,11 @@ fn another_thread_uses_a_portable_stream() {
             let mut answer = [0; 7];
             client.read_exact(&mut answer).unwrap();
             assert_eq!(&answer, b"welcome");
-            client.write_all(&vec![7; LONG]).unwrap();
+            client.write_all(&vec![7; CONTENT_BYTES]).unwrap();
             client.shutdown(std::net::Shutdown::Write).unwrap();
             let mut answer = Vec::new();
             client.read_to_end(&mut answer).unwrap();
-            assert!(answer == vec![7; LONG]);
+            assert!(answer == vec![7; CONTENT_BYTES]);
         },
     );
 }

@@ -7,7 +7,7 @@ use phalanx::net::{PollStream, Polled};
 use phalanx_compat::{Compat, portable};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::elsewhere::{LONG, on_thread, serve};
+use crate::elsewhere::{CONTENT_BYTES, on_thread, serve};
 
 /// A stream that sends nothing before it is flushed.
 struct Holding {
@@ -62,22 +62,22 @@ fn a_relay_flushes_all_bytes_before_it_waits_and_before_it_ends() {
             let relay = stage.call(move |_| relay);
             on_thread(async move {
                 let mut stream = Compat::new(stream);
-                stream.write_all(&vec![1; LONG]).await.unwrap();
+                stream.write_all(&vec![1; CONTENT_BYTES]).await.unwrap();
                 // The client answers when it has everything.
                 stream.read_exact(&mut [0]).await.unwrap();
-                stream.write_all(&vec![2; LONG]).await.unwrap();
+                stream.write_all(&vec![2; CONTENT_BYTES]).await.unwrap();
             })
             .await;
             relay.await.unwrap();
         },
         |mut client| {
-            let mut first = vec![0; LONG];
+            let mut first = vec![0; CONTENT_BYTES];
             client.read_exact(&mut first).unwrap();
-            assert!(first == vec![1; LONG]);
+            assert!(first == vec![1; CONTENT_BYTES]);
             client.write_all(b"x").unwrap();
             let mut rest = Vec::new();
             client.read_to_end(&mut rest).unwrap();
-            assert!(rest == vec![2; LONG]);
+            assert!(rest == vec![2; CONTENT_BYTES]);
         },
     );
 }

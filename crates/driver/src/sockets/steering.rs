@@ -31,7 +31,7 @@ pub fn steer_by_connection_id(socket: BorrowedFd<'_>, sockets: u16, first: u16) 
 
     /// Set in the first byte of packets with a long header, in which the connection ID follows the version and a
     /// length.
-    const LONG: u32 = 0x80;
+    const LONG_HEADER: u32 = 0x80;
     /// Clear in the first byte of Initial and 0-RTT packets, set in those of Handshake and Retry packets.
     const CONTINUES: u32 = 0x20;
     const LONG_IDENTIFIER: u32 = 6;
@@ -41,7 +41,7 @@ pub fn steer_by_connection_id(socket: BorrowedFd<'_>, sockets: u16, first: u16) 
     let (sockets, first) = (sockets.max(1).into(), first.max(1).into());
     let mut steps = [
         step(BPF_LD | BPF_B | BPF_ABS, 0, 0, 0),
-        step(BPF_JMP | BPF_JSET | BPF_K, 0, 8, LONG),
+        step(BPF_JMP | BPF_JSET | BPF_K, 0, 8, LONG_HEADER),
         step(BPF_JMP | BPF_JSET | BPF_K, 5, 0, CONTINUES),
         // A packet that may begin a connection.
         step(BPF_LD | BPF_H | BPF_ABS, 0, 0, LONG_IDENTIFIER),

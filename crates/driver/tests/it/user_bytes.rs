@@ -22,7 +22,7 @@ crate::on_all!(
 );
 
 /// More than the buffers of a connection hold.
-const LONG: usize = 64 << 20;
+const MORE_THAN_BUFFERED: usize = 64 << 20;
 
 /// Bytes that count their drops; each drop panics.
 #[derive(Clone, Default)]
@@ -85,7 +85,7 @@ fn a_batch_of_sends_completes(io: &mut Harness) {
 fn a_refused_send_completes(io: &mut Harness) {
     let drops = Drops::default();
     let (socket, _peer) = io.pair();
-    let first = io.send(socket, b"", drops.bytes(LONG));
+    let first = io.send(socket, b"", drops.bytes(MORE_THAN_BUFFERED));
     let second = io.send(socket, b"", drops.bytes(5));
     assert_eq!(io.error(second), libc::EBUSY);
     io.driver.close(socket);
@@ -100,7 +100,8 @@ fn requests_of_a_closed_socket_complete(io: &mut Harness) {
     let drops = Drops::default();
     for begun in [false, true] {
         let (socket, _peer) = io.pair();
-        let (receive, send) = (io.receive(socket), io.send(socket, b"", drops.bytes(LONG)));
+        let (receive, send) =
+            (io.receive(socket), io.send(socket, b"", drops.bytes(MORE_THAN_BUFFERED)));
         if begun {
             io.idle(Duration::from_millis(10));
         }
@@ -115,7 +116,7 @@ fn requests_of_a_closed_socket_complete(io: &mut Harness) {
 fn a_cancelled_send_completes(io: &mut Harness) {
     let drops = Drops::default();
     let (socket, _peer) = io.pair();
-    let send = io.send(socket, b"head", drops.bytes(LONG));
+    let send = io.send(socket, b"head", drops.bytes(MORE_THAN_BUFFERED));
     io.idle(Duration::from_millis(10));
     io.driver.cancel(send);
     assert_eq!(io.error(send), libc::ECANCELED);
@@ -126,7 +127,7 @@ fn a_cancelled_send_completes(io: &mut Harness) {
 fn a_reset_connection_completes_requests(io: &mut Harness) {
     let drops = Drops::default();
     let (socket, peer) = io.pair();
-    let send = io.send(socket, b"head", drops.bytes(LONG));
+    let send = io.send(socket, b"head", drops.bytes(MORE_THAN_BUFFERED));
     io.idle(Duration::from_millis(10));
     peer.reset();
     assert!([libc::ECONNRESET, libc::EPIPE].contains(&io.error(send)));
@@ -139,7 +140,7 @@ fn a_driver_is_dropped_with_sends_in_flight(io: &mut Harness) {
     let mut inner = Harness::new(io.kind, &Config::default());
     let pairs: Vec<_> = (0..4).map(|_| inner.pair()).collect();
     for (n, (socket, _)) in pairs.iter().enumerate() {
-        inner.send(*socket, b"", drops.bytes(LONG));
+        inner.send(*socket, b"", drops.bytes(MORE_THAN_BUFFERED));
         if n < 2 {
             inner.idle(Duration::from_millis(10));
         }
@@ -173,7 +174,7 @@ fn vectored_sends_complete(io: &mut Harness) {
     let parts = |lengths: [usize; 3]| lengths.map(|length| drops.bytes(length)).to_vec();
     let short = io.start(Request::SendVectored { socket, parts: parts([1, 0, 3]) });
     io.sent(short).unwrap();
-    let long = io.start(Request::SendVectored { socket, parts: parts([1, LONG, 3]) });
+    let long = io.start(Request::SendVectored { socket, parts: parts([1, MORE_THAN_BUFFERED, 3]) });
     io.idle(Duration::from_millis(5));
     let refused = io.start(Request::SendVectored { socket, parts: parts([1, 2, 3]) });
     assert_eq!(io.error(refused), libc::EBUSY);

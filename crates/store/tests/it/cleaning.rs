@@ -100,7 +100,7 @@ fn few_writes_clean_little() {
 #[test]
 fn a_short_entry_does_not_pay_for_a_long_one() {
     const SEGMENT: u64 = 256 << 10;
-    const LONG: usize = 50 << 10;
+    const LONG_ENTRY_BYTES: usize = 50 << 10;
     let home = tempfile::tempdir().unwrap();
     let options = Options { segment_bytes: SEGMENT, ..OPTIONS };
     with(home.path(), options, |journal| async move {
@@ -111,7 +111,7 @@ fn a_short_entry_does_not_pay_for_a_long_one() {
         }
         for number in (3000..3300).step_by(3) {
             let mut entry = Entry::new();
-            retain_bytes(&mut entry, number + 1, 3000, LONG);
+            retain_bytes(&mut entry, number + 1, 3000, LONG_ENTRY_BYTES);
             journal.append(entry).await.unwrap();
             for number in [number + 2, number + 3] {
                 let before = journal.status();
@@ -124,7 +124,7 @@ fn a_short_entry_does_not_pay_for_a_long_one() {
                 // This includes the frame and the rest of a record.
                 let most = (64 << 10) + 8 * (length + 16) + 150;
                 assert!(rewritten <= most, "{rewritten} bytes rewritten for {length}: {now:?}");
-                let most = now.live * 9 / 4 + 4 * SEGMENT + LONG as u64;
+                let most = now.live * 9 / 4 + 4 * SEGMENT + LONG_ENTRY_BYTES as u64;
                 assert!(now.bytes <= most, "{now:?}");
             }
         }

@@ -16,7 +16,7 @@ use crate::client::{TlsClient, certificates};
 /// More than the network holds.
 const LENGTH: usize = 400_000;
 /// Longer than anything takes that does not wait for the peer.
-const LONG: Duration = Duration::from_secs(1);
+const LONG_PAUSE: Duration = Duration::from_secs(1);
 
 type SharedStream = Rc<RefCell<PolledTls>>;
 /// The number of bytes that the server's stream has taken.
@@ -52,7 +52,7 @@ fn simulate<S, C>(
         world.client(async move {
             let connected = TlsClient::connect(net.connect(address).await.unwrap()).await;
             // The server writes until the network is full.
-            net.sleep(LONG).await;
+            net.sleep(LONG_PAUSE).await;
             client(connected, net, client_taken).await;
         });
     });
@@ -104,7 +104,7 @@ fn a_reader_does_not_take_the_wake_up_of_a_writer() {
         |mut client, net, _| async move {
             client.session.refresh_traffic_keys().unwrap();
             client.write_all(b"x").await;
-            net.sleep(LONG).await;
+            net.sleep(LONG_PAUSE).await;
             receive(&mut client, LENGTH).await;
         },
     );
@@ -131,7 +131,7 @@ fn a_dropped_stream_sends_what_it_has_taken() {
         |_, stream, taken| async move { write_once(&stream, &taken).await },
         |mut client, net, taken| async move {
             net.drain();
-            net.sleep(LONG).await;
+            net.sleep(LONG_PAUSE).await;
             receive(&mut client, taken.get()).await;
             assert_eq!(client.receive(&mut Vec::new()).await, 0);
         },

@@ -20,7 +20,7 @@ use crate::kept::lease::{Failed, Record};
 use crate::kept::state::{Kept, OtherJournal};
 
 /// Time for which the lease of an adopted journal is kept once its node has another journal.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
+const LEASE_RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 /// The leases as last read.
 #[derive(Default)]
@@ -212,7 +212,7 @@ impl Leases {
                 since.get_or_insert(now);
             }
         }
-        let is_due = |own: &Adopted| own.since.is_some_and(|since| now >= since + KEPT);
+        let is_due = |own: &Adopted| own.since.is_some_and(|since| now >= since + LEASE_RETENTION);
         let due = self.adopted.iter().filter(|(_, own)| is_due(own));
         due.map(|(journal, _)| journal.clone()).collect()
     }

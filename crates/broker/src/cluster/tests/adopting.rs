@@ -13,7 +13,7 @@ use phalanx_store::Mirror;
 use crate::access::{ADOPTED_CLIENTS, Identity, NODE_CLIENTS};
 use crate::cluster::adoption::adopt::adopt;
 use crate::cluster::adoption::installing::install;
-use crate::cluster::tests::{JOURNAL, MOST, Program, journal, lease_of, renewed, run};
+use crate::cluster::tests::{JOURNAL, MAX_OPERATIONS, Program, journal, lease_of, renewed, run};
 use crate::cluster_names::{BATCH, JournalName, OPEN};
 use crate::connection::connect::kept_session::let_in;
 use crate::durable::recovery::{RecoveredSession, RecoveredSessions, RecoveredState};
@@ -172,7 +172,7 @@ fn sessions_are_installed_while_the_broker_is_busy() {
             let all = [&*node, "x"].map(|own| RecoveredSession::holder(own.into(), Vec::new()));
             let all = RecoveredSessions { sessions: all.into(), ..RecoveredSessions::default() };
             let state = RecoveredState { sessions: vec![all], ..RecoveredState::default() };
-            let waiting: Vec<_> = (0..MOST).map(|_| stage.clients_with(0, "")).collect();
+            let waiting: Vec<_> = (0..MAX_OPERATIONS).map(|_| stage.clients_with(0, "")).collect();
             let lost = journal();
             let mut installed = Box::pin(install(&program.context, &kept, &lost, state));
             let begun = select(installed.as_mut(), sleep(Duration::from_millis(1))).await;
@@ -212,7 +212,7 @@ fn a_client_is_refused_if_it_is_unknown_whether_its_session_is_here() {
         Box::pin(async move {
             let (stage, kept) = (program.context.stages.sessions, program.watched());
             kept.is_renewed(now());
-            let waiting: Vec<_> = (0..MOST).map(|_| stage.clients_with(0, "")).collect();
+            let waiting: Vec<_> = (0..MAX_OPERATIONS).map(|_| stage.clients_with(0, "")).collect();
             let client = Identity { user: None, client: "x".into() };
             let refused = let_in(&program.context, &kept, &client, true).await.err();
             assert_eq!(refused.map(|(reason, _)| reason), Some(Reason::SERVER_BUSY));

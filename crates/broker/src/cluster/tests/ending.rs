@@ -7,7 +7,7 @@ use phalanx::{select, sleep};
 use phalanx_mqtt::{Reason, Version};
 
 use crate::cluster::ending::Ending;
-use crate::cluster::tests::{MOST, run};
+use crate::cluster::tests::{MAX_OPERATIONS, run};
 use crate::peers::{Claim, Peers};
 use crate::session::operations::RETRY_DELAY;
 use crate::session::partition::open::Opening;
@@ -37,7 +37,7 @@ fn sessions_end_after_a_moment_in_which_the_broker_is_full() {
             let (node, client, user) = ("b".into(), "x".into(), None);
             let claim = Claim { at: 1, node, start: String::new(), client, user, number: 0 };
             let wait = |_| stages.control.call(|_| sleep(RETRY_DELAY));
-            let waiting: Vec<_> = (0..MOST).map(wait).collect();
+            let waiting: Vec<_> = (0..MAX_OPERATIONS).map(wait).collect();
             ending.end(claim);
             ending.retry();
             drop(waiting);

@@ -36,7 +36,7 @@ use crate::peers::Peers;
 const JOURNAL: u64 = 7;
 
 /// Maximum number of operations at once.
-const MOST: usize = 10_000;
+const MAX_OPERATIONS: usize = 10_000;
 
 fn nats() -> SocketAddr {
     ([10, 0, 0, 9], 4222).into()
@@ -179,7 +179,7 @@ fn run_with(
         world.set_processors(1);
         world.set_steady();
         let mut graph = Graph::new();
-        graph.max_operations(MOST);
+        graph.max_operations(MAX_OPERATIONS);
         let broker =
             Broker::declare(&mut graph, &Config { cluster: Default::default(), ..config() });
         let resolver = Resolver::declare(&mut graph);

@@ -106,7 +106,7 @@ fn serve_one(
     client.join().unwrap();
 }
 
-const LONG: usize = 300_000;
+const CONTENT_BYTES: usize = 300_000;
 
 fn rustls_works_unchanged(driver: DriverChoice) {
     let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -121,7 +121,7 @@ fn rustls_works_unchanged(driver: DriverChoice) {
         let connection = ClientConnection::new(Arc::new(client), name).unwrap();
         let mut stream = StreamOwned::new(connection, stream);
         stream.write_all(b"a line\n").unwrap();
-        let mut answer = vec![0; LONG];
+        let mut answer = vec![0; CONTENT_BYTES];
         stream.read_exact(&mut answer).unwrap();
         assert!(answer.iter().all(|byte| *byte == b'a'));
     };
@@ -131,7 +131,7 @@ fn rustls_works_unchanged(driver: DriverChoice) {
         let mut line = String::new();
         BufReader::new(&mut stream).read_line(&mut line).unwrap();
         assert_eq!(line, "a line\n");
-        stream.write_all(&[b'a'; LONG]).unwrap();
+        stream.write_all(&[b'a'; CONTENT_BYTES]).unwrap();
         stream.flush().unwrap();
     });
 }
@@ -139,7 +139,7 @@ fn rustls_works_unchanged(driver: DriverChoice) {
 fn tungstenite_works_unchanged(driver: DriverChoice) {
     let ask = |stream| {
         let (mut socket, _) = tungstenite::client("ws://localhost/", stream).unwrap();
-        for length in [0, 10, LONG] {
+        for length in [0, 10, CONTENT_BYTES] {
             socket.send(Message::text("x".repeat(length))).unwrap();
             assert_eq!(socket.read().unwrap().len(), length);
         }
