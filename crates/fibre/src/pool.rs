@@ -35,6 +35,17 @@ const MAX_CHUNK: usize = 4096;
 /// latter.
 ///
 /// Call this on each processor, from the `start` of the program or from an operation.
+///
+/// ```
+/// use phalanx_core::{CallError, SharedStage};
+/// use phalanx_fibre::{LocalFibres, set_stack_limit};
+///
+/// async fn within_a_gibibyte(stage: SharedStage<()>) -> Result<u32, CallError> {
+///     set_stack_limit(1 << 30);
+///     stage.fibre(|_, _| 7).await
+/// }
+/// # let _ = within_a_gibibyte;
+/// ```
 pub fn set_stack_limit(bytes: usize) {
     POOL.with(|pool| {
         pool.limit.set(bytes);

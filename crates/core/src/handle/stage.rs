@@ -53,6 +53,18 @@ impl<P> Stage<P> {
     /// Whether the stage has fewer queued operations on this processor than its
     /// [capacity](crate::StageOptions::capacity).
     ///
+    /// ```
+    /// # use phalanx_core::Graph;
+    /// let mut graph = Graph::new();
+    /// let stage = graph.stage("stage").capacity(1).shared(());
+    /// # let processor = graph.build(1).remove(0).build(Box::new(|| ()));
+    /// # processor.enter(|| {
+    /// assert!(stage.has_capacity());
+    /// stage.dispatch(|_| async {}).unwrap();
+    /// assert!(!stage.has_capacity());
+    /// # });
+    /// ```
+    ///
     /// # Panics
     /// If called outside a processor.
     pub fn has_capacity(&self) -> bool {

@@ -92,6 +92,22 @@ impl Runtime {
     /// Adds the program's own pages to the admin pages: `handler` answers requests for `prefix`, such as `/kv`, and for
     /// paths below it. The handler runs as an operation on one processor. The same hosts and origins are accepted as
     /// for the other pages. The handler must authenticate clients itself.
+    ///
+    /// ```
+    /// use phalanx::Runtime;
+    /// use phalanx::runtime::{AdminRequest, AdminResponse};
+    ///
+    /// /// `GET /kv/size`
+    /// async fn page(request: AdminRequest) -> AdminResponse {
+    ///     match (&*request.method, &*request.path) {
+    ///         ("GET", "/size") => AdminResponse::new("200 OK", "text/plain", "17\n"),
+    ///         _ => AdminResponse::new("404 Not Found", "text/plain", "no such page\n"),
+    ///     }
+    /// }
+    ///
+    /// let runtime = Runtime::new().admin("127.0.0.1:8081".parse().ok()).admin_pages("/kv", page);
+    /// # let _ = runtime;
+    /// ```
     #[cfg(feature = "admin")]
     #[must_use]
     pub fn admin_pages<F: Future<Output = AdminResponse> + 'static>(

@@ -323,6 +323,13 @@ impl<T: Send> Receiver<T> {
     }
 
     /// Refuses further values. Values in the mailbox can still be received; waiting senders get their values back.
+    ///
+    /// ```
+    /// let (sender, mut receiver) = phalanx::sync::mailbox::bounded(64);
+    /// sender.try_send(1).unwrap();
+    /// receiver.close();
+    /// assert!(sender.try_send(2).is_err());
+    /// ```
     pub fn close(&mut self) {
         let waiting: Vec<_> = self.mailbox.locked(|state| {
             state.closed = true;

@@ -154,6 +154,29 @@ impl StageOptions<'_> {
 
     /// Like [`cohort`](Self::cohort), but for state that is partitioned by key. An item has a key and joins a cohort on
     /// the processor that owns the key. Keys do not move.
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use phalanx_core::{CallError, Cohort, Graph, PartitionedCohortStage};
+    ///
+    /// let mut graph = Graph::new();
+    /// let counts = graph.stage("counts").partitioned_cohort(
+    ///     |_processor| HashMap::new(),
+    ///     |counts: &mut HashMap<u64, u64>, cohort: &mut Cohort<u64, u64>| {
+    ///         for entry in cohort.iter_mut() {
+    ///             let count = counts.entry(entry.item).or_insert(0);
+    ///             *count += 1;
+    ///             entry.reply(*count);
+    ///         }
+    ///     },
+    /// );
+    ///
+    /// /// Counts a key on the processor that owns it.
+    /// async fn count(counts: PartitionedCohortStage<u64, u64>, key: u64) -> Result<u64, CallError> {
+    ///     counts.call(key, key).await
+    /// }
+    /// # let _ = count(counts, 7);
+    /// ```
     pub fn partitioned_cohort<S: 'static, I: Send + 'static, O: Send + 'static>(
         self,
         make: impl Fn(usize) -> S + Send + Sync + 'static,
@@ -164,6 +187,22 @@ impl StageOptions<'_> {
 
     /// Like [`cohort`](Self::cohort), but with one state for all processors. One processor at a time accesses it, under
     /// a lock taken once per cohort. Use it, for example, for a log to which all processors write.
+    ///
+    /// ```
+    /// use phalanx_core::{Cohort, Graph};
+    ///
+    /// let mut graph = Graph::new();
+    /// let log = graph.stage("log").exclusive_cohort(
+    ///     Vec::new(),
+    ///     |lines: &mut Vec<String>, cohort: &mut Cohort<String, usize>| {
+    ///         for entry in cohort.iter_mut() {
+    ///             lines.push(std::mem::take(&mut entry.item));
+    ///             entry.reply(lines.len()); // the number of the line
+    ///         }
+    ///     },
+    /// );
+    /// # let _ = log;
+    /// ```
     pub fn exclusive_cohort<S: Send + 'static, I: 'static, O: 'static>(
         self,
         state: S,
