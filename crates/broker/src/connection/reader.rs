@@ -177,7 +177,7 @@ impl Connection {
         // A lane does not wait, because two nodes could wait for each other forever. Its responses are bounded, because
         // the number of unacknowledged messages is.
         if !self.stream.is_lane() {
-            self.outbox.room().await;
+            self.outbox.wait_for_capacity().await;
         }
         if self.client.rate_limit.is_some() {
             self.wait_for_rate().await;

@@ -75,7 +75,7 @@ impl Lane {
     }
 
     /// Waits until more of the lane's own packets can be added.
-    pub(crate) async fn room(&self) {
+    pub(crate) async fn wait_for_capacity(&self) {
         while self.answers.borrow().len() > MAX_ANSWERS && !self.is_closed() {
             self.drained.notified().await;
         }

@@ -117,7 +117,7 @@ impl RoutingBatch {
     }
 
     /// The number of further deliveries permitted.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn capacity_left(&self) -> usize {
         let deliveries = self.deliveries();
         self.permit.as_ref().map_or(usize::MAX, |permit| permit.available(deliveries))
     }
@@ -137,11 +137,11 @@ impl RoutingBatch {
             }
             first += count;
         }
-        let (mut routed, mut room) = (0, self.room());
+        let (mut routed, mut room) = (0, self.capacity_left());
         while room > 0 && routed < self.messages.len() && !router.is_exhausted() {
             let left = &self.messages[routed..];
             routed += router.publish(left, &mut self.batches, at, (room, &mut self.reasons));
-            room = self.room();
+            room = self.capacity_left();
         }
         self.each = (self.deliveries() - before).div_ceil(routed.max(1));
     }

@@ -82,7 +82,7 @@ fn route(
                 let mut pending = router.subscribe(client, requests);
                 if !pending.requests.is_empty()
                     && (delivery_limiter.must_wait(None)
-                        || batch.room() == 0
+                        || batch.capacity_left() == 0
                         || !retained(router, &mut batch, &mut pending, (now, policy), &mut budget))
                 {
                     reply.send(Answer::PendingRetained(pending));
@@ -92,7 +92,7 @@ fn route(
             Item::Retained(mut pending, permit) => {
                 batch.add_permit(permit);
                 is_durable = router.is_durable(pending.client);
-                if batch.room() == 0
+                if batch.capacity_left() == 0
                     || !retained(router, &mut batch, &mut pending, (now, policy), &mut budget)
                 {
                     reply.send(Answer::PendingRetained(pending));

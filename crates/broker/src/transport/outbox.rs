@@ -209,7 +209,7 @@ impl Outbox {
     }
 
     /// Waits until fewer than [`MAX_QUEUED_BYTES`] are pending.
-    pub(crate) async fn room(&self) {
+    pub(crate) async fn wait_for_capacity(&self) {
         while self.bytes.borrow().len() > MAX_QUEUED_BYTES && !self.is_closed.get() {
             self.reader.notified().await;
         }

@@ -77,7 +77,7 @@ pub(in crate::cluster) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
         }
         Err(why) => Err(why),
     };
-    show(node, other, result);
+    report_status(node, other, result);
 }
 
 /// Requests a lane, repeatedly, until it is granted or refused: NATS or the other node may only just have returned.
@@ -100,11 +100,11 @@ pub(in crate::cluster) async fn accept(node: &Rc<Node>, other: &Rc<Other>, side:
             attached.lane.send_frame(&NodeFrame::Accept(attached.side.clone()));
             serve(node, other, attached, &side).await;
         }
-        Err(why) => show(node, other, Err(why)),
+        Err(why) => report_status(node, other, Err(why)),
     }
 }
 
-fn show(node: &Node, other: &Other, result: Result<(), String>) {
+fn report_status(node: &Node, other: &Other, result: Result<(), String>) {
     let status = node.peers.status.node(&other.name);
     let text = match &result {
         Ok(()) => "connected".to_owned(),
@@ -210,7 +210,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     if theirs.is_fresh {
         node.unsynced.borrow_mut().insert(other.name.clone());
     }
-    show(node, other, Ok(()));
+    report_status(node, other, Ok(()));
     other.session.set(Some(opened.key));
     let (begun, since) = (now(), node.unheard.borrow_mut().remove(&other.name).unwrap_or_default());
     node.peers.interest.begin(&other.name);
@@ -280,7 +280,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     let unheard = if passed { until } else { since.min(until) };
     node.unheard.borrow_mut().insert(other.name.clone(), unheard);
     let why = lane.why_closed().unwrap_or_default();
-    show(node, other, Err(why));
+    report_status(node, other, Err(why));
 }
 
 async fn detach(context: &Context, opened: &Opened) {

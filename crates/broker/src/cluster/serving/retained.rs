@@ -36,7 +36,7 @@ pub(super) async fn send(context: &Context, lane: &Lane, (since, most): (Duratio
         while !left.is_empty() && !lane.is_closed() {
             let (page, rest) = left.split_at(page(left));
             left = rest;
-            lane.room().await;
+            lane.wait_for_capacity().await;
             lane.add(page.iter().filter_map(|message| {
                 let packet = Some(packet(message)).filter(|packet| packet.len() <= most);
                 if packet.is_none() {

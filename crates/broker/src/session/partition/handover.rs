@@ -79,7 +79,7 @@ impl Sessions {
         }
         self.append();
         self.load.change(before, after);
-        self.load.show();
+        self.load.publish();
         self.watch(key);
         Some(taken)
     }

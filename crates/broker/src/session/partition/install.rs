@@ -108,7 +108,7 @@ impl Sessions {
         self.records = records;
         let identity = Identity { user: session.user.clone(), client: session.client_id.clone() };
         self.load.change(SessionLoad::default(), session.load());
-        self.load.show();
+        self.load.publish();
         for (key, size) in &session.keys {
             self.counters.subscribed(&session.client_id, (key, *size));
         }

@@ -164,7 +164,7 @@ impl Sessions {
                 table.pending_wills.restore(number, key, will);
             }
         }
-        table.load.show();
+        table.load.publish();
         table
     }
 
@@ -259,7 +259,7 @@ impl Sessions {
             }
         }
         self.load.change(session.load(), SessionLoad::default());
-        self.load.show();
+        self.load.publish();
         self.names.remove(&session.client_id);
         self.departed.push(session.client_id.clone());
         self.counters.places.add(session.moving.is_copy(), -1);
@@ -314,7 +314,7 @@ impl Sessions {
             }
         }
         self.counters.delivered.add(delivered);
-        self.load.show();
+        self.load.publish();
         self.append();
     }
 
@@ -342,7 +342,7 @@ impl Sessions {
             session.node_capacity.as_ref().inspect(|capacity| capacity.progressed());
             let after = session.load();
             self.load.change(before, after);
-            self.load.show();
+            self.load.publish();
         }
         self.records = records;
         self.append();
@@ -375,7 +375,7 @@ impl Sessions {
         session.update_capacity(limits);
         if session.load() != before {
             load.change(before, session.load());
-            load.show();
+            load.publish();
         }
         let Some(attachment) = session.on(connection_id) else {
             return closed(Reason::SESSION_TAKEN_OVER);

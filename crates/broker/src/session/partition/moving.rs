@@ -189,7 +189,7 @@ impl Sessions {
         session.moving = Moving::Given(token.into());
         let after = session.load();
         self.load.change(before, after);
-        self.load.show();
+        self.load.publish();
         self.counters.places.becomes_copy(true);
         let key = self.key(slot);
         self.watch(key);
@@ -227,7 +227,7 @@ impl Sessions {
         }
         let after = session.load();
         self.load.change(before, after);
-        self.load.show();
+        self.load.publish();
         if let Some(peers) = &self.counters.peers {
             peers.moves.end(token);
             peers.moves.settle(owner);
@@ -346,7 +346,7 @@ impl Sessions {
         session.moving = Moving::Arrived(token.into());
         let after = session.load();
         self.load.change(before, after);
-        self.load.show();
+        self.load.publish();
         self.counters.places.becomes_copy(false);
         for own in beyond {
             let (session, delivery) = (SessionId(number), DeliveryId(own.number));

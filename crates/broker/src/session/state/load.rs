@@ -37,7 +37,7 @@ impl PartitionLoad {
     }
 
     /// Updates the gauges. Called at the end of an operation.
-    pub(in crate::session) fn show(&self) {
+    pub(in crate::session) fn publish(&self) {
         let SessionLoad { queued, queued_bytes, inflight } = self.total;
         self.queued.set(queued as i64);
         self.queued_bytes.set(queued_bytes as i64);
