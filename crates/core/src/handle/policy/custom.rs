@@ -3,7 +3,7 @@
 //! A policy defines four things: the part of a stage's state on each processor, the processor that runs an invocation,
 //! whether a cohort may run now, and how an operation accesses the state. A policy needs no unsafe code. A processor's
 //! part never leaves its thread, so it may consist of plain cells; shared data is in the policy itself, which is
-//! `Sync`.
+//! `Sync`. No server of this repository defines one.
 //!
 //! # Safety
 //! A handle has the policy of its stage ([`crate::handle::stage`]), so a processor's part of the stage has the type of

@@ -1,4 +1,4 @@
-//! Declarations of stages whose state is rebuilt after a panic.
+//! Declarations of stages whose state is rebuilt after a panic. No server of this repository has such a stage.
 
 use crate::handle::local::ExclusiveStage;
 use crate::handle::partitioned::PartitionedStage;

@@ -12,6 +12,8 @@
 //! They are sent in a command, and the other processor accepts them immediately. An operation is therefore sent twice
 //! only if the other processor's queue is full. Once an operation has started here, its cohort runs here and includes
 //! the rest.
+//!
+//! No server of this repository uses cache affinity; `phalanx-bench spread` measures it.
 
 use std::sync::Weak;
 

@@ -11,6 +11,8 @@
 //!   them immediately, so no envelope is stolen twice.
 //! - A parked processor does not steal. A processor whose backlog grows beyond [`MIN_BACKLOG_TO_WAKE`] wakes one, at
 //!   most once a cohort. A missing wake-up costs only time, because the owner runs the operations in its ring itself.
+//!
+//! No server of this repository uses balanced stages; `phalanx-bench spread` measures them.
 
 use crate::panic::catch_panic;
 use crate::processor::processor::Processor;

@@ -4,6 +4,8 @@
 //! An operation that waits for a prefetch uses neither a waker nor its stage's queue. It waits in a small FIFO ring of
 //! its processor. It resumes in the same cohort once all other operations have been started or
 //! [`MAX_INTERLEAVED`](crate::MAX_INTERLEAVED) operations wait. The ring is empty between cohorts.
+//!
+//! No server of this repository uses it; `phalanx-bench interleave` measures it.
 
 use std::task::Context;
 

@@ -10,6 +10,8 @@
 //! The bound is soft. Only runnable operations count, not those that wait for I/O or a child. If nothing else
 //! can run, or the oldest has waited for [`MAX_WAIT`], a stage runs regardless of the bytes. A hard bound would
 //! stall while requests wait.
+//!
+//! No server of this repository uses a budget; `phalanx-bench concurrency` measures it.
 
 use crate::control::election::Choice;
 use crate::control::ingress::Ingress;

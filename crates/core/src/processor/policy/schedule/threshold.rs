@@ -5,6 +5,8 @@
 //! preempted, the overdue stage runs one cohort, and the first cohort continues. A preempting cohort is not
 //! preempted; other overdue stages wait until the first cohort has run another operation. A graph without
 //! thresholds checks nothing.
+//!
+//! No server of this repository uses thresholds.
 
 use crate::processor::processor::Processor;
 use crate::stage::limits::Threshold;
