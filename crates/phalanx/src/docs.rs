@@ -24,6 +24,10 @@ struct Sockets;
 #[doc = include_str!("../../../docs/mechanisms/placement.md")]
 struct Placement;
 
+/// Deadlocks.
+#[doc = include_str!("../../../docs/mechanisms/deadlocks.md")]
+struct Deadlocks;
+
 /// Direct calls.
 #[doc = include_str!("../../../docs/mechanisms/direct-calls.md")]
 struct DirectCalls;
