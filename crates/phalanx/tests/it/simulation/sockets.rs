@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use phalanx::net::{IoTimeout, Stream, UdpSocket};
@@ -84,6 +86,8 @@ fn connections_by_path() {
         let mut graph = Graph::new();
         let stage = graph.shared("echo", ());
         let listeners = world.listen_unix("/run/echo");
+        let answered_within = Arc::new(AtomicBool::new(false));
+        let is_answered_within = answered_within.clone();
         world.program(graph, move |start| {
             let listener = listeners.listener(start)?;
             stage.dispatch(move |_| {
@@ -99,17 +103,19 @@ fn connections_by_path() {
                 })
             })?;
             if start.processor() == 0 {
+                let answered_within = answered_within.clone();
                 stage.dispatch(move |_| async move {
                     let stream = Stream::connect_unix("/run/echo", IoTimeout::NONE).await.unwrap();
                     stream.write(b"from within".to_vec(), IoTimeout::NONE).await.unwrap();
                     let mut answer = [0; 11];
                     stream.read_exact(&mut answer, IoTimeout::NONE).await.unwrap();
                     assert_eq!(&answer, b"from within");
+                    answered_within.store(true, Ordering::Relaxed);
                 })?;
             }
             Ok(())
         });
-        let (net, answered) = (world.net(), Rc::new(Cell::new(false)));
+        let net = world.net();
         world.client(async move {
             let none = net.connect_unix("/run/other").await.unwrap_err();
             assert_eq!(none.kind(), std::io::ErrorKind::NotFound);
@@ -120,7 +126,10 @@ fn connections_by_path() {
                 assert!(client.read(&mut answer).await.unwrap() > 0);
             }
             assert_eq!(answer, b"over and over");
-            answered.set(true);
+            // The program drains when its clients have finished, and then refuses its own connection as well.
+            while !is_answered_within.load(Ordering::Relaxed) {
+                net.sleep(Duration::from_millis(10)).await;
+            }
         });
     });
 }
