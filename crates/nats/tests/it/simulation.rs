@@ -49,6 +49,8 @@ pub(crate) fn program(
 
 fn world(world: &mut World) {
     world.set_processors(1);
+    // One seed in thousands draws so many faults that the messages need more than the default number of steps.
+    world.set_most_steps(4_000_000);
     if world.draw(2) == 0 {
         world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
     }
