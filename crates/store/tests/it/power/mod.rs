@@ -270,13 +270,12 @@ fn acknowledged_entries_are_on_the_disk_and_in_the_mirror() {
                 mirrored.unwrap_or_else(|error| panic!("seed {seed}, cut {cut}: {error}"));
             for (user, (begin, told)) in life.begin.iter().zip(&life.told).enumerate() {
                 // Others rely on a complete mirror only.
-                for from in
-                    [Some(&recovered), is_complete.then_some(&mirrored)].into_iter().flatten()
-                {
+                let mirrored = is_complete.then_some(("mirror", &mirrored));
+                for (place, from) in [Some(("disk", &recovered)), mirrored].into_iter().flatten() {
                     let (told, found) = (told.borrow(), Model::recovered(from, of(user)));
                     assert!(
                         agrees(begin, &told, &found),
-                        "seed {seed}, cut {cut}, user {user}: {found:#?}"
+                        "seed {seed}, cut {cut}, user {user}, {place}: {found:#?}"
                     );
                 }
             }
