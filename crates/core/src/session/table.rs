@@ -22,7 +22,7 @@ use crate::sync::Ordering;
 /// No deadline; later than any time.
 pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 
-/// What a record counts besides its operations.
+/// A kind of resource that a record counts in addition to its operations.
 #[derive(Clone, Copy)]
 pub(crate) enum Resource {
     /// A handle on this processor. It keeps the record.
