@@ -10,7 +10,7 @@
 //!
 //! - `--on phalanx`: each request is a call on a stage. The orders of a cohort are one write to the database and one
 //!   commit, on one connection for each processor (`on_phalanx.rs`).
-//! - `--on tokio`: tokio's runtime, `axum::serve`, and a pool of 32 connections (`on_tokio.rs`).
+//! - `--on tokio`: tokio's runtime, `axum::serve`, and sqlx's pool with 32 connections (`on_tokio.rs`).
 
 mod on_phalanx;
 mod on_tokio;

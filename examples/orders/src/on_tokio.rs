@@ -1,41 +1,25 @@
-//! The orders on tokio: a pool of connections, each for one request at a time.
+//! The orders on tokio: sqlx's pool of connections, each for one request at a time.
 
 use std::error::Error;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
+use sqlx::PgPool;
+use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgPoolOptions, PgSeverity};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
-use tokio_postgres::error::Severity;
-use tokio_postgres::{Client, NoTls, Statement};
 
 use crate::orders::{FIND, Failure, INSERT, Order, Orders};
 use crate::router::router;
 
-const CONNECTIONS: usize = 32;
-
-#[derive(Clone)]
-struct Pool(Arc<Inner>);
-
-struct Inner {
-    free: Semaphore,
-    connections: Mutex<Vec<Arc<Connection>>>,
-}
-
-/// A connection with its prepared statements.
-struct Connection {
-    client: Client,
-    insert: Statement,
-    find: Statement,
-}
+const CONNECTIONS: u32 = 32;
 
 /// Serves until a signal.
 pub(crate) fn serve(listener: TcpListener, socket: &Path) -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::new()?;
     runtime.block_on(async {
-        let app = router(Pool::open(socket).await?);
+        let app = router(open(socket, CONNECTIONS).await?);
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let mut terminated = signal(SignalKind::terminate())?;
@@ -51,79 +35,51 @@ pub(crate) fn serve(listener: TcpListener, socket: &Path) -> Result<(), Box<dyn 
     })
 }
 
-impl Pool {
-    async fn open(socket: &Path) -> Result<Self, Box<dyn Error>> {
-        let folder = socket.parent().and_then(Path::to_str).ok_or("the folder is not text")?;
-        let parameters = format!("host={folder} port=5432 user=postgres");
-        let mut connections = Vec::new();
-        for _ in 0..CONNECTIONS {
-            let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await?;
-            tokio::spawn(connection);
-            let (insert, find) = (client.prepare(INSERT).await?, client.prepare(FIND).await?);
-            connections.push(Arc::new(Connection { client, insert, find }));
-        }
-        let (free, connections) = (Semaphore::new(CONNECTIONS), Mutex::new(connections));
-        Ok(Self(Arc::new(Inner { free, connections })))
-    }
-
-    /// Runs `query` with a free connection.
-    async fn with<T>(&self, query: impl AsyncFnOnce(&Connection) -> T) -> T {
-        let _permit = self.0.free.acquire().await.expect("never closed");
-        let taken = Taken::new(&self.0.connections);
-        query(&taken.connection).await
-    }
+/// Opens all connections of a pool.
+async fn open(socket: &Path, connections: u32) -> Result<PgPool, Box<dyn Error>> {
+    let folder = socket.parent().ok_or("the socket is in no folder")?;
+    // Otherwise the environment of libpq has a say.
+    let options = PgConnectOptions::new_without_pgpass()
+        .socket(folder)
+        .port(5432)
+        .username("postgres")
+        .database("postgres");
+    let pool = PgPoolOptions::new().min_connections(connections).max_connections(connections);
+    Ok(pool.connect_with(options).await?)
 }
 
-/// A connection that is in use. It returns to the pool also if the request ends early, because its client has left.
-struct Taken<'p> {
-    connection: Arc<Connection>,
-    connections: &'p Mutex<Vec<Arc<Connection>>>,
-}
-
-impl<'p> Taken<'p> {
-    fn new(connections: &'p Mutex<Vec<Arc<Connection>>>) -> Self {
-        let mut free = connections.lock().unwrap_or_else(PoisonError::into_inner);
-        let connection = free.pop().expect("one for each permit");
-        Self { connection, connections }
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        let mut free = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        free.push(self.connection.clone());
-    }
-}
-
-impl Orders for Pool {
+impl Orders for PgPool {
     async fn place(&self, order: Order) -> Result<i64, Failure> {
-        let Order { customer, cents } = order;
-        self.with(async |Connection { client, insert, .. }| {
-            Ok(client.query_one(insert, &[&customer, &cents]).await?.get("id"))
-        })
-        .await
+        let insert = sqlx::query_scalar(INSERT).bind(order.customer).bind(order.cents);
+        Ok(insert.fetch_one(self).await?)
     }
 
     async fn find(&self, id: i64) -> Result<Option<Order>, Failure> {
-        self.with(async |Connection { client, find, .. }| {
-            let row = client.query_opt(find, &[&id]).await?;
-            Ok(row.map(|row| Order { customer: row.get("customer"), cents: row.get("cents") }))
-        })
-        .await
+        let found = sqlx::query_as(FIND).bind(id).fetch_optional(self).await?;
+        Ok(found.map(|(customer, cents)| Order { customer, cents }))
     }
 }
 
-impl From<tokio_postgres::Error> for Failure {
-    fn from(error: tokio_postgres::Error) -> Self {
-        let is_fatal = |severity| matches!(severity, Some(Severity::Fatal | Severity::Panic));
-        match error.as_db_error() {
-            Some(reported) if !is_fatal(reported.parsed_severity()) => {
-                Self::reported(reported.code().code(), reported.message())
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            // The statement was not sent.
+            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => {
+                Self::Unavailable(error.to_string())
+            }
+            sqlx::Error::Database(reported) if !ends_connection(&**reported) => {
+                Self::reported(&reported.code().unwrap_or_default(), reported.message())
             }
             // The connection was lost, or the server has ended it: the commit may be the last thing that it has done.
             _ => Self::Unknown(error.to_string()),
         }
     }
+}
+
+/// Whether an error ended the connection.
+fn ends_connection(reported: &dyn DatabaseError) -> bool {
+    let severity = reported.try_downcast_ref().map(PgDatabaseError::severity);
+    matches!(severity, Some(PgSeverity::Fatal | PgSeverity::Panic))
 }
 
 #[cfg(test)]
@@ -140,14 +96,11 @@ mod tests {
         };
         let (socket, runtime) = (server.socket(), Runtime::new().unwrap());
         runtime.block_on(async {
-            let folder = socket.parent().and_then(Path::to_str).unwrap();
-            let parameters = format!("host={folder} port=5432 user=postgres");
-            let (client, connection) = tokio_postgres::connect(&parameters, NoTls).await.unwrap();
-            tokio::spawn(connection);
-            let rejected = client.execute("SELECT 1 / 0", &[]).await.unwrap_err();
+            let pool = open(&socket, 1).await.unwrap();
+            let rejected = sqlx::query("SELECT 1 / 0").execute(&pool).await.unwrap_err();
             assert!(matches!(rejected.into(), Failure::Invalid(_)));
-            let end = "SELECT pg_terminate_backend(pg_backend_pid())";
-            let ended = client.execute(end, &[]).await.unwrap_err();
+            let end = sqlx::query("SELECT pg_terminate_backend(pg_backend_pid())");
+            let ended = end.execute(&pool).await.unwrap_err();
             assert!(matches!(ended.into(), Failure::Unknown(_)));
         });
     }
