@@ -1,4 +1,4 @@
-//! Libraries that need tokio's reactor, within handlers of a server on Phalanx: reqwest, redis and tonic.
+//! Libraries that need tokio's reactor, within handlers of a server on Phalanx: reqwest, redis, sqlx and tonic.
 
 #[allow(dead_code, reason = "the tests of the crate use the rest")]
 #[path = "../../../../crates/axum/tests/it/harness.rs"]
@@ -6,8 +6,10 @@ mod harness;
 
 use axum::Router;
 use axum::routing::get;
+use phalanx_testkit::postgres::PostgresServer;
 use phalanx_testkit::process::{self, Process};
 use phalanx_testkit::{eventually, within_limit};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::runtime::{Builder, Runtime};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -67,6 +69,40 @@ fn a_handler_counts_in_redis() {
         for hits in 1..=10 {
             assert!(server.get("/").ends_with(&format!("\r\n\r\n{hits}")));
         }
+    });
+}
+
+#[test]
+fn a_handler_counts_in_postgresql_with_sqlx() {
+    let Some(database) = PostgresServer::start(&[]).unwrap() else {
+        return println!(
+            "skipped: PostgreSQL is not installed (Debian: apt-get install postgresql)"
+        );
+    };
+    within_limit(move || {
+        let side = side();
+        let handle = side.handle().clone();
+        let socket = database.socket();
+        let options = PgConnectOptions::new_without_pgpass()
+            .socket(socket.parent().unwrap())
+            .username("postgres")
+            .database("postgres");
+        // More requests than connections.
+        let pool = PgPoolOptions::new().max_connections(2).connect_with(options);
+        let pool = side.block_on(pool).unwrap();
+        let create = sqlx::query("CREATE SEQUENCE hits").execute(&pool);
+        side.block_on(create).unwrap();
+        let count = move || async move {
+            let next = sqlx::query_scalar::<_, i64>("SELECT nextval('hits')");
+            next.fetch_one(&pool).await.unwrap().to_string()
+        };
+        let app = Router::new().route("/", get(count));
+        let server = served_with(app, |server| server.processors(2).side_runtime(handle));
+        std::thread::scope(|scope| {
+            let ask = || assert!(server.get("/").starts_with("HTTP/1.1 200 "));
+            (0..8).for_each(|_| drop(scope.spawn(ask)));
+        });
+        assert!(server.get("/").ends_with("\r\n\r\n9"));
     });
 }
 
