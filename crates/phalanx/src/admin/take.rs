@@ -53,7 +53,8 @@ fn stage(name: &'static str, view: &StageView, stalled: u64) -> StageSnapshot {
         state_rebuilds: view.state_rebuilds,
         shed: shed(view),
         cohorts: view.cohorts,
-        cohort_mean: mean(ran.saturating_sub(view.direct), view.cohorts),
+        // `resumed` also counts later replies of a cohort operation, `started` direct calls.
+        cohort_mean: mean(view.waits.count(), view.cohorts),
         cohort_max: view.cohort_max,
         cohort_sizes: view.cohort_sizes,
     }

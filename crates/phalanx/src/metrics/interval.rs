@@ -218,7 +218,8 @@ impl StageInterval {
 
     /// Mean operations per cohort.
     pub fn cohort_mean(&self) -> f64 {
-        mean(self.ran, self.cohorts)
+        // `ran` also counts later replies of a cohort operation, and direct calls.
+        mean(self.waits.count(), self.cohorts)
     }
 
     /// Mean nanoseconds from invocation to start.
