@@ -35,6 +35,9 @@ struct Arguments {
     /// The address to listen on
     #[arg(default_value = "127.0.0.1:7010")]
     address: SocketAddr,
+    /// The address of the admin pages, whose live page shows the cohorts; only on Phalanx
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -44,7 +47,12 @@ enum On {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let Arguments { on, address } = Arguments::parse();
+    let Arguments { on, address, admin } = Arguments::parse();
+    if matches!(on, On::Tokio) && admin.is_some() {
+        return Err(
+            "the admin pages are those of Phalanx: leave out --admin, or use --on phalanx".into()
+        );
+    }
     let server = PostgresServer::start(&[])?;
     let server =
         server.ok_or("PostgreSQL is not installed (Debian: apt-get install postgresql)")?;
@@ -53,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // An output without a reader does not end the server.
     let _ = writeln!(io::stdout(), "listening on {}", listener.local_addr()?);
     match on {
-        On::Phalanx => on_phalanx::serve(&listener, &server.socket()),
+        On::Phalanx => on_phalanx::serve(&listener, &server.socket(), admin),
         On::Tokio => on_tokio::serve(listener, &server.socket()),
     }
 }

@@ -1,10 +1,12 @@
 //! The orders on Phalanx: the requests of a cohort are one write to the database and one commit.
 
 use std::error::Error;
-use std::net::TcpListener;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use phalanx::net::Listeners;
+use phalanx::runtime::StartContext;
 use phalanx::{Graph, Runtime};
 use phalanx_postgres::{Config, Database, Statement, Type};
 
@@ -30,16 +32,25 @@ pub(crate) fn create_table(socket: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Serves until a signal.
-pub(crate) fn serve(listener: &TcpListener, socket: &Path) -> Result<(), Box<dyn Error>> {
+/// Serves until a signal, and the admin pages at `admin`.
+pub(crate) fn serve(
+    listener: &TcpListener,
+    socket: &Path,
+    admin: Option<SocketAddr>,
+) -> Result<(), Box<dyn Error>> {
     let processors = std::thread::available_parallelism()?.get();
     let mut graph = Graph::new();
     let http = phalanx_axum::Stages::declare(&mut graph);
     let app = router(Batched::declare(&mut graph, Config::unix(socket)));
     let listeners = Listeners::share(listener, processors)?;
-    Runtime::new().processors(processors).run(graph, |start| {
+    let start = |start: &StartContext| {
         http.serve(listeners.listener(start)?, app.clone())?;
         Ok(())
+    };
+    Runtime::new().processors(processors).admin(admin).run_and(graph, start, |started| {
+        if let Some(admin) = started.admin {
+            let _ = writeln!(io::stderr(), "live page at http://{admin}/");
+        }
     })?;
     Ok(())
 }

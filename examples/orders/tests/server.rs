@@ -7,15 +7,16 @@ use std::thread;
 
 use phalanx_testkit::postgres::is_installed;
 use phalanx_testkit::process::{Process, clean};
-use phalanx_testkit::tcp;
+use phalanx_testkit::{eventually, tcp};
+use serde_json::{Value, json};
 
-fn start(on: &str) -> Option<Process> {
+fn start(on: &str, options: &[&str]) -> Option<Process> {
     if !is_installed() {
         eprintln!("skipped: PostgreSQL is not installed");
         return None;
     }
     let mut command = clean(env!("CARGO_BIN_EXE_orders"));
-    command.args(["--on", on, "127.0.0.1:0"]);
+    command.args(["--on", on, "127.0.0.1:0"]).args(options);
     Some(Process::start(command))
 }
 
@@ -39,7 +40,7 @@ fn place(address: SocketAddr, cents: i64) -> (u16, String) {
 }
 
 fn serves_orders(on: &str) {
-    let Some(mut process) = start(on) else { return };
+    let Some(mut process) = start(on, &[]) else { return };
     let address = process.address();
     let (status, content) = place(address, 1250);
     assert_eq!((status, &*content), (201, r#"{"id":1}"#));
@@ -93,4 +94,36 @@ fn orders_on_phalanx_are_durable() {
 #[test]
 fn orders_on_tokio_are_durable() {
     serves_orders("tokio");
+}
+
+#[test]
+fn the_live_page_shows_the_cohorts() {
+    let Some(mut process) = start("phalanx", &["--admin", "127.0.0.1:0"]) else { return };
+    let address = process.address();
+    assert_eq!(place(address, 1250).0, 201);
+    let admin = eventually("the address of the live page", || {
+        let told = process.stderr();
+        let (page, _) = told.split_once("live page at http://")?.1.split_once("/\n")?;
+        Some(page.parse().expect("an address"))
+    });
+    let (status, page) = request(admin, "GET /", "");
+    assert!(status == 200 && page.contains("<html"), "{page}");
+    let (_, snapshot) = request(admin, "GET /snapshot.json", "");
+    let snapshot: Value = serde_json::from_str(&snapshot).unwrap();
+    let stages = snapshot["processors"].as_array().unwrap().iter().flat_map(|processor| {
+        processor["stages"].as_array().unwrap().iter().filter(|stage| stage["stage"] == "postgres")
+    });
+    let cohorts = stages.filter(|stage| stage["cohorts"] != 0);
+    let figures =
+        cohorts.map(|stage| (&stage["cohorts"], &stage["cohort_mean"], &stage["cohort_max"]));
+    // One cohort, of one query, although its answer came later.
+    assert_eq!(figures.collect::<Vec<_>>(), [(&json!(1), &json!(1.0), &json!(1))]);
+    process.shut_down();
+}
+
+#[test]
+fn the_admin_pages_are_not_those_of_tokio() {
+    let Some(mut process) = start("tokio", &["--admin", "127.0.0.1:0"]) else { return };
+    assert!(!process.exit().success());
+    eventually("the reason", || process.stderr().contains("--on phalanx").then_some(()));
 }
