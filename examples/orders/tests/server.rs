@@ -1,8 +1,10 @@
 //! Tests of the server process on both runtimes. They are skipped where PostgreSQL is not installed.
 
 use std::collections::HashSet;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::thread;
 
 use phalanx_testkit::postgres::is_installed;
@@ -126,4 +128,20 @@ fn the_admin_pages_are_not_those_of_tokio() {
     let Some(mut process) = start("tokio", &["--admin", "127.0.0.1:0"]) else { return };
     assert!(!process.exit().success());
     eventually("the reason", || process.stderr().contains("--on phalanx").then_some(()));
+}
+
+/// The folder of the PostgreSQL server that a process has begun to start.
+fn folder_of_database(process: u32) -> Option<PathBuf> {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
+    let supervisor = children.split_whitespace().next()?;
+    let folder = fs::read_link(format!("/proc/{supervisor}/cwd")).ok()?;
+    folder.join("data").exists().then_some(folder)
+}
+
+#[test]
+fn a_program_that_ends_while_the_database_starts_leaves_none() {
+    let Some(mut process) = start("phalanx", &[]) else { return };
+    let folder = eventually("the folder", || folder_of_database(process.pid()));
+    process.kill();
+    eventually("the end of the database", || (!folder.exists()).then_some(()));
 }

@@ -1,6 +1,8 @@
 # Arguments: the folder of PostgreSQL's programs, the folder of the server, settings.
 programs=$1 folder=$2
 shift 2
+# If the program has ended, an answer fails; the server is stopped nevertheless.
+trap '' PIPE
 export LC_ALL=C
 answer() {
     if [ "$1" = 0 ]; then echo ok; else echo failed; fi
