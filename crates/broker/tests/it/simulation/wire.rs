@@ -112,10 +112,15 @@ impl Brokers {
     pub(crate) fn may_refuse(self, reason: Reason) -> bool {
         self.restart && reason == Reason::SERVER_SHUTTING_DOWN
             || self.are_several()
-                && [Reason::SERVER_UNAVAILABLE, Reason::SERVER_BUSY, Reason::USE_ANOTHER_SERVER]
-                    .contains(&reason)
-            // Taken over by an earlier CONNECT of this client, whose connection was lost before the answer.
-            || self.roam && reason == Reason::SESSION_TAKEN_OVER
+                && [
+                    Reason::SERVER_UNAVAILABLE,
+                    Reason::SERVER_BUSY,
+                    Reason::USE_ANOTHER_SERVER,
+                    // By an earlier CONNECT of this client to a node that has requested the session. The connection was
+                    // lost before the answer, or the node refused the client, and its request arrived late.
+                    Reason::SESSION_TAKEN_OVER,
+                ]
+                .contains(&reason)
     }
 }
 
