@@ -114,8 +114,9 @@ impl Sim {
         }
         let mut flights = std::mem::take(&mut self.flights);
         self.world.state().rng.shuffle(&mut flights);
-        // Cancelled requests come first, because others wait for them.
-        if flights.iter().any(|flight| flight.cancelled) {
+        let has_cancelled = flights.iter().any(|flight| flight.cancelled);
+        if has_cancelled {
+            // They come first, because others wait for them.
             flights.sort_by_key(|flight| !flight.cancelled);
         }
         let (now, faults) = (self.world.now(), self.world.faults());
@@ -128,8 +129,9 @@ impl Sim {
                 self.end_early(flights.remove(waiting));
                 continue;
             }
-            let is_delayed = flights[..waiting].iter().any(|other| other.delays(flight));
-            let result = if again || flight.at > now || is_delayed {
+            let is_delayed =
+                || has_cancelled && flights[..waiting].iter().any(|other| other.delays(flight));
+            let result = if again || flight.at > now || is_delayed() {
                 Err(io::ErrorKind::WouldBlock.into())
             } else {
                 self.try_once(&mut flights[waiting].op)
