@@ -216,7 +216,7 @@ async fn publish(
             Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
             }
-            Packet::Disconnect(why) if brokers.may_refuse(why.reason) => return Err(Lost),
+            Packet::Disconnect(why) if wire.may_end(brokers, why.reason) => return Err(Lost),
             other => panic!("a publisher gets {other:?}"),
         }
     }

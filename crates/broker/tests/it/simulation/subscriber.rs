@@ -123,7 +123,7 @@ async fn subscribe(wire: &mut Wire, brokers: Brokers, filter: &str) -> Result<()
     let came = wire.next().await?;
     match came.packet() {
         Packet::SubAck(ack) => look_at(&ack),
-        Packet::Disconnect(why) if brokers.may_refuse(why.reason) => Err(Lost),
+        Packet::Disconnect(why) if wire.may_end(brokers, why.reason) => Err(Lost),
         other => panic!("{other:?}"),
     }
 }
@@ -186,7 +186,7 @@ async fn receive(
         let packet = came.packet();
         memory.borrow_mut().inbox.heard += 1;
         if let Packet::Disconnect(why) = packet
-            && brokers.may_refuse(why.reason)
+            && wire.may_end(brokers, why.reason)
         {
             return Err(Lost);
         }

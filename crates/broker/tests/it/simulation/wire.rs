@@ -94,13 +94,15 @@ impl Brokers {
         if !has_begun || !self.are_several() {
             return Wire::connect_at(net, name, self.first()).await;
         }
+        let mut has_asked = false;
         loop {
             let begin = if self.roam { net.draw(self.addresses.len() as u64) as usize } else { 0 };
             let (last, first) = self.addresses.split_at(begin);
             for broker in first.iter().chain(last) {
                 if let Ok(wire) = Wire::try_connect(net, name, *broker, self).await {
-                    return wire;
+                    return Wire { has_asked, ..wire };
                 }
+                has_asked = true;
             }
             // An adoption takes about a minute, so wait before trying again.
             net.sleep(Duration::from_millis(net.draw(4000))).await;
@@ -112,15 +114,10 @@ impl Brokers {
     pub(crate) fn may_refuse(self, reason: Reason) -> bool {
         self.restart && reason == Reason::SERVER_SHUTTING_DOWN
             || self.are_several()
-                && [
-                    Reason::SERVER_UNAVAILABLE,
-                    Reason::SERVER_BUSY,
-                    Reason::USE_ANOTHER_SERVER,
-                    // By an earlier CONNECT of this client to a node that has requested the session. The connection was
-                    // lost before the answer, or the node refused the client, and its request arrived late.
-                    Reason::SESSION_TAKEN_OVER,
-                ]
-                .contains(&reason)
+                && [Reason::SERVER_UNAVAILABLE, Reason::SERVER_BUSY, Reason::USE_ANOTHER_SERVER]
+                    .contains(&reason)
+            // Taken over by an earlier CONNECT of this client, whose connection was lost before the answer.
+            || self.roam && reason == Reason::SESSION_TAKEN_OVER
     }
 }
 
@@ -130,6 +127,9 @@ pub(crate) struct Wire {
     input: Vec<u8>,
     /// The session-present flag.
     pub(crate) is_present: bool,
+    /// Whether the client first sent CONNECT to a node that did not accept it. This node may have requested the session,
+    /// and the request may arrive late.
+    has_asked: bool,
 }
 
 /// The connection is lost.
@@ -216,7 +216,7 @@ impl Wire {
         broker: SocketAddr,
     ) -> Result<(Self, Reason), Lost> {
         let client = net.connect(broker).await?;
-        let mut wire = Self { client, input: Vec::new(), is_present: false };
+        let mut wire = Self { client, input: Vec::new(), is_present: false, has_asked: false };
         let mut properties = PropertyBuffer::new();
         properties.push(Property::SessionExpiry(asking.expiry)).unwrap();
         properties.push(Property::ReceiveMaximum(1 + net.draw(4) as u16)).unwrap();
@@ -248,6 +248,11 @@ impl Wire {
             packet.encode(Version::V5, &mut bytes).expect("it is short");
         }
         Ok(self.client.write_all(&bytes).await?)
+    }
+
+    /// Whether one of these brokers may disconnect the client for this reason.
+    pub(crate) fn may_end(&self, brokers: Brokers, reason: Reason) -> bool {
+        brokers.may_refuse(reason) || self.has_asked && reason == Reason::SESSION_TAKEN_OVER
     }
 
     /// The next packet.
