@@ -31,8 +31,8 @@ pub(crate) struct Record {
     /// The journal of a node that reads the stream before it takes the lease. Absent from earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reader: Option<String>,
-    /// Another node wrote this after NATS had lost the lease, and may have missed that the journal was adopted. Absent
-    /// from earlier versions.
+    /// Another node wrote this after NATS had lost the lease and the stream, and may have missed that the journal was
+    /// adopted. Absent from earlier versions.
     #[serde(default)]
     pub(crate) is_restored: bool,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Lease {
     /// The number of the last known message, and the creation time of its stream.
     number: Cell<u64>,
     created: RefCell<String>,
-    /// Whether no attempt to replace the message has failed since it was last replaced.
+    /// Whether the message with this number is this process's, or the one to replace. Not after a failed attempt or a gap.
     is_certain: Cell<bool>,
 }
 
@@ -219,21 +219,26 @@ impl Lease {
         // An attempt without an answer may still have been stored. A deposed leader may answer with an earlier record,
         // which is ignored.
         match self.current().await? {
-            Some((number, record)) if number > self.number.get() => match self.is_own(&record) {
-                true => {
-                    self.number.set(number);
-                    if self.is_outdated(&record) {
-                        // Without a pause, because the node that reads the stream soon replaces the record again.
-                        return self.put(&self.record()).await;
-                    }
+            Some((number, record)) if number >= self.number.get() && self.is_own(&record) => {
+                let is_later = number > self.number.replace(number);
+                self.is_certain.set(true);
+                if is_later && self.is_outdated(&record) {
+                    // Without a pause, because the node that reads the stream soon replaces the record again.
+                    return self.put(&self.record()).await;
                 }
-                // NATS had lost the lease. Another node may have restored it with an earlier start.
-                false if self.is_lost().await? => (),
-                false => return Err(Failed::Lost(self.why_lost(&record))),
-            },
+            }
+            // If NATS had lost the lease, another node may have restored it with an earlier start.
+            Some((number, record)) if number > self.number.get() && !self.is_lost().await? => {
+                return Err(Failed::Lost(self.why_lost(&record)));
+            }
             _ => (),
         }
         Err(failed)
+    }
+
+    /// Records that NATS may have lost the lease since it was last renewed: the next renewal reads it first.
+    pub(crate) fn doubt(&self) {
+        self.is_certain.set(false);
     }
 
     /// Whether the message with the last known number is another node's, because NATS has lost the lease, so that its

@@ -47,8 +47,9 @@ pub(crate) struct StreamMirror {
     is_storing: Cell<bool>,
     /// When the lease of a journal that may have been adopted was first and last found missing.
     pub(super) missing: Cell<Option<(Duration, Duration)>>,
-    /// When the stream was first and last found to store nothing, although NATS stores the lease.
-    pub(super) stuck: Cell<Option<(Duration, Duration)>>,
+    /// The last message of a stream that stores nothing, although NATS stores the lease, and when this was first and last
+    /// found.
+    pub(super) unwritable: Cell<Option<(u64, (Duration, Duration))>>,
     /// The lease of the journal, once it is open.
     pub(super) lease: RefCell<Option<Rc<Lease>>>,
 }
@@ -92,7 +93,7 @@ impl StreamMirror {
             appended: Cell::default(),
             is_storing: Cell::new(false),
             missing: Cell::default(),
-            stuck: Cell::default(),
+            unwritable: Cell::default(),
             lease: RefCell::default(),
         });
         let ending = mirror.clone();
@@ -277,6 +278,9 @@ pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
             return;
         }
         let begun = now();
+        if !kept.has_renewed_lately() {
+            lease.doubt();
+        }
         pause = match lease.renew().await {
             Ok(()) => {
                 kept.is_renewed(begun);

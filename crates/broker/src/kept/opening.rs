@@ -15,6 +15,7 @@ use crate::cluster_names::{BATCH, JournalName, OPEN};
 use crate::kept::lease::{Failed, Lease, Record, UNKNOWN};
 use crate::kept::mirror::{StreamMirror, look_for_streams, renew};
 use crate::kept::part::Head;
+use crate::kept::state::ELECTION;
 
 /// The number of the first batch that a stream lacks. `stored` is the last message of a batch, `opened` the last message
 /// with which a process began to append. Batches from the number in `opened` on did not exist at that time. `None` if the
@@ -40,9 +41,9 @@ fn restored(stream: &str, next: u64, end: u64) -> String {
     )
 }
 
-/// The time for which a state that is found again has lasted: since it was first found. After a longer time than `gap`
-/// without it, it begins again. `found` has the times at which it was first and last found.
-fn lasted(found: &Cell<Option<(Duration, Duration)>>, gap: Duration) -> Duration {
+/// The time since a state was first found. It restarts if the state was not found for longer than `gap`. `found` has the
+/// times at which it was first and last found.
+fn duration_of(found: &Cell<Option<(Duration, Duration)>>, gap: Duration) -> Duration {
     let now = now();
     let known = found.get().filter(|(_, last)| now.saturating_sub(*last) <= gap);
     let since = known.map_or(now, |(since, _)| since);
@@ -151,14 +152,14 @@ impl StreamMirror {
         lease.take(is_incomplete).await?;
         let head = Head { start: self.start, batch: batches.end, place: 0, count: 0 };
         let subject = names.subject(&journal, OPEN);
-        let stored = streams.append(&subject, Expected::Last(last), &head.encode(b"")).await;
-        match stored {
-            Err(JetStreamError::Timeout(_) | JetStreamError::Refused(..)) if is_incomplete => {
-                self.replace_stuck(&stream.name).await?;
+        let appended = streams.append(&subject, Expected::Last(last), &head.encode(b"")).await;
+        match appended {
+            Err(JetStreamError::Timeout(_)) if is_incomplete => {
+                self.replace_unwritable(&stream.name, last).await?;
             }
-            _ => self.stuck.set(None),
+            _ => self.unwritable.set(None),
         }
-        let opened = stored?;
+        let opened = appended?;
         if next < batches.start {
             // The journal was written without this stream for some time. The batches in between no longer exist; the disk
             // has the whole journal.
@@ -189,7 +190,7 @@ impl StreamMirror {
         }
         // After a gap the wait begins again: NATS may have lost the leases again meanwhile. An attempt may take half of the
         // timeout, the limit of a request.
-        match lasted(&self.missing, self.kept.timeout() / 2) < self.kept.timeout() {
+        match duration_of(&self.missing, self.kept.timeout() / 2) < self.kept.timeout() {
             true => Err(Failed::Again(
                 "NATS has no lease of this node; another node may have adopted its sessions".into(),
             )),
@@ -197,13 +198,18 @@ impl StreamMirror {
         }
     }
 
-    /// Deletes a stream that lacks batches if it has stored nothing for the timeout, although it has a leader, which has
-    /// answered other requests, and NATS stores the lease. The next attempt creates the stream again. Servers of version
-    /// 2.9 may make a replica the leader that lacks messages because it was cut off, and that then stores no others. No
-    /// other node needs the stream, because the lease is marked as incomplete.
-    async fn replace_stuck(&self, stream: &str) -> Result<(), Failed> {
+    /// Deletes a stream that lacks batches, and whose last message is `last`, if it has stored nothing for so long that no
+    /// election can be the reason, although it has a leader, which has answered other requests, and NATS stores the lease.
+    /// The next attempt creates the stream again. Servers of version 2.9 may make a replica the leader that lacks messages
+    /// because it was cut off, and that then stores no others. No other node needs the stream, because the lease is marked
+    /// as incomplete.
+    async fn replace_unwritable(&self, stream: &str, last: u64) -> Result<(), Failed> {
         let timeout = self.kept.timeout();
-        if lasted(&self.stuck, timeout) < timeout {
+        let known = self.unwritable.get().filter(|(known, _)| *known == last);
+        let found = Cell::new(known.map(|(_, found)| found));
+        let time = duration_of(&found, timeout);
+        self.unwritable.set(found.get().map(|found| (last, found)));
+        if time < timeout.max(ELECTION) {
             return Ok(());
         }
         self.streams.delete(stream).await?;

@@ -131,8 +131,8 @@ impl ModelServer {
     ///
     /// # Panics
     /// If the stream does not exist.
-    pub fn stick_stream(&self, name: &str, last: u64) {
-        self.lock().streams.stick(name, last);
+    pub fn make_unwritable(&self, name: &str, last: u64) {
+        self.lock().streams.make_unwritable(name, last);
     }
 
     /// Sets whether a lagging replica answers direct requests for stored messages. It gets no messages from now on.
@@ -218,7 +218,7 @@ impl Model {
     /// Processes a frame of a client.
     fn take(&mut self, number: u64, frame: Frame<'_>) {
         match frame {
-            Frame::Publish { subject, .. } if self.streams.is_stuck(subject) => {}
+            Frame::Publish { subject, .. } if self.streams.is_unwritable(subject) => {}
             Frame::Publish { subject, .. }
                 if self.loses.take_if(|end| subject.ends_with(&**end)).is_some() => {}
             Frame::Publish { subject, reply, headers, payload } => {

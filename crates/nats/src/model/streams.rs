@@ -31,7 +31,7 @@ struct Stream {
     messages: BTreeMap<u64, Stored>,
     last: u64,
     /// Its leader stores no messages, and does not answer requests to do so.
-    is_stuck: bool,
+    is_unwritable: bool,
 }
 
 struct Stored {
@@ -73,16 +73,16 @@ impl Streams {
     }
 
     /// Removes the messages of a stream after `last`, and leaves all later requests to store one unanswered.
-    pub(super) fn stick(&mut self, name: &str, last: u64) {
+    pub(super) fn make_unwritable(&mut self, name: &str, last: u64) {
         let stream = self.by_name.get_mut(name).expect("the stream exists");
         stream.messages.retain(|number, _| *number <= last);
-        (stream.last, stream.is_stuck) = (last, true);
+        (stream.last, stream.is_unwritable) = (last, true);
     }
 
     /// Whether a request to store a message of this subject is left unanswered.
-    pub(super) fn is_stuck(&self, subject: &str) -> bool {
+    pub(super) fn is_unwritable(&self, subject: &str) -> bool {
         let stores = |own: &Stream| own.subjects.iter().any(|filter| matches(filter, subject));
-        self.by_name.values().any(|own| own.is_stuck && stores(own))
+        self.by_name.values().any(|own| own.is_unwritable && stores(own))
     }
 
     /// Sets whether a lagging replica answers direct requests. It gets no messages from now on.
@@ -136,7 +136,7 @@ impl Streams {
             per_subject: read.max_msgs_per_subject,
             messages: BTreeMap::new(),
             last: 0,
-            is_stuck: false,
+            is_unwritable: false,
         });
         match stream.config == config {
             true => {

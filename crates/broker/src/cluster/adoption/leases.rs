@@ -134,7 +134,7 @@ impl Leases {
         // Applied before any step that can fail, because the next read may come too late for this conclusion.
         self.adopted.retain(|journal, Adopted { is_seen, .. }| {
             let is_its_nodes = found.get(journal).is_some_and(|(_, lease)| {
-                lease.holder == journal.to_string() && !lease.is_incomplete && !lease.is_restored
+                lease.holder == journal.to_string() && !lease.is_incomplete
             });
             !(is_its_nodes && *is_seen && has_looked_lately) || adopted.contains(journal)
         });
@@ -180,7 +180,7 @@ impl Leases {
             // installed, the adopting node restores the lease as adopted.
             let holder = journal.to_string();
             let record = match lease.is_installed || !is_incomplete {
-                true => Record { reader: None, is_restored: lease.holder == holder, ..lease },
+                true => Record { reader: None, ..lease },
                 false => {
                     Record { holder, start, is_incomplete, is_restored: true, ..Record::default() }
                 }
