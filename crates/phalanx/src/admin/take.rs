@@ -29,7 +29,6 @@ fn column(column: DurationStats, per: u64) -> ColumnSnapshot {
 }
 
 fn stage(name: &'static str, view: &StageView, stalled: u64) -> StageSnapshot {
-    let ran = view.started.count + view.resumed.count;
     StageSnapshot {
         stage: name.into(),
         queue_length: view.queue_length,
@@ -37,7 +36,8 @@ fn stage(name: &'static str, view: &StageView, stalled: u64) -> StageSnapshot {
         queue_length_max: view.queue_length_max,
         started: column(view.started, view.started.count),
         resumed: column(view.resumed, view.resumed.count),
-        completed: column(view.completed, ran),
+        // `resumed` also counts later replies of a cohort operation, `started` direct calls. Neither has a run time.
+        completed: column(view.completed, view.runs.count()),
         waits: view.waits.into(),
         runs: view.runs.into(),
         direct: view.direct,
@@ -53,7 +53,6 @@ fn stage(name: &'static str, view: &StageView, stalled: u64) -> StageSnapshot {
         state_rebuilds: view.state_rebuilds,
         shed: shed(view),
         cohorts: view.cohorts,
-        // `resumed` also counts later replies of a cohort operation, `started` direct calls.
         cohort_mean: mean(view.waits.count(), view.cohorts),
         cohort_max: view.cohort_max,
         cohort_sizes: view.cohort_sizes,

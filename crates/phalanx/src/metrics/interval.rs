@@ -218,7 +218,7 @@ impl StageInterval {
 
     /// Mean operations per cohort.
     pub fn cohort_mean(&self) -> f64 {
-        // `ran` also counts later replies of a cohort operation, and direct calls.
+        // `ran` also counts later replies of a cohort operation, and direct calls, which have no time of their own.
         mean(self.waits.count(), self.cohorts)
     }
 
@@ -234,7 +234,7 @@ impl StageInterval {
 
     /// Mean nanoseconds queued before a start or resumption.
     pub fn wait_mean_ns(&self) -> f64 {
-        mean(self.started_wait_ns + self.resumed_wait_ns, self.ran)
+        mean(self.started_wait_ns + self.resumed_wait_ns, self.waits.count())
     }
 
     /// The longest of these waits, in nanoseconds.
@@ -242,9 +242,9 @@ impl StageInterval {
         self.started_wait_max_ns.max(self.resumed_wait_max_ns)
     }
 
-    /// Mean nanoseconds of a run.
+    /// Mean nanoseconds of a run in a cohort.
     pub fn run_mean_ns(&self) -> f64 {
-        mean(self.run_ns, self.ran)
+        mean(self.run_ns, self.runs.count())
     }
 
     /// Fraction of the processors' time for which the stage ran, from 0 to 1.
@@ -352,4 +352,30 @@ fn arcs_since(
         (count > 0).then_some(ArcInterval { from, to, count })
     });
     found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_contain_only_what_was_measured() {
+        let mut two = Histogram::default();
+        two.0[0] = 2;
+        // Two queries and the later reply of one, and a direct call.
+        let stage = StageInterval {
+            ran: 4,
+            started: 3,
+            resumed: 1,
+            cohorts: 1,
+            started_wait_ns: 600,
+            run_ns: 200,
+            waits: two,
+            runs: two,
+            ..StageInterval::default()
+        };
+        let means = [stage.cohort_mean(), stage.wait_mean_ns(), stage.run_mean_ns()];
+        assert_eq!(means, [2.0, 300.0, 100.0]);
+        assert_eq!(stage.plus(&stage).run_mean_ns(), 100.0);
+    }
 }

@@ -195,7 +195,7 @@ pub struct StageSnapshot {
     pub started: ColumnSnapshot,
     /// Operations resumed after a suspension, and their wait since they were woken.
     pub resumed: ColumnSnapshot,
-    /// Operations completed, and the run time per operation run.
+    /// Operations completed, and the run time per operation run in a cohort.
     pub completed: ColumnSnapshot,
     /// Waits before a start or resumption; each operation counts with the mean of its cohort.
     pub waits: TimesSnapshot,

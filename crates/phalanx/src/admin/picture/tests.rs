@@ -1,9 +1,11 @@
 //! Tests with the picture of an invented program.
 
 use super::*;
-use crate::metrics::{ArcInterval, CounterSnapshot, PlacementSnapshot, StageInterval};
+use crate::metrics::{ArcInterval, CounterSnapshot, Histogram, PlacementSnapshot, StageInterval};
 
 fn stage(ran: u64) -> StageInterval {
+    let mut times = Histogram::default();
+    times.0[3] = ran;
     StageInterval {
         seconds: 1.0,
         processors: 1,
@@ -11,6 +13,8 @@ fn stage(ran: u64) -> StageInterval {
         started: ran,
         cohorts: ran / 4,
         run_ns: ran * 1000,
+        waits: times,
+        runs: times,
         ..StageInterval::default()
     }
 }
