@@ -14,6 +14,9 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+/// The network namespace of the calling thread.
+const OWN_SPACE: &str = "/proc/thread-self/ns/net";
+
 /// A machine on which processes run.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -43,8 +46,16 @@ impl Machine {
     /// one starts later.
     ///
     /// # Errors
-    /// If `ip` is not installed, or namespaces are not permitted.
+    /// If `ip` is not installed, or namespaces are not permitted. The calling thread is then in its old namespace.
     pub(super) fn separate(count: usize) -> Result<Vec<Arc<Self>>, String> {
+        let outside = File::open(OWN_SPACE).map_err(|error| format!("{OWN_SPACE}: {error}"))?;
+        Self::bridge(count).map_err(|why| match enter(&outside) {
+            Ok(()) => why,
+            Err(error) => format!("{why}, and the thread cannot leave the namespace: {error}"),
+        })
+    }
+
+    fn bridge(count: usize) -> Result<Vec<Arc<Self>>, String> {
         let hub = Named::add("hub")?;
         enter(&hub.open()?)
             .map_err(|error| format!("cannot enter a network namespace: {error}"))?;
@@ -74,8 +85,7 @@ impl Machine {
         Ok(Self { outer: outer.into(), inner: inner.into(), space: Some(space) })
     }
 
-    /// Calls `work` in a thread on this machine. Threads and processes that it starts stay there, and sockets that it
-    /// opens.
+    /// Calls `work` in a thread on this machine. Threads, processes and sockets that it creates stay in the namespace.
     pub(super) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         let Some(space) = &self.space else { return Ok(work()) };
         let inside = || enter(&space.file).map(|()| work());
@@ -131,6 +141,7 @@ fn ip(arguments: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::time::Duration;
@@ -153,22 +164,28 @@ mod tests {
     fn a_cut_link_separates_machines_but_no_clients() {
         // In a thread, because it moves into the namespace of the bridge.
         let work = || {
+            let own = || fs::read_link(OWN_SPACE).unwrap();
+            let (before, taken) = (own(), Named::add("2"));
+            assert!(Machine::separate(2).is_err(), "two namespaces have one name");
+            assert_eq!(own(), before);
+            drop(taken);
             let machines = match Machine::separate(2) {
                 Ok(machines) => machines,
                 Err(why) => return eprintln!("LEFT OUT: a cut link, because {why}"),
             };
+            assert_ne!(own(), before);
             let [first, second] = &machines[..] else { panic!("{machines:?}") };
             let (address, served) = serve(second, second.inner);
             let mut stream = first.run(|| TcpStream::connect(address)).unwrap().unwrap();
             second.set_link(false).unwrap();
             stream.write_all(b"held back").unwrap();
-            let wait = Duration::from_millis(200);
-            let connect = |address| TcpStream::connect_timeout(&address, wait);
-            assert!(first.run(|| connect(address)).unwrap().is_err());
+            let connect =
+                |address, wait| TcpStream::connect_timeout(&address, Duration::from_millis(wait));
+            assert!(first.run(|| connect(address, 200)).unwrap().is_err());
             let (outer, client) = serve(second, second.outer);
-            connect(outer).unwrap().write_all(b"client").unwrap();
+            connect(outer, 5_000).unwrap().write_all(b"client").unwrap();
             assert_eq!(client.join().unwrap(), b"client");
-            assert!(first.run(|| connect(outer)).unwrap().is_err(), "there is another path");
+            assert!(first.run(|| connect(outer, 200)).unwrap().is_err(), "there is another path");
             assert!(!served.is_finished());
             second.set_link(true).unwrap();
             drop(stream);
