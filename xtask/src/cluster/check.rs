@@ -91,13 +91,18 @@ impl Options {
             kinds => kinds.to_vec(),
         };
         if kinds.contains(&Nemesis::Split) {
+            let is_named = !self.nemesis.is_empty();
             let separated = match servers {
-                3.. => Machine::separate(servers.max(NODES)),
-                _ => Err("it needs --nats 3, so that the other NATS servers are a majority".into()),
+                3.. => Machine::separate(servers.max(NODES)).map(Some),
+                _ if is_named => {
+                    Err("it needs --nats 3, so that the other NATS servers are a majority".into())
+                }
+                _ => Ok(None),
             };
             match separated {
-                Ok(machines) => return Ok((kinds, machines)),
-                Err(why) if self.nemesis.is_empty() => println!("LEFT OUT: the fault split: {why}"),
+                Ok(Some(machines)) => return Ok((kinds, machines)),
+                Ok(None) => {}
+                Err(why) if !is_named => println!("LEFT OUT: the fault split: {why}"),
                 Err(why) => return Err(format!("the fault split is not possible: {why}")),
             }
             kinds.retain(|kind| *kind != Nemesis::Split);
