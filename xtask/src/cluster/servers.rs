@@ -62,3 +62,14 @@ fn nats_server() -> Result<PathBuf, String> {
         "nats-server is not installed (Debian: apt-get install nats-server)".to_owned()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deadline_is_that_of_the_packaged_configuration() {
+        let packaged = include_str!("../../../packaging/nats/nats-server.conf");
+        assert!(packaged.contains(&format!("\n{CONFIGURATION}")), "{CONFIGURATION}");
+    }
+}
