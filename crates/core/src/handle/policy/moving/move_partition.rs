@@ -24,7 +24,8 @@
 //! forwarded from there, while a later one goes directly to the new owner and may arrive first
 //! (`tests/it/every_turn.rs` demonstrates this). Waiting operations continue in the order of their arrival.
 //!
-//! No server of this repository moves partitions; `phalanx-bench spread` measures moves.
+//! No server of this repository calls `move_partition`; `phalanx-bench spread` measures it. The stage of `examples/kv`
+//! migrates: its partitions move when a processor takes them over ([`super::take_over`]), and here when they return.
 //!
 //! # Safety
 //! [`RoutedCall`] is pinned with the future in `Running`, which never moves out. The other two states are not
