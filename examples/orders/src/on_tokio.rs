@@ -38,13 +38,17 @@ pub(crate) fn serve(listener: TcpListener, socket: &Path) -> Result<(), Box<dyn 
 /// Opens all connections of a pool.
 async fn open(socket: &Path, connections: u32) -> Result<PgPool, Box<dyn Error>> {
     let folder = socket.parent().ok_or("the socket is in no folder")?;
-    // Otherwise the environment of libpq has a say.
+    // These values take precedence over PGHOST, PGPORT, PGUSER and PGDATABASE. sqlx still reads the other variables of libpq.
     let options = PgConnectOptions::new_without_pgpass()
         .socket(folder)
         .port(5432)
         .username("postgres")
         .database("postgres");
-    let pool = PgPoolOptions::new().min_connections(connections).max_connections(connections);
+    // A test of each connection before its use would be one more round trip for a request.
+    let pool = PgPoolOptions::new()
+        .min_connections(connections)
+        .max_connections(connections)
+        .test_before_acquire(false);
     Ok(pool.connect_with(options).await?)
 }
 
