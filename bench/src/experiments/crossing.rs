@@ -110,7 +110,9 @@ pub fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (taken, partial) = measure_each(&IN_FLIGHT, rounds, |&in_flight, round| {
         eprintln!("{in_flight} in flight, round {round} of {rounds}");
         // With few calls in flight, each sleeps.
-        let calls = (calls / if in_flight < 64 { 10 } else { 1 }).max(in_flight);
+        let calls = calls / if in_flight < 64 { 10 } else { 1 };
+        // Each caller makes the same number of calls.
+        let calls = (calls / in_flight).max(1) * in_flight;
         let measured = Round {
             local: on_this_thread(1, in_flight, calls),
             one_thread: on_this_thread(2, in_flight, calls),
