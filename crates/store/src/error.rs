@@ -130,11 +130,12 @@ pub enum AppendError {
         /// Its size.
         bytes: usize,
     },
-    /// An earlier sync failed, so the contents of the disk are unknown and nothing more is accepted. The program must
-    /// be restarted; it then recovers what is on disk.
+    /// An earlier sync failed, so the contents of the disk are unknown, or the disk repeatedly failed to read stored
+    /// batches that the [mirror](crate::Mirror) had lost. Nothing more is accepted. The program must be restarted; it
+    /// then recovers what is on disk.
     #[error("the journal is closed because the disk failed ({what}); repair it and restart")]
     Broken {
-        /// The system's error of that sync.
+        /// The system's error.
         what: String,
     },
     /// The [mirror](crate::Mirror) takes no more batches, so nothing more is accepted.

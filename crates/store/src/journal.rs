@@ -187,13 +187,10 @@ impl JournalTask {
     /// Opens the mirror if it is not open or lacks batches, and sends the missing batches.
     async fn open_mirror(&self, writer: &Writer) -> Result<(), AppendError> {
         let Some(mirror) = self.mirror.as_deref() else { return Ok(()) };
-        while !self.is_mirrored.get() || mirror.is_behind() {
+        if !self.is_mirrored.get() || mirror.is_behind() {
             self.is_mirrored.set(false);
-            match writer.open_mirror(mirror).await {
-                Ok(()) => self.is_mirrored.set(true),
-                Err(_) if mirror.is_behind() => (),
-                Err(error) => return Err(error),
-            }
+            writer.open_mirror(mirror).await?;
+            self.is_mirrored.set(true);
         }
         Ok(())
     }
@@ -244,12 +241,6 @@ impl Committing {
                 && writer.reserve.release(&task.directory, task.remover).await
             {
                 kept = writer.commit(&entries, mirror).await;
-            }
-            while kept.is_err() && mirror.is_some_and(Mirror::is_behind) {
-                kept = task.open_mirror(writer).await;
-                if kept.is_ok() {
-                    kept = writer.commit(&entries, mirror).await;
-                }
             }
             self.is_writing = false;
             task.counters.committed(writer, entries.len(), &kept);

@@ -7,9 +7,8 @@
 //!
 //! A segment's header contains the end of its predecessor, so a torn tail need not be truncated. It also contains the
 //! first valid segment, so files may be deleted in any order. Nothing is renamed or truncated, and only an
-//! unacknowledged batch is overwritten, with the same or another batch: after a failed write, or when the mirror had
-//! lost earlier batches. At a start, the last batch or header is overwritten with the same bytes. The journal thus
-//! depends on few properties of the disk.
+//! unacknowledged batch is overwritten, with the same or another batch, after a failed write. At a start, the last batch
+//! or header is overwritten with the same bytes. The journal thus depends on few properties of the disk.
 
 /// Size of a segment's header, in bytes.
 pub(crate) const HEAD_BYTES: usize = 84;

@@ -11,7 +11,7 @@ use phalanx::fs::{Dir, File};
 
 use crate::directory::names::segment_name;
 use crate::directory::reserve::Reserve;
-use crate::error::{AppendError, MirrorLost};
+use crate::error::AppendError;
 use crate::format::entry::{Entry, records};
 use crate::format::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
 use crate::index::{Index, Place};
@@ -151,21 +151,19 @@ impl Writer {
         let batch = phalanx::net::Bytes::from(batch);
         file.write_at(end, batch.clone()).await.map_err(refused)?;
         // Sent after the write, because a batch that did not fit on the disk is not written again.
-        let mirrored = mirror.map(|mirror| mirror.append(self.next_sequence, batch.clone()));
+        let sent = mirror.map(|own| (own, own.append(self.next_sequence, batch.clone())));
         if let Err(error) = file.sync_data().await {
             let what = error.to_string();
             self.broken = Some(what.clone());
             return Err(AppendError::Broken { what });
         }
-        if let Some(mirrored) = mirrored
-            && let Err(MirrorLost(what)) = mirrored.await
+        if let Some((mirror, stored)) = sent
+            && let Err(error) = self.mirrored(&batch, mirror, stored).await
         {
-            // If the mirror is behind, this unacknowledged batch is written again after the mirror has the earlier
-            // ones.
-            if mirror.is_none_or(|mirror| !mirror.is_behind()) {
+            if let AppendError::Broken { what } | AppendError::Mirror { what } = &error {
                 self.broken = Some(what.clone());
             }
-            return Err(AppendError::Mirror { what });
+            return Err(error);
         }
         let first = base + end + FRAME_BYTES as u64;
         for (record, range) in records(&batch[FRAME_BYTES..]) {

@@ -20,6 +20,7 @@ use client::{Fate, User};
 use copies::{Copies, Stored, batches};
 use model::Model;
 
+mod behind;
 mod client;
 mod copies;
 mod kills;
