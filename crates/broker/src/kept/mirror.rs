@@ -15,6 +15,7 @@ use phalanx_store::{LocalFuture, Mirror, MirrorLost};
 
 use crate::cluster_names::{BATCH, JournalName};
 use crate::kept::lease::{Failed, Lease};
+use crate::kept::opening::Found;
 use crate::kept::part::{Head, MAX_HEADERS, MAX_PART};
 use crate::kept::state::{ELECTION, Kept, RENEWALS};
 
@@ -46,10 +47,9 @@ pub(crate) struct StreamMirror {
     appended: Cell<Duration>,
     is_storing: Cell<bool>,
     /// When the lease of a journal that may have been adopted was first and last found missing.
-    pub(super) missing: Cell<Option<(Duration, Duration)>>,
-    /// The last message of a stream that stores nothing, although NATS stores the lease, and when this was first and last
-    /// found.
-    pub(super) unwritable: Cell<Option<(u64, (Duration, Duration))>>,
+    pub(super) missing: Found<()>,
+    /// When the stream was first and last found to store nothing after this message, although NATS stores the lease.
+    pub(super) unwritable: Found<u64>,
     /// The lease of the journal, once it is open.
     pub(super) lease: RefCell<Option<Rc<Lease>>>,
 }

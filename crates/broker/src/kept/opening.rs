@@ -41,13 +41,18 @@ fn restored(stream: &str, next: u64, end: u64) -> String {
     )
 }
 
-/// The time since a state was first found. It restarts if the state was not found for longer than `gap`. `found` has the
-/// times at which it was first and last found.
-fn duration_of(found: &Cell<Option<(Duration, Duration)>>, gap: Duration) -> Duration {
+/// A state that is found repeatedly, with the times at which it was first and last found.
+pub(super) type Found<T> = Cell<Option<(T, Duration, Duration)>>;
+
+/// The time since `state`, which is found now, was first found. It restarts if another state was found, or none for longer
+/// than `gap`.
+fn duration_of<T: Copy + PartialEq>(found: &Found<T>, state: T, gap: Duration) -> Duration {
     let now = now();
-    let known = found.get().filter(|(_, last)| now.saturating_sub(*last) <= gap);
-    let since = known.map_or(now, |(since, _)| since);
-    found.set(Some((since, now)));
+    let is_same = |(known, _, last): &(T, Duration, Duration)| {
+        *known == state && now.saturating_sub(*last) <= gap
+    };
+    let since = found.get().filter(is_same).map_or(now, |(_, since, _)| since);
+    found.set(Some((state, since, now)));
     now.saturating_sub(since)
 }
 
@@ -190,7 +195,7 @@ impl StreamMirror {
         }
         // After a gap the wait begins again: NATS may have lost the leases again meanwhile. An attempt may take half of the
         // timeout, the limit of a request.
-        match duration_of(&self.missing, self.kept.timeout() / 2) < self.kept.timeout() {
+        match duration_of(&self.missing, (), self.kept.timeout() / 2) < self.kept.timeout() {
             true => Err(Failed::Again(
                 "NATS has no lease of this node; another node may have adopted its sessions".into(),
             )),
@@ -205,11 +210,7 @@ impl StreamMirror {
     /// as incomplete.
     async fn replace_unwritable(&self, stream: &str, last: u64) -> Result<(), Failed> {
         let timeout = self.kept.timeout();
-        let known = self.unwritable.get().filter(|(known, _)| *known == last);
-        let found = Cell::new(known.map(|(_, found)| found));
-        let time = duration_of(&found, timeout);
-        self.unwritable.set(found.get().map(|found| (last, found)));
-        if time < timeout.max(ELECTION) {
+        if duration_of(&self.unwritable, last, timeout) < timeout.max(ELECTION) {
             return Ok(());
         }
         self.streams.delete(stream).await?;

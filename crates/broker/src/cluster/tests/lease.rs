@@ -1,4 +1,4 @@
-//! What a node learns of its lease, and what its renewals replace.
+//! The loss of a lease, and renewals, which must not replace the record of another node.
 
 use phalanx::net::Bytes;
 use phalanx_store::Mirror;
