@@ -23,7 +23,7 @@ use crate::{load, report};
     version,
     max_term_width = 100,
     arg_required_else_help = true,
-    after_help = "docs/bench.md describes the fields of the reports."
+    after_help = "docs/bench/ describes the fields of the reports."
 )]
 pub struct Cli {
     #[command(subcommand)]

@@ -3,7 +3,7 @@
 use crate::tidy::{Fault, Tree};
 
 /// The page with the section.
-const PAGE: &str = "docs/bench.md";
+const PAGE: &str = "docs/bench/report.md";
 /// The lines around the section.
 const MARKERS: [&str; 2] = ["<!-- report: begin -->", "<!-- report: end -->"];
 
