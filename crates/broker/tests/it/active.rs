@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 
 use phalanx::runtime::{ActiveProcessors, DriverChoice, Started};
@@ -17,6 +17,9 @@ const WORKERS: usize = 8;
 const PAIRS: usize = 4;
 /// Maximum number of a publisher's unacknowledged messages.
 const WINDOW: u16 = 16;
+/// Maximum number of messages between a publisher and its subscriber. The broker drops what a full queue cannot hold, and a
+/// busy machine may delay a subscriber.
+const MAX_LAG: usize = 500;
 /// The payload after the last message.
 const END: &str = "end";
 
@@ -65,9 +68,10 @@ fn drive(active: &ActiveProcessors, (address, admin): (SocketAddr, SocketAddr)) 
             let mut subscriber = Client::new(address, &format!("subscriber {pair}"));
             subscriber.subscribe(&topic, QoS::AtLeastOnce);
             let mut publisher = Client::new(address, &format!("publisher {pair}"));
-            scope.spawn(move || receive(&mut subscriber));
+            let (under_way, arrived) = sync_channel(MAX_LAG);
+            scope.spawn(move || receive(&mut subscriber, &arrived));
             scope.spawn(move || {
-                let sent = publish(&mut publisher, &topic, ended);
+                let sent = publish(&mut publisher, &topic, &under_way, ended);
                 acknowledged.fetch_add(sent, Ordering::Relaxed);
             });
         }
@@ -100,12 +104,18 @@ fn moved(admin: SocketAddr) -> u64 {
 
 /// Publishes numbers with QoS 1 until `ended`, and then [`END`]. Checks that each is acknowledged once, in order. Returns
 /// the number of messages.
-fn publish(client: &mut Client, topic: &str, ended: &AtomicBool) -> usize {
+fn publish(
+    client: &mut Client,
+    topic: &str,
+    under_way: &SyncSender<()>,
+    ended: &AtomicBool,
+) -> usize {
     let number_of = |count: usize| id((count % usize::from(WINDOW)) as u16 + 1);
     let (mut sent, mut acknowledged) = (0, 0);
     loop {
         let is_over = ended.load(Ordering::Relaxed);
         while !is_over && sent - acknowledged < usize::from(WINDOW) {
+            under_way.send(()).expect("the subscriber receives");
             let delivery = Delivery::AtLeastOnce(number_of(sent));
             client.publish_with(topic, &sent.to_string(), delivery, false, &[]);
             sent += 1;
@@ -123,10 +133,10 @@ fn publish(client: &mut Client, topic: &str, ended: &AtomicBool) -> usize {
 }
 
 /// Receives and acknowledges each number once, in order, until [`END`].
-fn receive(client: &mut Client) {
+fn receive(client: &mut Client, arrived: &Receiver<()>) {
     for number in 0.. {
-        let came = client.next();
-        let message = came.message();
+        let packet = client.next();
+        let message = packet.message();
         let expected = number.to_string();
         client.acknowledge(&message);
         if message.payload == END.as_bytes() {
@@ -134,6 +144,7 @@ fn receive(client: &mut Client) {
         }
         assert!(!message.duplicate, "message {number} again");
         assert_eq!(String::from_utf8_lossy(message.payload), expected);
+        arrived.recv().expect("the publisher publishes");
     }
 }
 
