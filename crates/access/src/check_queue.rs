@@ -77,7 +77,7 @@ impl<C: Check> CheckQueue<C> {
         check: C,
     ) -> Result<bool, Refusal> {
         let (reply, answer) = oneshot::shared();
-        refuse(self.logins.enter(login, Job { check, reply }, self.advance()));
+        refuse(self.logins.enqueue(login, Job { check, reply }, self.advance()));
         // A check whose result is no longer awaited is skipped.
         timeout(MAX_WAIT, self.answer(stage, answer)).await.unwrap_or(Err(Refusal::Busy))
     }
@@ -92,12 +92,14 @@ impl<C: Check> CheckQueue<C> {
         // There are as many calls as waiting checks; each call runs the next check in the queue.
         loop {
             let queue = self.clone();
-            let look = stage.call(move |()| queue.check_next());
-            match select(answer.as_mut(), look).await {
+            let check = stage.call(move |()| queue.check_next());
+            match select(answer.as_mut(), check).await {
                 Either::Left(answer) => return answer.unwrap_or(Err(Refusal::Busy)),
                 Either::Right(Ok(true) | Err(BlockingError::Panicked { .. })) => (),
                 // No check is waiting, so another call runs this one.
-                Either::Right(Ok(false)) => return answer.await.unwrap_or(Err(Refusal::Busy)),
+                Either::Right(Ok(false)) => {
+                    return answer.await.unwrap_or(Err(Refusal::Busy));
+                }
                 Either::Right(Err(_)) => return Err(Refusal::Busy),
             }
         }
@@ -108,10 +110,10 @@ impl<C: Check> CheckQueue<C> {
     ///
     /// # Errors
     /// [`Refusal::LockedOut`].
-    pub fn judge(&self, login: Login, is_right: bool) -> Result<bool, Refusal> {
-        let (judged, refused) = self.logins.judge(login, is_right, self.advance());
+    pub fn record_verified(&self, login: Login, is_valid: bool) -> Result<bool, Refusal> {
+        let (recorded, refused) = self.logins.record_verified(login, is_valid, self.advance());
         refuse(refused);
-        judged.map(|()| is_right)
+        recorded.map(|()| is_valid)
     }
 
     /// The program's time, which is stored for the threads.
@@ -138,9 +140,9 @@ impl<C: Check> CheckQueue<C> {
             if reply.is_closed() {
                 continue;
             }
-            let is_right = check.check(self);
-            refuse(self.logins.record_result(login, is_right, self.now()));
-            reply.send(Ok(is_right));
+            let is_valid = check.check(self);
+            refuse(self.logins.record_result(login, is_valid, self.now()));
+            reply.send(Ok(is_valid));
             return true;
         }
         false
@@ -148,16 +150,16 @@ impl<C: Check> CheckQueue<C> {
 }
 
 fn refuse<C>(refused: Vec<(Job<C>, Refusal)>) {
-    refused.into_iter().for_each(|(job, why)| job.reply.send(Err(why)));
+    refused.into_iter().for_each(|(job, refusal)| job.reply.send(Err(refusal)));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    struct Right;
+    struct AlwaysValid;
 
-    impl Check for Right {
+    impl Check for AlwaysValid {
         fn check(self, _: &CheckQueue<Self>) -> bool {
             true
         }
@@ -166,7 +168,7 @@ mod tests {
     /// A call that finds no check must not be repeated until another thread has run the last one.
     #[test]
     fn a_check_runs_once() {
-        let queue = CheckQueue::<Right>::default();
+        let queue = CheckQueue::<AlwaysValid>::default();
         assert!(!queue.check_next(), "none is waiting");
         let mut answers = Vec::new();
         for is_awaited in [false, true] {
@@ -174,7 +176,10 @@ mod tests {
             answers.extend(is_awaited.then_some(answer));
             let login = queue.login(1, "eve", "pear");
             assert!(
-                queue.logins.enter(login, Job { check: Right, reply }, Duration::ZERO).is_empty()
+                queue
+                    .logins
+                    .enqueue(login, Job { check: AlwaysValid, reply }, Duration::ZERO)
+                    .is_empty()
             );
         }
         assert!(queue.check_next() && !queue.check_next());

@@ -14,14 +14,14 @@ pub struct LineError {
     /// The character in the line, from 1.
     pub column: usize,
     /// A description of the error and of the expected text.
-    pub what: String,
+    pub message: String,
 }
 
 impl fmt::Display for LineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
-            0 => write!(f, "{}", self.what),
-            line => write!(f, "line {line}, column {}: {}", self.column, self.what),
+            0 => write!(f, "{}", self.message),
+            line => write!(f, "line {line}, column {}: {}", self.column, self.message),
         }
     }
 }
@@ -31,10 +31,10 @@ impl fmt::Display for LineError {
 #[non_exhaustive]
 pub enum FileError {
     /// A system call failed.
-    #[error("cannot {what} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// The attempted action.
-        what: &'static str,
+        action: &'static str,
         /// The file.
         path: PathBuf,
         /// The system's error.
@@ -57,12 +57,12 @@ pub enum FileError {
 }
 
 impl FileError {
-    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { what, path: path.into(), source }
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.into(), source }
     }
 }
 
-fn lines(path: &Path, wrong: &[LineError]) -> String {
+fn lines(path: &Path, errors: &[LineError]) -> String {
     let path = path.display();
-    wrong.iter().map(|wrong| format!("{path}: {wrong}")).collect::<Vec<_>>().join("\n")
+    errors.iter().map(|errors| format!("{path}: {errors}")).collect::<Vec<_>>().join("\n")
 }

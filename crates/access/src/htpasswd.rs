@@ -20,7 +20,7 @@ const COSTS: std::ops::RangeInclusive<u32> = 4..=14;
 pub struct Htpasswd {
     hashes: HashMap<Box<[u8]>, Box<str>>,
     /// A hash that matches no password, with the highest cost in the file. It is verified for unknown users.
-    nobody: Box<str>,
+    decoy: Box<str>,
 }
 
 impl Htpasswd {
@@ -38,38 +38,38 @@ impl Htpasswd {
     /// # Errors
     /// All errors, at least one.
     pub fn parse(text: &[u8]) -> Result<Self, Vec<LineError>> {
-        let (mut hashes, mut wrong) = (HashMap::new(), Vec::new());
+        let (mut hashes, mut errors) = (HashMap::new(), Vec::new());
         let mut cost = *COSTS.start();
         for (n, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
             }
-            let mut told = |what| wrong.push(LineError { line: n + 1, column: 1, what });
+            let mut report = |message| errors.push(LineError { line: n + 1, column: 1, message });
             match user(line) {
-                Ok((name, hash, own)) => {
-                    cost = cost.max(own);
+                Ok((name, hash, own_cost)) => {
+                    cost = cost.max(own_cost);
                     if hashes.insert(name.into(), hash.into()).is_some() {
-                        told(format!("duplicate user {}", shown(name)));
+                        report(format!("duplicate user {}", quoted(name)));
                     }
                 }
-                Err(what) => told(what),
+                Err(message) => report(message),
             }
         }
-        if hashes.is_empty() && wrong.is_empty() {
-            let what = "no users; create one with `htpasswd -B`".into();
-            wrong.push(LineError { line: 0, column: 0, what });
+        if hashes.is_empty() && errors.is_empty() {
+            let message = "no users; create one with `htpasswd -B`".into();
+            errors.push(LineError { line: 0, column: 0, message });
         }
-        let nobody = format!("$2b${cost:02}${}", ".".repeat(53)).into();
-        if wrong.is_empty() { Ok(Self { hashes, nobody }) } else { Err(wrong) }
+        let decoy = format!("$2b${cost:02}${}", ".".repeat(53)).into();
+        if errors.is_empty() { Ok(Self { hashes, decoy }) } else { Err(errors) }
     }
 
     /// Whether this is the user's password. Takes tens of milliseconds. An unknown user takes as long as the
     /// user with the highest cost, so that timing does not reveal which users exist.
     pub fn verify(&self, name: &[u8], password: &[u8]) -> bool {
         let known = self.hashes.get(name);
-        let right = bcrypt::verify(password, known.unwrap_or(&self.nobody)).unwrap_or(false);
-        right && known.is_some()
+        let matches = bcrypt::verify(password, known.unwrap_or(&self.decoy)).unwrap_or(false);
+        matches && known.is_some()
     }
 }
 
@@ -81,13 +81,13 @@ fn user(line: &[u8]) -> Result<(&[u8], &str, u32), String> {
         return Err("expected a line `name:hash`, as written by `htpasswd -B`".into());
     };
     if name.is_empty() || name.iter().any(u8::is_ascii_control) {
-        return Err(format!("found {}, expected a user name", shown(name)));
+        return Err(format!("found {}, expected a user name", quoted(name)));
     }
     let weak = |kind: &str| {
         format!(
             "the password of {} is {kind}, which is easy to crack; expected bcrypt: set it again with \
              `htpasswd -B`",
-            shown(name)
+            quoted(name)
         )
     };
     let hash = str::from_utf8(hash).unwrap_or_default();
@@ -101,18 +101,18 @@ fn user(line: &[u8]) -> Result<(&[u8], &str, u32), String> {
         _ => return Err(weak("hashed with DES, or not at all")),
     }
     let Ok(parts) = hash.parse::<HashParts>() else {
-        return Err(format!("the hash of {} is invalid", shown(name)));
+        return Err(format!("the hash of {} is invalid", quoted(name)));
     };
     let cost = parts.get_cost();
     if !COSTS.contains(&cost) {
-        let (least, most) = (COSTS.start(), COSTS.end());
-        let name = shown(name);
-        return Err(format!("the hash of {name} has cost {cost}, expected {least} to {most}"));
+        let (min, max) = (COSTS.start(), COSTS.end());
+        let name = quoted(name);
+        return Err(format!("the hash of {name} has cost {cost}, expected {min} to {max}"));
     }
     Ok((name, hash, cost))
 }
 
-fn shown(name: &[u8]) -> String {
+fn quoted(name: &[u8]) -> String {
     format!("\"{}\"", name.escape_ascii())
 }
 
@@ -141,41 +141,42 @@ mod tests {
             ("snake", "apple", false),
             ("snake", "", false),
         ];
-        for (name, password, right) in table {
-            assert_eq!(users.verify(name.as_bytes(), password.as_bytes()), right, "{name}");
+        for (name, password, expected) in table {
+            assert_eq!(users.verify(name.as_bytes(), password.as_bytes()), expected, "{name}");
         }
     }
 
     /// Verifying an unknown user takes as long as the costliest known one.
     #[test]
     fn unknown_users_take_as_long_as_known_ones() {
-        let dear = hash("x").replacen("$04$", "$09$", 1);
-        let users = Htpasswd::parse(format!("a:{}\nb:{dear}", hash("y")).as_bytes()).ok().unwrap();
-        assert_eq!(users.nobody.parse::<HashParts>().unwrap().get_cost(), 9);
+        let costly = hash("x").replacen("$04$", "$09$", 1);
+        let users =
+            Htpasswd::parse(format!("a:{}\nb:{costly}", hash("y")).as_bytes()).ok().unwrap();
+        assert_eq!(users.decoy.parse::<HashParts>().unwrap().get_cost(), 9);
     }
 
     #[test]
     fn invalid_lines_are_reported() {
-        let good = hash("x");
+        let valid = hash("x");
         // (text, line, message)
         let table = [
             ("".to_owned(), 0, "no users"),
             ("eve".to_owned(), 1, "expected a line `name:hash`"),
             ("\n:x".to_owned(), 2, "expected a user name"),
-            (format!("e\x07ve:{good}"), 1, "\\x07"),
-            (format!("eve:{good}\neve:{good}"), 2, "duplicate"),
+            (format!("e\x07ve:{valid}"), 1, "\\x07"),
+            (format!("eve:{valid}\neve:{valid}"), 2, "duplicate"),
             ("eve:$apr1$l3jMlOmB$kJZkRpCOYyEO5CtV.Ilcs1".to_owned(), 1, "MD5"),
             ("eve:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=".to_owned(), 1, "SHA-1"),
             ("eve:$6$rounds=5000$x$y".to_owned(), 1, "unsupported"),
             ("eve:rqXexS6ZhobKA".to_owned(), 1, "DES"),
             ("eve:apple".to_owned(), 1, "htpasswd -B"),
             ("eve:$2y$04$short".to_owned(), 1, "invalid"),
-            (format!("eve:{}", good.replacen("$04$", "$17$", 1)), 1, "cost 17"),
+            (format!("eve:{}", valid.replacen("$04$", "$17$", 1)), 1, "cost 17"),
         ];
-        for (text, line, wanted) in table {
-            let wrong = Htpasswd::parse(text.as_bytes()).err().unwrap();
-            assert_eq!(wrong.len(), 1, "{text}");
-            assert!(wrong[0].line == line && wrong[0].what.contains(wanted), "{wrong:?}");
+        for (text, line, expected) in table {
+            let errors = Htpasswd::parse(text.as_bytes()).err().unwrap();
+            assert_eq!(errors.len(), 1, "{text}");
+            assert!(errors[0].line == line && errors[0].message.contains(expected), "{errors:?}");
         }
     }
 }

@@ -56,9 +56,9 @@ mod tests {
         assert_eq!(one.blocks(10).len(), 10);
         assert!(one.0.capacity() >= MMAP_BLOCKS);
         pool.give_back(one, true);
-        let again = pool.take();
-        assert_eq!(again.0.len(), 10, "the memory is reused");
-        pool.give_back(again, true);
+        let reused = pool.take();
+        assert_eq!(reused.0.len(), 10, "the memory is reused");
+        pool.give_back(reused, true);
         pool.give_back(two, false);
         assert!(pool.0.lock().unwrap().is_empty());
     }

@@ -15,7 +15,7 @@ use crate::scram::keys::{Keys, Mechanism};
 use crate::users::check_name;
 
 /// How long a process waits for another one that changes the same file.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a password is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,12 +35,12 @@ pub enum Scheme {
 impl Scheme {
     /// The text after the name of a user.
     fn hash_of(self, name: &str, password: &[u8]) -> Result<String, LineError> {
-        check_name(name).map_err(wrong)?;
+        check_name(name).map_err(file_error)?;
         if password.is_empty() {
-            return Err(wrong(format!("the password of {name:?} is empty")));
+            return Err(file_error(format!("the password of {name:?} is empty")));
         }
         let hash = self.hash(password);
-        hash.map_err(|error| wrong(format!("the password cannot be hashed: {error}")))
+        hash.map_err(|error| file_error(format!("the password cannot be hashed: {error}")))
     }
 
     fn hash(self, password: &[u8]) -> Result<String, String> {
@@ -79,32 +79,32 @@ pub fn set_as(
     with_hash(text, name, &scheme.hash_of(name, password)?, scheme)
 }
 
-fn wrong(what: String) -> LineError {
-    LineError { line: 0, column: 0, what }
+fn file_error(message: String) -> LineError {
+    LineError { line: 0, column: 0, message }
 }
 
 /// The text with this hash for the user.
 fn with_hash(text: &str, name: &str, hash: &str, scheme: Scheme) -> Result<String, LineError> {
     let new = format!("{name}:{hash}");
-    let mut there = false;
+    let mut is_replaced = false;
     let mut lines: Vec<&str> = Vec::new();
     let has_secret = text.lines().any(|line| DecoySecret::read(line).is_some());
     let secret = match scheme {
-        Scheme::Scram { .. } if !has_secret => Some(DecoySecret::new_line().map_err(wrong)?),
+        Scheme::Scram { .. } if !has_secret => Some(DecoySecret::new_line().map_err(file_error)?),
         _ => None,
     };
     lines.extend(secret.as_deref());
     for line in text.lines() {
         match line.split_once(':') {
-            Some((of, _)) if of == name && there => (),
-            Some((of, _)) if of == name => {
-                there = true;
+            Some((user, _)) if user == name && is_replaced => (),
+            Some((user, _)) if user == name => {
+                is_replaced = true;
                 lines.push(&new);
             }
             _ => lines.push(line),
         }
     }
-    if !there {
+    if !is_replaced {
         lines.push(&new);
     }
     Ok(lines.join("\n") + "\n")
@@ -125,7 +125,7 @@ pub fn set_in_file(
 ) -> Result<(), FileError> {
     let path = &target(path).map_err(FileError::io("read", path))?;
     // This takes long, so it is done before the new file is created, whose removal other processes await.
-    let hash = scheme.hash_of(name, password).map_err(|wrong| invalid(path, wrong))?;
+    let hash = scheme.hash_of(name, password).map_err(|error| invalid(path, error))?;
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = Path::new(&new);
@@ -152,8 +152,8 @@ fn target(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-fn invalid(path: &Path, wrong: LineError) -> FileError {
-    FileError::Invalid { path: path.into(), errors: vec![wrong] }
+fn invalid(path: &Path, error: LineError) -> FileError {
+    FileError::Invalid { path: path.into(), errors: vec![error] }
 }
 
 /// Creates the new version of a file. Waits until another process has finished replacing the file.
@@ -162,13 +162,13 @@ fn create_alone(new: &Path) -> io::Result<File> {
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         match options.open(new) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            Err(error) if begun.elapsed() > PATIENCE => {
-                let what = "it exists: another process changes the file, or was interrupted; in that case remove it";
-                return Err(io::Error::new(error.kind(), what));
+            Err(error) if start.elapsed() > LOCK_TIMEOUT => {
+                let message = "it exists: another process changes the file, or was interrupted; in that case remove it";
+                return Err(io::Error::new(error.kind(), message));
             }
             Err(_) => thread::sleep(Duration::from_millis(20)),
             file => return file,
@@ -182,7 +182,7 @@ fn change(path: &Path, name: &str, hash: &str, scheme: Scheme) -> Result<String,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         text => text.map_err(FileError::io("read", path))?,
     };
-    with_hash(&text, name, hash, scheme).map_err(|wrong| invalid(path, wrong))
+    with_hash(&text, name, hash, scheme).map_err(|error| invalid(path, error))
 }
 
 /// Writes the new version of the file `path`.
@@ -274,11 +274,11 @@ mod tests {
         {
             use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
             fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-            let given = chown(&path, Some(4242), Some(4243)).is_ok();
+            let is_permitted = chown(&path, Some(4242), Some(4243)).is_ok();
             set_in_file(&path, "eve", b"pear", Scheme::default()).unwrap();
             let new = fs::metadata(&path).unwrap();
             assert_eq!(new.mode() & 0o777, 0o640);
-            assert!(!given || (new.uid(), new.gid()) == (4242, 4243));
+            assert!(!is_permitted || (new.uid(), new.gid()) == (4242, 4243));
         }
         assert!(set("", "a:b", b"x").is_err() && set("", "a", b"").is_err());
         // A temporary file of another process is not touched.

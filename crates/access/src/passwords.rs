@@ -42,9 +42,9 @@ impl Check for PasswordCheck {
     fn check(self, queue: &CheckQueue<Self>) -> bool {
         let mut memory = self.pool.take();
         let Attempt { name, password, .. } = &self.attempt;
-        let is_right = self.users.verify_in(name, password, &mut memory);
+        let is_valid = self.users.verify_in(name, password, &mut memory);
         self.pool.give_back(memory, !queue.is_empty());
-        is_right
+        is_valid
     }
 }
 
@@ -70,8 +70,8 @@ impl Passwords {
     ///
     /// # Errors
     /// [`Refusal::LockedOut`].
-    pub fn judge(&self, attempt: &Attempt, is_right: bool) -> Result<bool, Refusal> {
-        self.queue.judge(self.login(attempt), is_right)
+    pub fn record_verified(&self, attempt: &Attempt, is_valid: bool) -> Result<bool, Refusal> {
+        self.queue.record_verified(self.login(attempt), is_valid)
     }
 
     fn login(&self, Attempt { name, password, client }: &Attempt) -> Login {

@@ -18,7 +18,7 @@ enum Level {
     /// `#`
     Rest,
     /// Text with placeholders.
-    Named(Vec<Part>),
+    Template(Vec<Part>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,11 +29,11 @@ enum Part {
 }
 
 impl Pattern {
-    /// Parses a pattern; `named` enables `%u` and `%c`.
+    /// Parses a pattern; `allow_placeholders` enables `%u` and `%c`.
     ///
     /// # Errors
     /// The column, from 1, and a description.
-    pub(crate) fn parse(text: &str, named: bool) -> Result<Self, (usize, String)> {
+    pub(crate) fn parse(text: &str, allow_placeholders: bool) -> Result<Self, (usize, String)> {
         if text.is_empty() {
             return Err((1, "expected a topic".into()));
         }
@@ -43,22 +43,23 @@ impl Pattern {
         let (mut levels, mut column) = (Vec::new(), 1);
         let mut rest = text.split('/').peekable();
         while let Some(level) = rest.next() {
-            let place = |what| column + level.split(what).next().map_or(0, |it| it.chars().count());
+            let depth =
+                |message| column + level.split(message).next().map_or(0, |it| it.chars().count());
             levels.push(match level {
                 "+" => Level::One,
                 "#" if rest.peek().is_none() => Level::Rest,
                 "#" => return Err((column, "`#` is only allowed at the end".into())),
                 _ if level.contains('+') => {
-                    return Err((place('+'), "`+` must be a whole level, between slashes".into()));
+                    return Err((depth('+'), "`+` must be a whole level, between slashes".into()));
                 }
                 _ if level.contains('#') => {
-                    return Err((place('#'), "`#` must be the whole last level".into()));
+                    return Err((depth('#'), "`#` must be the whole last level".into()));
                 }
                 _ if !level.contains("%u") && !level.contains("%c") => Level::Text(level.into()),
-                _ if named => Level::Named(parts(level)),
+                _ if allow_placeholders => Level::Template(parts(level)),
                 _ => {
-                    let what = "`%u` and `%c` are only replaced in `pattern` lines";
-                    return Err((place('%'), what.into()));
+                    let message = "`%u` and `%c` are only replaced in `pattern` lines";
+                    return Err((depth('%'), message.into()));
                 }
             });
             column += level.chars().count() + 1;
@@ -67,17 +68,17 @@ impl Pattern {
     }
 
     /// Whether the pattern matches a topic.
-    pub(crate) fn fits(&self, topic: &str, subject: Subject<'_>) -> bool {
+    pub(crate) fn matches(&self, topic: &str, subject: Subject<'_>) -> bool {
         let mut rest = topic.split('/');
-        for (place, level) in self.0.iter().enumerate() {
-            let system = place == 0 && topic.starts_with('$');
+        for (depth, level) in self.0.iter().enumerate() {
+            let system = depth == 0 && topic.starts_with('$');
             match (level, rest.next()) {
                 (Level::Rest, _) => return !system,
                 (_, None) => return false,
                 (Level::One, Some(_)) if system => return false,
                 (Level::One, Some(_)) => (),
                 (Level::Text(text), Some(level)) if **text == *level => (),
-                (Level::Named(parts), Some(level)) if is_named(parts, level, subject) => (),
+                (Level::Template(parts), Some(level)) if expands_to(parts, level, subject) => (),
                 _ => return false,
             }
         }
@@ -88,8 +89,8 @@ impl Pattern {
     /// determine.
     pub(crate) fn covers(&self, filter: &str, subject: Subject<'_>) -> bool {
         let mut rest = filter.split('/');
-        for (place, level) in self.0.iter().enumerate() {
-            let system = place == 0 && filter.starts_with('$');
+        for (depth, level) in self.0.iter().enumerate() {
+            let system = depth == 0 && filter.starts_with('$');
             match (level, rest.next()) {
                 (Level::Rest, _) => return !system,
                 (_, None | Some("#")) => return false,
@@ -97,7 +98,7 @@ impl Pattern {
                 (Level::One, Some(_)) => (),
                 (_, Some("+")) => return false,
                 (Level::Text(text), Some(level)) if **text == *level => (),
-                (Level::Named(parts), Some(level)) if is_named(parts, level, subject) => (),
+                (Level::Template(parts), Some(level)) if expands_to(parts, level, subject) => (),
                 _ => return false,
             }
         }
@@ -105,38 +106,41 @@ impl Pattern {
     }
 
     /// Whether the pattern and `filter` match a common topic.
-    pub(crate) fn meets(&self, filter: &str, subject: Subject<'_>) -> bool {
+    pub(crate) fn overlaps(&self, filter: &str, subject: Subject<'_>) -> bool {
         let mut rest = filter.split('/');
-        for (place, level) in self.0.iter().enumerate() {
+        for (depth, level) in self.0.iter().enumerate() {
             let name;
             let text = match level {
                 Level::Text(text) => Some(&**text),
-                Level::Named(parts) => match spelled(parts, subject) {
-                    Some(it) => {
-                        name = it;
+                Level::Template(parts) => match expand(parts, subject) {
+                    Some(expanded) => {
+                        name = expanded;
                         Some(name.as_str())
                     }
                     None => return false,
                 },
                 Level::One | Level::Rest => None,
             };
-            let theirs = rest.next();
-            if place == 0 {
+            let other = rest.next();
+            if depth == 0 {
                 // Topics that begin with `$` are matched only by a literal first level.
                 let system = |text: &str| text.starts_with('$');
-                let wild = matches!(theirs, Some("+" | "#"));
-                if text.is_none() && theirs.is_some_and(system) || text.is_some_and(system) && wild
+                let is_wildcard = matches!(other, Some("+" | "#"));
+                if text.is_none() && other.is_some_and(system)
+                    || text.is_some_and(system) && is_wildcard
                 {
                     return false;
                 }
             }
-            match (level, theirs) {
+            match (level, other) {
                 (Level::Rest, _) => return true,
                 // `#` matches the rest of this pattern, if its placeholders have valid names.
-                (_, Some("#")) => return self.0[place..].iter().all(|level| level.stands(subject)),
+                (_, Some("#")) => {
+                    return self.0[depth..].iter().all(|level| level.has_valid_names(subject));
+                }
                 (_, None) => return false,
                 (Level::One, Some(_)) | (_, Some("+")) => (),
-                (_, Some(theirs)) if text == Some(theirs) => (),
+                (_, Some(other)) if text == Some(other) => (),
                 _ => return false,
             }
         }
@@ -146,9 +150,9 @@ impl Pattern {
 
 impl Level {
     /// Whether its placeholders have valid names.
-    fn stands(&self, subject: Subject<'_>) -> bool {
+    fn has_valid_names(&self, subject: Subject<'_>) -> bool {
         match self {
-            Level::Named(parts) => spelled(parts, subject).is_some(),
+            Level::Template(parts) => expand(parts, subject).is_some(),
             _ => true,
         }
     }
@@ -174,26 +178,28 @@ fn parts(level: &str) -> Vec<Part> {
 }
 
 /// The text of a part; `None` for a missing name or one that is not allowed in a topic.
-fn stands_for<'a>(part: &'a Part, subject: Subject<'a>) -> Option<&'a str> {
+fn expand_part<'a>(part: &'a Part, subject: Subject<'a>) -> Option<&'a str> {
     match part {
         Part::Text(text) => Some(text),
-        Part::User => name(subject.user?),
-        Part::Client => name(subject.client),
+        Part::User => valid_name(subject.user?),
+        Part::Client => valid_name(subject.client),
     }
 }
 
-fn name(name: &str) -> Option<&str> {
+fn valid_name(valid_name: &str) -> Option<&str> {
     // A leading `$` would give access to system topics.
-    let bad = name.is_empty() || name.starts_with('$') || name.contains(['/', '+', '#']);
-    (!bad).then_some(name)
+    let bad = valid_name.is_empty()
+        || valid_name.starts_with('$')
+        || valid_name.contains(['/', '+', '#']);
+    (!bad).then_some(valid_name)
 }
 
-fn is_named(parts: &[Part], level: &str, subject: Subject<'_>) -> bool {
+fn expands_to(parts: &[Part], level: &str, subject: Subject<'_>) -> bool {
     let rest =
-        parts.iter().try_fold(level, |rest, part| rest.strip_prefix(stands_for(part, subject)?));
+        parts.iter().try_fold(level, |rest, part| rest.strip_prefix(expand_part(part, subject)?));
     rest == Some("")
 }
 
-fn spelled(parts: &[Part], subject: Subject<'_>) -> Option<String> {
-    parts.iter().map(|part| stands_for(part, subject)).collect()
+fn expand(parts: &[Part], subject: Subject<'_>) -> Option<String> {
+    parts.iter().map(|part| expand_part(part, subject)).collect()
 }

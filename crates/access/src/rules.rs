@@ -88,7 +88,7 @@ impl Rules {
     /// Which messages matched by `filter` the client may receive. For a shared subscription, `filter` is the
     /// part after the group name.
     pub fn may_subscribe(&self, subject: Subject<'_>, filter: &str) -> Coverage {
-        let (mut all, mut some, mut denied) = (false, false, false);
+        let (mut fully, mut partly, mut denied) = (false, false, false);
         for rule in self.of(subject) {
             match rule.access {
                 Access::Write => (),
@@ -96,26 +96,26 @@ impl Rules {
                     if rule.pattern.covers(filter, subject) {
                         return Coverage::None;
                     }
-                    denied = denied || rule.pattern.meets(filter, subject);
+                    denied = denied || rule.pattern.overlaps(filter, subject);
                 }
                 Access::Read | Access::ReadWrite => {
-                    all = all || rule.pattern.covers(filter, subject);
-                    some = some || rule.pattern.meets(filter, subject);
+                    fully = fully || rule.pattern.covers(filter, subject);
+                    partly = partly || rule.pattern.overlaps(filter, subject);
                 }
             }
         }
         match () {
-            () if all && !denied => Coverage::All,
-            () if all || some => Coverage::Some,
+            () if fully && !denied => Coverage::All,
+            () if fully || partly => Coverage::Some,
             () => Coverage::None,
         }
     }
 
-    fn allows(&self, subject: Subject<'_>, topic: &str, wanted: fn(Access) -> bool) -> bool {
+    fn allows(&self, subject: Subject<'_>, topic: &str, grants: fn(Access) -> bool) -> bool {
         let mut allowed = false;
         for rule in self.of(subject) {
-            let counts = rule.access == Access::Deny || !allowed && wanted(rule.access);
-            if counts && rule.pattern.fits(topic, subject) {
+            let is_relevant = rule.access == Access::Deny || !allowed && grants(rule.access);
+            if is_relevant && rule.pattern.matches(topic, subject) {
                 if rule.access == Access::Deny {
                     return false;
                 }
@@ -127,11 +127,11 @@ impl Rules {
 
     /// The lines that apply to a client.
     fn of(&self, subject: Subject<'_>) -> impl Iterator<Item = &Rule> {
-        let own = match subject.user {
+        let own_rules = match subject.user {
             Some(user) => self.users.get(user),
             None => Some(&self.anonymous),
         };
         let client = self.clients.get(subject.client);
-        own.into_iter().chain(client).chain([&self.everybody]).flatten()
+        own_rules.into_iter().chain(client).chain([&self.everybody]).flatten()
     }
 }

@@ -84,7 +84,7 @@ impl StoredHash {
     }
 
     /// A hash of the same cost that practically matches no password.
-    pub(crate) fn of_nobody(&self) -> Self {
+    pub(crate) fn decoy(&self) -> Self {
         match self {
             Self::Argon2(hash) => {
                 let params = Params::try_from(&**hash).unwrap_or_default();
@@ -99,7 +99,7 @@ impl StoredHash {
             }
             Self::Sha512 { .. } => Self::Sha512 { salt: vec![0; 12], hash: zeros() },
             Self::Scram(Keys { mechanism, iterations, salt, .. }) => {
-                Self::Scram(Keys::of_nobody(*mechanism, *iterations, salt.clone()))
+                Self::Scram(Keys::decoy(*mechanism, *iterations, salt.clone()))
             }
         }
     }
@@ -186,21 +186,21 @@ mod tests {
             let (hash, mut memory) = (parse(text), Memory::default());
             assert!(hash.is_weak());
             assert_eq!(hash.is_of(b"apple", &mut memory), Some(true), "{text}");
-            for wrong in ["", "Apple", "apple "] {
-                assert_eq!(hash.is_of(wrong.as_bytes(), &mut memory), Some(false), "{text}");
+            for invalid in ["", "Apple", "apple "] {
+                assert_eq!(hash.is_of(invalid.as_bytes(), &mut memory), Some(false), "{text}");
             }
-            let nobody = hash.of_nobody();
-            assert_eq!(nobody.cost(), hash.cost());
-            assert_eq!(nobody.is_of(b"apple", &mut memory), Some(false));
+            let decoy = hash.decoy();
+            assert_eq!(decoy.cost(), hash.cost());
+            assert_eq!(decoy.is_of(b"apple", &mut memory), Some(false));
         }
     }
 
     #[test]
     fn invalid_hashes_of_mosquitto() {
         let zero = PBKDF2.replace("$101$", "$0$");
-        let dear = PBKDF2.replace("$101$", "$1000001$");
+        let costly = PBKDF2.replace("$101$", "$1000001$");
         let (long, short) = (format!("{SHA512}$"), SHA512.replace("$6$", "$7$"));
-        for text in ["$6$", "$6$a$b", "$7$101$", "$6$$", &zero, &dear, &long, &short] {
+        for text in ["$6$", "$6$a$b", "$7$101$", "$6$$", &zero, &costly, &long, &short] {
             assert!(StoredHash::parse("eve", text).is_err(), "{text}");
         }
     }

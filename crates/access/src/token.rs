@@ -24,10 +24,10 @@ impl Token {
         let text = fs::read_to_string(path).map_err(FileError::io("read", path))?;
         let token = text.lines().next().unwrap_or_default().trim();
         if token.chars().count() < MIN_CHARACTERS {
-            let what = format!(
+            let message = format!(
                 "the token has fewer than {MIN_CHARACTERS} characters; write one with `openssl rand -hex 32`"
             );
-            let errors = vec![LineError { line: 1, column: 1, what }];
+            let errors = vec![LineError { line: 1, column: 1, message }];
             return Err(FileError::Invalid { path: path.into(), errors });
         }
         Ok(Self(digest(token)))
@@ -53,8 +53,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let token = "0123456789abcdef0123456789abcdef";
         fs::write(file.path(), format!("{token}\nmore\n")).unwrap();
-        let own = Token::open(file.path()).unwrap();
-        assert!(own.is(token) && !own.is("") && !own.is(&token.replace('f', "e")));
+        let loaded = Token::open(file.path()).unwrap();
+        assert!(loaded.is(token) && !loaded.is("") && !loaded.is(&token.replace('f', "e")));
         fs::write(file.path(), "short\n").unwrap();
         assert!(Token::open(file.path()).unwrap_err().to_string().contains("openssl rand"));
     }

@@ -18,7 +18,7 @@ use crate::stored_hash::StoredHash;
 pub struct Users {
     hashes: HashMap<Box<str>, StoredHash>,
     /// A hash that matches no password, with the highest cost of all: verified for unknown users.
-    nobody: StoredHash,
+    decoy: StoredHash,
     /// One for each mechanism for which users have keys.
     decoys: Vec<Decoys>,
 }
@@ -30,7 +30,7 @@ impl Users {
     /// [`FileError`] with the lines of all errors, and the remedy.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path).map_err(FileError::io("read", path))?;
-        Self::parse(&text).map_err(|wrong| FileError::Invalid { path: path.into(), errors: wrong })
+        Self::parse(&text).map_err(|errors| FileError::Invalid { path: path.into(), errors })
     }
 
     /// Parses the lines. Empty lines and those that begin with `#` are ignored.
@@ -48,42 +48,47 @@ impl Users {
     /// # Errors
     /// All errors, at least one.
     pub fn parse(text: &str) -> Result<Self, Vec<LineError>> {
-        let (mut hashes, mut wrong, mut keys) = (HashMap::new(), Vec::new(), Vec::new());
+        let (mut hashes, mut errors, mut keys) = (HashMap::new(), Vec::new(), Vec::new());
         let mut secret = None;
         for (n, line) in text.lines().enumerate() {
             match DecoySecret::read(line) {
                 Some(Ok(own)) => secret = Some(own),
-                Some(Err(what)) => wrong.push(LineError { line: n + 1, column: 1, what }),
+                Some(Err(message)) => errors.push(LineError { line: n + 1, column: 1, message }),
                 None => (),
             }
             if line.trim().is_empty() || line.trim_start().starts_with('#') {
                 continue;
             }
-            let mut told = |column, what| wrong.push(LineError { line: n + 1, column, what });
+            let mut report =
+                |column, message| errors.push(LineError { line: n + 1, column, message });
             match user(line.trim_end()) {
                 Ok((name, hash)) => {
                     if let StoredHash::Scram(own) = &hash {
                         keys.push(own.clone());
                     }
                     if hashes.insert(name.into(), hash).is_some() {
-                        told(1, format!("user {name:?} is listed twice"));
+                        report(1, format!("user {name:?} is listed twice"));
                     }
                 }
-                Err((column, what)) => told(column, what),
+                Err((column, message)) => report(column, message),
             }
         }
-        if hashes.is_empty() && wrong.is_empty() {
-            wrong.push(LineError { line: 0, column: 0, what: "the file contains no users".into() });
+        if hashes.is_empty() && errors.is_empty() {
+            errors.push(LineError {
+                line: 0,
+                column: 0,
+                message: "the file contains no users".into(),
+            });
         }
-        let dearest = hashes.values().max_by_key(|hash: &&StoredHash| hash.cost());
-        match dearest.map(StoredHash::of_nobody) {
-            Some(nobody) if wrong.is_empty() => {
+        let costliest = hashes.values().max_by_key(|hash: &&StoredHash| hash.cost());
+        match costliest.map(StoredHash::decoy) {
+            Some(decoy) if errors.is_empty() => {
                 let decoys = Mechanism::ALL.into_iter();
-                let of = |one| Decoys::new(one, secret.as_ref(), keys.iter());
-                let decoys = decoys.filter_map(of).collect();
-                Ok(Self { hashes, nobody, decoys })
+                let decoys_of = |mechanism| Decoys::new(mechanism, secret.as_ref(), keys.iter());
+                let decoys = decoys.filter_map(decoys_of).collect();
+                Ok(Self { hashes, decoy, decoys })
             }
-            _ => Err(wrong),
+            _ => Err(errors),
         }
     }
 
@@ -92,7 +97,7 @@ impl Users {
     pub(crate) fn scram(&self, mechanism: Mechanism, name: &str) -> Option<(Keys, bool)> {
         let decoys = self.decoys.iter().find(|decoys| decoys.mechanism() == mechanism)?;
         // Always computed, so that the time does not reveal whether the user exists.
-        let decoy = decoys.of(name);
+        let decoy = decoys.for_user(name);
         Some(match self.hashes.get(name) {
             Some(StoredHash::Scram(own)) if own.mechanism == mechanism => (own.clone(), true),
             _ => (decoy, false),
@@ -106,7 +111,7 @@ impl Users {
     }
 
     /// The number of users whose hash is weaker than those that `phalanx passwd` writes.
-    pub fn weak(&self) -> usize {
+    pub fn weak_hashes(&self) -> usize {
         self.hashes.values().filter(|hash| hash.is_weak()).count()
     }
 
@@ -119,22 +124,22 @@ impl Users {
     /// As [`verify`](Self::verify), with reused working memory.
     pub(crate) fn verify_in(&self, name: &str, password: &[u8], memory: &mut Memory) -> bool {
         let known = self.hashes.get(name);
-        let is_right = known.unwrap_or(&self.nobody).is_of(password, memory);
-        is_right.unwrap_or(false) && known.is_some()
+        let is_valid = known.unwrap_or(&self.decoy).is_of(password, memory);
+        is_valid.unwrap_or(false) && known.is_some()
     }
 }
 
 /// The name and hash of a line; or the column and description of an error.
 fn user(line: &str) -> Result<(&str, StoredHash), (usize, String)> {
     let Some((name, hash)) = line.split_once(':') else {
-        let what = "expected a name, a colon and a hash, as `phalanx passwd` writes them";
-        return Err((1, what.into()));
+        let message = "expected a name, a colon and a hash, as `phalanx passwd` writes them";
+        return Err((1, message.into()));
     };
-    if let Err(what) = check_name(name) {
-        return Err((1, what));
+    if let Err(message) = check_name(name) {
+        return Err((1, message));
     }
     let column = name.chars().count() + 2;
-    let hash = StoredHash::parse(name, hash).map_err(|what| (column, what))?;
+    let hash = StoredHash::parse(name, hash).map_err(|message| (column, message))?;
     Ok((name, hash))
 }
 
@@ -188,40 +193,40 @@ mod tests {
             ("", "apple", false),
             ("snake", "apple", false),
         ];
-        for (name, password, right) in table {
-            assert_eq!(users.verify(name, password.as_bytes()), right, "{name}");
+        for (name, password, expected) in table {
+            assert_eq!(users.verify(name, password.as_bytes()), expected, "{name}");
         }
     }
 
     /// An unknown user takes as long as the most expensive hash.
     #[test]
     fn unknown_users_cost_as_much_as_known_ones() {
-        let dear = hash("m=8,t=1,p=1").replace("m=8,t=1", "m=40000,t=3");
-        let users = Users::parse(&format!("a:{}\nb:{dear}", hash("m=8,t=1,p=1"))).unwrap();
-        assert_eq!((users.nobody.cost(), users.weak()), (120_000, 0));
+        let costly = hash("m=8,t=1,p=1").replace("m=8,t=1", "m=40000,t=3");
+        let users = Users::parse(&format!("a:{}\nb:{costly}", hash("m=8,t=1,p=1"))).unwrap();
+        assert_eq!((users.decoy.cost(), users.weak_hashes()), (120_000, 0));
     }
 
     #[test]
     fn rejected_lines_are_reported() {
-        let good = hash("m=8,t=1,p=1");
+        let valid = hash("m=8,t=1,p=1");
         // (text, line, column, part of the message)
         let table = [
             ("".to_owned(), 0, 0, "no user"),
             ("eve".to_owned(), 1, 1, "expected a name, a colon"),
-            (format!("\n:{good}"), 2, 1, "expected a user name"),
-            (format!("e\u{7}ve:{good}"), 1, 1, "expected a user name"),
-            (format!("eve:{good}\neve:{good}"), 2, 1, "twice"),
+            (format!("\n:{valid}"), 2, 1, "expected a user name"),
+            (format!("e\u{7}ve:{valid}"), 1, 1, "expected a user name"),
+            (format!("eve:{valid}\neve:{valid}"), 2, 1, "twice"),
             ("eve:apple".to_owned(), 1, 5, "phalanx passwd"),
             ("eve:$2y$04$short".to_owned(), 1, 5, "not hashed with Argon2id"),
             ("eve:$7$101$salt$hash".to_owned(), 1, 5, "invalid"),
             ("eve:$argon2id$v=19$m=8".to_owned(), 1, 5, "invalid"),
-            (format!("eve:{}", good.replace("m=8", "m=9999999")), 1, 5, "m=9999999"),
+            (format!("eve:{}", valid.replace("m=8", "m=9999999")), 1, 5, "m=9999999"),
         ];
-        for (text, line, column, wanted) in table {
-            let wrong = Users::parse(&text).unwrap_err();
-            assert_eq!(wrong.len(), 1, "{text}");
-            assert_eq!((wrong[0].line, wrong[0].column), (line, column), "{}", wrong[0]);
-            assert!(wrong[0].what.contains(wanted), "{}", wrong[0]);
+        for (text, line, column, expected) in table {
+            let errors = Users::parse(&text).unwrap_err();
+            assert_eq!(errors.len(), 1, "{text}");
+            assert_eq!((errors[0].line, errors[0].column), (line, column), "{}", errors[0]);
+            assert!(errors[0].message.contains(expected), "{}", errors[0]);
         }
     }
 }

@@ -81,7 +81,7 @@ struct Slot {
     /// Zero if the entry is empty.
     key: u64,
     /// Time at which the requests so far are paid for, in nanoseconds.
-    paid: u64,
+    paid_until: u64,
     /// Open connections.
     open: u32,
 }
@@ -117,9 +117,9 @@ impl Addresses {
     /// Counts a connection. Returns `None` if the address has reached its limit.
     pub fn open(self: &Arc<Self>, key: AddressKey, now: Duration) -> Option<Open> {
         let counted = match self.with(key, now, |slot, _| {
-            let fits = slot.open < self.max_open;
-            slot.open += u32::from(fits);
-            fits
+            let is_admitted = slot.open < self.max_open;
+            slot.open += u32::from(is_admitted);
+            is_admitted
         }) {
             Some(false) => return None,
             Some(true) => true,
@@ -134,17 +134,17 @@ impl Addresses {
     /// If the address exceeds its rate: the time until the next request is admitted.
     pub fn request(&self, key: AddressKey, now: Duration) -> Result<(), Duration> {
         let Some((cost, ahead)) = self.rate else { return Ok(()) };
-        let taken = self.with(key, now, |slot, now| {
+        let admitted = self.with(key, now, |slot, now| {
             let now_ns = now.as_nanos() as u64;
-            let paid = slot.paid.max(now_ns);
-            let early = (paid - now_ns).saturating_sub(ahead);
-            if early > 0 {
-                return Err(Duration::from_nanos(early));
+            let paid_until = slot.paid_until.max(now_ns);
+            let excess = (paid_until - now_ns).saturating_sub(ahead);
+            if excess > 0 {
+                return Err(Duration::from_nanos(excess));
             }
-            slot.paid = paid + cost;
+            slot.paid_until = paid_until + cost;
             Ok(())
         });
-        taken.unwrap_or(Ok(()))
+        admitted.unwrap_or(Ok(()))
     }
 
     /// Calls `f` with the entry of the address and the time. Returns `None` if there is no room for it.
@@ -162,8 +162,8 @@ impl Addresses {
             Some(at) => at,
             None => {
                 let free = (0..WAYS).filter(|at| set[*at].open == 0);
-                let at = free.min_by_key(|at| set[*at].paid)?;
-                set[at] = Slot { key: key.0, paid: now.as_nanos() as u64, open: 0 };
+                let at = free.min_by_key(|at| set[*at].paid_until)?;
+                set[at] = Slot { key: key.0, paid_until: now.as_nanos() as u64, open: 0 };
                 at
             }
         };
@@ -274,15 +274,15 @@ mod tests {
         for n in 1..100 {
             drop(table.open(key(n), at(0)));
         }
-        let again = table.open(key(0), at(10)).unwrap();
-        assert!(again.request(at(10)).is_err(), "still known");
+        let reopened = table.open(key(0), at(10)).unwrap();
+        assert!(reopened.request(at(10)).is_err(), "still known");
         // While all entries have open connections, other addresses are admitted without being counted.
         let open: Vec<_> = (1..8).map(|n| table.open(key(n), at(10)).unwrap()).collect();
         assert!(open.iter().all(|open| open.counted));
-        let more = table.open(key(50), at(10)).unwrap();
-        assert!(!more.counted);
-        assert_eq!((more.request(at(10)), more.request(at(10))), (Ok(()), Ok(())));
-        drop((open, more));
+        let another = table.open(key(50), at(10)).unwrap();
+        assert!(!another.counted);
+        assert_eq!((another.request(at(10)), another.request(at(10))), (Ok(()), Ok(())));
+        drop((open, another));
         assert!(table.open(key(50), at(10)).unwrap().counted);
     }
 
@@ -306,19 +306,24 @@ mod tests {
             match draw(3) {
                 0 => {
                     let key = AddressKey::new((address + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-                    let got = table.open(key, at(now));
-                    assert_eq!(got.is_some(), open.len() < 3);
-                    open.extend(got);
+                    let opened = table.open(key, at(now));
+                    assert_eq!(opened.is_some(), open.len() < 3);
+                    open.extend(opened);
                 }
                 1 => drop(open.pop()),
                 _ => {
                     if let Some(open) = open.first() {
-                        let (had, since) = tokens.get(&address).copied().unwrap_or((2.0, now));
-                        let has = f64::min(2.0, had + (now - since) as f64 * 2.0 / 1000.0);
-                        let taken = open.request(at(now));
-                        assert_eq!(taken.is_ok(), has >= 1.0 - 1e-9, "{has} at {now}");
-                        let has = if taken.is_ok() { has - 1.0 } else { has };
-                        tokens.insert(address, (has, now));
+                        let (previous, since) = tokens.get(&address).copied().unwrap_or((2.0, now));
+                        let available =
+                            f64::min(2.0, previous + (now - since) as f64 * 2.0 / 1000.0);
+                        let admitted = open.request(at(now));
+                        assert_eq!(
+                            admitted.is_ok(),
+                            available >= 1.0 - 1e-9,
+                            "{available} at {now}"
+                        );
+                        let available = if admitted.is_ok() { available - 1.0 } else { available };
+                        tokens.insert(address, (available, now));
                     }
                 }
             }
@@ -328,17 +333,17 @@ mod tests {
 
     #[test]
     fn clients_by_their_networks() {
-        let of = |text: &str| client(text.parse().unwrap());
-        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
-        assert_eq!(of("10.0.0.1"), of("::ffff:10.0.0.1"));
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
-        assert_ne!(of("2001:db8:0:1::1"), of("2001:db8:0:2::1"));
-        assert_ne!(of("::1"), of("0.0.0.0"));
-        let of = |text: &str| network(client(text.parse().unwrap()));
-        assert_eq!(of("10.0.0.1"), of("10.0.0.255"));
-        assert_ne!(of("10.0.0.1"), of("10.0.1.1"));
-        assert_eq!(of("2001:db8:1:1::1"), of("2001:db8:1:ffff::1"));
-        assert_ne!(of("2001:db8:1::1"), of("2001:db8:2::1"));
-        assert_ne!(of("::1"), of("0.0.0.0"));
+        let key_of = |text: &str| client(text.parse().unwrap());
+        assert_ne!(key_of("10.0.0.1"), key_of("10.0.0.2"));
+        assert_eq!(key_of("10.0.0.1"), key_of("::ffff:10.0.0.1"));
+        assert_eq!(key_of("2001:db8::1"), key_of("2001:db8::ffff:1"));
+        assert_ne!(key_of("2001:db8:0:1::1"), key_of("2001:db8:0:2::1"));
+        assert_ne!(key_of("::1"), key_of("0.0.0.0"));
+        let key_of = |text: &str| network(client(text.parse().unwrap()));
+        assert_eq!(key_of("10.0.0.1"), key_of("10.0.0.255"));
+        assert_ne!(key_of("10.0.0.1"), key_of("10.0.1.1"));
+        assert_eq!(key_of("2001:db8:1:1::1"), key_of("2001:db8:1:ffff::1"));
+        assert_ne!(key_of("2001:db8:1::1"), key_of("2001:db8:2::1"));
+        assert_ne!(key_of("::1"), key_of("0.0.0.0"));
     }
 }

@@ -21,22 +21,22 @@ const CAPACITY: usize = 8192;
 
 /// Failures by subject; the key is a hash.
 #[derive(Debug, Default)]
-pub(crate) struct Failures(HashMap<u64, Counted>);
+pub(crate) struct Failures(HashMap<u64, FailureCount>);
 
 #[derive(Clone, Copy, Debug)]
-struct Counted {
+struct FailureCount {
     failures: u32,
     last: Duration,
 }
 
-impl Counted {
+impl FailureCount {
     fn is_forgotten(&self, now: Duration) -> bool {
         now.saturating_sub(self.last) >= FORGOTTEN_AFTER
     }
 }
 
 impl Failures {
-    fn get(&self, key: u64, now: Duration) -> Option<Counted> {
+    fn get(&self, key: u64, now: Duration) -> Option<FailureCount> {
         self.0.get(&key).copied().filter(|counted| !counted.is_forgotten(now))
     }
 
@@ -51,29 +51,34 @@ impl Failures {
         threshold: Threshold,
         now: Duration,
     ) -> Option<Duration> {
-        let Counted { failures, last } = self.get(key, now)?;
-        let beyond = failures.checked_sub(threshold.0)?;
-        let lockout = FIRST_LOCKOUT.saturating_mul(1 << beyond.min(16)).min(MAX_LOCKOUT);
-        (last + lockout).checked_sub(now).filter(|left| !left.is_zero())
+        let FailureCount { failures, last } = self.get(key, now)?;
+        let excess = failures.checked_sub(threshold.0)?;
+        let lockout = FIRST_LOCKOUT.saturating_mul(1 << excess.min(16)).min(MAX_LOCKOUT);
+        (last + lockout).checked_sub(now).filter(|remaining| !remaining.is_zero())
     }
 
-    pub(crate) fn failed(&mut self, key: u64, now: Duration) {
+    pub(crate) fn record(&mut self, key: u64, now: Duration) {
         if self.0.len() >= CAPACITY && !self.0.contains_key(&key) {
             self.0.retain(|_, counted| !counted.is_forgotten(now));
-            let fewest = self.0.iter().min_by_key(|(_, own)| (own.failures, own.last));
-            if let Some(fewest) = fewest.map(|(key, _)| *key).filter(|_| self.0.len() >= CAPACITY) {
-                self.0.remove(&fewest);
+            let least_failed =
+                self.0.iter().min_by_key(|(_, counted)| (counted.failures, counted.last));
+            if let Some(least_failed) =
+                least_failed.map(|(key, _)| *key).filter(|_| self.0.len() >= CAPACITY)
+            {
+                self.0.remove(&least_failed);
             }
         }
-        let counted = self.0.entry(key).or_insert(Counted { failures: 0, last: now });
+        let counted = self.0.entry(key).or_insert(FailureCount { failures: 0, last: now });
         if counted.is_forgotten(now) {
             counted.failures = 0;
         }
-        *counted =
-            Counted { failures: counted.failures.saturating_add(1), last: now.max(counted.last) };
+        *counted = FailureCount {
+            failures: counted.failures.saturating_add(1),
+            last: now.max(counted.last),
+        };
     }
 
-    pub(crate) fn forget(&mut self, key: u64) {
+    pub(crate) fn clear(&mut self, key: u64) {
         self.0.remove(&key);
     }
 }
@@ -89,33 +94,33 @@ mod tests {
     #[test]
     fn a_lockout_doubles_and_is_forgotten() {
         let (mut failures, threshold) = (Failures::default(), Threshold(3));
-        let left = |failures: &Failures, now| failures.lockout(7, threshold, at(now));
-        let is_out = |failures: &Failures, now| left(failures, now).is_some();
+        let remaining = |failures: &Failures, now| failures.lockout(7, threshold, at(now));
+        let is_out = |failures: &Failures, now| remaining(failures, now).is_some();
         for _ in 0..2 {
-            failures.failed(7, at(10));
+            failures.record(7, at(10));
         }
         assert!(!is_out(&failures, 10) && failures.has_failed(7, at(10)));
-        failures.failed(7, at(10));
+        failures.record(7, at(10));
         assert!(is_out(&failures, 10) && !is_out(&failures, 11), "one second");
-        failures.failed(7, at(20));
+        failures.record(7, at(20));
         assert!(is_out(&failures, 21) && !is_out(&failures, 22), "two");
         for _ in 0..40 {
-            failures.failed(7, at(30));
+            failures.record(7, at(30));
         }
         assert!(is_out(&failures, 89) && !is_out(&failures, 90), "a minute at most");
-        assert_eq!(left(&failures, 70), Some(at(20)));
+        assert_eq!(remaining(&failures, 70), Some(at(20)));
         assert_eq!(failures.lockout(8, threshold, at(30)), None, "another is another");
         assert!(!failures.has_failed(7, at(630)));
-        failures.failed(7, at(700));
+        failures.record(7, at(700));
         assert!(!is_out(&failures, 700), "it begins anew");
     }
 
     #[test]
     fn the_table_is_bounded() {
         let mut failures = Failures::default();
-        (0..3).for_each(|_| failures.failed(1, at(1)));
+        (0..3).for_each(|_| failures.record(1, at(1)));
         for key in 2..CAPACITY as u64 + 200 {
-            failures.failed(key, at(2));
+            failures.record(key, at(2));
         }
         assert_eq!(failures.0.len(), CAPACITY);
         assert!(

@@ -166,7 +166,7 @@ fn take_last<'a>(list: &mut &'a [u8], separator: u8) -> Option<&'a [u8]> {
 }
 
 /// The value of a parameter of an element of `Forwarded`.
-fn parameter<'a>(mut element: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
+fn parameter<'a>(mut element: &'a [u8], expected: &[u8]) -> Option<&'a [u8]> {
     let mut found = None;
     while let Some(pair) = take_last(&mut element, b';') {
         if pair.is_empty() {
@@ -174,7 +174,7 @@ fn parameter<'a>(mut element: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
         }
         let at = pair.iter().position(|byte| *byte == b'=')?;
         let (name, value) = (&pair[..at], &pair[at + 1..]);
-        if name.trim_ascii().eq_ignore_ascii_case(wanted) {
+        if name.trim_ascii().eq_ignore_ascii_case(expected) {
             if found.is_some() {
                 return None;
             }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_rightmost_address_that_is_not_trusted() {
-        for (lines, wanted) in [
+        for (lines, expected) in [
             (&[][..], "10.0.0.1"),
             (&[""], "10.0.0.1"),
             (&["1.2.3.4"], "1.2.3.4"),
@@ -229,13 +229,13 @@ mod tests {
             (&["unknown"], "10.0.0.1"),
             (&["1.2.3.4\", 5.6.7.8"], "5.6.7.8"),
         ] {
-            assert_eq!(client(ForwardedField::XForwardedFor, lines), wanted, "{lines:?}");
+            assert_eq!(client(ForwardedField::XForwardedFor, lines), expected, "{lines:?}");
         }
     }
 
     #[test]
     fn elements_of_forwarded() {
-        for (lines, wanted) in [
+        for (lines, expected) in [
             (&["for=1.2.3.4"][..], "1.2.3.4"),
             (&["For=\"[::1]:4711\";proto=https"], "::1"),
             (&["for=6.6.6.6, by=_x; for=\"1.2.3.4:80\", for=10.0.0.2;host=\"a,b;c\""], "1.2.3.4"),
@@ -248,14 +248,14 @@ mod tests {
             (&["for=\"1.2.3.4"], "10.0.0.1"),
             (&["1.2.3.4"], "10.0.0.1"),
         ] {
-            assert_eq!(client(ForwardedField::Forwarded, lines), wanted, "{lines:?}");
+            assert_eq!(client(ForwardedField::Forwarded, lines), expected, "{lines:?}");
         }
     }
 
     #[test]
     fn the_last_scheme() {
         use ForwardedField::{Forwarded, XForwardedFor};
-        for (field, lines, wanted) in [
+        for (field, lines, expected) in [
             (XForwardedFor, &["https"][..], Some(true)),
             (XForwardedFor, &["http, https", "https, http"], Some(false)),
             (XForwardedFor, &["https, "], None),
@@ -272,14 +272,14 @@ mod tests {
             (Forwarded, &["proto=https;proto=http"], None),
         ] {
             let found = proxies(field).is_tls(lines.iter().map(|line| line.as_bytes()));
-            assert_eq!(found, wanted, "{field:?} {lines:?}");
+            assert_eq!(found, expected, "{field:?} {lines:?}");
         }
     }
 
     #[test]
     fn the_last_host_and_port() {
         use ForwardedField::{Forwarded, XForwardedFor};
-        for (field, lines, wanted) in [
+        for (field, lines, expected) in [
             (XForwardedFor, &["a.example"][..], Some("a.example")),
             (XForwardedFor, &["evil, a.example:8443"], Some("a.example:8443")),
             (XForwardedFor, &["evil", "[::1]:80"], Some("[::1]:80")),
@@ -291,12 +291,12 @@ mod tests {
             (Forwarded, &["host=evil, for=1.2.3.4"], None),
         ] {
             let found = field.host(lines.iter().map(|line| line.as_bytes()));
-            assert_eq!(found, wanted, "{field:?} {lines:?}");
+            assert_eq!(found, expected, "{field:?} {lines:?}");
         }
-        for (text, wanted) in
+        for (text, expected) in
             [("8443", Some(8443)), ("80, 443", Some(443)), ("0", None), ("+1", None), ("", None)]
         {
-            assert_eq!(XForwardedFor.port([text.as_bytes()].into_iter()), wanted, "{text}");
+            assert_eq!(XForwardedFor.port([text.as_bytes()].into_iter()), expected, "{text}");
             assert_eq!(Forwarded.port([text.as_bytes()].into_iter()), None);
         }
     }

@@ -37,7 +37,7 @@ const MAX_WAITING: usize = 1000;
 /// Queued logins of an address with failures. Above this, its oldest logins are refused.
 const MAX_WAITING_FAILED: usize = 64;
 
-/// Remembered successful logins.
+/// Remembered valid logins.
 const MAX_REMEMBERED: usize = 8192;
 
 /// A login's user and address, hashed with a key unknown to clients.
@@ -70,7 +70,7 @@ pub struct Logins<T>(Mutex<State<T>>);
 struct State<T> {
     known: VecDeque<(Login, T)>,
     /// Other logins by address.
-    others: BTreeMap<u64, Waiting<T>>,
+    clients: BTreeMap<u64, Client<T>>,
     /// Number of the address that begins to wait next.
     next: u64,
     /// Logins in all of these.
@@ -79,14 +79,14 @@ struct State<T> {
     last: u64,
     turns: u64,
     /// Successful logins, and the order in which they were added.
-    right: HashSet<u64>,
+    valid: HashSet<u64>,
     order: VecDeque<u64>,
     failures: Failures,
 }
 
 /// Logins of an address; never empty.
 #[derive(Debug)]
-struct Waiting<T> {
+struct Client<T> {
     network: u64,
     /// The order in which addresses have begun to wait.
     number: u64,
@@ -107,12 +107,12 @@ impl<T> Default for Logins<T> {
     fn default() -> Self {
         Self(Mutex::new(State {
             known: VecDeque::new(),
-            others: BTreeMap::new(),
+            clients: BTreeMap::new(),
             next: 0,
             waiting: 0,
             last: 0,
             turns: 0,
-            right: HashSet::new(),
+            valid: HashSet::new(),
             order: VecDeque::new(),
             failures: Failures::default(),
         }))
@@ -125,29 +125,29 @@ impl<T> Logins<T> {
     }
 
     /// Queues a login. Returns the logins refused for it: this one, or others that it replaces.
-    pub fn enter(&self, login: Login, item: T, now: Duration) -> Vec<(T, Refusal)> {
+    pub fn enqueue(&self, login: Login, item: T, now: Duration) -> Vec<(T, Refusal)> {
         let state = &mut *self.state();
-        if state.right.contains(&login.secret) {
+        if state.valid.contains(&login.secret) {
             if state.known.len() >= MAX_WAITING {
                 return vec![(item, Refusal::Busy)];
             }
             state.known.push_back((login, item));
             return Vec::new();
         }
-        if let Some(left) = state.lockout(login, now) {
-            return vec![(item, Refusal::LockedOut(left))];
+        if let Some(remaining) = state.lockout(login, now) {
+            return vec![(item, Refusal::LockedOut(remaining))];
         }
         let has_failed = state.failures.has_failed(login.client, now);
         let (network, number) = (login.network, state.next);
         state.next += 1;
-        let begin = || Waiting { network, number, logins: VecDeque::new() };
-        let own = &mut state.others.entry(login.client).or_insert_with(begin).logins;
-        own.push_back((login, item));
+        let new_client = || Client { network, number, logins: VecDeque::new() };
+        let queue = &mut state.clients.entry(login.client).or_insert_with(new_client).logins;
+        queue.push_back((login, item));
         state.waiting += 1;
-        let most = if has_failed { MAX_WAITING_FAILED } else { MAX_WAITING };
+        let max = if has_failed { MAX_WAITING_FAILED } else { MAX_WAITING };
         let mut refused = Vec::new();
-        while own.len() > most {
-            refused.extend(own.pop_front());
+        while queue.len() > max {
+            refused.extend(queue.pop_front());
         }
         state.waiting -= refused.len();
         if state.waiting > MAX_WAITING {
@@ -161,18 +161,18 @@ impl<T> Logins<T> {
         let state = &mut *self.state();
         state.turns += 1;
         // Every eighth turn goes to the others, so that known clients cannot starve them.
-        if !state.known.is_empty() && (state.others.is_empty() || !state.turns.is_multiple_of(8)) {
+        if !state.known.is_empty() && (state.clients.is_empty() || !state.turns.is_multiple_of(8)) {
             return state.known.pop_front();
         }
         let (client, reputation) = state.next_address(now)?;
         state.last = client;
-        let own = &mut state.others.get_mut(&client)?.logins;
+        let queue = &mut state.clients.get_mut(&client)?.logins;
         let next = match reputation {
-            Reputation::Failed => own.pop_back(),
-            Reputation::Clean | Reputation::Neighbours => own.pop_front(),
+            Reputation::Failed => queue.pop_back(),
+            Reputation::Clean | Reputation::Neighbours => queue.pop_front(),
         };
-        if own.is_empty() {
-            state.others.remove(&client);
+        if queue.is_empty() {
+            state.clients.remove(&client);
         }
         state.waiting -= usize::from(next.is_some());
         next
@@ -181,34 +181,34 @@ impl<T> Logins<T> {
     /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         let state = self.state();
-        state.known.is_empty() && state.others.is_empty()
+        state.known.is_empty() && state.clients.is_empty()
     }
 
     /// Records the result of a check. Returns the logins that it locks out.
-    pub fn record_result(&self, login: Login, is_right: bool, now: Duration) -> Vec<(T, Refusal)> {
+    pub fn record_result(&self, login: Login, is_valid: bool, now: Duration) -> Vec<(T, Refusal)> {
         let state = &mut *self.state();
-        if is_right {
-            state.failures.forget(login.pair);
+        if is_valid {
+            state.failures.clear(login.pair);
             state.remember(login.secret);
             return Vec::new();
         }
-        state.right.remove(&login.secret);
-        state.failures.failed(login.pair, now);
-        state.failures.failed(login.client, now);
-        state.failures.failed(login.network, now);
+        state.valid.remove(&login.secret);
+        state.failures.record(login.pair, now);
+        state.failures.record(login.client, now);
+        state.failures.record(login.network, now);
         let is_out = state.lockout(login, now).is_some();
-        let own = if is_out { state.others.remove(&login.client) } else { None };
-        let Some(own) = own else { return Vec::new() };
-        let (mut refused, mut kept) = (Vec::new(), VecDeque::new());
-        for (login, item) in own.logins {
+        let removed = if is_out { state.clients.remove(&login.client) } else { None };
+        let Some(removed) = removed else { return Vec::new() };
+        let (mut refused, mut rest) = (Vec::new(), VecDeque::new());
+        for (login, item) in removed.logins {
             match state.lockout(login, now) {
-                Some(left) => refused.push((item, Refusal::LockedOut(left))),
-                None => kept.push_back((login, item)),
+                Some(remaining) => refused.push((item, Refusal::LockedOut(remaining))),
+                None => rest.push_back((login, item)),
             }
         }
         state.waiting -= refused.len();
-        if !kept.is_empty() {
-            state.others.insert(login.client, Waiting { logins: kept, ..own });
+        if !rest.is_empty() {
+            state.clients.insert(login.client, Client { logins: rest, ..removed });
         }
         refused
     }
@@ -217,18 +217,18 @@ impl<T> Logins<T> {
     ///
     /// # Errors
     /// [`Refusal::LockedOut`]: the result was not recorded, and must not be revealed.
-    pub fn judge(
+    pub fn record_verified(
         &self,
         login: Login,
-        is_right: bool,
+        is_valid: bool,
         now: Duration,
     ) -> (Result<(), Refusal>, Vec<(T, Refusal)>) {
         let state = self.state();
-        let lockout = state.lockout(login, now).filter(|_| !state.right.contains(&login.secret));
+        let lockout = state.lockout(login, now).filter(|_| !state.valid.contains(&login.secret));
         drop(state);
         match lockout {
-            Some(left) => (Err(Refusal::LockedOut(left)), Vec::new()),
-            None => (Ok(()), self.record_result(login, is_right, now)),
+            Some(remaining) => (Err(Refusal::LockedOut(remaining)), Vec::new()),
+            None => (Ok(()), self.record_result(login, is_valid, now)),
         }
     }
 }
@@ -248,20 +248,20 @@ impl<T> State<T> {
             2 => [Neighbours, Clean, Failed],
             _ => [Clean, Neighbours, Failed],
         };
-        let after = self.others.range(self.last.saturating_add(1)..);
-        let in_turn = after.chain(self.others.range(..=self.last));
+        let after = self.clients.range(self.last.saturating_add(1)..);
+        let in_turn = after.chain(self.clients.range(..=self.last));
         let all: Vec<_> = in_turn
-            .map(|(client, own)| (*client, self.reputation(*client, own.network, now), own.number))
+            .map(|(key, client)| (*key, self.reputation(*key, client.network, now), client.number))
             .collect();
-        order.into_iter().find_map(|wanted| {
-            let mut these = all.iter().filter(|(_, own, _)| *own == wanted);
-            let next = match wanted {
+        order.into_iter().find_map(|reputation| {
+            let mut candidates = all.iter().filter(|(_, found, _)| *found == reputation);
+            let next = match reputation {
                 Clean | Neighbours if !self.turns.is_multiple_of(2) => {
-                    these.max_by_key(|(_, _, number)| *number)
+                    candidates.max_by_key(|(_, _, number)| *number)
                 }
-                _ => these.next(),
+                _ => candidates.next(),
             };
-            next.map(|(client, own, _)| (*client, *own))
+            next.map(|(key, found, _)| (*key, *found))
         })
     }
 
@@ -277,18 +277,18 @@ impl<T> State<T> {
 
     /// Removes the oldest login of the address with the longest queue, of several the one that has waited longest.
     fn pop_from_longest(&mut self) -> Option<(Login, T)> {
-        let longest = |own: &Waiting<T>| (own.logins.len(), Reverse(own.number));
-        let (client, own) = self.others.iter_mut().max_by_key(|(_, own)| longest(own))?;
-        let (client, dropped) = (*client, own.logins.pop_front());
-        if own.logins.is_empty() {
-            self.others.remove(&client);
+        let by_length = |entry: &Client<T>| (entry.logins.len(), Reverse(entry.number));
+        let (client, entry) = self.clients.iter_mut().max_by_key(|(_, entry)| by_length(entry))?;
+        let (client, removed) = (*client, entry.logins.pop_front());
+        if entry.logins.is_empty() {
+            self.clients.remove(&client);
         }
-        self.waiting -= usize::from(dropped.is_some());
-        dropped
+        self.waiting -= usize::from(removed.is_some());
+        removed
     }
 
     fn remember(&mut self, secret: u64) {
-        if !self.right.insert(secret) {
+        if !self.valid.insert(secret) {
             return;
         }
         self.order.push_back(secret);
@@ -296,7 +296,7 @@ impl<T> State<T> {
         if self.order.len() > MAX_REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
-            self.right.remove(&oldest);
+            self.valid.remove(&oldest);
         }
     }
 }
@@ -318,34 +318,34 @@ mod tests {
         Login { network: network_of(client), client, pair, secret: pair | password }
     }
 
-    fn enters<T>(logins: &Logins<T>, login: Login, item: T) {
-        assert!(logins.enter(login, item, NOW).is_empty());
+    fn enqueue<T>(logins: &Logins<T>, login: Login, item: T) {
+        assert!(logins.enqueue(login, item, NOW).is_empty());
     }
 
     #[test]
     fn known_logins_come_first() {
         let logins = Logins::default();
         logins.record_result(login(1, 1, 7), true, NOW);
-        (0..400).for_each(|n| enters(&logins, login(1, 1, 100 + n), n));
-        enters(&logins, login(1, 1, 7), 1000);
+        (0..400).for_each(|n| enqueue(&logins, login(1, 1, 100 + n), n));
+        enqueue(&logins, login(1, 1, 7), 1000);
         assert_eq!(logins.next(NOW).unwrap().1, 1000);
         assert_eq!(logins.next(NOW).unwrap().1, 0);
         // With another password the login is unknown.
         logins.record_result(login(1, 1, 7), false, NOW);
-        drop(logins.enter(login(1, 1, 7), 1001, NOW));
+        drop(logins.enqueue(login(1, 1, 7), 1001, NOW));
         assert_eq!(logins.state().known.len(), 0);
     }
 
     #[test]
     fn addresses_take_turns_and_those_with_failures_come_last() {
         let logins = Logins::default();
-        (0..50).for_each(|n| enters(&logins, login(1, n, n), n));
-        (50..53).for_each(|n| enters(&logins, login(2, n, n), n));
+        (0..50).for_each(|n| enqueue(&logins, login(1, n, n), n));
+        (50..53).for_each(|n| enqueue(&logins, login(2, n, n), n));
         let next = || logins.next(NOW).unwrap().1;
         // Every second turn goes to the address that came last, the others to each in turn.
         assert_eq!([(); 6].map(|()| next()), [50, 0, 51, 1, 52, 2]);
         logins.record_result(login(1, 0, 0), false, NOW);
-        (60..66).for_each(|n| enters(&logins, login(2, n, n), n));
+        (60..66).for_each(|n| enqueue(&logins, login(2, n, n), n));
         // They get every fourth turn, newest first.
         assert_eq!([(); 6].map(|()| next()), [60, 49, 61, 62, 63, 48]);
     }
@@ -354,13 +354,13 @@ mod tests {
     fn a_new_address_does_not_wait_for_many_others() {
         let logins = Logins::default();
         // The order of the addresses is that of the numbers, and the last comes last.
-        (1..=400).for_each(|client| enters(&logins, login(client, 1, 1), client));
-        enters(&logins, login(9999, 1, 1), 9999);
+        (1..=400).for_each(|client| enqueue(&logins, login(client, 1, 1), client));
+        enqueue(&logins, login(9999, 1, 1), 9999);
         assert_eq!(logins.next(NOW).unwrap().1, 9999);
         // Also if others arrive behind it, more slowly than passwords are checked.
-        enters(&logins, login(9999, 1, 1), 9999);
+        enqueue(&logins, login(9999, 1, 1), 9999);
         let turns = (500..510).flat_map(|client| {
-            enters(&logins, login(client, 1, 1), client);
+            enqueue(&logins, login(client, 1, 1), client);
             [(); 4].map(|()| logins.next(NOW).unwrap().1)
         });
         assert!(turns.take_while(|next| *next != 9999).count() < 4);
@@ -370,11 +370,11 @@ mod tests {
     fn networks_with_failures_come_later() {
         let logins = Logins::default();
         logins.record_result(login(11, 1, 1), false, NOW);
-        enters(&logins, login(500, 1, 1), 500);
-        (12..20).for_each(|client| enters(&logins, login(client, 1, 1), client));
+        enqueue(&logins, login(500, 1, 1), 500);
+        (12..20).for_each(|client| enqueue(&logins, login(client, 1, 1), client));
         assert_eq!(logins.next(NOW).unwrap().1, 500, "although the others are newer");
-        enters(&logins, login(501, 1, 1), 501);
-        enters(&logins, login(502, 1, 1), 502);
+        enqueue(&logins, login(501, 1, 1), 501);
+        enqueue(&logins, login(502, 1, 1), 502);
         // Every fourth turn is theirs.
         assert_eq!([(); 3].map(|()| logins.next(NOW).unwrap().1), [12, 502, 501]);
     }
@@ -382,8 +382,8 @@ mod tests {
     #[test]
     fn a_name_is_locked_out_at_one_address() {
         let logins = Logins::default();
-        (0..30).for_each(|n| enters(&logins, login(1, 1, 100 + n), n));
-        enters(&logins, login(1, 2, 1), 50);
+        (0..30).for_each(|n| enqueue(&logins, login(1, 1, 100 + n), n));
+        enqueue(&logins, login(1, 2, 1), 50);
         let mut refused = Vec::new();
         // The other name, which is the newest, fails once.
         for _ in 0..PAIR_FAILURES + 1 {
@@ -391,12 +391,12 @@ mod tests {
             let (login, _) = logins.next(NOW).unwrap();
             refused = logins.record_result(login, false, NOW);
         }
-        assert!(refused.iter().all(|(item, why)| *item < 30 && *why == LOCKED_OUT));
+        assert!(refused.iter().all(|(item, refusal)| *item < 30 && *refusal == LOCKED_OUT));
         assert_eq!(refused.len() as u32, 30 - PAIR_FAILURES);
-        assert_eq!(logins.enter(login(1, 1, 1), 60, NOW), [(60, LOCKED_OUT)]);
-        enters(&logins, login(2, 1, 1), 61);
+        assert_eq!(logins.enqueue(login(1, 1, 1), 60, NOW), [(60, LOCKED_OUT)]);
+        enqueue(&logins, login(2, 1, 1), 61);
         assert_eq!(logins.next(NOW).unwrap().1, 61, "another address is not concerned");
-        assert!(logins.enter(login(1, 1, 1), 62, NOW + Duration::from_secs(5)).is_empty());
+        assert!(logins.enqueue(login(1, 1, 1), 62, NOW + Duration::from_secs(5)).is_empty());
     }
 
     #[test]
@@ -407,36 +407,37 @@ mod tests {
             logins.record_result(login(1, 1, 100 + n), false, NOW);
         }
         let longest = Refusal::LockedOut(Duration::from_secs(60));
-        assert_eq!(logins.enter(login(1, 2, 1), 0, NOW), [(0, longest)], "the address");
-        assert!(logins.enter(login(1, 1, 7), 1, NOW).is_empty());
+        assert_eq!(logins.enqueue(login(1, 2, 1), 0, NOW), [(0, longest)], "the address");
+        assert!(logins.enqueue(login(1, 1, 7), 1, NOW).is_empty());
     }
 
     #[test]
     fn checks_without_a_queue_are_locked_out_as_well() {
         let logins = Logins::default();
-        enters(&logins, login(1, 1, 100), 100);
-        assert_eq!(logins.judge(login(1, 1, 7), true, NOW), (Ok(()), Vec::new()));
+        enqueue(&logins, login(1, 1, 100), 100);
+        assert_eq!(logins.record_verified(login(1, 1, 7), true, NOW), (Ok(()), Vec::new()));
         let mut refused = Vec::new();
         for n in 0..u64::from(PAIR_FAILURES) {
             assert!(refused.is_empty());
-            let judged;
-            (judged, refused) = logins.judge(login(1, 1, 200 + n), false, NOW);
-            assert_eq!(judged, Ok(()));
+            let recorded;
+            (recorded, refused) = logins.record_verified(login(1, 1, 200 + n), false, NOW);
+            assert_eq!(recorded, Ok(()));
         }
         assert_eq!(refused, [(100, LOCKED_OUT)]);
-        for (password, judged) in [(8, Err(LOCKED_OUT)), (7, Ok(()))] {
-            assert_eq!(logins.judge(login(1, 1, password), true, NOW).0, judged, "{password}");
+        for (password, expected) in [(8, Err(LOCKED_OUT)), (7, Ok(()))] {
+            let (found, _) = logins.record_verified(login(1, 1, password), true, NOW);
+            assert_eq!(found, expected, "{password}");
         }
     }
 
     #[test]
     fn the_queue_is_bounded() {
         let logins = Logins::default();
-        (0..2000).for_each(|own| drop(logins.enter(login(own % 3, own, 1), own, NOW)));
+        (0..2000).for_each(|n| drop(logins.enqueue(login(n % 3, n, 1), n, NOW)));
         assert_eq!(logins.state().waiting, MAX_WAITING);
         logins.record_result(login(9, 9, 9), false, NOW);
-        (0..100).for_each(|n| drop(logins.enter(login(9, 10 + n, 1), n, NOW)));
-        assert_eq!(logins.state().others[&9].logins.len(), MAX_WAITING_FAILED);
+        (0..100).for_each(|n| drop(logins.enqueue(login(9, 10 + n, 1), n, NOW)));
+        assert_eq!(logins.state().clients[&9].logins.len(), MAX_WAITING_FAILED);
         let mut left = 0;
         while logins.next(NOW).is_some() {
             left += 1;
@@ -444,6 +445,6 @@ mod tests {
         assert_eq!((left, logins.is_empty()), (MAX_WAITING, true));
         (0..3 * MAX_REMEMBERED as u64)
             .for_each(|n| drop(logins.record_result(login(1, n, n), true, NOW)));
-        assert_eq!(logins.state().right.len(), MAX_REMEMBERED);
+        assert_eq!(logins.state().valid.len(), MAX_REMEMBERED);
     }
 }

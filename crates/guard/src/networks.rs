@@ -66,26 +66,28 @@ impl FromStr for Network {
         };
         let address: IpAddr =
             address.parse().map_err(|_| format!("{address:?} is not an IP address"))?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
+        let max = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
-            None => most,
+            None => max,
             Some(prefix) => match prefix.parse() {
-                Ok(prefix) if prefix <= most => prefix,
+                Ok(prefix) if prefix <= max => prefix,
                 _ => {
-                    return Err(format!("the prefix in {text:?} is not a number from 0 to {most}"));
+                    return Err(format!("the prefix in {text:?} is not a number from 0 to {max}"));
                 }
             },
         };
         let network = Self { address, prefix };
-        let (given, behind) = (bits(address), host_bits(network.mapped_prefix()));
+        let (address_bits, host) = (bits(address), host_bits(network.mapped_prefix()));
         // Probably a typing error, and the intended network is unclear.
-        if given & behind != 0 {
+        if address_bits & host != 0 {
             let address = match address {
-                IpAddr::V4(_) => Ipv4Addr::from_bits((given & !behind) as u32).into(),
-                IpAddr::V6(_) => Ipv6Addr::from_bits(given & !behind).into(),
+                IpAddr::V4(_) => Ipv4Addr::from_bits((address_bits & !host) as u32).into(),
+                IpAddr::V6(_) => Ipv6Addr::from_bits(address_bits & !host).into(),
             };
-            let meant = Self { address, prefix };
-            return Err(format!("{text:?} has bits behind its prefix; did you mean \"{meant}\"?"));
+            let network = Self { address, prefix };
+            return Err(format!(
+                "{text:?} has bits behind its prefix; did you mean \"{network}\"?"
+            ));
         }
         Ok(network)
     }
@@ -93,9 +95,9 @@ impl FromStr for Network {
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = if self.address.is_ipv4() { 32 } else { 128 };
+        let max = if self.address.is_ipv4() { 32 } else { 128 };
         match self.prefix {
-            prefix if prefix == most => write!(f, "{}", self.address),
+            prefix if prefix == max => write!(f, "{}", self.address),
             prefix => write!(f, "{}/{prefix}", self.address),
         }
     }
@@ -174,7 +176,7 @@ mod tests {
             assert_eq!(text.parse::<Network>().unwrap().to_string(), text);
         }
         assert_eq!("1.2.3.4/32".parse::<Network>(), "1.2.3.4".parse());
-        for (text, why) in [
+        for (text, reason) in [
             ("", "not an IP address"),
             ("10.0.0/8", "not an IP address"),
             ("example.org", "not an IP address"),
@@ -186,7 +188,7 @@ mod tests {
             ("2001:db8::1/64", "did you mean \"2001:db8::/64\"?"),
         ] {
             let error = text.parse::<Network>().unwrap_err();
-            assert!(error.contains(why), "{text}: {error}");
+            assert!(error.contains(reason), "{text}: {error}");
         }
     }
 
@@ -235,8 +237,8 @@ mod tests {
             let union = Networks::new(&list);
             for _ in 0..20 {
                 let address = Ipv4Addr::from_bits(draw(1100) as u32).into();
-                let wanted = list.iter().any(|network| network.contains(address));
-                assert_eq!(union.contains(address), wanted, "{list:?} {address}");
+                let expected = list.iter().any(|network| network.contains(address));
+                assert_eq!(union.contains(address), expected, "{list:?} {address}");
             }
         }
     }

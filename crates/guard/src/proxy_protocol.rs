@@ -10,13 +10,13 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Start of a header of version 1.
 const TEXT: &[u8] = b"PROXY ";
 /// The shortest header: `PROXY UNKNOWN` with its line end.
-const SHORTEST: usize = 15;
+const MIN_HEADER_BYTES: usize = 15;
 /// The longest header of version 1, with its line end.
-const LONGEST_TEXT: usize = 107;
+const MAX_TEXT_HEADER_BYTES: usize = 107;
 /// Bytes of version 2 before the addresses.
-const FIXED: usize = 16;
+const FIXED_HEADER_BYTES: usize = 16;
 /// The longest header of version 2: the addresses, and what load balancers add about the connection.
-const LONGEST: usize = FIXED + 4096;
+const MAX_HEADER_BYTES: usize = FIXED_HEADER_BYTES + 4096;
 
 /// Why a header is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,27 +59,32 @@ impl std::error::Error for ProxyHeaderError {}
 /// # Ok::<(), phalanx_guard::ProxyHeaderError>(())
 /// ```
 pub fn missing(header: &[u8]) -> Result<usize, ProxyHeaderError> {
-    let starts = |with: &[u8]| header.iter().zip(with).all(|(byte, wanted)| byte == wanted);
-    if starts(SIGNATURE) {
-        let Some(fixed) = header.get(..FIXED) else {
+    let starts_with =
+        |with: &[u8]| header.iter().zip(with).all(|(byte, expected)| byte == expected);
+    if starts_with(SIGNATURE) {
+        let Some(fixed) = header.get(..FIXED_HEADER_BYTES) else {
             // The shortest header of the other version is shorter.
-            return Ok(if header.len() < SHORTEST { SHORTEST } else { FIXED } - header.len());
+            return Ok(if header.len() < MIN_HEADER_BYTES {
+                MIN_HEADER_BYTES
+            } else {
+                FIXED_HEADER_BYTES
+            } - header.len());
         };
-        let length = FIXED + usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
+        let length = FIXED_HEADER_BYTES + usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
         return match length {
-            ..=LONGEST => Ok(length.saturating_sub(header.len())),
+            ..=MAX_HEADER_BYTES => Ok(length.saturating_sub(header.len())),
             _ => Err(ProxyHeaderError::TooLong),
         };
     }
-    if !starts(TEXT) {
+    if !starts_with(TEXT) {
         return Err(ProxyHeaderError::NotAHeader);
     }
     match header {
-        [.., b'\r', b'\n'] if header.len() >= SHORTEST => Ok(0),
-        _ if header.len() >= LONGEST_TEXT => Err(ProxyHeaderError::TooLong),
-        _ if header.len() < SHORTEST => Ok(SHORTEST - header.len()),
+        [.., b'\r', b'\n'] if header.len() >= MIN_HEADER_BYTES => Ok(0),
+        _ if header.len() >= MAX_TEXT_HEADER_BYTES => Err(ProxyHeaderError::TooLong),
+        _ if header.len() < MIN_HEADER_BYTES => Ok(MIN_HEADER_BYTES - header.len()),
         [.., b'\r'] => Ok(1),
-        _ => Ok(2.min(LONGEST_TEXT - header.len())),
+        _ => Ok(2.min(MAX_TEXT_HEADER_BYTES - header.len())),
     }
 }
 

@@ -18,7 +18,7 @@ impl Answers {
     }
 
     /// Caches an answer for its lifetime.
-    pub(super) fn keep_for(
+    pub(super) fn insert_for(
         &mut self,
         login: u64,
         allowed: bool,
@@ -26,11 +26,11 @@ impl Answers {
         options: &CallOutOptions,
     ) {
         let end = at + options.lifetime(allowed);
-        self.keep(login, (allowed, end), (at, options.max_answers));
+        self.insert(login, (allowed, end), (at, options.max_answers));
     }
 
     /// Caches an answer. If there are too many, drops expired ones, and the eighth of the others that expires first.
-    fn keep(
+    fn insert(
         &mut self,
         login: u64,
         (allowed, end): (bool, Duration),
@@ -40,9 +40,9 @@ impl Answers {
         if answers.len() >= most {
             answers.retain(|_, (_, end)| at < *end);
             if answers.len() >= most - most / 8 && !answers.is_empty() {
-                let mut ends: Vec<_> = answers.values().map(|(_, end)| *end).collect();
-                let eighth = ends.len() / 8;
-                let (_, last, _) = ends.select_nth_unstable(eighth);
+                let mut expiries: Vec<_> = answers.values().map(|(_, end)| *end).collect();
+                let count = expiries.len() / 8;
+                let (_, last, _) = expiries.select_nth_unstable(count);
                 answers.retain(|_, (_, end)| *end > *last);
             }
         }
@@ -60,7 +60,7 @@ mod tests {
     fn answers_end_and_are_bounded() {
         let (mut answers, at) = (Answers::default(), Duration::from_secs);
         for login in 0..10 {
-            answers.keep(login, (login % 2 == 0, at(10 + login)), (at(0), 4));
+            answers.insert(login, (login % 2 == 0, at(10 + login)), (at(0), 4));
         }
         assert_eq!(answers.by_login.len(), 4);
         assert_eq!(
@@ -68,9 +68,9 @@ mod tests {
             [None, Some((true, at(16))), Some((false, at(17)))]
         );
         assert_eq!(answers.get(6, at(16)), None);
-        answers.keep(20, (true, at(30)), (at(17), 4));
+        answers.insert(20, (true, at(30)), (at(17), 4));
         assert_eq!(answers.by_login.len(), 3, "those that have ended are dropped");
-        answers.keep(21, (true, at(17)), (at(17), 4));
+        answers.insert(21, (true, at(17)), (at(17), 4));
         assert_eq!(answers.get(21, at(17)), None);
     }
 }

@@ -55,7 +55,7 @@ impl CallOuts {
         client: u64,
         fetcher: &Fetcher,
     ) -> Result<bool, Undecided> {
-        let (pool, own, at) = (&self.0, &self.0.queue, now());
+        let (pool, queue, at) = (&self.0, &self.0.queue, now());
         let Candidate { user, password, client_id, is_assigned, address } = candidate;
         // The request contains the password as text, so it must be UTF-8.
         let Ok(text) = str::from_utf8(password) else { return Ok(false) };
@@ -68,21 +68,21 @@ impl CallOuts {
         ];
         let Some(body) = pool.body(&fields) else { return Ok(false) };
         let client_id = Some(client_id).filter(|_| !is_assigned);
-        let answer = own.keys.hash_one((address, user, password, client_id));
+        let answer = queue.keys.hash_one((address, user, password, client_id));
         let login = Login {
-            network: own.keys.hash_one(("network", network(client))),
-            client: own.keys.hash_one(client),
-            pair: own.keys.hash_one((client, user)),
-            secret: own.keys.hash_one((client, user, password, client_id)),
+            network: queue.keys.hash_one(("network", network(client))),
+            client: queue.keys.hash_one(client),
+            pair: queue.keys.hash_one((client, user)),
+            secret: queue.keys.hash_one((client, user, password, client_id)),
         };
-        let known = lock(&own.answers).get(answer, at);
+        let known = lock(&queue.answers).get(answer, at);
         if let Some((allowed, _)) = known {
-            let (judged, refused) = own.logins.judge(login, allowed, at);
+            let (recorded, refused) = queue.logins.record_verified(login, allowed, at);
             refuse(refused);
-            return judged.map(|()| allowed).map_err(Undecided::Refused);
+            return recorded.map(|()| allowed).map_err(Undecided::Refused);
         }
-        let enter = |own: &WaitingLogins, job| refuse(own.logins.enter(login, job, at));
-        pool.ask((body, answer), fetcher, enter).await
+        let enqueue = |queue: &WaitingLogins, job| refuse(queue.logins.enqueue(login, job, at));
+        pool.ask((body, answer), fetcher, enqueue).await
     }
 }
 
@@ -97,13 +97,13 @@ impl Queue for WaitingLogins {
         self.logins.is_empty()
     }
 
-    fn decided(&self, login: Login, answer: u64, allowed: bool, options: &CallOutOptions) {
+    fn record_decision(&self, login: Login, answer: u64, allowed: bool, options: &CallOutOptions) {
         let at = now();
-        lock(&self.answers).keep_for(answer, allowed, at, options);
+        lock(&self.answers).insert_for(answer, allowed, at, options);
         refuse(self.logins.record_result(login, allowed, at));
     }
 }
 
 fn refuse(refused: Vec<(Job, Refusal)>) {
-    refused.into_iter().for_each(|(job, why)| job.reply.send(Err(Undecided::Refused(why))));
+    refused.into_iter().for_each(|(job, refusal)| job.reply.send(Err(Undecided::Refused(refusal))));
 }

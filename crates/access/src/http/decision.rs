@@ -52,7 +52,7 @@ mod tests {
             is_until_close,
             keep_alive: false,
         };
-        for (status, body, wanted) in [
+        for (status, body, expected) in [
             (200, "", Some(true)),
             (204, "", Some(true)),
             (200, r#"{"result": "allow", "is_superuser": false}"#, Some(true)),
@@ -80,8 +80,8 @@ mod tests {
             (500, "", None),
             (503, "ok", None),
         ] {
-            let decided = decision(&answer(status, body, false), false).ok();
-            assert_eq!(decided, wanted, "{status} {body}");
+            let allowed = decision(&answer(status, body, false), false).ok();
+            assert_eq!(allowed, expected, "{status} {body}");
         }
         // The service rejects the broker's own credentials.
         assert!(decision(&answer(401, "", false), true).is_err());

@@ -57,8 +57,8 @@ impl Endpoint {
         limit: IoTimeout,
     ) -> Result<Wire, String> {
         let Authority { host, port } = &self.authority;
-        let dialled = dial(resolver, (host, *port), self.connector.as_ref(), limit).await;
-        dialled.map(|(wire, _)| wire).map_err(|error| error.to_string())
+        let connection = dial(resolver, (host, *port), self.connector.as_ref(), limit).await;
+        connection.map(|(wire, _)| wire).map_err(|error| error.to_string())
     }
 }
 
@@ -71,35 +71,36 @@ impl fmt::Display for Endpoint {
 
 /// Whether the URL has TLS, its host and port, and its path and query.
 fn parse(url: &str) -> Result<(bool, Authority, String), String> {
-    let shown = shown(url);
-    let wrong =
-        |what: &str| format!("found {shown:?}, expected https://HOST[:PORT][/PATH]: {what}");
+    let redacted = redacted(url);
+    let invalid = |message: &str| {
+        format!("found {redacted:?}, expected https://HOST[:PORT][/PATH]: {message}")
+    };
     let (is_tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
         (Some(rest), _) => (true, rest),
         (_, Some(rest)) => (false, rest),
-        _ => return Err(wrong("the scheme is not supported")),
+        _ => return Err(invalid("the scheme is not supported")),
     };
     let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let authority = Authority::parse(host, if is_tls { 443 } else { 80 });
-    let authority = authority.map_err(|what| match url.contains('@') {
-        true => wrong("the host is invalid; a user name and a password are not supported"),
-        false => wrong(&what),
+    let authority = authority.map_err(|message| match url.contains('@') {
+        true => invalid("the host is invalid; a user name and a password are not supported"),
+        false => invalid(&message),
     })?;
     let is_local = authority.host == "localhost"
         || authority.host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
     if !is_tls && !is_local {
-        return Err(wrong("without TLS only addresses of this machine are allowed"));
+        return Err(invalid("without TLS only addresses of this machine are allowed"));
     }
     let is_visible = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
     if !path.bytes().all(is_visible) {
-        return Err(wrong("the path contains a fragment, white space or other characters"));
+        return Err(invalid("the path contains a fragment, white space or other characters"));
     }
     let target = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     Ok((is_tls, authority, target))
 }
 
 /// The URL without what may be secret: query, fragment, user name and password.
-fn shown(url: &str) -> &str {
+fn redacted(url: &str) -> &str {
     match url.contains('@') {
         // The end of the password is ambiguous, so everything after the scheme is omitted.
         true => url.find("://").map_or("", |at| &url[..at + 3]),
@@ -146,10 +147,10 @@ mod tests {
             ("http://localhost/", false, "localhost:80", "/"),
             ("http://[::1]:9", false, "[::1]:9", "/"),
         ] {
-            let (own, authority, path) = parse(url).unwrap();
-            assert_eq!((own, &*authority.to_string(), &*path), (is_tls, host, target), "{url}");
+            let (found, authority, path) = parse(url).unwrap();
+            assert_eq!((found, &*authority.to_string(), &*path), (is_tls, host, target), "{url}");
         }
-        for (url, what) in [
+        for (url, message) in [
             ("", "the scheme"),
             ("ftp://a", "the scheme"),
             ("https://", "no host"),
@@ -162,7 +163,7 @@ mod tests {
             ("https://a/#b", "fragment"),
             ("https://a/\r\nX: y", "white space"),
         ] {
-            assert!(Endpoint::check(url).unwrap_err().contains(what), "{url}");
+            assert!(Endpoint::check(url).unwrap_err().contains(message), "{url}");
         }
     }
 }

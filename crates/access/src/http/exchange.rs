@@ -47,37 +47,37 @@ pub(crate) async fn exchange(
     request: &Request<'_>,
     limit: IoTimeout,
 ) -> io::Result<Answer> {
-    let begun = now();
-    let left = || limit.remaining(now().saturating_sub(begun));
-    wire.write(encoded(endpoint, request), left()).await?;
+    let start = now();
+    let remaining = || limit.remaining(now().saturating_sub(start));
+    wire.write(encode(endpoint, request), remaining()).await?;
     let mut input = Vec::new();
     let response = loop {
         match parse_response(&input, false).map_err(|error| invalid(&error.to_string()))? {
             Some(interim) if interim.status < 200 => drop(input.drain(..interim.head)),
             Some(response) => break response,
             None if input.len() > MAX_HEAD_BYTES => return Err(invalid("the head is too long")),
-            None => read(wire, &mut input, left()).await?,
+            None => read(wire, &mut input, remaining()).await?,
         }
     };
     let (max_age, mut body) = (max_age(&response, &input), Vec::new());
     let limits = Limits { body: request.max_body as u64, ..Limits::default() };
-    let what = format!("the body is malformed, or longer than {} bytes", request.max_body);
-    let too_long = || invalid(&what);
+    let message = format!("the body is malformed, or longer than {} bytes", request.max_body);
+    let too_long = || invalid(&message);
     let mut rest = input.split_off(response.head);
     match response.content {
         Content::Framed(framing) => {
             let mut parser = BodyParser::new(framing, &limits).map_err(|_| too_long())?;
             loop {
-                let taken = parser.copy(&rest, &mut body).map_err(|_| too_long())?;
-                rest.drain(..taken);
+                let consumed = parser.copy(&rest, &mut body).map_err(|_| too_long())?;
+                rest.drain(..consumed);
                 if parser.is_done() {
                     break;
                 }
-                read(wire, &mut rest, left()).await?;
+                read(wire, &mut rest, remaining()).await?;
             }
         }
         Content::UntilClose => {
-            while rest.len() <= request.max_body && wire.read(&mut rest, left()).await? > 0 {}
+            while rest.len() <= request.max_body && wire.read(&mut rest, remaining()).await? > 0 {}
             if rest.len() > request.max_body {
                 return Err(too_long());
             }
@@ -103,11 +103,11 @@ pub(super) fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-fn invalid(what: &str) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, what)
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, message)
 }
 
-fn encoded(endpoint: &Endpoint, request: &Request<'_>) -> Vec<u8> {
+fn encode(endpoint: &Endpoint, request: &Request<'_>) -> Vec<u8> {
     let Request { method, fields, body, .. } = request;
     let (target, host) = (&endpoint.target, &endpoint.authority);
     let length = match *method {
@@ -123,9 +123,9 @@ fn encoded(endpoint: &Endpoint, request: &Request<'_>) -> Vec<u8> {
 /// `max-age` in `Cache-Control`.
 fn max_age(response: &Response, input: &[u8]) -> Option<Duration> {
     let fields = response.fields(input);
-    let own = fields.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
+    let cache_control = fields.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
     let mut found = None;
-    for directive in own.flat_map(|(_, value)| elements(value)) {
+    for directive in cache_control.flat_map(|(_, value)| elements(value)) {
         let directive = str::from_utf8(directive).unwrap_or_default().to_ascii_lowercase();
         if matches!(&*directive, "no-store" | "no-cache") {
             return Some(Duration::ZERO);
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn lifetimes_of_answers() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
-        for (value, wanted) in [
+        for (value, expected) in [
             ("max-age=300", seconds(300)),
             ("public, Max-Age=60, must-revalidate", seconds(60)),
             ("max-age=60, no-store", seconds(0)),
@@ -154,7 +154,7 @@ mod tests {
             let text =
                 format!("HTTP/1.1 200 OK\r\nCache-Control: {value}\r\nContent-Length: 0\r\n\r\n");
             let response = parse_response(text.as_bytes(), false).unwrap().unwrap();
-            assert_eq!(max_age(&response, text.as_bytes()), wanted, "{value}");
+            assert_eq!(max_age(&response, text.as_bytes()), expected, "{value}");
         }
     }
 }

@@ -18,10 +18,10 @@ const MAX_WAITING: usize = 2000;
 
 /// A service that decides about access to topics. Clones share the queue, the workers and the cache.
 #[derive(Clone)]
-pub struct Permissions(Arc<Pool<Waiting>>);
+pub struct Permissions(Arc<Pool<WaitingRequests>>);
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingRequests {
     jobs: Mutex<VecDeque<Job>>,
     keys: RandomState,
     answers: Mutex<Answers>,
@@ -54,7 +54,7 @@ pub struct Permission<'a> {
 impl Permissions {
     /// A service at this endpoint.
     pub fn new(endpoint: Endpoint, options: CallOutOptions) -> Self {
-        Self(Pool::new(endpoint, options, Waiting::default()))
+        Self(Pool::new(endpoint, options, WaitingRequests::default()))
     }
 
     /// Whether the access is allowed, and until when this answer may be cached.
@@ -66,9 +66,9 @@ impl Permissions {
         permission: Permission<'_>,
         fetcher: &Fetcher,
     ) -> Result<(bool, Duration), Undecided> {
-        let (pool, own, begun) = (&self.0, &self.0.queue, now());
-        let answer = own.keys.hash_one(permission);
-        let known = lock(&own.answers).get(answer, begun);
+        let (pool, queue, now) = (&self.0, &self.0.queue, now());
+        let answer = queue.keys.hash_one(permission);
+        let known = lock(&queue.answers).get(answer, now);
         if let Some(known) = known {
             return Ok(known);
         }
@@ -87,20 +87,20 @@ impl Permissions {
             ("acc", Field::Number(acc)),
             ("topic", Field::Text(topic)),
         ];
-        let Some(body) = pool.body(&fields) else { return Ok((false, begun)) };
-        let enter = |own: &Waiting, job: Job| {
-            let mut jobs = lock(&own.jobs);
+        let Some(body) = pool.body(&fields) else { return Ok((false, now)) };
+        let enqueue = |queue: &WaitingRequests, job: Job| {
+            let mut jobs = lock(&queue.jobs);
             match jobs.len() < MAX_WAITING {
                 true => jobs.push_back(job),
                 false => job.reply.send(Err(Undecided::Refused(Refusal::Busy))),
             }
         };
-        let allowed = pool.ask((body, answer), fetcher, enter).await?;
-        Ok((allowed, begun + pool.options.lifetime(allowed)))
+        let allowed = pool.ask((body, answer), fetcher, enqueue).await?;
+        Ok((allowed, now + pool.options.lifetime(allowed)))
     }
 }
 
-impl Queue for Waiting {
+impl Queue for WaitingRequests {
     type Tag = ();
 
     fn next(&self, _: Duration) -> Option<((), Job)> {
@@ -111,7 +111,7 @@ impl Queue for Waiting {
         lock(&self.jobs).is_empty()
     }
 
-    fn decided(&self, (): (), answer: u64, allowed: bool, options: &CallOutOptions) {
-        lock(&self.answers).keep_for(answer, allowed, now(), options);
+    fn record_decision(&self, (): (), answer: u64, allowed: bool, options: &CallOutOptions) {
+        lock(&self.answers).insert_for(answer, allowed, now(), options);
     }
 }

@@ -93,7 +93,7 @@ pub(super) trait Queue: Send + Sync + 'static {
     fn is_empty(&self) -> bool;
 
     /// Counts and caches the service's answer.
-    fn decided(&self, tag: Self::Tag, answer: u64, allowed: bool, options: &CallOutOptions);
+    fn record_decision(&self, tag: Self::Tag, answer: u64, allowed: bool, options: &CallOutOptions);
 }
 
 /// A service, the requests that wait for it, and the workers that send them.
@@ -122,16 +122,16 @@ impl<Q: Queue> Pool<Q> {
         self: &Arc<Self>,
         (body, answer): (Vec<u8>, u64),
         fetcher: &Fetcher,
-        enter: impl FnOnce(&Q, Job),
+        enqueue: impl FnOnce(&Q, Job),
     ) -> Result<bool, Undecided> {
         let (reply, received) = oneshot::shared();
         let deadline = now() + self.options.timeout;
-        enter(&self.queue, Job { body, answer, deadline, reply });
+        enqueue(&self.queue, Job { body, answer, deadline, reply });
         self.wake(fetcher);
         // The wait in the queue and the request have the same limit. This timeout also ends the wait if no worker could
         // be started.
-        let decided = timeout(2 * self.options.timeout, received).await;
-        decided.ok().flatten().unwrap_or(Err(Undecided::Unavailable))
+        let decision = timeout(2 * self.options.timeout, received).await;
+        decision.ok().flatten().unwrap_or(Err(Undecided::Unavailable))
     }
 
     /// The body of a request with these fields; `None` if it is too long.
@@ -174,7 +174,7 @@ impl<Q: Queue> Pool<Q> {
             drop(workers);
             let (pool, fetcher) = (self.clone(), fetcher.clone());
             let stage = fetcher.stage;
-            let worker = Worker { pool, fetcher, wire: None, has_left: false };
+            let worker = Worker { pool, fetcher, wire: None, has_ended: false };
             // If the stage is full, the worker is dropped, and the request waits for another one.
             let _ = stage.dispatch(move |_| worker.run());
         }
@@ -184,8 +184,8 @@ impl<Q: Queue> Pool<Q> {
     /// Requests ended by a shutdown are not failures of the service.
     fn log(&self, failure: Option<&str>) {
         let (mut log, at) = (lock(&self.log), now());
-        let is_news = log.is_failing != failure.is_some();
-        if !is_news
+        let is_change = log.is_failing != failure.is_some();
+        if !is_change
             || is_draining()
             || log.written.is_some_and(|written| at < written + LOG_INTERVAL)
         {
@@ -194,7 +194,9 @@ impl<Q: Queue> Pool<Q> {
         *log = Log { is_failing: failure.is_some(), written: Some(at) };
         drop(log);
         match failure {
-            Some(why) => report(format_args!("{}: {why}; requests are refused", self.endpoint)),
+            Some(reason) => {
+                report(format_args!("{}: {reason}; requests are refused", self.endpoint))
+            }
             None => report(format_args!("{}: answers again", self.endpoint)),
         }
     }
@@ -213,42 +215,42 @@ struct Worker<Q: Queue> {
     fetcher: Fetcher,
     wire: Option<Wire>,
     /// Whether it is no longer counted as running.
-    has_left: bool,
+    has_ended: bool,
 }
 
 impl<Q: Queue> Worker<Q> {
     async fn run(mut self) {
-        let mut is_over = false;
+        let mut is_idle = false;
         loop {
             while let Some((tag, job)) = self.pool.queue.next(now()) {
-                self.decide(tag, job).await;
-                is_over = false;
+                self.answer_job(tag, job).await;
+                is_idle = false;
             }
-            let Some(woken) = self.rest(is_over) else { return };
-            let waited = select(select(woken, sleep(IDLE)), draining()).await;
-            is_over = !matches!(waited, Either::Left(Either::Left(_)));
+            let Some(wakeup) = self.wait_for_request(is_idle) else { return };
+            let event = select(select(wakeup, sleep(IDLE)), draining()).await;
+            is_idle = !matches!(event, Either::Left(Either::Left(_)));
         }
     }
 
     /// Registers to wait for the next request, unless one is waiting already. Returns `None` if the worker ends,
     /// because it has waited long enough.
-    fn rest(&mut self, is_over: bool) -> Option<oneshot::Receiver<()>> {
+    fn wait_for_request(&mut self, is_idle: bool) -> Option<oneshot::Receiver<()>> {
         let mut workers = lock(&self.pool.workers);
-        let (sender, woken) = oneshot::shared();
+        let (sender, wakeup) = oneshot::shared();
         if !self.pool.queue.is_empty() {
             sender.send(());
-        } else if is_over {
+        } else if is_idle {
             workers.running -= 1;
-            self.has_left = true;
+            self.has_ended = true;
             return None;
         } else {
             workers.idle.retain(|idle| !idle.is_closed());
             workers.idle.push(sender);
         }
-        Some(woken)
+        Some(wakeup)
     }
 
-    async fn decide(&mut self, tag: Q::Tag, job: Job) {
+    async fn answer_job(&mut self, tag: Q::Tag, job: Job) {
         // The client has disconnected.
         if job.reply.is_closed() {
             return;
@@ -256,21 +258,21 @@ impl<Q: Queue> Worker<Q> {
         if now() > job.deadline {
             return job.reply.send(Err(Undecided::Unavailable));
         }
-        let asked = self.ask(&job.body).await;
-        self.pool.log(asked.as_ref().err().map(String::as_str));
-        let counter = if asked.is_ok() { &self.fetcher.fetched } else { &self.fetcher.failed };
+        let decision = self.ask(&job.body).await;
+        self.pool.log(decision.as_ref().err().map(String::as_str));
+        let counter = if decision.is_ok() { &self.fetcher.fetched } else { &self.fetcher.failed };
         counter.add(1);
-        if let Ok(allowed) = asked {
-            self.pool.queue.decided(tag, job.answer, allowed, &self.pool.options);
+        if let Ok(allowed) = decision {
+            self.pool.queue.record_decision(tag, job.answer, allowed, &self.pool.options);
         }
-        job.reply.send(asked.map_err(|_| Undecided::Unavailable));
+        job.reply.send(decision.map_err(|_| Undecided::Unavailable));
     }
 
     /// Sends a request, on the connection of the last one if it is open.
     async fn ask(&mut self, body: &[u8]) -> Result<bool, String> {
         let Pool { endpoint, options, .. } = &*self.pool;
-        let (begun, limit) = (now(), IoTimeout::after(options.timeout).until_shutdown());
-        let left = || limit.remaining(now().saturating_sub(begun));
+        let (start, limit) = (now(), IoTimeout::after(options.timeout).until_shutdown());
+        let remaining = || limit.remaining(now().saturating_sub(start));
         let kind =
             if options.is_form { "application/x-www-form-urlencoded" } else { "application/json" };
         let authorization = options.authorization.as_ref();
@@ -280,16 +282,16 @@ impl<Q: Queue> Worker<Q> {
             authorization.unwrap_or_default()
         );
         let request = Request { method: "POST", fields: &fields, body, max_body: MAX_ANSWER_BYTES };
-        let mut kept = self.wire.take();
+        let mut pooled = self.wire.take();
         let (answer, wire) = loop {
-            let (wire, was_kept) = match kept.take() {
+            let (wire, is_reused) = match pooled.take() {
                 Some(wire) => (wire, true),
-                None => (endpoint.connect(&self.fetcher.resolver, left()).await?, false),
+                None => (endpoint.connect(&self.fetcher.resolver, remaining()).await?, false),
             };
-            match exchange(&wire, endpoint, &request, left()).await {
+            match exchange(&wire, endpoint, &request, remaining()).await {
                 Ok(answer) => break (answer, wire),
                 // The server may have closed the unused connection; try again on a new one.
-                Err(error) if was_kept && is_closed(&error) => (),
+                Err(error) if is_reused && is_closed(&error) => (),
                 Err(error) => return Err(error.to_string()),
             }
         };
@@ -302,7 +304,7 @@ impl<Q: Queue> Worker<Q> {
 
 impl<Q: Queue> Drop for Worker<Q> {
     fn drop(&mut self) {
-        if !self.has_left {
+        if !self.has_ended {
             lock(&self.pool.workers).running -= 1;
         }
     }

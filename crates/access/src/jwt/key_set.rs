@@ -73,8 +73,8 @@ impl KeySet {
     /// If the file cannot be read, or as [`parse`](Self::parse).
     pub(crate) fn open(path: &Path) -> Result<Self, FileError> {
         let text = fs::read(path).map_err(FileError::io("read", path))?;
-        Self::parse(&text, true).map_err(|what| {
-            let errors = vec![LineError { line: 0, column: 0, what }];
+        Self::parse(&text, true).map_err(|message| {
+            let errors = vec![LineError { line: 0, column: 0, message }];
             FileError::Invalid { path: path.into(), errors }
         })
     }
@@ -97,7 +97,9 @@ impl KeySet {
         for (at, key) in set.keys.into_iter().enumerate() {
             match Key::new(key, secrets) {
                 Ok(key) => keys.push(key),
-                Err(what) if unusable.is_empty() => unusable = format!("; key {}: {what}", at + 1),
+                Err(message) if unusable.is_empty() => {
+                    unusable = format!("; key {}: {message}", at + 1)
+                }
                 Err(_) => (),
             }
         }
@@ -118,15 +120,15 @@ impl KeySet {
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), &'static str> {
-        let mut fitting = self.0.iter().filter(|key| {
-            let named = id.is_none() || key.id.as_deref() == id;
+        let mut candidates = self.0.iter().filter(|key| {
+            let is_named = id.is_none() || key.id.as_deref() == id;
             let allowed = key.algorithm.as_deref().is_none_or(|only| only == algorithm);
-            named && allowed && key.material.has_algorithm(algorithm)
+            is_named && allowed && key.material.has_algorithm(algorithm)
         });
-        let Some(key) = fitting.next() else {
+        let Some(key) = candidates.next() else {
             return Err(UNKNOWN_KEY);
         };
-        if id.is_none() && fitting.next().is_some() {
+        if id.is_none() && candidates.next().is_some() {
             return Err("the token has no key identifier, and several keys fit");
         }
         match key.material.verify(algorithm, message, signature) {
@@ -167,8 +169,8 @@ impl JsonKey {
         Ok(match (self.kty.as_str(), self.crv.as_deref()) {
             ("RSA", _) => {
                 let (n, e) = (bytes("n", &self.n)?, bytes("e", &self.e)?);
-                let is_well = (MIN_MODULUS..=MAX_MODULUS).contains(&n.len()) && n[0] != 0;
-                if !is_well {
+                let is_valid = (MIN_MODULUS..=MAX_MODULUS).contains(&n.len()) && n[0] != 0;
+                if !is_valid {
                     let bits = [MIN_MODULUS, MAX_MODULUS].map(|bytes| 8 * bytes);
                     return Err(format!(
                         "`n` must have {} to {} bits, without leading zeros",
@@ -203,8 +205,9 @@ impl Material {
         }
     }
 
-    fn verify(&self, algorithm: &str, message: &[u8], own: &[u8]) -> bool {
-        let public = |kind, key: &[u8]| UnparsedPublicKey::new(kind, key).verify(message, own);
+    fn verify(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
+        let public =
+            |kind, key: &[u8]| UnparsedPublicKey::new(kind, key).verify(message, signature);
         let verified = match self {
             Material::Rsa(key) => {
                 let kind = match algorithm {
@@ -216,7 +219,7 @@ impl Material {
                     "PS512" => &signature::RSA_PSS_2048_8192_SHA512,
                     _ => return false,
                 };
-                key.verify(kind, message, own)
+                key.verify(kind, message, signature)
             }
             Material::P256(key) => public(&signature::ECDSA_P256_SHA256_FIXED, key),
             Material::P384(key) => public(&signature::ECDSA_P384_SHA384_FIXED, key),
@@ -228,7 +231,7 @@ impl Material {
                     "HS512" => hmac::HMAC_SHA512,
                     _ => return false,
                 };
-                hmac::verify(&hmac::Key::new(kind, secret), message, own)
+                hmac::verify(&hmac::Key::new(kind, secret), message, signature)
             }
         };
         verified.is_ok()
@@ -250,11 +253,11 @@ mod tests {
         let ed = |x: &[u8]| parse(json!({ "kty": "OKP", "crv": "Ed25519", "x": encoded(x) }));
         assert!(rsa(&[1; 256]).is_ok() && rsa(&[1; 512]).is_ok() && ed(&[1; 32]).is_ok());
         let padded = [&[0][..], &[1; 256]].concat();
-        for wrong in [rsa(&[1; 255]), rsa(&[1; 513]), rsa(&padded), rsa(&[])] {
-            assert!(wrong.unwrap_err().contains("`n` must have 2048 to 4096 bits"));
+        for invalid in [rsa(&[1; 255]), rsa(&[1; 513]), rsa(&padded), rsa(&[])] {
+            assert!(invalid.unwrap_err().contains("`n` must have 2048 to 4096 bits"));
         }
-        for wrong in [ed(&[1]), ed(&[1; 33])] {
-            assert!(wrong.unwrap_err().contains("`x` must have 32 bytes"));
+        for invalid in [ed(&[1]), ed(&[1; 33])] {
+            assert!(invalid.unwrap_err().contains("`x` must have 32 bytes"));
         }
     }
 }

@@ -164,11 +164,11 @@ impl Jwt {
             Some(Some(begin)) if begin <= now + TOLERANCE => (),
             Some(_) => return Err("the token is not valid yet"),
         }
-        let is = |value: &Value, wanted: &str| value.as_str() == Some(wanted);
-        if let Some(wanted) = &self.claims.audience {
+        let equals = |value: &Value, expected: &str| value.as_str() == Some(expected);
+        if let Some(expected) = &self.claims.audience {
             let found = match claims.get("aud") {
-                Some(Value::Array(all)) => all.iter().any(|one| is(one, wanted)),
-                Some(one) => is(one, wanted),
+                Some(Value::Array(values)) => values.iter().any(|value| equals(value, expected)),
+                Some(value) => equals(value, expected),
                 None => false,
             };
             if !found {
@@ -176,7 +176,7 @@ impl Jwt {
             }
         }
         match &self.claims.issuer {
-            Some(wanted) if !claims.get("iss").is_some_and(|own| is(own, wanted)) => {
+            Some(expected) if !claims.get("iss").is_some_and(|issuer| equals(issuer, expected)) => {
                 Err("the token has another issuer")
             }
             _ => Ok(()),
@@ -195,14 +195,14 @@ mod tests {
 
     const NOW: u64 = 1_000_000;
 
-    fn encoded(bytes: impl AsRef<[u8]>) -> String {
+    fn encode(bytes: impl AsRef<[u8]>) -> String {
         Base64UrlUnpadded::encode_string(bytes.as_ref())
     }
 
     fn token(header: &Value, claims: &Value, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
-        let signed = format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()));
+        let signed = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
         let signature = sign(signed.as_bytes());
-        format!("{signed}.{}", encoded(signature))
+        format!("{signed}.{}", encode(signature))
     }
 
     fn with_secret(secret: &[u8]) -> impl Fn(&[u8]) -> Vec<u8> {
@@ -245,15 +245,15 @@ mod tests {
         let secret = [7; 32];
         let point = ec.public_key().as_ref();
         let keys = json!({ "keys": [
-            { "kty": "EC", "crv": "P-256", "kid": "1", "x": encoded(&point[1..33]), "y": encoded(&point[33..]) },
-            { "kty": "OKP", "crv": "Ed25519", "kid": "2", "x": encoded(ed.public_key()) },
-            { "kty": "oct", "kid": "3", "k": encoded(secret), "alg": "HS256" },
-            { "kty": "oct", "kid": "4", "k": encoded([8; 32]) },
+            { "kty": "EC", "crv": "P-256", "kid": "1", "x": encode(&point[1..33]), "y": encode(&point[33..]) },
+            { "kty": "OKP", "crv": "Ed25519", "kid": "2", "x": encode(ed.public_key()) },
+            { "kty": "oct", "kid": "3", "k": encode(secret), "alg": "HS256" },
+            { "kty": "oct", "kid": "4", "k": encode([8; 32]) },
             { "kty": "unknown", "kid": "5" },
         ]});
         let jwt = jwt(&keys, of_user());
         let claims = json!({ "sub": "eve", "exp": NOW + 60 });
-        let said = |header: Value, sign: &dyn Fn(&[u8]) -> Vec<u8>| {
+        let verify = |header: Value, sign: &dyn Fn(&[u8]) -> Vec<u8>| {
             jwt.verify(token(&header, &claims, sign).as_bytes(), NOW)
         };
         let by_ec = |message: &[u8]| ec.sign(&random, message).unwrap().as_ref().to_vec();
@@ -264,13 +264,13 @@ mod tests {
             ("2", "EdDSA", &by_ed),
             ("3", "HS256", &by_secret),
         ] {
-            assert_eq!(said(json!({ "alg": alg, "kid": kid }), sign).as_deref(), Ok("eve"));
+            assert_eq!(verify(json!({ "alg": alg, "kid": kid }), sign).as_deref(), Ok("eve"));
         }
-        assert_eq!(said(json!({ "alg": "ES256" }), &by_ec).as_deref(), Ok("eve"), "the only one");
-        assert!(said(json!({ "alg": "HS256" }), &by_secret).unwrap_err().contains("several"));
+        assert_eq!(verify(json!({ "alg": "ES256" }), &by_ec).as_deref(), Ok("eve"), "the only one");
+        assert!(verify(json!({ "alg": "HS256" }), &by_secret).unwrap_err().contains("several"));
         // A public key is not accepted as a secret, a key has one algorithm, and a token without a signature is
         // refused.
-        let confused = with_secret(point);
+        let misused = with_secret(point);
         for header in [
             json!({ "alg": "HS256", "kid": "1" }),
             json!({ "alg": "none", "kid": "1" }),
@@ -278,24 +278,24 @@ mod tests {
             json!({ "alg": "HS512", "kid": "3" }),
             json!({ "alg": "ES256", "kid": "5" }),
         ] {
-            assert!(said(header.clone(), &confused).unwrap_err().contains("no key"), "{header}");
+            assert!(verify(header.clone(), &misused).unwrap_err().contains("no key"), "{header}");
         }
-        let wrong = said(json!({ "alg": "HS256", "kid": "4" }), &by_secret);
-        assert_eq!(wrong, Err("the signature of the token is wrong"));
+        let invalid = verify(json!({ "alg": "HS256", "kid": "4" }), &by_secret);
+        assert_eq!(invalid, Err("the signature of the token is wrong"));
         let critical = json!({ "alg": "ES256", "kid": "1", "crit": ["b64"] });
-        assert!(said(critical, &by_ec).unwrap_err().contains("critical"));
+        assert!(verify(critical, &by_ec).unwrap_err().contains("critical"));
     }
 
     #[test]
     fn claims_are_checked() {
         let secret = [7; 40];
-        let keys = json!({ "keys": [{ "kty": "oct", "k": encoded(secret) }] });
-        let wanted =
+        let keys = json!({ "keys": [{ "kty": "oct", "k": encode(secret) }] });
+        let expected =
             Claims { audience: Some("mqtt".into()), issuer: Some("i".into()), ..of_user() };
-        let jwt = jwt(&keys, wanted);
-        let well = json!({ "sub": "eve", "exp": NOW + 1, "aud": "mqtt", "iss": "i", "nbf": NOW });
-        let said = |name: &str, value: Value| {
-            let mut claims = well.clone();
+        let jwt = jwt(&keys, expected);
+        let valid = json!({ "sub": "eve", "exp": NOW + 1, "aud": "mqtt", "iss": "i", "nbf": NOW });
+        let verify = |name: &str, value: Value| {
+            let mut claims = valid.clone();
             claims[name] = value;
             let token = token(&json!({ "alg": "HS256" }), &claims, with_secret(&secret));
             jwt.verify(token.as_bytes(), NOW)
@@ -307,9 +307,9 @@ mod tests {
             ("exp", json!(NOW - 29)),
             ("nbf", json!(NOW + 30)),
         ] {
-            assert_eq!(said(name, value).as_deref(), Ok("eve"));
+            assert_eq!(verify(name, value).as_deref(), Ok("eve"));
         }
-        for (name, value, why) in [
+        for (name, value, reason) in [
             ("sub", json!(5), "user name"),
             ("sub", json!(""), "user name"),
             ("exp", json!(NOW - 30), "expired"),
@@ -321,8 +321,8 @@ mod tests {
             ("aud", json!([]), "audience"),
             ("iss", json!(["i"]), "issuer"),
         ] {
-            let error = said(name, value.clone()).unwrap_err();
-            assert!(error.contains(why), "{name} = {value}: {error}");
+            let error = verify(name, value.clone()).unwrap_err();
+            assert!(error.contains(reason), "{name} = {value}: {error}");
         }
         for text in ["", "eyJ", "a.b", "a.b.c", "eyJ.eyJ.", "....", "\u{e9}.b.c"] {
             assert!(jwt.verify(text.as_bytes(), NOW).is_err(), "{text}");
@@ -331,27 +331,27 @@ mod tests {
 
     #[test]
     fn unusable_keys_are_ignored() {
-        let x = encoded([1; 32]);
-        let own = json!({ "kty": "OKP", "crv": "Ed25519", "kid": "own", "x": x });
-        let secret = json!({ "kty": "oct", "kid": "s", "k": encoded([7; 32]) });
+        let x = encode([1; 32]);
+        let usable = json!({ "kty": "OKP", "crv": "Ed25519", "kid": "own", "x": x });
+        let secret = json!({ "kty": "oct", "kid": "s", "k": encode([7; 32]) });
         for other in [
             json!(1),
             json!({ "kid": "no type" }),
             json!({ "kty": 1 }),
             json!({ "kty": "RSA", "n": "AA" }),
-            json!({ "kty": "RSA", "n": encoded([255; 1024]), "e": "AQAB", "use": "enc" }),
+            json!({ "kty": "RSA", "n": encode([255; 1024]), "e": "AQAB", "use": "enc" }),
             json!({ "kty": "OKP", "crv": "Ed25519", "x": "?" }),
         ] {
-            for keys in [[own.clone(), other.clone()], [other, own.clone()]] {
+            for keys in [[usable.clone(), other.clone()], [other, usable.clone()]] {
                 let text = json!({ "keys": keys }).to_string();
                 assert!(KeySet::parse(text.as_bytes(), false).is_ok(), "{text}");
             }
         }
         // Secrets are accepted only from files.
-        let only = json!({ "keys": [secret] }).to_string();
-        assert!(KeySet::parse(only.as_bytes(), true).is_ok());
-        assert!(KeySet::parse(only.as_bytes(), false).unwrap_err().contains("file only"));
-        let both = json!({ "keys": [own, secret] }).to_string();
+        let secret_only = json!({ "keys": [secret] }).to_string();
+        assert!(KeySet::parse(secret_only.as_bytes(), true).is_ok());
+        assert!(KeySet::parse(secret_only.as_bytes(), false).unwrap_err().contains("file only"));
+        let both = json!({ "keys": [usable, secret] }).to_string();
         let verified = |secrets| {
             let keys = KeySet::parse(both.as_bytes(), secrets).unwrap();
             let signature = with_secret(&[7; 32])(b"message");
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn invalid_key_sets_are_refused() {
-        for (text, said) in [
+        for (text, expected) in [
             ("", "expected a JSON Web Key Set"),
             (r#"{"keys":[]}"#, "no key"),
             (r#"{"keys":[{"kty":"oct","k":"AAAA"}]}"#, "key 1: `k` must have"),
@@ -372,7 +372,7 @@ mod tests {
             (r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA","use":"enc"}]}"#, "no key"),
         ] {
             let error = KeySet::parse(text.as_bytes(), true).unwrap_err();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

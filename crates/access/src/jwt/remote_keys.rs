@@ -73,29 +73,29 @@ impl fmt::Debug for RemoteKeys {
 }
 
 impl RemoteKeys {
-    /// The keys at the URL of `endpoint`. Starts with the keys of `earlier`, if it has the same URL and authorities,
+    /// The keys at the URL of `endpoint`. Starts with the keys of `previous`, if it has the same URL and authorities,
     /// until the next fetch, which may begin at once. If fetches fail, keys are used up to `max_age` after the fetch
     /// that returned them.
-    pub fn new(endpoint: Endpoint, max_age: Duration, earlier: Option<&Self>) -> Self {
-        let same = earlier.filter(|earlier| earlier.endpoint.is_as(&endpoint));
-        let state = same.map(|earlier| earlier.state.clone()).unwrap_or_default();
-        let own = Self { endpoint: Arc::new(endpoint), max_age, state };
-        let mut state = own.state();
+    pub fn new(endpoint: Endpoint, max_age: Duration, previous: Option<&Self>) -> Self {
+        let same = previous.filter(|previous| previous.endpoint.is_as(&endpoint));
+        let state = same.map(|previous| previous.state.clone()).unwrap_or_default();
+        let keys = Self { endpoint: Arc::new(endpoint), max_age, state };
+        let mut state = keys.state();
         (state.due, state.not_before) = (Duration::ZERO, Duration::ZERO);
         // The first failure after a reload is reported.
         state.failures = 0;
         drop(state);
-        own
+        keys
     }
 
     pub(crate) fn keys(&self) -> Option<Arc<KeySet>> {
         let mut state = self.state();
-        self.forget_old(&mut state, now());
+        self.drop_expired(&mut state, now());
         state.keys.clone()
     }
 
     /// Drops keys beyond the maximum age.
-    fn forget_old(&self, state: &mut State, at: Duration) {
+    fn drop_expired(&self, state: &mut State, at: Duration) {
         let is_old = at.saturating_sub(state.fetched) > self.max_age;
         if is_old && state.keys.take().is_some() {
             let (url, days) = (&self.endpoint, self.max_age.as_secs_f64() / 86_400.0);
@@ -108,10 +108,10 @@ impl RemoteKeys {
     /// Fetches the keys if necessary, and waits for the result. After a failure, a login waits only if it needs a key
     /// that is missing. Returns whether a fetch has ended.
     pub(crate) async fn fetch_if(&self, need: Need, fetcher: &Fetcher) -> bool {
-        let (answer, starts, waits) = {
+        let (answer, must_start, must_wait) = {
             let mut state = self.state();
             let at = now();
-            self.forget_old(&mut state, at);
+            self.drop_expired(&mut state, at);
             let is_current = state.keys.is_some() && at < state.due;
             let may_start = state.is_fetching || at >= state.not_before;
             let has_room = state.waiting.len() < MAX_WAITING;
@@ -119,28 +119,28 @@ impl RemoteKeys {
                 return false;
             }
             let (sender, answer) = oneshot::shared();
-            let waits = need == Need::Unknown || state.keys.is_none() || state.failures == 0;
-            if waits {
+            let must_wait = need == Need::Unknown || state.keys.is_none() || state.failures == 0;
+            if must_wait {
                 state.waiting.push(sender);
             }
-            (answer, !std::mem::replace(&mut state.is_fetching, true), waits)
+            (answer, !std::mem::replace(&mut state.is_fetching, true), must_wait)
         };
-        if starts {
+        if must_start {
             let result = Err(Some("the fetch could not be started".into()));
-            let guard = Fetching { keys: self.clone(), result, begun: now(), at: now() };
-            let own = fetcher.clone();
+            let guard = FetchGuard { keys: self.clone(), result, started: now(), at: now() };
+            let (stage, fetcher) = (fetcher.stage, fetcher.clone());
             // If the stage is full, the dropped guard answers the logins that wait.
-            let _ = fetcher.stage.dispatch(move |_| guard.run(own));
+            let _ = stage.dispatch(move |_| guard.run(fetcher));
         }
-        waits && answer.await.is_some()
+        must_wait && answer.await.is_some()
     }
 
     async fn fetch(&self, resolver: &Resolver) -> Result<(KeySet, Duration), String> {
-        let (begun, limit) = (now(), IoTimeout::after(TIMEOUT).until_shutdown());
+        let (start, limit) = (now(), IoTimeout::after(TIMEOUT).until_shutdown());
         let wire = self.endpoint.connect(resolver, limit).await?;
         let fields = "Accept: application/json\r\nConnection: close\r\n";
         let request = Request { method: "GET", fields, body: b"", max_body: MAX_BYTES };
-        let left = limit.remaining(now().saturating_sub(begun));
+        let left = limit.remaining(now().saturating_sub(start));
         let answer = exchange(&wire, &self.endpoint, &request, left).await;
         let answer = answer.map_err(|error| error.to_string())?;
         if answer.status != 200 {
@@ -151,12 +151,12 @@ impl RemoteKeys {
     }
 
     /// Stores the result of a fetch, and answers the logins that wait.
-    fn ended(&self, result: Fetched, (begun, at): (Duration, Duration)) {
+    fn finish(&self, result: FetchResult, (started, at): (Duration, Duration)) {
         let mut state = self.state();
         state.is_fetching = false;
         let line = match result {
             Ok((keys, lifetime)) => {
-                (state.keys, state.fetched) = (Some(Arc::new(keys)), begun);
+                (state.keys, state.fetched) = (Some(Arc::new(keys)), started);
                 (state.due, state.not_before) = (at + lifetime, at + MIN_INTERVAL);
                 let failures = std::mem::take(&mut state.failures);
                 (failures > 0).then(|| format!("fetched again, after {failures} failures"))
@@ -189,18 +189,18 @@ impl RemoteKeys {
 
 /// The result of a fetch: the keys and their lifetime, or an error. The error is `None` if a shutdown has ended the
 /// fetch.
-type Fetched = Result<(KeySet, Duration), Option<String>>;
+type FetchResult = Result<(KeySet, Duration), Option<String>>;
 
 /// A fetch in progress. Dropping it ends the fetch.
-struct Fetching {
+struct FetchGuard {
     keys: RemoteKeys,
-    result: Fetched,
-    begun: Duration,
+    result: FetchResult,
+    started: Duration,
     /// Start time of the fetch, later its end time.
     at: Duration,
 }
 
-impl Fetching {
+impl FetchGuard {
     async fn run(mut self, fetcher: Fetcher) {
         self.result = Err(None);
         let fetched = self.keys.fetch(&fetcher.resolver).await;
@@ -211,14 +211,14 @@ impl Fetching {
     }
 }
 
-impl Drop for Fetching {
+impl Drop for FetchGuard {
     fn drop(&mut self) {
         let mut result = std::mem::replace(&mut self.result, Err(None));
         if matches!(result, Err(None)) && !is_draining() {
             (result, self.at) = (Err(Some("the fetch was aborted".into())), now());
         }
         // Stored times are used, because the processor's clock may no longer exist.
-        self.keys.ended(result, (self.begun, self.at));
+        self.keys.finish(result, (self.started, self.at));
     }
 }
 
@@ -240,13 +240,13 @@ mod tests {
         let run = Runtime::new().processors(1).signals(false).run(graph, move |start| {
             let (keys, control) = (fetched.clone(), start.control());
             let drop_fetches = move |_| async move {
-                let dropped = |result| {
-                    drop(Fetching { keys: keys.clone(), result, begun: now(), at: now() });
+                let drop_fetch = |result| {
+                    drop(FetchGuard { keys: keys.clone(), result, started: now(), at: now() });
                 };
-                dropped(Err(None));
+                drop_fetch(Err(None));
                 control.drain();
                 phalanx::shutdown::draining().await;
-                dropped(Err(None));
+                drop_fetch(Err(None));
             };
             stage.dispatch(drop_fetches)?;
             Ok(())
@@ -270,19 +270,19 @@ mod tests {
         for (path, text) in [(&first, &pem), (&same, &pem), (&other, &authority())] {
             std::fs::write(path, text).unwrap();
         }
-        let keys = |url, path: &std::path::Path, earlier: Option<&RemoteKeys>| {
+        let keys = |url, path: &std::path::Path, previous: Option<&RemoteKeys>| {
             let endpoint = Endpoint::open(url, Some(path)).unwrap();
-            RemoteKeys::new(endpoint, TIMEOUT, earlier)
+            RemoteKeys::new(endpoint, TIMEOUT, previous)
         };
-        let (url, elsewhere) = ("https://a.example/keys", "https://a.example/others");
-        let earlier = keys(url, &first, None);
-        earlier.state().failures = 3;
+        let (url, other_url) = ("https://a.example/keys", "https://a.example/others");
+        let previous = keys(url, &first, None);
+        previous.state().failures = 3;
         for (url, path, is_shared) in
-            [(url, &same, true), (url, &other, false), (elsewhere, &same, false)]
+            [(url, &same, true), (url, &other, false), (other_url, &same, false)]
         {
-            let later = keys(url, path, Some(&earlier));
-            assert_eq!(Arc::ptr_eq(&later.state, &earlier.state), is_shared, "{url} {path:?}");
-            assert_eq!(later.state().failures, 0);
+            let next = keys(url, path, Some(&previous));
+            assert_eq!(Arc::ptr_eq(&next.state, &previous.state), is_shared, "{url} {path:?}");
+            assert_eq!(next.state().failures, 0);
         }
     }
 }

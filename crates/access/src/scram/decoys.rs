@@ -83,14 +83,14 @@ impl Decoys {
     }
 
     /// The decoy of a user: keys that match no proof.
-    pub(crate) fn of(&self, user: &str) -> Keys {
+    pub(crate) fn for_user(&self, user: &str) -> Keys {
         // The name of the mechanism is included, because equal salts for both mechanisms would reveal a decoy.
         let text = [self.mechanism.name().as_bytes(), b"\0", user.as_bytes()].concat();
         let tag = hmac::sign(&self.secret, &text);
         let (choice, salt) = tag.as_ref().split_at(1);
         let (iterations, length) = self.shapes[usize::from(choice[0]) % self.shapes.len()];
         let salt = salt.iter().cycle().take(length).copied().collect();
-        Keys::of_nobody(self.mechanism, iterations, salt)
+        Keys::decoy(self.mechanism, iterations, salt)
     }
 }
 
@@ -101,20 +101,20 @@ mod tests {
     #[test]
     fn decoys_look_like_users() {
         let keys = |iterations| Keys::new(Mechanism::Sha256, iterations, b"apple").unwrap();
-        let (one, two) = (keys(4096), keys(5000));
+        let (first, second) = (keys(4096), keys(5000));
         let decoys = |users: &[&Keys]| Decoys::new(Mechanism::Sha256, None, users.iter().copied());
         assert!(decoys(&[]).is_none());
-        assert!(Decoys::new(Mechanism::Sha512, None, [&one].into_iter()).is_none());
-        let before = decoys(&[&one, &two]).unwrap();
-        let after = decoys(&[&one, &two, &two, &one]).unwrap();
-        let all: Vec<_> = (0..100).map(|n| before.of(&n.to_string())).collect();
+        assert!(Decoys::new(Mechanism::Sha512, None, [&first].into_iter()).is_none());
+        let before = decoys(&[&first, &second]).unwrap();
+        let after = decoys(&[&first, &second, &second, &first]).unwrap();
+        let all: Vec<_> = (0..100).map(|n| before.for_user(&n.to_string())).collect();
         for (n, decoy) in all.iter().enumerate() {
-            assert_eq!(decoy, &after.of(&n.to_string()), "a new user changes no decoy");
-            assert_eq!(decoy.salt.len(), one.salt.len());
+            assert_eq!(decoy, &after.for_user(&n.to_string()), "a new user changes no decoy");
+            assert_eq!(decoy.salt.len(), first.salt.len());
             assert!(!decoy.is_of(b"apple"));
         }
-        for of in [&one, &two] {
-            assert!(all.iter().any(|decoy| decoy.iterations == of.iterations));
+        for for_user in [&first, &second] {
+            assert!(all.iter().any(|decoy| decoy.iterations == for_user.iterations));
         }
     }
 
@@ -124,7 +124,10 @@ mod tests {
         let secret = DecoySecret::read(&line).unwrap().unwrap();
         let salt = |mechanism| {
             let user = Keys::new(mechanism, 4096, b"apple").unwrap();
-            Decoys::new(mechanism, Some(&secret), [&user].into_iter()).unwrap().of("adam").salt
+            Decoys::new(mechanism, Some(&secret), [&user].into_iter())
+                .unwrap()
+                .for_user("adam")
+                .salt
         };
         assert_ne!(salt(Mechanism::Sha256), salt(Mechanism::Sha512));
     }
@@ -132,23 +135,23 @@ mod tests {
     #[test]
     fn the_secret_is_nobodys_key() {
         let keys = |password| Keys::new(Mechanism::Sha256, 4096, password).unwrap();
-        let (one, two) = (keys(&b"apple"[..]), keys(b"pear"));
+        let (first, second) = (keys(&b"apple"[..]), keys(b"pear"));
         let line = DecoySecret::new_line().unwrap();
         let secret = DecoySecret::read(&line).unwrap().unwrap();
         let decoys =
             |secret, user| Decoys::new(Mechanism::Sha256, secret, [user].into_iter()).unwrap();
-        let own = decoys(Some(&secret), &one).of("adam");
+        let decoy = decoys(Some(&secret), &first).for_user("adam");
         assert_eq!(
-            own,
-            decoys(Some(&secret), &two).of("adam"),
+            decoy,
+            decoys(Some(&secret), &second).for_user("adam"),
             "another first user changes no decoy"
         );
-        assert_ne!(own, decoys(None, &one).of("adam"));
+        assert_ne!(decoy, decoys(None, &first).for_user("adam"));
         assert!(DecoySecret::read("# people").is_none() && DecoySecret::read("eve:x").is_none());
-        for wrong in
+        for invalid in
             [LINE.to_owned(), format!("{LINE}AAAA"), format!("{line}A"), format!("{LINE}!")]
         {
-            assert!(DecoySecret::read(&wrong).unwrap().is_err(), "{wrong}");
+            assert!(DecoySecret::read(&invalid).unwrap().is_err(), "{invalid}");
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct Exchange {
 #[derive(Debug)]
 pub struct Proof {
     /// Whether the client knows the password.
-    pub is_right: bool,
+    pub is_valid: bool,
     /// The client's key: the same at each exchange with the right password, and unpredictable with a wrong one.
     pub key: Vec<u8>,
     /// The message by which the server proves that it has the user's keys.
@@ -86,10 +86,10 @@ impl Exchange {
             return Err("the proof of SCRAM has a wrong length");
         }
         let exchange = [&self.bare, &*self.challenge, bare].join(",");
-        let (key, is_right) = self.keys.open(&proof, exchange.as_bytes());
+        let (key, is_valid) = self.keys.verify_proof(&proof, exchange.as_bytes());
         let signature = mechanism.hmac(&self.keys.server, exchange.as_bytes());
         let answer = format!("v={}", Base64::encode_string(signature.as_ref()));
-        Ok(Proof { is_right: is_right && self.is_known, key, answer })
+        Ok(Proof { is_valid: is_valid && self.is_known, key, answer })
     }
 }
 
@@ -114,20 +114,20 @@ mod tests {
         let users = Users::parse(USER).unwrap();
         assert!(users.verify("user", b"pencil") && !users.verify("user", b"pen"));
         let exchange = exchange(&users, FIRST);
-        let wanted = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
-        assert_eq!((exchange.user(), exchange.challenge()), ("user", wanted));
+        let expected = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+        assert_eq!((exchange.user(), exchange.challenge()), ("user", expected));
         let proof = exchange.finish(LAST.as_bytes()).unwrap();
-        assert!(proof.is_right);
+        assert!(proof.is_valid);
         assert_eq!(proof.answer, "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
-        let wrong = exchange.finish(LAST.replace("p=d", "p=e").as_bytes()).unwrap();
-        assert!(!wrong.is_right && wrong.key != proof.key);
-        for (changed, why) in [
+        let invalid = exchange.finish(LAST.replace("p=d", "p=e").as_bytes()).unwrap();
+        assert!(!invalid.is_valid && invalid.key != proof.key);
+        for (changed, reason) in [
             (LAST.replace("biws", "eSws"), "another exchange"),
             (LAST.replace("k0", "k1"), "another exchange"),
             (LAST.replace("dHzb", ""), "wrong length"),
             (LAST.replace(",p=", ",q="), "malformed"),
         ] {
-            assert!(exchange.finish(changed.as_bytes()).unwrap_err().contains(why), "{changed}");
+            assert!(exchange.finish(changed.as_bytes()).unwrap_err().contains(reason), "{changed}");
         }
         assert!(Exchange::begin(&users, Mechanism::Sha512, FIRST).is_err());
     }
@@ -144,7 +144,7 @@ mod tests {
             assert!(challenges[0].ends_with(",i=4096") && !challenges[0].contains("W22ZaJ0SNY7"));
             let last = LAST.replace("rOprNGfwEbeRWgbNEkqO", "abc");
             let proof = exchange(&users, first.as_bytes()).finish(last.as_bytes()).unwrap();
-            assert!(!proof.is_right);
+            assert!(!proof.is_valid);
         }
     }
 }

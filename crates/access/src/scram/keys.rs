@@ -39,7 +39,7 @@ impl Mechanism {
     /// The mechanism of this name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|own| own.name() == name)
+        Self::ALL.into_iter().find(|mechanism| mechanism.name() == name)
     }
 
     pub(crate) fn hash(self) -> &'static digest::Algorithm {
@@ -111,9 +111,9 @@ impl Keys {
         let is_key = |key: &Vec<u8>| key.len() == mechanism.hash().output_len();
         let salt = decode(salt).filter(|salt| (1..=MAX_SALT_BYTES).contains(&salt.len()))?;
         let (stored, server) = (decode(stored).filter(is_key)?, decode(server).filter(is_key)?);
-        let is_whole = parts.next().is_none() && iterations.get() <= MAX_ITERATIONS;
+        let is_valid = parts.next().is_none() && iterations.get() <= MAX_ITERATIONS;
         let stored = Output::new(&stored).ok()?;
-        is_whole.then_some(Self { mechanism, iterations, salt, stored, server })
+        is_valid.then_some(Self { mechanism, iterations, salt, stored, server })
     }
 
     /// The text that [`parse`](Self::parse) reads.
@@ -125,7 +125,7 @@ impl Keys {
     }
 
     /// Keys that match no password.
-    pub(crate) fn of_nobody(mechanism: Mechanism, iterations: NonZeroU32, salt: Vec<u8>) -> Self {
+    pub(crate) fn decoy(mechanism: Mechanism, iterations: NonZeroU32, salt: Vec<u8>) -> Self {
         let server = vec![0; mechanism.hash().output_len()];
         let stored = Output::new(&server).expect("a hash has an allowed length");
         Self { mechanism, iterations, salt, stored, server }
@@ -140,13 +140,13 @@ impl Keys {
 
     /// The client key that a proof reveals, and whether it is the right one. `proof` is the key XOR its signature of
     /// the exchange.
-    pub(crate) fn open(&self, proof: &[u8], exchange: &[u8]) -> (Vec<u8>, bool) {
+    pub(crate) fn verify_proof(&self, proof: &[u8], exchange: &[u8]) -> (Vec<u8>, bool) {
         let signature = self.mechanism.hmac(self.stored.as_bytes(), exchange);
         let key: Vec<u8> = proof.iter().zip(signature.as_ref()).map(|(a, b)| a ^ b).collect();
         let found = Output::new(digest::digest(self.mechanism.hash(), &key).as_ref());
         // Constant-time comparison.
-        let is_right = found.is_ok_and(|found| found == self.stored);
-        (key, is_right)
+        let is_valid = found.is_ok_and(|found| found == self.stored);
+        (key, is_valid)
     }
 }
 
@@ -157,7 +157,7 @@ fn derive(
     password: &[u8],
 ) -> (Output, Vec<u8>) {
     let mut salted = vec![0; mechanism.hash().output_len()];
-    pbkdf2::derive(mechanism.pbkdf2(), iterations, salt, &prepared(password), &mut salted);
+    pbkdf2::derive(mechanism.pbkdf2(), iterations, salt, &prepare(password), &mut salted);
     let client = mechanism.hmac(&salted, b"Client Key");
     let stored = digest::digest(mechanism.hash(), client.as_ref());
     let server = mechanism.hmac(&salted, b"Server Key").as_ref().to_vec();
@@ -166,7 +166,7 @@ fn derive(
 
 /// The password as clients prepare it (SASLprep, RFC 4013). If SASLprep prohibits a text, clients use it unchanged, as
 /// PostgreSQL's do.
-fn prepared(password: &[u8]) -> Vec<u8> {
+fn prepare(password: &[u8]) -> Vec<u8> {
     let text = str::from_utf8(password).ok().and_then(|text| stringprep::saslprep(text).ok());
     text.map_or_else(|| password.to_vec(), |text| text.as_bytes().to_vec())
 }
@@ -184,7 +184,7 @@ mod tests {
             assert!(keys.is_of("pa\u{308}sswort".as_bytes()) && !keys.is_of(b"passwort"));
         }
         let text = Keys::new(Mechanism::Sha256, MIN_ITERATIONS, b"x").unwrap().print();
-        for wrong in [
+        for invalid in [
             text.replace("4096", "0"),
             text.replace("4096", "1000001"),
             text.replace("-256", "-512"),
@@ -193,7 +193,7 @@ mod tests {
             text[..text.len() - 4].to_owned(),
             text.replace(':', "$"),
         ] {
-            assert_eq!(Keys::parse(&wrong), None, "{wrong}");
+            assert_eq!(Keys::parse(&invalid), None, "{invalid}");
         }
         assert!(Keys::new(Mechanism::Sha256, MIN_ITERATIONS - 1, b"x").is_err());
     }

@@ -109,7 +109,7 @@ mod tests {
         assert_eq!((&*first.user, first.nonce), ("e,v=e", "ab!"));
         assert_eq!((first.header, first.bare), ("y,a=e=2Cv=3De,", "n=e=2Cv=3De,r=ab!,x=1"));
         let long = format!("n,,n={},r=a", "e".repeat(MAX_BYTES));
-        for (message, why) in [
+        for (message, reason) in [
             ("", "malformed"),
             ("n,,", "malformed"),
             ("n,n=eve,r=a", "malformed"),
@@ -127,7 +127,7 @@ mod tests {
             ("n,a=adam,n=eve,r=a", "another user"),
         ] {
             let error = First::parse(message.as_bytes()).unwrap_err();
-            assert!(error.contains(why), "{message}: {error}");
+            assert!(error.contains(reason), "{message}: {error}");
         }
     }
 

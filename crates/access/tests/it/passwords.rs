@@ -12,7 +12,7 @@ use phalanx_access::{Attempt, Passwords, Users, passwd};
 use phalanx_guard::{PAIR_FAILURES, Refusal};
 
 /// Logins attempted at the same time.
-const CROWD: usize = 200;
+const LOGINS: usize = 200;
 
 fn attempt(name: &str, password: &str, client: u64) -> Attempt {
     Attempt { name: name.into(), password: password.into(), client }
@@ -42,11 +42,11 @@ fn run<F: Future<Output = ()> + 'static>(
 #[test]
 fn passwords_are_verified_by_a_stage() {
     run(|_, passwords, users| async move {
-        for (name, password, right) in
+        for (name, password, expected) in
             [("eve", "apple", true), ("eve", "rib", false), ("adam", "apple", false)]
         {
-            let found = passwords.verify(&users, attempt(name, password, 1)).await;
-            assert_eq!(found.unwrap(), right, "{name} {password}");
+            let result = passwords.verify(&users, attempt(name, password, 1)).await;
+            assert_eq!(result.unwrap(), expected, "{name} {password}");
         }
     });
 }
@@ -56,32 +56,32 @@ fn passwords_are_verified_by_a_stage() {
 #[test]
 fn wrong_passwords_do_not_delay_others() {
     run(|stage, passwords, users| async move {
-        let right = passwords.verify(&users, attempt("eve", "apple", 1)).await;
-        assert_eq!(right, Ok(true));
-        let (entered, answered) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-        for n in 0..CROWD {
+        let result = passwords.verify(&users, attempt("eve", "apple", 1)).await;
+        assert_eq!(result, Ok(true));
+        let (started, finished) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        for n in 0..LOGINS {
             let (passwords, users) = (passwords.clone(), users.clone());
-            let (entered, answered) = (entered.clone(), answered.clone());
-            let crowd = move |_| async move {
-                entered.set(entered.get() + 1);
-                let wrong = attempt(&format!("adam {n}"), "pear", 1);
-                assert_ne!(passwords.verify(&users, wrong).await, Ok(true));
-                answered.set(answered.get() + 1);
+            let (started, finished) = (started.clone(), finished.clone());
+            let login = move |_| async move {
+                started.set(started.get() + 1);
+                let invalid = attempt(&format!("adam {n}"), "pear", 1);
+                assert_ne!(passwords.verify(&users, invalid).await, Ok(true));
+                finished.set(finished.get() + 1);
             };
-            stage.dispatch(crowd).unwrap();
+            stage.dispatch(login).unwrap();
         }
-        while entered.get() < CROWD {
+        while started.get() < LOGINS {
             sleep(Duration::from_millis(1)).await;
         }
         for client in [1, 2] {
-            let before = answered.get();
-            let right = passwords.verify(&users, attempt("eve", "apple", client)).await;
-            assert_eq!(right, Ok(true));
+            let before = finished.get();
+            let result = passwords.verify(&users, attempt("eve", "apple", client)).await;
+            assert_eq!(result, Ok(true));
             // Two threads verify, and either of them may start another verification in between.
-            let meanwhile = answered.get() - before;
+            let finished_meanwhile = finished.get() - before;
             assert!(
-                meanwhile < CROWD / 4,
-                "{meanwhile} of the crowd came first, at client {client}"
+                finished_meanwhile < LOGINS / 4,
+                "{finished_meanwhile} of the crowd came first, at client {client}"
             );
         }
     });
@@ -93,17 +93,17 @@ fn failed_logins_lock_out_a_user_per_address() {
         assert_eq!(passwords.verify(&users, attempt("eve", "apple", 1)).await, Ok(true));
         let mut failures = 0;
         // The lockout time doubles, so the test reaches a lockout however slow the machine is.
-        let refused = loop {
+        let rejected = loop {
             match passwords.verify(&users, attempt("eve", "pear", 1)).await {
                 Ok(false) if failures < 2 * PAIR_FAILURES => failures += 1,
                 found => break found,
             }
         };
-        assert!(matches!(refused, Err(Refusal::LockedOut(_))), "{refused:?}");
+        assert!(matches!(rejected, Err(Refusal::LockedOut(_))), "{rejected:?}");
         assert!(failures >= PAIR_FAILURES);
         for (client, name) in [(2, "another address"), (1, "logged in before")] {
-            let right = passwords.verify(&users, attempt("eve", "apple", client)).await;
-            assert_eq!(right, Ok(true), "{name}");
+            let result = passwords.verify(&users, attempt("eve", "apple", client)).await;
+            assert_eq!(result, Ok(true), "{name}");
         }
     });
 }
@@ -115,21 +115,21 @@ fn a_login_waits_for_a_bounded_time() {
     let users = Users::parse(&format!("eve:$6$c2FsdA==${}==\n", "A".repeat(86))).unwrap();
     let users = Arc::new(users);
     let declare = |graph: &mut Graph| (graph.shared("test", ()), Passwords::declare(graph));
-    let waits = sim::block_on(0, None, declare, |(stage, passwords)| async move {
-        let calls = (0..3 * CROWD as u64).map(|client| {
+    let results = sim::block_on(0, None, declare, |(stage, passwords)| async move {
+        let calls = (0..3 * LOGINS as u64).map(|client| {
             let (passwords, users) = (passwords.clone(), users.clone());
             stage.call(move |_| async move {
-                let begun = now();
-                let found = passwords.verify(&users, attempt("adam", "apple", client)).await;
-                (found, now() - begun)
+                let start = now();
+                let result = passwords.verify(&users, attempt("adam", "apple", client)).await;
+                (result, now() - start)
             })
         });
         join(calls.collect::<Vec<_>>()).await
     });
-    let waits: Vec<_> = waits.into_iter().map(Result::unwrap).collect();
-    let refused = waits.iter().filter(|(found, _)| *found == Err(Refusal::Busy)).count();
-    assert!((1..waits.len()).contains(&refused), "{refused}");
-    let longest = waits.iter().map(|(_, wait)| *wait).max().unwrap();
+    let results: Vec<_> = results.into_iter().map(Result::unwrap).collect();
+    let rejected = results.iter().filter(|(result, _)| *result == Err(Refusal::Busy)).count();
+    assert!((1..results.len()).contains(&rejected), "{rejected}");
+    let longest = results.iter().map(|(_, wait)| *wait).max().unwrap();
     // The wait of ten seconds, one comparison, and the delays of simulated processors.
     assert!(longest < Duration::from_secs(15), "{longest:?}");
 }

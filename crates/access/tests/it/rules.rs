@@ -14,10 +14,10 @@ fn matches(pattern: &[&str], topic: &[&str]) -> bool {
 }
 
 fn is_matched(pattern: &str, topic: &str) -> bool {
-    let wild = pattern.starts_with(['+', '#']);
+    let has_wildcard = pattern.starts_with(['+', '#']);
     let (pattern, levels): (Vec<_>, Vec<_>) =
         (pattern.split('/').collect(), topic.split('/').collect());
-    matches(&pattern, &levels) && !(wild && topic.starts_with('$'))
+    matches(&pattern, &levels) && !(has_wildcard && topic.starts_with('$'))
 }
 
 /// All topics of up to four of these levels.
@@ -27,8 +27,8 @@ fn topics() -> Vec<String> {
     // The empty topic too: nobody can publish to it, but patterns see one empty level.
     let mut last = all.clone();
     for _ in 0..3 {
-        let longer = last.iter().flat_map(|it| levels.map(|level| format!("{it}/{level}")));
-        last = longer.collect();
+        let extended = last.iter().flat_map(|it| levels.map(|level| format!("{it}/{level}")));
+        last = extended.collect();
         all.extend(last.clone());
     }
     all
@@ -58,16 +58,16 @@ proptest! {
     ) {
         let denied = deny.as_ref().map(|deny| format!("topic deny {deny}\n")).unwrap_or_default();
         // Rules with the placeholders `%u` and `%c` decide the same.
-        let named = allow.replace("eve", "%u").replace('a', "%c");
+        let with_placeholders = allow.replace("eve", "%u").replace('a', "%c");
         let rules = [
             Rules::parse(&format!("user eve\ntopic read {allow}\n{denied}")).unwrap(),
-            Rules::parse(&format!("{denied}pattern read {named}\nuser eve\n{denied}")).unwrap(),
+            Rules::parse(&format!("{denied}pattern read {with_placeholders}\nuser eve\n{denied}")).unwrap(),
         ];
         let allowed = |topic: &str| {
             let is_denied = deny.as_ref().is_some_and(|deny| is_matched(deny, topic));
             is_matched(&allow, topic) && !is_denied
         };
-        let (mut all, mut some) = (true, false);
+        let (mut all, mut partly) = (true, false);
         for topic in topics() {
             for rules in &rules {
                 prop_assert_eq!(rules.may_receive(EVE, &topic), allowed(&topic), "{}", topic);
@@ -75,18 +75,18 @@ proptest! {
             }
             if is_matched(&filter, &topic) {
                 all &= allowed(&topic);
-                some |= allowed(&topic);
+                partly |= allowed(&topic);
             }
         }
         for rules in &rules {
             match rules.may_subscribe(EVE, &filter) {
                 Coverage::All => prop_assert!(all, "not the whole of {}", filter),
                 Coverage::Some => (),
-                Coverage::None => prop_assert!(!some, "some of {}", filter),
+                Coverage::None => prop_assert!(!partly, "some of {}", filter),
             }
         }
         // Without a deny rule, an allow rule decides alone.
-        if deny.is_none() && !some {
+        if deny.is_none() && !partly {
             prop_assert_eq!(rules[0].may_subscribe(EVE, &filter), Coverage::None);
         }
         if deny.is_none() && allow == filter {
@@ -102,17 +102,17 @@ proptest! {
                 rules.may_receive(Subject { user: Some(&name), client: &name }, &text);
                 rules.may_subscribe(Subject { user: Some(&name), client: &name }, &text);
             }
-            Err(wrong) => for wrong in wrong {
-                let line = text.lines().nth(wrong.line - 1).unwrap();
-                prop_assert!((1..=line.chars().count() + 1).contains(&wrong.column), "{}", wrong);
+            Err(errors) => for errors in errors {
+                let line = text.lines().nth(errors.line - 1).unwrap();
+                prop_assert!((1..=line.chars().count() + 1).contains(&errors.column), "{}", errors);
             },
         }
         let rules = Rules::parse("pattern %u/%c/x").unwrap();
         let subject = Subject { user: Some(&name), client: "c" };
-        let own = format!("{name}/c/x");
+        let own_topic = format!("{name}/c/x");
         prop_assert!(!rules.may_receive(subject, "other/c/x") || name == "other");
         let is_name = !name.is_empty() && !name.starts_with('$') && !name.contains(['/', '+', '#']);
-        prop_assert_eq!(rules.may_receive(subject, &own), is_name);
+        prop_assert_eq!(rules.may_receive(subject, &own_topic), is_name);
     }
 }
 
@@ -121,14 +121,14 @@ fn sections_apply_to_their_users() {
     let rules = "topic read open/#\nuser eve\ntopic readwrite own of/eve\ntopic write w\nclient c 1\ntopic read c\n\
                  user eve\ntopic r\npattern p/%u-%c/x";
     let rules = Rules::parse(rules).unwrap();
-    let nobody = Subject { user: None, client: "c 1" };
+    let anonymous = Subject { user: None, client: "c 1" };
     let eve = Subject { user: Some("eve"), client: "c2" };
     // (user, topic, may receive, may publish)
     let table = [
-        (nobody, "open/x", true, false),
-        (nobody, "c", true, false),
-        (nobody, "w", false, false),
-        (nobody, "p/-c 1/x", false, false),
+        (anonymous, "open/x", true, false),
+        (anonymous, "c", true, false),
+        (anonymous, "w", false, false),
+        (anonymous, "p/-c 1/x", false, false),
         (eve, "open/x", false, false),
         (eve, "own of/eve", true, true),
         (eve, "w", false, true),
@@ -160,11 +160,11 @@ fn errors_name_their_position() {
         ("user eve\ntopic inbox/%u", 2, 13, "in `pattern` lines"),
         ("topic é/é+", 1, 10, "a whole level"),
     ];
-    for (text, line, column, what) in table {
-        let wrong = Rules::parse(text).unwrap_err();
-        assert_eq!(wrong.len(), 1, "{text}");
-        assert_eq!((wrong[0].line, wrong[0].column), (line, column), "{text:?}: {}", wrong[0]);
-        assert!(wrong[0].what.contains(what), "{}", wrong[0]);
+    for (text, line, column, message) in table {
+        let errors = Rules::parse(text).unwrap_err();
+        assert_eq!(errors.len(), 1, "{text}");
+        assert_eq!((errors[0].line, errors[0].column), (line, column), "{text:?}: {}", errors[0]);
+        assert!(errors[0].message.contains(message), "{}", errors[0]);
     }
     assert_eq!(Rules::parse("x\ny").unwrap_err().len(), 2, "the whole text at once");
 }

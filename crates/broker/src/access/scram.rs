@@ -60,7 +60,7 @@ impl ScramLogin {
     ) -> Result<String, (Reason, &'static str)> {
         let proof = self.exchange.finish(last).map_err(|why| (Reason::NOT_AUTHORIZED, why))?;
         let attempt = Attempt { name: self.user().to_owned(), password: proof.key, client };
-        let judged = passwords.map(|passwords| passwords.judge(&attempt, proof.is_right));
+        let judged = passwords.map(|passwords| passwords.record_verified(&attempt, proof.is_valid));
         match judged {
             Some(Ok(true)) => Ok(proof.answer),
             Some(Ok(false)) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),

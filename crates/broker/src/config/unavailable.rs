@@ -89,7 +89,7 @@ impl Limits {
 
 /// A warning about passwords whose hashes can be guessed faster than necessary.
 pub(crate) fn weak_passwords(users: &Users, path: &Path) -> Option<String> {
-    let weak = Some(users.weak()).filter(|weak| *weak > 0)?;
+    let weak = Some(users.weak_hashes()).filter(|weak| *weak > 0)?;
     Some(format!(
         "{}: {weak} users have hashes of mosquitto_passwd, which can be guessed faster than those of `phalanx passwd`; \
          set their passwords again when possible",

@@ -5,8 +5,8 @@ use super::*;
 /// Reads a header from the start of `bytes` as a server does. Returns its length and the client.
 fn read(bytes: &[u8]) -> Result<(usize, Option<SocketAddr>), ProxyHeaderError> {
     let mut length = 0;
-    while let more @ 1.. = missing(&bytes[..length])? {
-        length += more;
+    while let with_extensions @ 1.. = missing(&bytes[..length])? {
+        length += with_extensions;
         assert!(length <= bytes.len(), "reads beyond the header");
     }
     Ok((length, source(&bytes[..length])?))
@@ -22,7 +22,7 @@ fn version2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
 
 #[test]
 fn text_headers() {
-    for (header, wanted) in [
+    for (header, expected) in [
         ("PROXY UNKNOWN\r\n", Ok(None)),
         ("PROXY UNKNOWN ffff:f...f:ffff whatever\r\n", Ok(None)),
         ("PROXY TCP4 1.2.3.4 5.6.7.8 65535 80\r\n", Ok(Some("1.2.3.4:65535"))),
@@ -39,9 +39,9 @@ fn text_headers() {
         ("PROXYTCP4 1.2.3.4 5.6.7.8 1 2\r\n", Err(ProxyHeaderError::NotAHeader)),
     ] {
         let found = read(header.as_bytes());
-        let wanted =
-            wanted.map(|address| (header.len(), address.map(|text| text.parse().unwrap())));
-        assert_eq!(found, wanted, "{header:?}");
+        let expected =
+            expected.map(|address| (header.len(), address.map(|text| text.parse().unwrap())));
+        assert_eq!(found, expected, "{header:?}");
     }
     let endless = format!("PROXY UNKNOWN {}", "x".repeat(200));
     assert_eq!(read(endless.as_bytes()), Err(ProxyHeaderError::TooLong));
@@ -49,55 +49,55 @@ fn text_headers() {
 
 #[test]
 fn binary_headers() {
-    let four = [1, 2, 3, 4, 5, 6, 7, 8, 0x12, 0x34, 0, 80];
+    let ipv4 = [1, 2, 3, 4, 5, 6, 7, 8, 0x12, 0x34, 0, 80];
     let six = [[0x20; 16].as_slice(), &[0; 16], &[0, 1, 0, 2]].concat();
-    let more = [four.as_slice(), &[4, 0, 3, b'a', b'b', b'c']].concat();
+    let with_extensions = [ipv4.as_slice(), &[4, 0, 3, b'a', b'b', b'c']].concat();
     let six_address = "[2020:2020:2020:2020:2020:2020:2020:2020]:1";
-    for (command, family, rest, wanted) in [
-        (0x21, 0x11, &four[..], Ok(Some("1.2.3.4:4660"))),
-        (0x21, 0x11, &more, Ok(Some("1.2.3.4:4660"))),
+    for (command, family, rest, expected) in [
+        (0x21, 0x11, &ipv4[..], Ok(Some("1.2.3.4:4660"))),
+        (0x21, 0x11, &with_extensions, Ok(Some("1.2.3.4:4660"))),
         (0x21, 0x21, &six, Ok(Some(six_address))),
         (0x21, 0x31, &[b'/'; 216], Ok(None)),
         (0x21, 0x00, &[], Ok(None)),
-        (0x20, 0x11, &four, Ok(None)),
+        (0x20, 0x11, &ipv4, Ok(None)),
         (0x20, 0xff, &[], Ok(None)),
-        (0x21, 0x11, &four[..11], Err(ProxyHeaderError::Invalid)),
+        (0x21, 0x11, &ipv4[..11], Err(ProxyHeaderError::Invalid)),
         (0x21, 0x21, &six[..35], Err(ProxyHeaderError::Invalid)),
         (0x21, 0x41, &six, Err(ProxyHeaderError::Invalid)),
-        (0x22, 0x11, &four, Err(ProxyHeaderError::Invalid)),
-        (0x11, 0x11, &four, Err(ProxyHeaderError::Invalid)),
+        (0x22, 0x11, &ipv4, Err(ProxyHeaderError::Invalid)),
+        (0x11, 0x11, &ipv4, Err(ProxyHeaderError::Invalid)),
         (0x21, 0x11, &[0; 4097], Err(ProxyHeaderError::TooLong)),
     ] {
         let header = version2(command, family, rest);
-        let wanted =
-            wanted.map(|address| (header.len(), address.map(|text| text.parse().unwrap())));
-        assert_eq!(read(&header), wanted, "{command:x} {family:x} {}", rest.len());
+        let expected =
+            expected.map(|address| (header.len(), address.map(|text| text.parse().unwrap())));
+        assert_eq!(read(&header), expected, "{command:x} {family:x} {}", rest.len());
     }
     assert_eq!(missing(b"\r\n\r\nX"), Err(ProxyHeaderError::NotAHeader));
 }
 
 #[test]
 fn clients_with_tls() {
-    let four = [1, 2, 3, 4, 5, 6, 7, 8, 0x12, 0x34, 0, 80];
+    let ipv4 = [1, 2, 3, 4, 5, 6, 7, 8, 0x12, 0x34, 0, 80];
     let six = [0; 36];
     let name = [2, 0, 1, b'h'];
     let ssl = |client: u8| [0x20, 0, 5, client, 0, 0, 0, 0];
-    for (command, family, parts, wanted) in [
-        (0x21, 0x11, [&four[..], &ssl(1), &[]], true),
-        (0x21, 0x11, [&four[..], &name, &ssl(7)], true),
+    for (command, family, parts, expected) in [
+        (0x21, 0x11, [&ipv4[..], &ssl(1), &[]], true),
+        (0x21, 0x11, [&ipv4[..], &name, &ssl(7)], true),
         (0x21, 0x21, [&six[..], &name, &ssl(1)], true),
         (0x21, 0x31, [&[0; 216][..], &ssl(1), &[]], true),
         (0x21, 0x00, [&ssl(1)[..], &[], &[]], true),
-        (0x21, 0x11, [&four[..], &ssl(0), &[]], false),
-        (0x21, 0x11, [&four[..], &ssl(6), &[]], false),
-        (0x21, 0x11, [&four[..], &[0x20, 0, 0], &[]], false),
-        (0x21, 0x11, [&four[..], &[0x20, 0, 9, 1], &[]], false),
-        (0x21, 0x11, [&four[..], &name, &[]], false),
-        (0x21, 0x11, [&four[..], &[0x20], &[]], false),
-        (0x20, 0x11, [&four[..], &ssl(1), &[]], false),
+        (0x21, 0x11, [&ipv4[..], &ssl(0), &[]], false),
+        (0x21, 0x11, [&ipv4[..], &ssl(6), &[]], false),
+        (0x21, 0x11, [&ipv4[..], &[0x20, 0, 0], &[]], false),
+        (0x21, 0x11, [&ipv4[..], &[0x20, 0, 9, 1], &[]], false),
+        (0x21, 0x11, [&ipv4[..], &name, &[]], false),
+        (0x21, 0x11, [&ipv4[..], &[0x20], &[]], false),
+        (0x20, 0x11, [&ipv4[..], &ssl(1), &[]], false),
     ] {
         let header = version2(command, family, &parts.concat());
-        assert_eq!(is_tls(&header), wanted, "{command:x} {family:x} {parts:?}");
+        assert_eq!(is_tls(&header), expected, "{command:x} {family:x} {parts:?}");
     }
     assert!(!is_tls(b"PROXY TCP4 1.2.3.4 5.6.7.8 1 443\r\n"));
 }
@@ -132,10 +132,10 @@ proptest! {
     #[test]
     fn no_bytes_break_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..300), start in 0..3usize) {
         let start = [&b""[..], &SIGNATURE[..], TEXT][start];
-        let bytes = [start, &bytes, &[0; LONGEST + 16]].concat();
+        let bytes = [start, &bytes, &[0; MAX_HEADER_BYTES + 16]].concat();
         is_tls(&bytes);
         if let Ok((length, _)) = read(&bytes) {
-            prop_assert!((SHORTEST..=LONGEST).contains(&length));
+            prop_assert!((MIN_HEADER_BYTES..=MAX_HEADER_BYTES).contains(&length));
         }
     }
 }

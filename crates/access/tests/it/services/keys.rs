@@ -15,7 +15,7 @@ use super::{URL, run, seconds};
 /// The maximum age of keys.
 const MAX_AGE: Duration = Duration::from_secs(900);
 
-fn encoded(bytes: impl AsRef<[u8]>) -> String {
+fn encode(bytes: impl AsRef<[u8]>) -> String {
     Base64UrlUnpadded::encode_string(bytes.as_ref())
 }
 
@@ -27,22 +27,22 @@ fn pair(key: u8) -> Ed25519KeyPair {
 fn token(key: u8) -> Vec<u8> {
     let header = format!(r#"{{"alg":"EdDSA","kid":"{key}"}}"#);
     let claims = r#"{"sub":"eve","exp":2000}"#;
-    let signed = format!("{}.{}", encoded(header), encoded(claims));
+    let signed = format!("{}.{}", encode(header), encode(claims));
     let signature = pair(key).sign(signed.as_bytes());
-    format!("{signed}.{}", encoded(signature)).into()
+    format!("{signed}.{}", encode(signature)).into()
 }
 
 fn key_set(keys: &[u8]) -> String {
     let key = |key: &u8| {
-        let x = encoded(pair(*key).public_key());
+        let x = encode(pair(*key).public_key());
         format!(r#"{{"kty":"OKP","crv":"Ed25519","kid":"{key}","x":"{x}"}}"#)
     };
     format!(r#"{{"keys":[{}]}}"#, keys.iter().map(key).collect::<Vec<_>>().join(","))
 }
 
-fn by_url(earlier: Option<&Jwt>) -> Jwt {
+fn by_url(previous: Option<&Jwt>) -> Jwt {
     let endpoint = Endpoint::open(URL, None).unwrap();
-    let keys = RemoteKeys::new(endpoint, MAX_AGE, earlier.and_then(Jwt::remote_keys));
+    let keys = RemoteKeys::new(endpoint, MAX_AGE, previous.and_then(Jwt::remote_keys));
     Jwt::remote(keys, Claims { user: "sub".into(), ..Claims::default() })
 }
 
@@ -91,10 +91,10 @@ fn keys_are_fetched_when_they_are_needed() {
         // A reload fetches them again. A server that does not answer delays a login by ten seconds at most.
         let reloaded = by_url(Some(&jwt));
         service.answer.borrow_mut().clear();
-        let begun = now();
+        let start = now();
         let user = reloaded.verify_with(&fetcher, &token(2), 1000).await;
         assert_eq!((user.as_deref(), service.count()), (Ok("eve"), 5));
-        assert!((9..12).contains(&(now() - begun).as_secs()));
+        assert!((9..12).contains(&(now() - start).as_secs()));
         // Failures leave the keys of the last fetch in use, and further logins do not wait for the next one.
         seconds(2).await;
         let long = "x".repeat(2 << 20);
@@ -102,9 +102,9 @@ fn keys_are_fetched_when_they_are_needed() {
             [(503, ""), (200, "{}"), (200, &*long), (302, "")].into_iter().enumerate()
         {
             service.answers(status, "", body);
-            let begun = now();
+            let start = now();
             let user = reloaded.verify_with(&fetcher, &token(2), 1000).await;
-            assert_eq!((user.as_deref(), now() - begun), (Ok("eve"), Duration::ZERO));
+            assert_eq!((user.as_deref(), now() - start), (Ok("eve"), Duration::ZERO));
             seconds(61).await;
             assert_eq!(service.count(), 6 + n);
         }

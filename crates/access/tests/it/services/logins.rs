@@ -47,9 +47,9 @@ fn answers_are_used_for_their_lifetime() {
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("POST /path HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n"), "{head}");
         assert!(head.contains("Authorization: Bearer abc\r\n"), "{head}");
-        let wanted =
+        let expected =
             r#"{"clientid":"a&b","password":"apple","peerhost":"10.0.0.1","username":"eve"}"#;
-        assert_eq!(body, wanted);
+        assert_eq!(body, expected);
         // With the status 401 the service refuses the broker itself, so the login remains undecided.
         service.answers(401, "", "");
         assert_eq!(verify("fig").await, Err(Undecided::Unavailable));
@@ -66,9 +66,9 @@ fn answers_are_used_for_their_lifetime() {
         assert_eq!((verify("apple").await, service.count()), (Ok(false), 4));
         // A form; and a password that is not a text, about which the service is not asked.
         let logins = service_with(CallOutOptions { is_form: true, ..options() });
-        let refused = logins.verify(candidate("p r&"), 1, &fetcher).await;
-        let wanted = "username=eve&password=p+r%26&clientid=a%26b&peerhost=10.0.0.1";
-        assert!(refused == Ok(false) && service.requests.borrow()[4].ends_with(wanted));
+        let rejected = logins.verify(candidate("p r&"), 1, &fetcher).await;
+        let expected = "username=eve&password=p+r%26&clientid=a%26b&peerhost=10.0.0.1";
+        assert!(rejected == Ok(false) && service.requests.borrow()[4].ends_with(expected));
         let binary = Candidate { password: b"\xff", ..candidate("") };
         assert_eq!(logins.verify(binary, 1, &fetcher).await, Ok(false));
         // Escaped, this is longer than a request may be.
@@ -83,23 +83,23 @@ fn answers_belong_to_one_login() {
     run(|service, fetcher, _| async move {
         let logins = service_with(options());
         let verify = async |candidate| logins.verify(candidate, 1, &fetcher).await;
-        let own = candidate("apple");
+        let login = candidate("apple");
         service.answers(200, "", "");
-        assert_eq!(verify(own).await, Ok(true));
+        assert_eq!(verify(login).await, Ok(true));
         service.answers(403, "", "");
         let others = [
-            Candidate { user: "bob", ..own },
-            Candidate { password: b"appl", ..own },
-            Candidate { client_id: "", ..own },
+            Candidate { user: "bob", ..login },
+            Candidate { password: b"appl", ..login },
+            Candidate { client_id: "", ..login },
             // The parts of a login are not confused.
-            Candidate { user: "eveapple", password: b"", ..own },
-            Candidate { address: Some([10, 0, 0, 2].into()), ..own },
-            Candidate { address: None, ..own },
+            Candidate { user: "eveapple", password: b"", ..login },
+            Candidate { address: Some([10, 0, 0, 2].into()), ..login },
+            Candidate { address: None, ..login },
         ];
         for (n, other) in others.into_iter().enumerate() {
             assert_eq!((verify(other).await, service.count()), (Ok(false), n + 2), "{n}");
         }
-        assert_eq!((verify(own).await, service.count()), (Ok(true), others.len() + 1));
+        assert_eq!((verify(login).await, service.count()), (Ok(true), others.len() + 1));
     });
 }
 
@@ -108,14 +108,14 @@ fn assigned_client_identifiers_do_not_distinguish_logins() {
     run(|service, fetcher, _| async move {
         let logins = service_with(options());
         let verify = async |candidate| logins.verify(candidate, 1, &fetcher).await;
-        let own = Candidate { client_id: "auto-1", is_assigned: true, ..candidate("apple") };
+        let login = Candidate { client_id: "auto-1", is_assigned: true, ..candidate("apple") };
         service.answers(200, "", "");
-        assert_eq!(verify(own).await, Ok(true));
+        assert_eq!(verify(login).await, Ok(true));
         assert!(service.requests.borrow()[0].contains("auto-1"));
         service.answers(403, "", "");
-        assert_eq!(verify(Candidate { client_id: "auto-2", ..own }).await, Ok(true));
+        assert_eq!(verify(Candidate { client_id: "auto-2", ..login }).await, Ok(true));
         // A client that chooses such an identifier is another one.
-        assert_eq!(verify(Candidate { is_assigned: false, ..own }).await, Ok(false));
+        assert_eq!(verify(Candidate { is_assigned: false, ..login }).await, Ok(false));
         assert_eq!(service.count(), 2);
     });
 }
@@ -151,7 +151,7 @@ fn an_empty_body_accepts_only_with_its_length() {
         let logins = service_with(options());
         let verify = async |password| logins.verify(candidate(password), 1, &fetcher).await;
         service.is_closing.set(true);
-        for (head, wanted) in [
+        for (head, expected) in [
             ("HTTP/1.0 200 X\r\n\r\n", Err(Undecided::Unavailable)),
             ("HTTP/1.1 200 X\r\n\r\n", Err(Undecided::Unavailable)),
             ("HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n", Err(Undecided::Unavailable)),
@@ -161,7 +161,7 @@ fn an_empty_body_accepts_only_with_its_length() {
             ("HTTP/1.0 200 X\r\n\r\nok", Ok(true)),
         ] {
             *service.answer.borrow_mut() = head.into();
-            assert_eq!(verify(head).await, wanted, "{head}");
+            assert_eq!(verify(head).await, expected, "{head}");
         }
     });
 }
@@ -181,7 +181,7 @@ fn without_the_service_known_logins_are_accepted() {
         assert_eq!(service.count(), 5);
         // No answer at all: requests and waits are limited in number and time.
         service.answer.borrow_mut().clear();
-        let (begun, done) = (now(), Rc::new(Cell::new(0)));
+        let (start, done) = (now(), Rc::new(Cell::new(0)));
         for n in 0..20 {
             let (logins, fetcher, done) = (logins.clone(), fetcher.clone(), done.clone());
             let login = move |_| async move {
@@ -196,7 +196,7 @@ fn without_the_service_known_logins_are_accepted() {
             assert!(service.open.get() <= 4, "two are closing, and two are open");
             sleep(Duration::from_millis(100)).await;
         }
-        assert!((now() - begun).as_secs() <= 5);
+        assert!((now() - start).as_secs() <= 5);
         assert_eq!(logins.verify(candidate("apple"), 1, &fetcher).await, Ok(true));
         // It is asked again as soon as it answers, and connections are used again.
         service.answers(204, "", "");

@@ -48,8 +48,8 @@ impl Service {
 
     async fn accept(self, listener: Listener, stage: SharedStage<()>) {
         while let Ok(stream) = listener.accept().await {
-            let own = self.clone();
-            stage.dispatch(move |_| async move { own.serve(stream).await }).unwrap();
+            let service = self.clone();
+            stage.dispatch(move |_| async move { service.serve(stream).await }).unwrap();
         }
     }
 
@@ -83,9 +83,9 @@ impl Service {
 }
 
 /// Sets a flag when it is dropped, also by a panic.
-struct Over(Rc<Cell<bool>>);
+struct SetOnDrop(Rc<Cell<bool>>);
 
-impl Drop for Over {
+impl Drop for SetOnDrop {
     fn drop(&mut self) {
         self.0.set(true);
     }
@@ -104,23 +104,23 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(
         let resolver = Resolver::declare(&mut graph);
         let stage = graph.stage("control").shared(());
         let listeners = world.listen(address());
-        let (is_over, has_passed) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+        let (is_done, passed_flag) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
         // The program drains when this client has finished.
-        let (over, net) = (is_over.clone(), world.net());
+        let (is_done_flag, net) = (is_done.clone(), world.net());
         world.client(async move {
-            while !over.get() {
+            while !is_done_flag.get() {
                 net.sleep(Duration::from_millis(100)).await;
             }
         });
         // A panic ends only its operation.
-        let passed = has_passed.clone();
+        let passed = passed_flag.clone();
         world.at_rest(move || assert!(passed.get(), "the test has panicked"));
         world.program(graph, move |start| {
             let listener = listeners.listener(start)?;
-            let (service, guard) = (Service::default(), Over(is_over.clone()));
-            let passed = has_passed.clone();
-            let own = service.clone();
-            stage.dispatch(move |_| own.accept(listener, stage))?;
+            let (service, guard) = (Service::default(), SetOnDrop(is_done.clone()));
+            let passed = passed_flag.clone();
+            let service_clone = service.clone();
+            stage.dispatch(move |_| service_clone.accept(listener, stage))?;
             let counter = || Counter::new("fetches", "");
             let fetcher = Fetcher { stage, resolver, fetched: counter(), failed: counter() };
             stage.dispatch(move |_| async move {

@@ -36,12 +36,12 @@ fn a_form_has_the_same_fields() {
         let permissions = Permissions::new(Endpoint::open(URL, None).unwrap(), options);
         service.answers(204, "", "");
         assert_eq!(
-            permissions.ask(permission("a/b"), &fetcher).await.map(|(own, _)| own),
+            permissions.ask(permission("a/b"), &fetcher).await.map(|(allowed, _)| allowed),
             Ok(true)
         );
         let request = service.requests.borrow()[0].clone();
-        let wanted = "username=eve&clientid=c&peerhost=10.0.0.1&action=publish&acc=2&topic=a%2Fb";
-        assert_eq!(request.split_once("\r\n\r\n").unwrap().1, wanted);
+        let expected = "username=eve&clientid=c&peerhost=10.0.0.1&action=publish&acc=2&topic=a%2Fb";
+        assert_eq!(request.split_once("\r\n\r\n").unwrap().1, expected);
     });
 }
 
@@ -49,34 +49,34 @@ fn a_form_has_the_same_fields() {
 fn answers_are_of_one_topic_and_action() {
     run(|service, fetcher, _| async move {
         let permissions = self::service();
-        let decide = async |permission| permissions.ask(permission, &fetcher).await;
-        let ask = async |permission| decide(permission).await.map(|(allowed, _)| allowed);
+        let check_until = async |permission| permissions.ask(permission, &fetcher).await;
+        let check = async |permission| check_until(permission).await.map(|(allowed, _)| allowed);
         service.answers(200, "", r#"{"result": "allow"}"#);
-        let begun = now();
+        let start = now();
         for _ in 0..3 {
-            let (allowed, end) = decide(permission("a/b")).await.unwrap();
+            let (allowed, end) = check_until(permission("a/b")).await.unwrap();
             // The end does not change while the answer is used.
-            assert!(allowed && end < begun + Duration::from_secs(61));
+            assert!(allowed && end < start + Duration::from_secs(61));
             seconds(1).await;
         }
         assert_eq!(service.count(), 1);
         let request = service.requests.borrow()[0].clone();
-        let wanted = r#"{"acc":2,"action":"publish","clientid":"c","peerhost":"10.0.0.1","topic":"a/b","username":"eve"}"#;
-        assert_eq!(request.split_once("\r\n\r\n").unwrap().1, wanted);
+        let expected = r#"{"acc":2,"action":"publish","clientid":"c","peerhost":"10.0.0.1","topic":"a/b","username":"eve"}"#;
+        assert_eq!(request.split_once("\r\n\r\n").unwrap().1, expected);
         service.answers(403, "", "");
         let subscribe = Permission { action: Action::Subscribe, ..permission("a/b") };
-        assert_eq!(ask(subscribe).await, Ok(false));
+        assert_eq!(check(subscribe).await, Ok(false));
         assert!(service.requests.borrow()[1].contains(r#""acc":4,"action":"subscribe""#));
         let anonymous = Permission { user: None, ..permission("a/b") };
-        assert_eq!(ask(anonymous).await, Ok(false));
-        assert_eq!((ask(permission("a/c")).await, service.count()), (Ok(false), 4));
+        assert_eq!(check(anonymous).await, Ok(false));
+        assert_eq!((check(permission("a/c")).await, service.count()), (Ok(false), 4));
         // A denial is kept for a shorter time than a permission.
         service.answers(500, "", "");
         seconds(6).await;
-        assert_eq!(ask(permission("a/c")).await, Err(Undecided::Unavailable));
-        assert_eq!(ask(permission("a/b")).await, Ok(true));
+        assert_eq!(check(permission("a/c")).await, Err(Undecided::Unavailable));
+        assert_eq!(check(permission("a/b")).await, Ok(true));
         seconds(60).await;
-        assert_eq!(ask(permission("a/b")).await, Err(Undecided::Unavailable));
+        assert_eq!(check(permission("a/b")).await, Err(Undecided::Unavailable));
     });
 }
 
@@ -89,8 +89,8 @@ fn waiting_requests_are_limited() {
             let (permissions, fetcher) = (permissions.clone(), fetcher.clone());
             let call = stage.dispatch(move |_| async move {
                 let topic = n.to_string();
-                let asked = permissions.ask(permission(&topic), &fetcher).await;
-                assert_eq!(asked, Err(Undecided::Unavailable));
+                let result = permissions.ask(permission(&topic), &fetcher).await;
+                assert_eq!(result, Err(Undecided::Unavailable));
             });
             call.unwrap();
             if n == 1 {
