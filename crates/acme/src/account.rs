@@ -3,14 +3,14 @@
 use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use serde::{Deserialize, Serialize};
 
-use crate::order::Failed;
+use crate::order::OrderError;
 use crate::plan::Plan;
 use crate::storage::Storage;
 use crate::transport::{Transport, complete};
 
 /// The account as stored.
 #[derive(Deserialize, Serialize)]
-struct Stored {
+struct StoredAccount {
     contact: Vec<String>,
     credentials: AccountCredentials,
 }
@@ -21,7 +21,7 @@ pub(crate) struct PlanAccount {
     account: Option<Account>,
     /// An account that could not be stored yet. It is kept in memory, because authorities limit the number of new
     /// accounts.
-    unsaved: Option<Stored>,
+    unsaved: Option<StoredAccount>,
 }
 
 impl PlanAccount {
@@ -31,7 +31,7 @@ impl PlanAccount {
         plan: &Plan,
         storage: &Storage,
         transport: &Transport,
-    ) -> Result<&Account, Failed> {
+    ) -> Result<&Account, OrderError> {
         let account = match self.account.take() {
             Some(account) => account,
             None => self.load(plan, storage, transport)?,
@@ -55,17 +55,17 @@ impl PlanAccount {
         plan: &Plan,
         storage: &Storage,
         transport: &Transport,
-    ) -> Result<Account, Failed> {
+    ) -> Result<Account, OrderError> {
         let builder = Account::builder_with_http(Box::new(transport.clone()));
         let contact: Vec<_> = plan.contact.iter().map(String::as_str).collect();
-        if let Some(stored) = storage.load_account::<Stored>()? {
+        if let Some(stored) = storage.load_account::<StoredAccount>()? {
             let credentials = serde_json::to_value(&stored.credentials);
             let account = complete(builder.from_credentials(stored.credentials))?;
             if stored.contact != plan.contact
                 && let Ok(Ok(credentials)) = credentials.map(serde_json::from_value)
             {
                 complete(account.update_contacts(&contact))?;
-                self.unsaved = Some(Stored { contact: plan.contact.clone(), credentials });
+                self.unsaved = Some(StoredAccount { contact: plan.contact.clone(), credentials });
             }
             return Ok(account);
         }
@@ -79,9 +79,9 @@ impl PlanAccount {
             terms_of_service_agreed: true,
             only_return_existing: false,
         };
-        let made = builder.create(&new, plan.directory.clone(), external.as_ref());
-        let (account, credentials) = complete(made)?;
-        self.unsaved = Some(Stored { contact: plan.contact.clone(), credentials });
+        let result = builder.create(&new, plan.directory.clone(), external.as_ref());
+        let (account, credentials) = complete(result)?;
+        self.unsaved = Some(StoredAccount { contact: plan.contact.clone(), credentials });
         Ok(account)
     }
 }

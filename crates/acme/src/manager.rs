@@ -12,7 +12,7 @@ use phalanx_tls::Certificates;
 use crate::challenges::Challenges;
 use crate::metrics::Metrics;
 use crate::plan::Plan;
-use crate::plan_task::{Carried, PlanTask};
+use crate::plan_task::{CarriedState, PlanTask};
 use crate::shared::{MAX_SLEEP, Shared};
 
 /// Delay after a panic until the work begins again.
@@ -66,7 +66,7 @@ impl Drop for Manager {
 
 /// Maintains the certificates of one plan after another, until the manager is dropped.
 fn run(shared: &Shared) {
-    let mut carried = Carried::default();
+    let mut carried_state = CarriedState::default();
     loop {
         let state = shared.lock();
         if state.is_stopped {
@@ -76,25 +76,25 @@ fn run(shared: &Shared) {
         drop(state);
         let Some(plan) = plan else {
             shared.metrics.set_certificates(0, 0, Duration::ZERO);
-            while !shared.waits_for_change(version, MAX_SLEEP) {}
+            while !shared.wait_for_change(version, MAX_SLEEP) {}
             continue;
         };
-        let before = take(&mut carried);
-        match guarded(|| PlanTask::new(shared, plan, version, before).run()) {
-            Ok(after) => carried = after,
+        let previous = take(&mut carried_state);
+        match catch_panic(|| PlanTask::new(shared, plan, version, previous).run()) {
+            Ok(next) => carried_state = next,
             // The stored state prevents immediate new attempts.
             Err(panic) => {
                 report(format_args!(
                     "acme: managing certificates panicked: {panic}; next attempt in an hour, or at SIGHUP"
                 ));
-                shared.waits_for_change(version, RESTART_DELAY);
+                shared.wait_for_change(version, RESTART_DELAY);
             }
         }
     }
 }
 
 /// Runs `work`. A panic is an error with its message.
-fn guarded<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+fn catch_panic<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     // The state of the work is not used after a panic, and shared state is always consistent.
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -108,9 +108,9 @@ mod tests {
 
     #[test]
     fn panics_are_errors() {
-        assert_eq!(guarded(|| 1), Ok(1));
+        assert_eq!(catch_panic(|| 1), Ok(1));
         let number = 2;
-        assert_eq!(guarded(|| panic!("{number}")), Err::<(), _>("2".to_owned()));
-        assert_eq!(guarded(|| panic!("text")), Err::<(), _>("text".to_owned()));
+        assert_eq!(catch_panic(|| panic!("{number}")), Err::<(), _>("2".to_owned()));
+        assert_eq!(catch_panic(|| panic!("text")), Err::<(), _>("text".to_owned()));
     }
 }

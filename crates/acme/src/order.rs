@@ -20,7 +20,7 @@ const DELAYS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1
 const MAX_QUESTIONS: u32 = 30;
 
 /// Why an order failed.
-pub(crate) enum Failed {
+pub(crate) enum OrderError {
     /// The program is shutting down, or the plan has changed.
     Stopped,
     /// The authority does not know the account.
@@ -28,12 +28,12 @@ pub(crate) enum Failed {
     /// The authority has refused the order, usually because of a challenge.
     Refused(String),
     /// The authority does not offer the challenge, or has not completed the order in time. The order is kept.
-    Unproven(String),
+    NotValidated(String),
     /// Anything else.
     Error(String),
 }
 
-impl From<Error> for Failed {
+impl From<Error> for OrderError {
     fn from(error: Error) -> Self {
         if let Error::Api(problem) = &error
             && problem.r#type.as_deref() == Some("urn:ietf:params:acme:error:accountDoesNotExist")
@@ -44,7 +44,7 @@ impl From<Error> for Failed {
     }
 }
 
-impl From<String> for Failed {
+impl From<String> for OrderError {
     fn from(error: String) -> Self {
         Self::Error(error)
     }
@@ -79,7 +79,7 @@ pub(crate) async fn order(
     pending: PendingOrder,
     kind: ChallengeKind,
     replaced: Option<CertificateIdentifier<'_>>,
-) -> Result<String, Failed> {
+) -> Result<String, OrderError> {
     let text = |error: rcgen::Error| error.to_string();
     let key = KeyPair::from_pem(&pending.key).map_err(text)?;
     let names = pending.names.clone();
@@ -87,7 +87,7 @@ pub(crate) async fn order(
     if order.state().status == OrderStatus::Pending {
         let mut responses = Responses::new(context.challenges, context.certificates);
         respond(&mut order, kind, &mut responses).await?;
-        until(context, &mut order, |state| state.status != OrderStatus::Pending).await?;
+        poll_until(context, &mut order, |state| state.status != OrderStatus::Pending).await?;
     }
     if order.state().status == OrderStatus::Ready {
         let mut params = CertificateParams::new(names).map_err(text)?;
@@ -97,8 +97,8 @@ pub(crate) async fn order(
     }
     let is_made =
         |state: &OrderState| matches!(state.status, OrderStatus::Valid | OrderStatus::Invalid);
-    if until(context, &mut order, is_made).await? == OrderStatus::Invalid {
-        return Err(refused(&mut order).await);
+    if poll_until(context, &mut order, is_made).await? == OrderStatus::Invalid {
+        return Err(refusal(&mut order).await);
     }
     let chain = order.certificate().await?;
     let chain = chain.ok_or_else(|| "the authority has sent no certificate".to_owned())?;
@@ -110,7 +110,7 @@ async fn open(
     context: &Context<'_>,
     mut pending: PendingOrder,
     replaced: Option<CertificateIdentifier<'_>>,
-) -> Result<Order, Failed> {
+) -> Result<Order, OrderError> {
     if let Some(url) = pending.url.take() {
         match context.account.order(url).await {
             Ok(mut order) => {
@@ -124,7 +124,7 @@ async fn open(
         }
     }
     let identifiers: Vec<_> = pending.names.iter().cloned().map(Identifier::Dns).collect();
-    let order = begin(context.account, &identifiers, replaced).await?;
+    let order = create_order(context.account, &identifiers, replaced).await?;
     pending.url = Some(order.url().to_owned());
     // If this fails, a restart makes another order.
     if let Err(error) = context.storage.save_order(&pending) {
@@ -135,7 +135,7 @@ async fn open(
 
 /// Begins an order. If the authority rejects the identifier of the replaced certificate, which is optional, begins
 /// another order without it.
-async fn begin(
+async fn create_order(
     account: &Account,
     identifiers: &[Identifier],
     replaced: Option<CertificateIdentifier<'_>>,
@@ -144,7 +144,7 @@ async fn begin(
     if let Some(replaced) = replaced {
         match account.new_order(&order().replaces(replaced)).await {
             Err(error) if may_concern_replacement(&error) => (),
-            made => return made,
+            result => return result,
         }
     }
     account.new_order(&order()).await
@@ -170,7 +170,7 @@ async fn respond(
     order: &mut Order,
     kind: ChallengeKind,
     responses: &mut Responses<'_>,
-) -> Result<(), Failed> {
+) -> Result<(), OrderError> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
@@ -180,12 +180,12 @@ async fn respond(
             AuthorizationStatus::Pending => (),
             status => return Err(format!("the authorization for {name} is {status:?}").into()),
         }
-        let asked = match kind {
+        let challenge_type = match kind {
             ChallengeKind::Http01 => ChallengeType::Http01,
             ChallengeKind::TlsAlpn01 => ChallengeType::TlsAlpn01,
         };
-        let Some(mut challenge) = authorization.challenge(asked) else {
-            let (kind, error) = (kind.name(), Failed::Unproven);
+        let Some(mut challenge) = authorization.challenge(challenge_type) else {
+            let (kind, error) = (kind.name(), OrderError::NotValidated);
             return Err(error(format!("the authority offers no {kind} for {name}")));
         };
         let key = challenge.key_authorization();
@@ -197,11 +197,11 @@ async fn respond(
 }
 
 /// Waits until the order reaches a state.
-async fn until(
+async fn poll_until(
     context: &Context<'_>,
     order: &mut Order,
     is_reached: impl Fn(&OrderState) -> bool,
-) -> Result<OrderStatus, Failed> {
+) -> Result<OrderStatus, OrderError> {
     let mut delay = DELAYS[0];
     for _ in 0..MAX_QUESTIONS {
         let state = order.refresh().await?;
@@ -209,28 +209,28 @@ async fn until(
             return Ok(state.status);
         }
         if !(context.wait)(delay) {
-            return Err(Failed::Stopped);
+            return Err(OrderError::Stopped);
         }
         delay = (delay * 2).min(DELAYS[1]);
     }
-    Err(Failed::Unproven("the authority has not completed the order in time".to_owned()))
+    Err(OrderError::NotValidated("the authority has not completed the order in time".to_owned()))
 }
 
 /// Why the authority refused an order: the errors of its challenges.
-async fn refused(order: &mut Order) -> Failed {
-    let mut why = Vec::new();
-    why.extend(order.state().error.as_ref().map(ToString::to_string));
+async fn refusal(order: &mut Order) -> OrderError {
+    let mut reasons = Vec::new();
+    reasons.extend(order.state().error.as_ref().map(ToString::to_string));
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
         let Ok(state) = authorization.refresh().await else { continue };
         let name = state.identifier().to_string();
         let errors = state.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
-        why.extend(errors.map(|error| format!("{name}: {error}")));
+        reasons.extend(errors.map(|error| format!("{name}: {error}")));
     }
-    if why.is_empty() {
-        why.push("the authority gives no reason".to_owned());
+    if reasons.is_empty() {
+        reasons.push("the authority gives no reason".to_owned());
     }
-    Failed::Refused(why.join("; "))
+    OrderError::Refused(reasons.join("; "))
 }
 
 #[cfg(test)]

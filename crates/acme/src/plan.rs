@@ -84,7 +84,7 @@ impl Plan {
     }
 
     /// Whether a certificate has these names, which are a `name_set`.
-    pub(crate) fn has(&self, names: &[String]) -> bool {
+    pub(crate) fn has_names(&self, names: &[String]) -> bool {
         self.certificates.iter().any(|other| name_set(other) == names)
     }
 
@@ -100,9 +100,9 @@ impl Plan {
     /// Errors about files that can be found without a connection to the authority. Opens files but changes nothing.
     pub fn unavailable(&self) -> Vec<String> {
         let external = self.external.as_ref().and_then(|external| external.read().err());
-        let trusted = Transport::new(self.ca.as_deref()).err();
+        let ca_error = Transport::new(self.ca.as_deref()).err();
         let storage = self.folder().check().err();
-        [external, trusted, storage].into_iter().flatten().collect()
+        [external, ca_error, storage].into_iter().flatten().collect()
     }
 
     /// The next step for each certificate, one line each.
@@ -152,11 +152,11 @@ mod tests {
     fn keys_of_external_accounts() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let external = ExternalAccount { id: "a".into(), key: file.path().into() };
-        for (text, wanted) in
+        for (text, expected) in
             [("AQID\n", Ok(vec![1, 2, 3])), ("AQI=", Ok(vec![1, 2])), ("a+/b", Err(()))]
         {
             fs::write(file.path(), text).unwrap();
-            assert_eq!(external.read().map_err(drop), wanted, "{text}");
+            assert_eq!(external.read().map_err(drop), expected, "{text}");
         }
     }
 }

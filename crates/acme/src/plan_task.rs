@@ -13,12 +13,12 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::account::PlanAccount;
-use crate::job::{Issued, Job};
-use crate::order::{Context, Failed, order, prepare};
+use crate::job::{IssuedCertificate, Job};
+use crate::order::{Context, OrderError, order, prepare};
 use crate::plan::{ChallengeKind, Plan};
-use crate::schedule::{latest, question_delay, renewal, retry_delay, within};
+use crate::schedule::{latest, poll_delay, renewal, retry_delay, within};
 use crate::shared::{MAX_SLEEP, Shared, State};
-use crate::storage::{Storage, Unsaved};
+use crate::storage::{SaveError, Storage};
 use crate::transport::{Transport, complete};
 
 /// Time between two requests for the renewal window, if the authority has not answered the last one.
@@ -30,7 +30,7 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// State carried over to the next plan.
 #[derive(Default)]
-pub(crate) struct Carried {
+pub(crate) struct CarriedState {
     plan: Option<Arc<Plan>>,
     account: PlanAccount,
     jobs: Vec<Job>,
@@ -49,27 +49,32 @@ pub(crate) struct PlanTask<'a> {
 
 impl<'a> PlanTask<'a> {
     /// The work for `plan`. Orders and failures of the previous plan are carried over.
-    pub(crate) fn new(shared: &'a Shared, plan: Arc<Plan>, version: u64, carried: Carried) -> Self {
+    pub(crate) fn new(
+        shared: &'a Shared,
+        plan: Arc<Plan>,
+        version: u64,
+        carried: CarriedState,
+    ) -> Self {
         let (storage, now) = (plan.folder(), SystemTime::now());
-        let before = carried.plan.as_ref();
+        let previous = carried.plan.as_ref();
         let (mut account, mut jobs) = (PlanAccount::default(), Vec::new());
-        let has_changed = before.is_some_and(|before| !before.has_account_of(&plan));
+        let has_changed = previous.is_some_and(|previous| !previous.has_account_of(&plan));
         if !has_changed {
             jobs = carried.jobs;
         }
         // Otherwise the account is read again, which updates its contacts.
-        if !has_changed && before.is_some_and(|before| before.contact == plan.contact) {
+        if !has_changed && previous.is_some_and(|previous| previous.contact == plan.contact) {
             account = carried.account;
         }
         let job = |names: &Vec<String>| {
-            let own = jobs.iter().position(|job: &Job| job.has(names));
-            let mut job = match own {
-                Some(own) => jobs.swap_remove(own),
+            let index = jobs.iter().position(|job: &Job| job.has_names(names));
+            let mut job = match index {
+                Some(index) => jobs.swap_remove(index),
                 None => Job::load(&storage, names, now),
             };
-            if before.is_some() {
+            if previous.is_some() {
                 job.refresh(&storage);
-                job.reloaded(has_changed, now);
+                job.on_reload(has_changed, now);
             }
             job
         };
@@ -78,27 +83,27 @@ impl<'a> PlanTask<'a> {
     }
 
     /// Maintains the certificates until the plan changes.
-    pub(crate) fn run(mut self) -> Carried {
+    pub(crate) fn run(mut self) -> CarriedState {
         self.update_metrics();
         if let Some(_lock) = self.lock() {
             self.adopt();
             self.announce();
-            self.work();
+            self.maintain();
         }
-        Carried { plan: Some(self.plan), account: self.account, jobs: self.jobs }
+        CarriedState { plan: Some(self.plan), account: self.account, jobs: self.jobs }
     }
 
-    fn work(&mut self) {
+    fn maintain(&mut self) {
         loop {
             self.update_metrics();
             let now = SystemTime::now();
             let next = (0..self.jobs.len()).min_by_key(|&n| self.jobs[n].next);
-            let left = next.map(|n| self.jobs[n].next.duration_since(now).unwrap_or_default());
-            if let (Some(n), Some(Duration::ZERO)) = (next, left) {
+            let remaining = next.map(|n| self.jobs[n].next.duration_since(now).unwrap_or_default());
+            if let (Some(n), Some(Duration::ZERO)) = (next, remaining) {
                 self.step(n, now);
             }
-            let left = left.unwrap_or(MAX_SLEEP).min(MAX_SLEEP);
-            if self.shared.waits_for_change(self.version, left) {
+            let remaining = remaining.unwrap_or(MAX_SLEEP).min(MAX_SLEEP);
+            if self.shared.wait_for_change(self.version, remaining) {
                 return;
             }
         }
@@ -106,9 +111,9 @@ impl<'a> PlanTask<'a> {
 
     /// Locks the folder. `None` if the plan has changed.
     fn lock(&mut self) -> Option<File> {
-        let mut reported = String::new();
+        let mut last_reported = String::new();
         loop {
-            let why = match self.storage.lock() {
+            let reason = match self.storage.lock() {
                 Ok(Some(lock)) => return Some(lock),
                 Ok(None) => {
                     let folder = self.plan.storage.display();
@@ -118,11 +123,11 @@ impl<'a> PlanTask<'a> {
                 }
                 Err(error) => format!("{error}; trying again every minute"),
             };
-            if why != reported {
-                report(format_args!("acme: {why}"));
-                reported = why;
+            if reason != last_reported {
+                report(format_args!("acme: {reason}"));
+                last_reported = reason;
             }
-            if self.shared.waits_for_change(self.version, LOCK_INTERVAL) {
+            if self.shared.wait_for_change(self.version, LOCK_INTERVAL) {
                 return None;
             }
             // Another process may have renewed the certificates.
@@ -160,8 +165,8 @@ impl<'a> PlanTask<'a> {
     fn update_metrics(&self) {
         let (now, metrics) = (SystemTime::now(), &self.shared.metrics);
         let missing = self.jobs.iter().filter(|job| !job.is_usable(now)).count();
-        let ends = self.jobs.iter().filter_map(|job| job.validity);
-        let first = ends.map(|validity| validity.until).min().unwrap_or(SystemTime::UNIX_EPOCH);
+        let expiries = self.jobs.iter().filter_map(|job| job.validity);
+        let first = expiries.map(|validity| validity.until).min().unwrap_or(SystemTime::UNIX_EPOCH);
         let first = first.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         metrics.set_certificates(self.jobs.len(), missing, first);
     }
@@ -201,12 +206,12 @@ impl<'a> PlanTask<'a> {
             let account = self.open_account().ok()?;
             complete(account.renewal_info(id)).ok()
         });
-        let Some((info, asked)) = answer else {
+        let Some((info, retry_after)) = answer else {
             return (renewal(validity), now + QUESTION_INTERVAL);
         };
         let window = info.suggested_window;
         let due = within(window.start.into(), window.end.into(), fastrand::f64());
-        (due.min(latest(validity)), now + question_delay(asked))
+        (due.min(latest(validity)), now + poll_delay(retry_after))
     }
 
     /// Orders a certificate.
@@ -215,38 +220,38 @@ impl<'a> PlanTask<'a> {
         let kinds = &self.plan.challenges;
         let kind = kinds[self.jobs[n].refused % kinds.len()];
         // Discard a delay requested by an earlier response, which was for another request.
-        self.transport.as_ref().and_then(Transport::take_asked);
-        let mut made = self.order(&names, kind, replaced.clone());
-        if let Err(Failed::NoAccount) = made {
+        self.transport.as_ref().and_then(Transport::take_retry_after);
+        let mut result = self.order(&names, kind, replaced.clone());
+        if let Err(OrderError::NoAccount) = result {
             // Once more, with another account.
             self.account.forget(&self.storage);
-            made = self.order(&names, kind, replaced);
+            result = self.order(&names, kind, replaced);
         }
-        let why = match made {
+        let reason = match result {
             Ok(pem) => {
                 self.shared.metrics.issued.add(1);
                 // The failures are cleared first: if the certificate cannot be stored, a restart gets it again without
                 // a delay.
                 self.storage.save_failures(&names, None);
-                self.jobs[n].issued = Some(Issued { pem, kind, is_reported: false });
+                self.jobs[n].issued = Some(IssuedCertificate { pem, kind, is_reported: false });
                 return self.save(n);
             }
-            Err(Failed::Stopped) => return,
-            Err(Failed::NoAccount) => {
+            Err(OrderError::Stopped) => return,
+            Err(OrderError::NoAccount) => {
                 "the authority does not know the account that it has just created".to_owned()
             }
-            Err(Failed::Refused(why)) => {
+            Err(OrderError::Refused(reason)) => {
                 self.jobs[n].refused += 1;
                 self.storage.remove_order(&names);
-                why
+                reason
             }
-            Err(Failed::Unproven(why)) => {
+            Err(OrderError::NotValidated(reason)) => {
                 self.jobs[n].refused += 1;
-                why
+                reason
             }
-            Err(Failed::Error(why)) => why,
+            Err(OrderError::Error(reason)) => reason,
         };
-        self.fail(n, kind, &why);
+        self.fail(n, kind, &reason);
     }
 
     /// Stores an issued certificate, and uses it. If the disk is full, it stays in memory until there is space, because
@@ -254,19 +259,19 @@ impl<'a> PlanTask<'a> {
     fn save(&mut self, n: usize) {
         let (job, now) = (&mut self.jobs[n], SystemTime::now());
         let Some(issued) = &mut job.issued else { return };
-        let (all, kind) = (job.names.join(", "), issued.kind);
+        let (names, kind) = (job.names.join(", "), issued.kind);
         match self.storage.save_certificate(&job.names, &issued.pem) {
             Ok(()) => job.issued = None,
-            Err(Unsaved::Unusable(why)) => {
+            Err(SaveError::Unusable(reason)) => {
                 job.issued = None;
-                return self.fail(n, kind, &why);
+                return self.fail(n, kind, &reason);
             }
-            Err(Unsaved::Failed(why)) => {
+            Err(SaveError::Failed(reason)) => {
                 job.next = now + SAVE_INTERVAL;
                 if !replace(&mut issued.is_reported, true) {
                     report(format_args!(
-                        "acme: {all}: the certificate is issued, but {why}; it is kept in memory and stored as soon as that \
-                         is possible"
+                        "acme: {names}: the certificate is issued, but {reason}; it is kept in memory and stored as soon as \
+                         that is possible"
                     ));
                 }
                 return;
@@ -277,29 +282,30 @@ impl<'a> PlanTask<'a> {
         let job = &mut self.jobs[n];
         let Some(validity) = job.validity.filter(|_| job.is_usable(now)) else {
             // A new certificate would have the same defect, so this counts as a failure.
-            let why =
+            let reason =
                 "the new certificate is not valid now or lacks a name; check this machine's clock";
-            return self.fail(n, kind, why);
+            return self.fail(n, kind, reason);
         };
         (job.failures, job.refused) = (0, 0);
         let lifetime = validity.until.duration_since(validity.from).unwrap_or(QUESTION_INTERVAL);
         job.not_before = now + lifetime / 3;
         job.next = job.not_before.min(now + QUESTION_INTERVAL);
         let (until, kind) = (in_words(validity.until, now), kind.name());
-        report(format_args!("acme: {all}: certificate issued, valid for {until} ({kind})"));
+        report(format_args!("acme: {names}: certificate issued, valid for {until} ({kind})"));
     }
 
     /// Plans the next attempt after a failure.
-    fn fail(&mut self, n: usize, kind: ChallengeKind, why: &str) {
+    fn fail(&mut self, n: usize, kind: ChallengeKind, reason: &str) {
         let (job, now) = (&mut self.jobs[n], SystemTime::now());
-        let asked = self.transport.as_ref().and_then(Transport::take_asked);
-        let delay = retry_delay(job.failures.saturating_add(1), asked, fastrand::f64());
-        job.failed(delay, asked, &self.storage, now);
+        let retry_after = self.transport.as_ref().and_then(Transport::take_retry_after);
+        let delay = retry_delay(job.failures.saturating_add(1), retry_after, fastrand::f64());
+        job.record_failure(delay, retry_after, &self.storage, now);
         self.shared.metrics.failed.add(1);
-        let (all, wait, end) = (job.names.join(", "), in_words(job.next, now), at_reload(job, now));
-        let (kind, why) = (kind.name(), escaped(why));
+        let (names, wait, end) =
+            (job.names.join(", "), in_words(job.next, now), at_reload(job, now));
+        let (kind, reason) = (kind.name(), escape(reason));
         report(format_args!(
-            "acme: {all}: no certificate ({kind}): {why}; next attempt in {wait}{end}"
+            "acme: {names}: no certificate ({kind}): {reason}; next attempt in {wait}{end}"
         ));
     }
 
@@ -308,13 +314,13 @@ impl<'a> PlanTask<'a> {
         names: &[String],
         kind: ChallengeKind,
         replaced: Option<CertificateIdentifier<'_>>,
-    ) -> Result<String, Failed> {
+    ) -> Result<String, OrderError> {
         let (shared, plan) = (self.shared, self.plan.clone());
         let pending = prepare(&self.storage, names)?;
         // A reload of the configuration does not end an order that is still wanted.
         let is_wanted = |state: &State| {
             let next = state.plan.as_ref();
-            next.is_some_and(|next| next.has_account_of(&plan) && next.has(names))
+            next.is_some_and(|next| next.has_account_of(&plan) && next.has_names(names))
         };
         let storage = self.storage.clone();
         let context = Context {
@@ -322,12 +328,12 @@ impl<'a> PlanTask<'a> {
             challenges: &shared.challenges,
             certificates: &shared.certificates,
             storage: &storage,
-            wait: &|limit| shared.waits_while(limit, is_wanted),
+            wait: &|limit| shared.wait_while(limit, is_wanted),
         };
         complete(order(&context, pending, kind, replaced))
     }
 
-    fn open_account(&mut self) -> Result<&Account, Failed> {
+    fn open_account(&mut self) -> Result<&Account, OrderError> {
         let transport = match &self.transport {
             Some(transport) => transport,
             None => self.transport.insert(Transport::new(self.plan.ca.as_deref())?),
@@ -354,7 +360,7 @@ fn in_words(then: SystemTime, now: SystemTime) -> String {
 }
 
 /// Text of an authority without control characters, so that it is a single line without terminal commands.
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
     text.chars().map(escape).collect()
 }
@@ -370,6 +376,6 @@ mod tests {
 
     #[test]
     fn an_authority_writes_no_line_of_its_own() {
-        assert_eq!(escaped("no\nphalanx: \u{1b}[2J\u{9b}\""), "no\\nphalanx: \\u{1b}[2J\\u{9b}\"");
+        assert_eq!(escape("no\nphalanx: \u{1b}[2J\u{9b}\""), "no\\nphalanx: \\u{1b}[2J\\u{9b}\"");
     }
 }

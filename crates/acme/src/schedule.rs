@@ -33,12 +33,12 @@ pub(crate) fn latest(validity: &Validity) -> SystemTime {
     validity.from + lifetime * 9 / 10
 }
 
-/// The delay after this number of failures in a row, one or more. `asked` is the least delay that the authority asked
-/// for, and `drawn` a random number from 0 to 1, which spreads the attempts of several servers.
-pub(crate) fn retry_delay(failures: u32, asked: Option<Duration>, drawn: f64) -> Duration {
-    let doubled = FIRST_DELAY * (1 << failures.saturating_sub(1).min(16));
-    let delay = doubled.min(MAX_DELAY).mul_f64(1.0 + drawn / 10.0);
-    delay.max(asked.unwrap_or_default().min(MAX_ASKED))
+/// The delay after this number of failures in a row, one or more. `retry_after` is the least delay that the authority
+/// asked for, and `random` a number from 0 to 1, which spreads the attempts of several servers.
+pub(crate) fn retry_delay(failures: u32, retry_after: Option<Duration>, random: f64) -> Duration {
+    let backoff = FIRST_DELAY * (1 << failures.saturating_sub(1).min(16));
+    let delay = backoff.min(MAX_DELAY).mul_f64(1.0 + random / 10.0);
+    delay.max(retry_after.unwrap_or_default().min(MAX_ASKED))
 }
 
 /// The time of the next attempt if the configuration is reloaded after this number of failures in a row. `last` is the
@@ -52,13 +52,13 @@ pub(crate) fn after_reload(
 }
 
 /// A random time in the authority's renewal window (RFC 9773 §4.2).
-pub(crate) fn within(start: SystemTime, end: SystemTime, drawn: f64) -> SystemTime {
-    start + end.duration_since(start).unwrap_or_default().mul_f64(drawn)
+pub(crate) fn within(start: SystemTime, end: SystemTime, random: f64) -> SystemTime {
+    start + end.duration_since(start).unwrap_or_default().mul_f64(random)
 }
 
-/// The time until the next request for the window, if the authority asked for the delay `asked`.
-pub(crate) fn question_delay(asked: Duration) -> Duration {
-    asked.clamp(QUESTIONS[0], QUESTIONS[1])
+/// The time until the next request for the window, if the authority asked for the delay `retry_after`.
+pub(crate) fn poll_delay(retry_after: Duration) -> Duration {
+    retry_after.clamp(QUESTIONS[0], QUESTIONS[1])
 }
 
 #[cfg(test)]
@@ -80,11 +80,11 @@ mod tests {
 
     #[test]
     fn reloads_do_not_exceed_five_failures_in_an_hour() {
-        let begin = SystemTime::UNIX_EPOCH + 1000 * MINUTE;
+        let start = SystemTime::UNIX_EPOCH + 1000 * MINUTE;
         // An operator who reloads every minute.
-        let (mut now, mut last, mut next, mut failures) = (begin, begin, begin, 0);
+        let (mut now, mut last, mut next, mut failures) = (start, start, start, 0);
         let mut attempts = Vec::new();
-        while now < begin + 6 * 60 * MINUTE {
+        while now < start + 6 * 60 * MINUTE {
             next = after_reload(failures, (last, next), now);
             if next <= now {
                 failures += 1;
@@ -94,7 +94,7 @@ mod tests {
             now += MINUTE;
         }
         let times: Vec<_> =
-            attempts.iter().map(|at| at.duration_since(begin).unwrap().as_secs() / 60).collect();
+            attempts.iter().map(|at| at.duration_since(start).unwrap().as_secs() / 60).collect();
         assert_eq!(times, [0, 1, 2, 22, 62, 122, 182, 242, 302]);
     }
 
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(renewal(&validity), from);
         assert_eq!(within(from, from + 4 * MINUTE, 0.25), from + MINUTE);
         assert_eq!(within(from, from - MINUTE, 0.25), from);
-        assert_eq!(question_delay(Duration::ZERO), MINUTE);
-        assert_eq!(question_delay(Duration::MAX), 24 * 60 * MINUTE);
+        assert_eq!(poll_delay(Duration::ZERO), MINUTE);
+        assert_eq!(poll_delay(Duration::MAX), 24 * 60 * MINUTE);
     }
 }

@@ -38,14 +38,14 @@ impl Shared {
     }
 
     /// Waits until the version of the plan differs from `version`. Returns false after `limit`.
-    pub(crate) fn waits_for_change(&self, version: u64, limit: Duration) -> bool {
-        !self.waits_while(limit, |state| state.version == version)
+    pub(crate) fn wait_for_change(&self, version: u64, limit: Duration) -> bool {
+        !self.wait_while(limit, |state| state.version == version)
     }
 
-    /// Waits for `limit`. Returns false as soon as the program ends or `goes_on` returns false.
-    pub(crate) fn waits_while(&self, limit: Duration, goes_on: impl Fn(&State) -> bool) -> bool {
-        let goes_on = |state: &mut State| !state.is_stopped && goes_on(state);
-        let waited = self.changed.wait_timeout_while(self.lock(), limit, goes_on);
+    /// Waits for `limit`. Returns false as soon as the program ends or `predicate` returns false.
+    pub(crate) fn wait_while(&self, limit: Duration, predicate: impl Fn(&State) -> bool) -> bool {
+        let predicate = |state: &mut State| !state.is_stopped && predicate(state);
+        let waited = self.changed.wait_timeout_while(self.lock(), limit, predicate);
         let (_guard, result) = waited.unwrap_or_else(PoisonError::into_inner);
         result.timed_out()
     }

@@ -44,8 +44,8 @@ impl Storage {
     /// The files for the authority with this directory, in a separate folder.
     pub(crate) fn new(storage: &Path, directory: &str) -> Self {
         let (_, name) = directory.split_once("://").unwrap_or(("", directory));
-        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
-        let name: String = name.chars().map(plain).collect();
+        let sanitize = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+        let name: String = name.chars().map(sanitize).collect();
         Self(storage.join(name.trim_matches(['-', '.'])))
     }
 
@@ -71,21 +71,21 @@ impl Storage {
         let existing = existing.filter(|path| *path != Path::new("")).unwrap_or(Path::new("."));
         let metadata = fs::metadata(existing).map_err(|error| self.error("use", error))?;
         if !metadata.is_dir() {
-            let why = format!("{} is not a folder", existing.display());
-            return Err(self.error("use", why));
+            let reason = format!("{} is not a folder", existing.display());
+            return Err(self.error("use", reason));
         }
-        let may = |path: &Path, access| {
+        let check_access = |path: &Path, access| {
             let error = |error: rustix::io::Errno| {
                 self.error("use", format!("{}: {}", path.display(), io::Error::from(error)))
             };
             accessat(CWD, path, access, AtFlags::EACCESS).map_err(error)
         };
-        may(existing, Access::WRITE_OK | Access::EXEC_OK)?;
+        check_access(existing, Access::WRITE_OK | Access::EXEC_OK)?;
         if existing == self.0 {
-            may(existing, Access::READ_OK)?;
+            check_access(existing, Access::READ_OK)?;
             for file in fs::read_dir(existing).map_err(|error| self.error("read", error))?.flatten()
             {
-                may(&file.path(), Access::READ_OK)?;
+                check_access(&file.path(), Access::READ_OK)?;
             }
         }
         Ok(())
@@ -101,12 +101,12 @@ impl Storage {
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
-            Err(fs::TryLockError::Error(why)) => Err(error(why)),
+            Err(fs::TryLockError::Error(reason)) => Err(error(reason)),
         }
     }
 
-    fn error(&self, what: &str, why: impl std::fmt::Display) -> String {
-        format!("cannot {what} the folder of certificates, {}: {why}", self.0.display())
+    fn error(&self, action: &str, reason: impl std::fmt::Display) -> String {
+        format!("cannot {action} the folder of certificates, {}: {reason}", self.0.display())
     }
 
     /// The account; `None` if there is none yet.
@@ -134,9 +134,9 @@ impl Storage {
     }
 
     /// Stores a certificate with its key, both in PEM, if they are usable. This ends its order.
-    pub(crate) fn save_certificate(&self, names: &[String], pem: &str) -> Result<(), Unsaved> {
+    pub(crate) fn save_certificate(&self, names: &[String], pem: &str) -> Result<(), SaveError> {
         save(&self.certificate(names), pem.as_bytes(), |new| {
-            phalanx_tls::check(new, new).map_err(|error| Unsaved::Unusable(error.to_string()))
+            phalanx_tls::check(new, new).map_err(|error| SaveError::Unusable(error.to_string()))
         })?;
         self.remove_order(names);
         Ok(())
@@ -145,9 +145,9 @@ impl Storage {
     /// If there is no certificate for exactly these names, copies the stored one that covers most of them. So
     /// handshakes for unchanged names of a host succeed until a new certificate is issued.
     pub(crate) fn adopt(&self, names: &[String], now: SystemTime) {
-        let own = self.certificate(names);
+        let certificate = self.certificate(names);
         let Ok(files) = fs::read_dir(&self.0) else { return };
-        if own.exists() {
+        if certificate.exists() {
             return;
         }
         let is_for = |file: &Path, name: &String| {
@@ -163,7 +163,7 @@ impl Storage {
         if let Some((1.., best)) = counted.max()
             && let Ok(pem) = fs::read(&best)
         {
-            let _ = save::<String>(&own, &pem, |_| Ok(()));
+            let _ = save::<String>(&certificate, &pem, |_| Ok(()));
         }
     }
 
@@ -210,16 +210,16 @@ pub(crate) fn name_set(names: &[String]) -> Vec<String> {
 
 /// Why a certificate is not stored.
 #[derive(Debug)]
-pub(crate) enum Unsaved {
+pub(crate) enum SaveError {
     /// It is unusable.
     Unusable(String),
     /// The disk may be full.
     Failed(String),
 }
 
-impl From<String> for Unsaved {
-    fn from(why: String) -> Self {
-        Self::Failed(why)
+impl From<String> for SaveError {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
     }
 }
 
@@ -287,17 +287,17 @@ mod tests {
         let storage = Storage::new(home.path(), "https://ca.test");
         drop(storage.lock().unwrap());
         let pair = rcgen::generate_simple_self_signed(names()).unwrap();
-        let good = pair.cert.pem() + &pair.signing_key.serialize_pem();
-        storage.save_certificate(&names(), &good).unwrap();
+        let valid = pair.cert.pem() + &pair.signing_key.serialize_pem();
+        storage.save_certificate(&names(), &valid).unwrap();
         let unsaved = storage.save_certificate(&names(), &pair.cert.pem()).unwrap_err();
         assert!(
-            matches!(&unsaved, Unsaved::Unusable(why) if why.contains("no private key")),
+            matches!(&unsaved, SaveError::Unusable(reason) if reason.contains("no private key")),
             "{unsaved:?}"
         );
         let path = home.path().join("ca.test/a.test.pem");
         assert_eq!(
             (storage.certificate(&names()), fs::read_to_string(&path).unwrap()),
-            (path, good)
+            (path, valid)
         );
     }
 
@@ -317,17 +317,17 @@ mod tests {
         let (one, other) = (issue("b.test www.b.test c.test"), issue("x.test"));
         assert_eq!(read("C.test www.b.test b.test"), Some(one.clone()), "the order has no effect");
         // (new names, the certificate that is valid for most of them)
-        for (names, wanted) in [
+        for (names, expected) in [
             ("a.test www.b.test", Some(&one)),
             ("a2.test x.test", Some(&other)),
             ("c.test www.b.test x.test", Some(&one)),
             ("y.test", None),
         ] {
             storage.adopt(&list(names), SystemTime::now());
-            assert_eq!(read(names).as_ref(), wanted, "{names}");
+            assert_eq!(read(names).as_ref(), expected, "{names}");
         }
-        let later = SystemTime::now() + std::time::Duration::from_secs(1 << 40);
-        storage.adopt(&list("a3.test x.test"), later);
+        let far_future = SystemTime::now() + std::time::Duration::from_secs(1 << 40);
+        storage.adopt(&list("a3.test x.test"), far_future);
         assert_eq!(read("a3.test x.test"), None, "it has expired");
         storage.adopt(&list("b.test x.test"), SystemTime::now());
         assert_eq!(read("b.test"), Some(one), "an own certificate stays");
@@ -344,13 +344,13 @@ mod tests {
         let order = PendingOrder { names: names.clone(), key: key.clone(), url: None };
         storage.save_order(&order).unwrap();
         assert_eq!(storage.load_order(&names), Some(order.clone()));
-        let more = [names.clone(), vec!["b.test".to_owned()]].concat();
-        assert_eq!(storage.load_order(&more), None, "it is for other names");
+        let other_names = [names.clone(), vec!["b.test".to_owned()]].concat();
+        assert_eq!(storage.load_order(&other_names), None, "it is for other names");
         // Something is in the way of the certificate.
         fs::create_dir(storage.certificate(&names)).unwrap();
         let pem = pair.cert.pem() + &key;
         let unsaved = storage.save_certificate(&names, &pem).unwrap_err();
-        assert!(matches!(unsaved, Unsaved::Failed(_)), "{unsaved:?}");
+        assert!(matches!(unsaved, SaveError::Failed(_)), "{unsaved:?}");
         assert_eq!(storage.load_order(&names), Some(order));
         fs::remove_dir(storage.certificate(&names)).unwrap();
         storage.save_certificate(&names, &pem).unwrap();
@@ -366,8 +366,8 @@ mod tests {
             Failures { names: names(), count: 3, refused: 1, last: 2, next: 17, asked: 16 };
         storage.save_failures(&names(), Some(&failures));
         assert_eq!(storage.load_failures(&names()), failures);
-        let more = [names(), vec!["b.test".to_owned()]].concat();
-        assert_eq!(storage.load_failures(&more), Failures::default());
+        let other_names = [names(), vec!["b.test".to_owned()]].concat();
+        assert_eq!(storage.load_failures(&other_names), Failures::default());
         storage.save_failures(&names(), None);
         assert_eq!(storage.load_failures(&names()), Failures::default());
     }

@@ -27,7 +27,7 @@ const MAX_BODY_BYTES: u64 = 1 << 20;
 pub(crate) struct Transport {
     agent: Agent,
     /// The delay that the last response with an error asked for, in seconds.
-    asked: Arc<Mutex<Option<Duration>>>,
+    retry_after: Arc<Mutex<Option<Duration>>>,
 }
 
 impl Transport {
@@ -61,12 +61,12 @@ impl Transport {
             .timeout_global(Some(TIMEOUT))
             .http_status_as_error(false)
             .build();
-        Ok(Self { agent: config.new_agent(), asked: Arc::default() })
+        Ok(Self { agent: config.new_agent(), retry_after: Arc::default() })
     }
 
     /// Takes the delay that the last response with an error asked for.
-    pub(crate) fn take_asked(&self) -> Option<Duration> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(crate) fn take_retry_after(&self) -> Option<Duration> {
+        self.retry_after.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn exchange(&self, request: Request<Vec<u8>>) -> Result<BytesResponse, ureq::Error> {
@@ -76,12 +76,13 @@ impl Transport {
             false => self.agent.run(Request::from_parts(parts, body))?,
         };
         let (parts, mut body) = response.into_parts();
-        let is_asking =
+        let may_delay =
             matches!(parts.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        let asked = parts.headers.get(header::RETRY_AFTER).filter(|_| is_asking);
-        let asked = asked.and_then(|value| delay(value.to_str().ok()?.trim(), SystemTime::now()));
-        if asked.is_some() {
-            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+        let retry_after = parts.headers.get(header::RETRY_AFTER).filter(|_| may_delay);
+        let retry_after =
+            retry_after.and_then(|value| delay(value.to_str().ok()?.trim(), SystemTime::now()));
+        if retry_after.is_some() {
+            *self.retry_after.lock().unwrap_or_else(PoisonError::into_inner) = retry_after;
         }
         let body = Bytes::from(body.with_config().limit(MAX_BODY_BYTES).read_to_vec()?);
         Ok(BytesResponse { parts, body: Box::new(body) })
@@ -90,9 +91,9 @@ impl Transport {
 
 /// The delay in a `Retry-After`: seconds or a time (RFC 9110 §10.2.3).
 fn delay(value: &str, now: SystemTime) -> Option<Duration> {
-    let until = |time: SystemTime| time.duration_since(now).unwrap_or_default();
+    let delay_until = |time: SystemTime| time.duration_since(now).unwrap_or_default();
     let seconds = value.parse().map(Duration::from_secs);
-    seconds.ok().or_else(|| httpdate::parse_http_date(value).ok().map(until))
+    seconds.ok().or_else(|| httpdate::parse_http_date(value).ok().map(delay_until))
 }
 
 impl HttpClient for Transport {
@@ -105,8 +106,8 @@ impl HttpClient for Transport {
             let (parts, body) = request.into_parts();
             let Ok(body) = body.collect().await;
             let url = parts.uri.clone();
-            let made = client.exchange(Request::from_parts(parts, body.to_bytes().to_vec()));
-            made.map_err(|error| Error::Other(format!("no response from {url}: {error}").into()))
+            let result = client.exchange(Request::from_parts(parts, body.to_bytes().to_vec()));
+            result.map_err(|error| Error::Other(format!("no response from {url}: {error}").into()))
         })
     }
 }
@@ -126,14 +127,14 @@ mod tests {
     #[test]
     fn delays() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_700);
-        for (value, wanted) in [
+        for (value, expected) in [
             ("120", Some(120)),
             ("Sun, 06 Nov 1994 08:49:37 GMT", Some(77)),
             ("Sat, 05 Nov 1994 08:49:37 GMT", Some(0)),
             ("-1", None),
             ("soon", None),
         ] {
-            assert_eq!(delay(value, now), wanted.map(Duration::from_secs), "{value}");
+            assert_eq!(delay(value, now), expected.map(Duration::from_secs), "{value}");
         }
     }
 }
