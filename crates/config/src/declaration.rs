@@ -45,14 +45,14 @@ pub fn variable(command: &str, flag: &str) -> String {
 }
 
 /// State of listing the keys of a table.
-pub(crate) struct Declaring<'a> {
+pub(crate) struct Declarer<'a> {
     prefix: String,
     flag: Option<String>,
     pub(crate) section: &'static str,
     all: &'a mut Vec<Declaration>,
 }
 
-impl<'a> Declaring<'a> {
+impl<'a> Declarer<'a> {
     pub(crate) fn new(all: &'a mut Vec<Declaration>) -> Self {
         Self { prefix: String::new(), flag: Some(String::new()), section: "Server", all }
     }
@@ -75,27 +75,27 @@ impl<'a> Declaring<'a> {
     }
 
     /// The same table, for keys without flags.
-    pub(crate) fn without_flags(&mut self) -> Declaring<'_> {
-        Declaring { prefix: self.prefix.clone(), flag: None, section: self.section, all: self.all }
+    pub(crate) fn without_flags(&mut self) -> Declarer<'_> {
+        Declarer { prefix: self.prefix.clone(), flag: None, section: self.section, all: self.all }
     }
 
-    fn within(&mut self, name: &str, flag: Option<String>) -> Declaring<'_> {
+    fn within(&mut self, name: &str, flag: Option<String>) -> Declarer<'_> {
         let prefix = format!("{}{name}.", self.prefix);
-        Declaring { prefix, flag, section: self.section, all: self.all }
+        Declarer { prefix, flag, section: self.section, all: self.all }
     }
 
     /// A table whose name is not part of the flags.
-    pub(crate) fn table(&mut self, name: &str) -> Declaring<'_> {
+    pub(crate) fn table(&mut self, name: &str) -> Declarer<'_> {
         self.within(name, self.flag.clone())
     }
 
     /// A table whose name begins the flags.
-    pub(crate) fn optional(&mut self, name: &str) -> Declaring<'_> {
+    pub(crate) fn optional(&mut self, name: &str) -> Declarer<'_> {
         self.within(name, self.flag.as_ref().map(|prefix| format!("{prefix}{name}-")))
     }
 
     /// A list of tables, whose keys have no flags.
-    pub(crate) fn list(&mut self, name: &str) -> Declaring<'_> {
+    pub(crate) fn list(&mut self, name: &str) -> Declarer<'_> {
         self.within(name, None)
     }
 }

@@ -9,20 +9,20 @@ pub struct ConfigError {
     /// Position such as `web.toml:3:1`; empty if only the key is known.
     place: String,
     key: String,
-    what: String,
+    message: String,
     /// Keys of the table `key` that would correct the error.
     keys: Vec<String>,
 }
 
 impl ConfigError {
     /// An error about the value of `key`, set at `place`.
-    pub fn new(place: &str, key: &str, what: &str) -> Self {
-        Self { place: place.into(), ..Self::of(key, what) }
+    pub fn new(place: &str, key: &str, message: &str) -> Self {
+        Self { place: place.into(), ..Self::of(key, message) }
     }
 
     /// An error about the value of `key`, whose position is not known yet.
-    pub fn of(key: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { place: String::new(), key: key.into(), what: what.into(), keys: Vec::new() }
+    pub fn of(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { place: String::new(), key: key.into(), message: message.into(), keys: Vec::new() }
     }
 
     /// Adds the keys of the table [`key`](Self::key) that would correct the error.
@@ -37,11 +37,11 @@ impl ConfigError {
     #[must_use]
     pub fn with_flags(mut self, flag: impl Fn(&str) -> Option<String>) -> Self {
         // A position in a text contains line and column, and thus a colon.
-        let is_given = !self.place.is_empty() && !self.place.contains(':');
+        let is_external = !self.place.is_empty() && !self.place.contains(':');
         let flags = self.keys.iter().filter_map(|key| flag(&format!("{}.{key}", self.key)));
         let flags: Vec<_> = flags.map(|flag| format!("--{flag}")).collect();
-        if is_given && !flags.is_empty() {
-            self.what = format!("{}; use {}", self.what, flags.join(" or "));
+        if is_external && !flags.is_empty() {
+            self.message = format!("{}; use {}", self.message, flags.join(" or "));
         }
         self
     }
@@ -77,13 +77,13 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, key, what, .. } = self;
+        let Self { place, key, message, .. } = self;
         for part in [place, key] {
             if !part.is_empty() {
                 write!(f, "{part}: ")?;
             }
         }
-        f.write_str(what)
+        f.write_str(message)
     }
 }
 
@@ -133,8 +133,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// The reason for rejecting a word, if it is similar to a `known` one; otherwise empty.
 pub fn did_you_mean<'a>(word: Option<&str>, known: impl IntoIterator<Item = &'a str>) -> String {
-    let near = word.and_then(|word| nearest(word, known));
-    near.map_or_else(String::new, |near| format!("did you mean {near:?}?"))
+    let suggestion = word.and_then(|word| nearest(word, known));
+    suggestion.map_or_else(String::new, |suggestion| format!("did you mean {suggestion:?}?"))
 }
 
 /// File, line and column. Both count from one, and columns count characters.

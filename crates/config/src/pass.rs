@@ -4,9 +4,9 @@ use std::ops::{Bound, RangeBounds};
 
 use toml::de::{DeTable, DeValue};
 
-use crate::declaration::{Declaration, Declaring};
+use crate::declaration::{Declaration, Declarer};
 use crate::error::ConfigError;
-use crate::reader::{Reader, Reading};
+use crate::reader::{Reader, TableReader};
 use crate::value::Value;
 
 /// A table of keys.
@@ -35,20 +35,20 @@ pub trait Short: Keys + Sized {
 pub struct Pass<'a, 'r>(Kind<'a, 'r>);
 
 enum Kind<'a, 'r> {
-    Read(Reading<'a, 'r>),
-    Print(Printing),
-    Declare(Declaring<'a>),
+    Read(TableReader<'a, 'r>),
+    Print(TablePrinter),
+    Declare(Declarer<'a>),
     Check { prefix: String, errors: &'a mut Vec<ConfigError> },
 }
 
 /// A printed table.
-struct Printing {
+struct TablePrinter {
     table: toml::Table,
     /// Values that are not printed, because they are present without the table.
     known: Option<toml::Table>,
 }
 
-impl Printing {
+impl TablePrinter {
     fn add(&mut self, name: &str, value: impl Into<toml::Value>) {
         let value = value.into();
         if self.known.as_ref().is_none_or(|known| known.get(name) != Some(&value)) {
@@ -97,7 +97,7 @@ impl<'a> Pass<'a, '_> {
         (table, at): (&DeTable<'_>, usize),
         keys: impl FnOnce(&mut Pass<'_, '_>),
     ) {
-        let mut pass = Pass(Kind::Read(Reading::new(reader, prefix, table, at)));
+        let mut pass = Pass(Kind::Read(TableReader::new(reader, prefix, table, at)));
         keys(&mut pass);
         if let Kind::Read(reading) = pass.0 {
             reading.report_unknown();
@@ -109,7 +109,7 @@ impl<'a> Pass<'a, '_> {
         known: Option<toml::Table>,
         keys: impl FnOnce(&mut Pass<'_, '_>),
     ) -> toml::Table {
-        let mut pass = Pass(Kind::Print(Printing { table: toml::Table::new(), known }));
+        let mut pass = Pass(Kind::Print(TablePrinter { table: toml::Table::new(), known }));
         keys(&mut pass);
         match pass.0 {
             Kind::Print(printing) => printing.table,
@@ -117,7 +117,7 @@ impl<'a> Pass<'a, '_> {
         }
     }
 
-    pub(crate) fn declare(to: Declaring<'a>, keys: impl FnOnce(&mut Pass<'_, '_>)) {
+    pub(crate) fn declare(to: Declarer<'a>, keys: impl FnOnce(&mut Pass<'_, '_>)) {
         keys(&mut Pass(Kind::Declare(to)));
     }
 
@@ -183,9 +183,9 @@ impl Pass<'_, '_> {
     ) {
         let bounds = || match (range.start_bound(), range.end_bound()) {
             (Bound::Included(start), Bound::Included(end)) => {
-                format!("{} to {}", plain::<F, T>(start), plain::<F, T>(end))
+                format!("{} to {}", printed::<F, T>(start), printed::<F, T>(end))
             }
-            (Bound::Included(start), _) => format!("at least {}", plain::<F, T>(start)),
+            (Bound::Included(start), _) => format!("at least {}", printed::<F, T>(start)),
             _ => unreachable!("a range has a first value"),
         };
         if let Kind::Read(reading) = &mut self.0 {
@@ -200,8 +200,8 @@ impl Pass<'_, '_> {
                 if found != toml::Value::Boolean(false) {
                     let none =
                         if F::kind().ends_with("|false") { ", or false for none" } else { "" };
-                    let what = format!("found {found}, expected {}{none}", bounds());
-                    errors.push(ConfigError::of(format!("{prefix}{name}"), what));
+                    let message = format!("found {found}, expected {}{none}", bounds());
+                    errors.push(ConfigError::of(format!("{prefix}{name}"), message));
                 }
             }
             _ => (),
@@ -280,8 +280,10 @@ impl Pass<'_, '_> {
                     if value.is_none() {
                         reading.check_unset(name);
                     }
-                    let own = || declarations(&mut T::default());
-                    reading.optional(name, own, |pass| value.get_or_insert_default().keys(pass));
+                    let declarations_of = || declarations(&mut T::default());
+                    reading.optional(name, declarations_of, |pass| {
+                        value.get_or_insert_default().keys(pass)
+                    });
                 }
                 None => reading.known(name),
             },
@@ -341,9 +343,9 @@ impl Pass<'_, '_> {
     pub fn list<T: Keys>(&mut self, name: &'static str, list: &mut Vec<T>, blank: impl Fn() -> T) {
         match &mut self.0 {
             Kind::Read(reading) => {
-                let kept = reading.kept(name, list.len());
-                if let Some(tables) = reading.tables(name, kept) {
-                    list.truncate(kept);
+                let kept_elements = reading.kept_elements(name, list.len());
+                if let Some(tables) = reading.tables(name, kept_elements) {
+                    list.truncate(kept_elements);
                     for (key, table) in tables {
                         let mut value = blank();
                         let at = table.span().start;
@@ -378,7 +380,7 @@ impl Pass<'_, '_> {
     ) {
         match &mut self.0 {
             Kind::Read(reading) if reading.has_texts(name) => {
-                list.truncate(reading.kept(name, list.len()));
+                list.truncate(reading.kept_elements(name, list.len()));
                 reading.texts(name, T::EXPECTED, |text| T::add(list, text));
             }
             Kind::Declare(declaring) => {
@@ -421,7 +423,7 @@ impl Pass<'_, '_> {
 /// The declarations of all keys, in their order, with the values of `keys` as defaults.
 pub fn declarations(keys: &mut impl Keys) -> Vec<Declaration> {
     let mut all = Vec::new();
-    Pass::declare(Declaring::new(&mut all), |pass| keys.keys(pass));
+    Pass::declare(Declarer::new(&mut all), |pass| keys.keys(pass));
     all
 }
 
@@ -439,6 +441,6 @@ pub fn changes<K: Keys + Clone>(keys: &K, defaults: &K) -> toml::Table {
 }
 
 /// A value without quotation marks.
-fn plain<F: Value<T>, T>(value: &T) -> String {
+fn printed<F: Value<T>, T>(value: &T) -> String {
     F::print(value).to_string().replace('"', "")
 }

@@ -34,21 +34,21 @@ impl Reader<'_> {
     fn place(&self, at: usize, key: &str) -> String {
         match &self.source {
             Source::Text { name, text } => position(name, text, at),
-            Source::Given(places) => {
+            Source::Given(positions) => {
                 let table = format!("{key}.");
-                let within = || places.iter().find(|(other, _)| other.starts_with(&table));
-                let place = places.get(key).or_else(|| within().map(|(_, place)| place));
+                let inner = || positions.iter().find(|(other, _)| other.starts_with(&table));
+                let place = positions.get(key).or_else(|| inner().map(|(_, place)| place));
                 place.cloned().unwrap_or_default()
             }
         }
     }
 
-    fn error(&mut self, at: usize, key: &str, what: &str) {
-        self.errors.push(ConfigError::new(&self.place(at, key), key, what));
+    fn error(&mut self, at: usize, key: &str, message: &str) {
+        self.errors.push(ConfigError::new(&self.place(at, key), key, message));
     }
 
-    fn expected(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str, why: &str) {
-        let error = self.unexpected(value, key, expected, why);
+    fn expected(&mut self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str, reason: &str) {
+        let error = self.unexpected(value, key, expected, reason);
         self.errors.push(error);
     }
 
@@ -57,22 +57,22 @@ impl Reader<'_> {
         value: &Spanned<DeValue<'_>>,
         key: &str,
         expected: &str,
-        why: &str,
+        reason: &str,
     ) -> ConfigError {
         let span = value.span();
         let found = match &self.source {
             Source::Text { text, .. } => text.get(span.clone()).unwrap_or_default().to_owned(),
             Source::Given(_) => words(value.get_ref()),
         };
-        let (found, why) = (without_login(&found), without_login(why));
+        let (found, reason) = (without_login(&found), without_login(reason));
         let line = found.lines().next().unwrap_or_default();
         let mut found: String = line.chars().take(40).collect();
         if found.len() < line.len() {
             found.push('…');
         }
-        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-        let what = format!("found {found}{why}, expected {expected}");
-        ConfigError::new(&self.place(span.start, key), key, &what)
+        let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+        let message = format!("found {found}{reason}, expected {expected}");
+        ConfigError::new(&self.place(span.start, key), key, &message)
     }
 }
 
@@ -90,15 +90,15 @@ fn without_login(text: &str) -> Cow<'_, str> {
 /// The texts of a flag, as given.
 fn words(value: &DeValue<'_>) -> String {
     match value {
-        DeValue::Array(all) => {
-            all.iter().map(|item| words(item.get_ref())).collect::<Vec<_>>().join(",")
+        DeValue::Array(items) => {
+            items.iter().map(|item| words(item.get_ref())).collect::<Vec<_>>().join(",")
         }
         value => format!("{:?}", value.as_str().unwrap_or_default()),
     }
 }
 
 /// State of reading a table.
-pub(crate) struct Reading<'a, 'r> {
+pub(crate) struct TableReader<'a, 'r> {
     pub(crate) reader: &'a mut Reader<'r>,
     prefix: String,
     table: &'a DeTable<'a>,
@@ -107,7 +107,7 @@ pub(crate) struct Reading<'a, 'r> {
     known: Vec<&'static str>,
 }
 
-impl<'a, 'r> Reading<'a, 'r> {
+impl<'a, 'r> TableReader<'a, 'r> {
     pub(crate) fn new(
         reader: &'a mut Reader<'r>,
         prefix: &str,
@@ -187,9 +187,9 @@ impl<'a, 'r> Reading<'a, 'r> {
                 *value = read;
                 F::resolve(value, self.reader.base);
             }
-            Err(why) => {
+            Err(reason) => {
                 let expected = format!("{}{bounds}", F::expected());
-                self.reader.expected(found, &key, &expected, &why);
+                self.reader.expected(found, &key, &expected, &reason);
             }
         }
         true
@@ -213,7 +213,7 @@ impl<'a, 'r> Reading<'a, 'r> {
     pub(crate) fn optional(
         &mut self,
         name: &'static str,
-        own: impl FnOnce() -> Vec<Declaration>,
+        declarations_of: impl FnOnce() -> Vec<Declaration>,
         keys: impl FnOnce(&mut Pass<'_, '_>),
     ) {
         if self.is_table(name) {
@@ -225,7 +225,11 @@ impl<'a, 'r> Reading<'a, 'r> {
             Source::Text { .. } => "true, false or a table",
         };
         let error = self.reader.unexpected(found, &self.path(name), expected, "");
-        self.reader.errors.push(error.with_keys(own().into_iter().map(|own| own.key)));
+        self.reader.errors.push(
+            error.with_keys(
+                declarations_of().into_iter().map(|declarations_of| declarations_of.key),
+            ),
+        );
     }
 
     pub(crate) fn table(&mut self, name: &'static str, keys: impl FnOnce(&mut Pass<'_, '_>)) {
@@ -261,7 +265,7 @@ impl<'a, 'r> Reading<'a, 'r> {
     }
 
     /// The number of `existing` elements of a list that stay before those of this table.
-    pub(crate) fn kept(&self, name: &str, existing: usize) -> usize {
+    pub(crate) fn kept_elements(&self, name: &str, existing: usize) -> usize {
         let extends = self.reader.included && self.reader.origins.place(&self.path(name)).is_some();
         if extends { existing } else { 0 }
     }
@@ -270,7 +274,7 @@ impl<'a, 'r> Reading<'a, 'r> {
     pub(crate) fn has_texts(&self, name: &str) -> bool {
         let is_text = |value: &DeValue<'_>| value.is_str();
         match self.table.get(name).map(Spanned::get_ref) {
-            Some(DeValue::Array(all)) => all.iter().any(|item| is_text(item.get_ref())),
+            Some(DeValue::Array(items)) => items.iter().any(|item| is_text(item.get_ref())),
             found => found.is_some_and(is_text),
         }
     }
@@ -284,23 +288,23 @@ impl<'a, 'r> Reading<'a, 'r> {
     ) {
         let Some(found) = self.take(name) else { return };
         let key = self.path(name);
-        let all = match found.get_ref() {
-            DeValue::Array(all) => all.iter().collect(),
+        let items = match found.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
             _ => vec![found],
         };
-        for item in all {
-            let added = item.get_ref().as_str().ok_or_else(String::new).and_then(&mut add);
-            if let Err(why) = added {
-                self.reader.expected(item, &key, expected, &why);
+        for item in items {
+            let result = item.get_ref().as_str().ok_or_else(String::new).and_then(&mut add);
+            if let Err(reason) = result {
+                self.reader.expected(item, &key, expected, &reason);
             }
         }
     }
 
-    /// The tables of a list, with the prefixes of their keys, which follow the `kept` elements.
+    /// The tables of a list, with the prefixes of their keys, which follow the `kept_elements`.
     pub(crate) fn tables(
         &mut self,
         name: &'static str,
-        kept: usize,
+        kept_elements: usize,
     ) -> Option<Vec<(String, &'a Spanned<DeValue<'a>>)>> {
         let found = self.take(name)?;
         let key = self.path(name);
@@ -310,7 +314,7 @@ impl<'a, 'r> Reading<'a, 'r> {
         };
         let mut tables = Vec::new();
         for (n, item) in array.iter().enumerate() {
-            let key = format!("{key}[{}]", kept + n);
+            let key = format!("{key}[{}]", kept_elements + n);
             if item.get_ref().is_table() {
                 self.record(&key, item.span().start);
                 tables.push((format!("{key}."), item));
@@ -322,10 +326,10 @@ impl<'a, 'r> Reading<'a, 'r> {
     }
 
     /// Reports that a key cannot be set.
-    pub(crate) fn reject(&mut self, name: &'static str, why: &str) {
+    pub(crate) fn reject(&mut self, name: &'static str, reason: &str) {
         let at = self.take(name).map_or(self.at, |found| found.span().start);
         let key = self.path(name);
-        self.reader.error(at, &key, why);
+        self.reader.error(at, &key, reason);
     }
 
     pub(crate) fn report_unknown(self) {
@@ -336,8 +340,8 @@ impl<'a, 'r> Reading<'a, 'r> {
                 Some(known) => format!("did you mean `{known}`?"),
                 None => format!("expected one of {}", known.join(", ")),
             };
-            let what = format!("unknown key; {hint}");
-            reader.error(key.span().start, &format!("{prefix}{name}"), &what);
+            let message = format!("unknown key; {hint}");
+            reader.error(key.span().start, &format!("{prefix}{name}"), &message);
         }
     }
 }
@@ -351,9 +355,9 @@ fn read_word<F: Value<T>, T>(text: &str) -> Result<T, String> {
     {
         return Ok(read);
     }
-    F::read(&DeValue::String(text.into())).or_else(|why| match &parsed {
+    F::read(&DeValue::String(text.into())).or_else(|reason| match &parsed {
         Ok(number @ (DeValue::Integer(_) | DeValue::Float(_))) => F::read(number),
-        _ => Err(why),
+        _ => Err(reason),
     })
 }
 
@@ -368,9 +372,9 @@ mod tests {
 
     /// A value that appears in its error messages.
     #[derive(Debug, Default, PartialEq)]
-    struct Talkative;
+    struct Echo;
 
-    impl Value for Talkative {
+    impl Value for Echo {
         fn kind() -> String {
             "text".into()
         }
@@ -389,12 +393,12 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Own {
+    struct TestConfig {
         listen: Vec<SocketAddr>,
-        one: Talkative,
+        one: Echo,
     }
 
-    impl Keys for Own {
+    impl Keys for TestConfig {
         fn keys(&mut self, pass: &mut Pass<'_, '_>) {
             pass.key("listen", &mut self.listen, "");
             pass.key("one", &mut self.one, "");
@@ -405,7 +409,7 @@ mod tests {
     fn errors_contain_no_passwords() {
         let error = |text: &str| {
             let errors =
-                read(&mut Own::default(), text, "a", Path::new(""), &mut Origins::default());
+                read(&mut TestConfig::default(), text, "a", Path::new(""), &mut Origins::default());
             let errors = errors.unwrap_err();
             assert_eq!(errors.len(), 1, "{text}");
             errors[0].to_string()

@@ -46,9 +46,9 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// assert!(phalanx_config::duration("5").is_err());
 /// ```
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a time such as 500ms or 30s");
-    let (count, unit) = split(text).ok_or_else(wrong)?;
-    let seconds = |unit| count.checked_mul(unit).map(Duration::from_secs).ok_or_else(wrong);
+    let invalid = || format!("{text:?} is not a time such as 500ms or 30s");
+    let (count, unit) = split(text).ok_or_else(invalid)?;
+    let seconds = |unit| count.checked_mul(unit).map(Duration::from_secs).ok_or_else(invalid);
     match unit {
         "" if count == 0 => Ok(Duration::ZERO),
         "ns" => Ok(Duration::from_nanos(count)),
@@ -58,7 +58,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "m" => seconds(60),
         "h" => seconds(3600),
         "d" => seconds(86_400),
-        _ => Err(wrong()),
+        _ => Err(invalid()),
     }
 }
 
@@ -72,10 +72,10 @@ mod tests {
         assert_eq!(size("64K"), Ok(65_536));
         assert_eq!(size("3MiB"), Ok(3 << 20));
         assert_eq!(size("2g"), Ok(2 << 30));
-        for wrong in
+        for invalid in
             ["", "x", "-1", "+1", "1T", "1.5M", "99999999999999999999", "18446744073709551615G"]
         {
-            assert!(size(wrong).is_err(), "{wrong}");
+            assert!(size(invalid).is_err(), "{invalid}");
         }
     }
 
@@ -84,8 +84,8 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         assert_eq!(duration("20us"), Ok(Duration::from_micros(20)));
         assert_eq!(duration("7d"), Ok(Duration::from_secs(7 * 86_400)));
-        for wrong in ["", "5", "s", "-1s", "1.5s", "5 s", "1w", "99999999999999999999s"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
+        for invalid in ["", "5", "s", "-1s", "1.5s", "5 s", "1w", "99999999999999999999s"] {
+            assert!(duration(invalid).is_err(), "{invalid}");
         }
     }
 }

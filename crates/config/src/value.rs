@@ -284,11 +284,13 @@ impl<T: Value> Value for Vec<T> {
             DeValue::Array(array) => {
                 let one = |item: &DeValue<'_>| {
                     // Name the invalid element of a long list.
-                    let which = |why: String| match item.as_str() {
-                        Some(text) if why.is_empty() && array.len() > 1 => format!("not {text:?}"),
-                        _ => why,
+                    let name_element = |reason: String| match item.as_str() {
+                        Some(text) if reason.is_empty() && array.len() > 1 => {
+                            format!("not {text:?}")
+                        }
+                        _ => reason,
                     };
-                    T::read(item).map_err(which)
+                    T::read(item).map_err(name_element)
                 };
                 array.iter().map(|item| one(item.get_ref())).collect()
             }
