@@ -109,8 +109,8 @@ impl ListenAddress {
     /// Whether the two cannot be bound at the same time.
     pub(crate) fn collides(self, other: Self) -> bool {
         match (self, other) {
-            (Self::Ip(own), Self::Ip(other)) => own == other && own.port() != 0,
-            (Self::Unix(own), Self::Unix(other)) => own.path == other.path,
+            (Self::Ip(first), Self::Ip(other)) => first == other && first.port() != 0,
+            (Self::Unix(first), Self::Unix(other)) => first.path == other.path,
             _ => false,
         }
     }
@@ -118,12 +118,12 @@ impl ListenAddress {
     /// Whether the addresses differ but overlap: one is a wildcard address that includes the other.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         // A socket at `[::]` also receives IPv4.
-        let is_within = |own: SocketAddr, all: SocketAddr| {
-            all.ip().is_unspecified() && (all.is_ipv6() || own.is_ipv4())
+        let is_within = |address: SocketAddr, all: SocketAddr| {
+            all.ip().is_unspecified() && (all.is_ipv6() || address.is_ipv4())
         };
         match (self.ip(), other.ip()) {
-            (Some(own), Some(other)) if own.port() == other.port() && own.port() != 0 => {
-                is_within(own, other) || is_within(other, own)
+            (Some(first), Some(other)) if first.port() == other.port() && first.port() != 0 => {
+                is_within(first, other) || is_within(other, first)
             }
             _ => false,
         }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn clients_are_redirected_to_an_address_that_they_reach() {
-        for (texts, wanted) in [
+        for (texts, expected) in [
             (&["127.0.0.1:1", "0.0.0.0:2", "[::]:3"][..], Some(2)),
             (&["127.0.0.1:1", "[::1]:2"], Some(1)),
             (&["unix:/run/a", "10.0.0.1:4"], Some(4)),
@@ -197,14 +197,14 @@ mod tests {
             (&[], None),
         ] {
             let listen = texts.iter().map(|text| text.parse::<Listen<Tcp>>().unwrap());
-            assert_eq!(redirect_port(listen.map(|listen| listen.address)), wanted, "{texts:?}");
+            assert_eq!(redirect_port(listen.map(|listen| listen.address)), expected, "{texts:?}");
         }
     }
 
     #[test]
     fn addresses_overlap() {
-        let of = |text: &str| ListenAddress::parse(text, true).unwrap();
-        for (own, other, overlap) in [
+        let address = |text: &str| ListenAddress::parse(text, true).unwrap();
+        for (first, other, overlap) in [
             ("0.0.0.0:1", "127.0.0.1:1", true),
             ("[::]:1", "127.0.0.1:1", true),
             ("[::]:1", "0.0.0.0:1", true),
@@ -215,8 +215,8 @@ mod tests {
             ("127.0.0.1:1", "127.0.0.2:1", false),
             ("unix:/a", "0.0.0.0:1", false),
         ] {
-            assert_eq!(of(own).overlaps(of(other)), overlap, "{own} {other}");
-            assert_eq!(of(other).overlaps(of(own)), overlap, "{other} {own}");
+            assert_eq!(address(first).overlaps(address(other)), overlap, "{first} {other}");
+            assert_eq!(address(other).overlaps(address(first)), overlap, "{other} {first}");
         }
     }
 }

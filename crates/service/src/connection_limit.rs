@@ -20,17 +20,17 @@ pub struct ConnectionPermit(Arc<ConnectionLimit>);
 
 impl ConnectionLimit {
     /// A limit whose number of open connections `gauge` shows.
-    pub fn shown(gauge: Gauge) -> Self {
+    pub fn with_gauge(gauge: Gauge) -> Self {
         Self { open: AtomicUsize::new(0), gauge: Some(gauge) }
     }
 
-    /// Returns a permit if fewer than `most` are in use.
-    pub fn try_acquire(self: &Arc<Self>, most: usize) -> Option<ConnectionPermit> {
+    /// Returns a permit if fewer than `max` are in use.
+    pub fn try_acquire(self: &Arc<Self>, max: usize) -> Option<ConnectionPermit> {
         let permit = ConnectionPermit(self.clone());
         // Relaxed, because the counter guards no other memory.
         let before = self.open.fetch_add(1, Ordering::Relaxed);
         self.gauge.iter().for_each(|gauge| gauge.add(1));
-        (before < most).then_some(permit)
+        (before < max).then_some(permit)
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn connections_up_to_the_limit() {
         let gauge = Gauge::new("open", "Open connections.");
-        let limit = Arc::new(ConnectionLimit::shown(gauge.clone()));
+        let limit = Arc::new(ConnectionLimit::with_gauge(gauge.clone()));
         let first = limit.try_acquire(2).unwrap();
         let second = limit.try_acquire(2).unwrap();
         assert!(limit.try_acquire(2).is_none());

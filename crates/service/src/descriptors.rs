@@ -11,23 +11,23 @@ const RESERVED_PER_PROCESS: u64 = 64;
 const RESERVED_PER_WORKER: u64 = 256;
 
 impl RuntimeConfig {
-    /// The largest possible connection limit up to `wanted`, at least 1: the process's descriptor limit minus
+    /// The largest possible connection limit up to `configured`, at least 1: the process's descriptor limit minus
     /// a reserve that includes `files` kept open.
-    pub fn connection_limit(&self, wanted: usize, files: usize) -> usize {
-        let Some(limit) = getrlimit(Resource::Nofile).current else { return wanted };
-        let left = limit - reserved(limit, files as u64, self.workers as u64);
-        wanted.min(usize::try_from(left).unwrap_or(usize::MAX).max(1))
+    pub fn connection_limit(&self, configured: usize, files: usize) -> usize {
+        let Some(limit) = getrlimit(Resource::Nofile).current else { return configured };
+        let available = limit - reserved(limit, files as u64, self.workers as u64);
+        configured.min(usize::try_from(available).unwrap_or(usize::MAX).max(1))
     }
 }
 
-/// The maximum number of files to keep open, of at most `wanted`: a quarter of the process's descriptor limit.
-pub fn file_limit(wanted: usize) -> usize {
-    getrlimit(Resource::Nofile).current.map_or(wanted, |limit| files(limit, wanted))
+/// The maximum number of files to keep open, of at most `configured`: a quarter of the process's descriptor limit.
+pub fn file_limit(configured: usize) -> usize {
+    getrlimit(Resource::Nofile).current.map_or(configured, |limit| files(limit, configured))
 }
 
 /// The same for this `limit`.
-fn files(limit: u64, wanted: usize) -> usize {
-    wanted.min(usize::try_from(limit / 4).unwrap_or(usize::MAX))
+fn files(limit: u64, configured: usize) -> usize {
+    configured.min(usize::try_from(limit / 4).unwrap_or(usize::MAX))
 }
 
 /// Descriptors out of `limit` that connections must not use; at most half.

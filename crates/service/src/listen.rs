@@ -56,9 +56,9 @@ const PROXIED: &str = "proxy+";
 
 /// The scheme with this name, and whether it expects PROXY headers.
 pub(crate) fn scheme<S: Scheme>(name: &str) -> Option<(S, bool)> {
-    let without = name.strip_prefix(PROXIED).filter(|_| S::BEHIND_PROXIES);
-    let found = S::ALL.iter().find(|(own, _)| *own == without.unwrap_or(name));
-    found.map(|(_, scheme)| (*scheme, without.is_some()))
+    let base_name = name.strip_prefix(PROXIED).filter(|_| S::BEHIND_PROXIES);
+    let found = S::ALL.iter().find(|(scheme_name, _)| *scheme_name == base_name.unwrap_or(name));
+    found.map(|(_, scheme)| (*scheme, base_name.is_some()))
 }
 
 impl<S: Scheme> Listen<S> {
@@ -70,9 +70,9 @@ impl<S: Scheme> Listen<S> {
 
 impl<S: Scheme> fmt::Display for Listen<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let own = S::ALL.iter().find(|(_, scheme)| *scheme == self.scheme);
+        let name = S::ALL.iter().find(|(_, scheme)| *scheme == self.scheme);
         let proxied = if self.proxied { PROXIED } else { "" };
-        write!(f, "{proxied}{}://{}", own.map_or("", |(name, _)| name), self.address)
+        write!(f, "{proxied}{}://{}", name.map_or("", |(name, _)| name), self.address)
     }
 }
 
@@ -126,8 +126,8 @@ pub struct BindError {
 
 /// A hint to append to the error of a refused port below 1024; empty for other errors.
 fn port_hint(address: &ListenAddress, error: &io::Error) -> &'static str {
-    let refused = error.kind() == io::ErrorKind::PermissionDenied;
-    if refused && address.port().is_some_and(|port| (1..1024).contains(&port)) {
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    if is_denied && address.port().is_some_and(|port| (1..1024).contains(&port)) {
         "; ports below 1024 require root or the capability CAP_NET_BIND_SERVICE (in a systemd unit \
          AmbientCapabilities=CAP_NET_BIND_SERVICE)"
     } else {
@@ -137,14 +137,14 @@ fn port_hint(address: &ListenAddress, error: &io::Error) -> &'static str {
 
 /// Returns an error for each repeated address. Addresses with port 0 never collide.
 pub fn duplicate_addresses<S>(all: &[Listen<S>]) -> Vec<String> {
-    let (mut seen, mut wrong) = (Vec::<ListenAddress>::new(), Vec::new());
+    let (mut seen, mut errors) = (Vec::<ListenAddress>::new(), Vec::new());
     for address in all.iter().map(|listen| listen.address) {
         if seen.iter().any(|other| address.collides(*other)) {
-            wrong.push(format!("{address} is listed twice"));
+            errors.push(format!("{address} is listed twice"));
         }
         seen.push(address);
     }
-    wrong
+    errors
 }
 
 #[cfg(test)]
@@ -154,12 +154,12 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Plain {
+    enum TestScheme {
         A,
         B,
     }
 
-    impl Scheme for Plain {
+    impl Scheme for TestScheme {
         type Kind = ();
 
         const ALL: &'static [(&'static str, Self)] = &[("a", Self::A), ("b-c", Self::B)];
@@ -210,14 +210,14 @@ mod tests {
             ("::1", None),
             ("127.0.0.1", None),
         ];
-        for (text, wanted) in table {
-            let found = text.parse::<Listen<Plain>>();
-            assert_eq!(found.as_ref().ok().map(ToString::to_string).as_deref(), wanted, "{text}");
-            if let Err(what) = found {
-                assert!(what.starts_with(&format!("{text:?}: expected ")), "{what}");
+        for (text, expected) in table {
+            let found = text.parse::<Listen<TestScheme>>();
+            assert_eq!(found.as_ref().ok().map(ToString::to_string).as_deref(), expected, "{text}");
+            if let Err(error) = found {
+                assert!(error.starts_with(&format!("{text:?}: expected ")), "{error}");
                 assert!(
-                    what.contains("[::]:8080") && what.contains("after a://, b-c://"),
-                    "{what}"
+                    error.contains("[::]:8080") && error.contains("after a://, b-c://"),
+                    "{error}"
                 );
             }
         }
@@ -241,9 +241,10 @@ mod tests {
 
     #[test]
     fn each_repetition_is_reported() {
-        let list = [1, 0, 2, 0, 1].map(|port| Listen::new((Ipv4Addr::LOCALHOST, port), Plain::A));
+        let list =
+            [1, 0, 2, 0, 1].map(|port| Listen::new((Ipv4Addr::LOCALHOST, port), TestScheme::A));
         assert_eq!(duplicate_addresses(&list), ["127.0.0.1:1 is listed twice"]);
-        let unix: [Listen<Plain>; 2] =
+        let unix: [Listen<TestScheme>; 2] =
             ["unix:/s", "b-c://unix:/s?mode=600"].map(|text| text.parse().unwrap());
         assert_eq!(duplicate_addresses(&unix), ["unix:/s?mode=600 is listed twice"]);
     }

@@ -126,19 +126,19 @@ impl RuntimeConfig {
             && !admin.ip().is_loopback()
             && !self.admin_public
         {
-            let what = format!(
+            let message = format!(
                 "{admin} can be reached by other machines, and the admin pages have no password; use a \
                  loopback address, or set --admin-public (runtime.admin-public)"
             );
-            errors.push(ConfigError::of("runtime.admin", what));
+            errors.push(ConfigError::of("runtime.admin", message));
         }
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         for name in &self.admin_hosts {
-            if name.is_empty() || !name.bytes().all(plain) {
-                let what = format!(
+            if name.is_empty() || !name.bytes().all(is_plain) {
+                let message = format!(
                     "found {name:?}, expected a name such as \"metrics.example.org\", without a port"
                 );
-                errors.push(ConfigError::of("runtime.admin-hosts", what));
+                errors.push(ConfigError::of("runtime.admin-hosts", message));
             }
         }
         errors

@@ -59,15 +59,15 @@ mod tests {
 
     #[test]
     fn each_sighup_and_the_end_are_handled() {
-        let (say, said) = mpsc::channel();
-        let last = say.clone();
-        let run = move || say.send("hangup").unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let last = sender.clone();
+        let run = move || sender.send("hangup").unwrap();
         let sighup = SighupHandler::spawn(run, move || last.send("end").unwrap()).unwrap();
         for _ in 0..2 {
             signal_hook::low_level::raise(SIGHUP).unwrap();
-            assert_eq!(said.recv(), Ok("hangup"));
+            assert_eq!(receiver.recv(), Ok("hangup"));
         }
         sighup.handle().close();
-        assert_eq!(said.recv(), Ok("end"));
+        assert_eq!(receiver.recv(), Ok("end"));
     }
 }

@@ -21,11 +21,11 @@ impl Value<Range> for Workers {
     }
 
     fn read(value: &Given<'_>) -> Result<Range, String> {
-        let (least, most) = match value.as_str() {
+        let (min, max) = match value.as_str() {
             Some(text) => {
-                let (least, most) = text.split_once("..").unwrap_or((text, text));
+                let (min, max) = text.split_once("..").unwrap_or((text, text));
                 let number = |text: &str| text.trim().parse::<usize>().map_err(|_| String::new());
-                (number(least)?, number(most)?)
+                (number(min)?, number(max)?)
             }
             None => {
                 let number = usize::try_from(phalanx_config::integer(value)?);
@@ -33,16 +33,16 @@ impl Value<Range> for Workers {
                 (number, number)
             }
         };
-        match (1..=MAX_WORKERS).contains(&least) && (least..=MAX_WORKERS).contains(&most) {
-            true => Ok((least, most)),
+        match (1..=MAX_WORKERS).contains(&min) && (min..=MAX_WORKERS).contains(&max) {
+            true => Ok((min, max)),
             false => Err(String::new()),
         }
     }
 
-    fn print(&(least, most): &Range) -> Written {
-        match least == most {
-            true => Written::Integer(most as i64),
-            false => format!("{least}..{most}").into(),
+    fn print(&(min, max): &Range) -> Written {
+        match min == max {
+            true => Written::Integer(max as i64),
+            false => format!("{min}..{max}").into(),
         }
     }
 }
@@ -66,9 +66,9 @@ mod tests {
         assert_eq!(workers("workers = '4'"), Ok((None, 4)));
         assert_eq!(workers("workers = '2..8'"), Ok((Some(2), 8)));
         assert_eq!(workers("workers = '8..8'"), Ok((None, 8)));
-        for wrong in ["0", "1025", "'3..2'", "'0..2'", "'2..'", "'1..2..3'", "true", "-1"] {
-            let error = workers(&format!("workers = {wrong}")).unwrap_err();
-            assert!(error.contains("1 to 1024") && error.contains("1..8"), "{wrong}: {error}");
+        for invalid in ["0", "1025", "'3..2'", "'0..2'", "'2..'", "'1..2..3'", "true", "-1"] {
+            let error = workers(&format!("workers = {invalid}")).unwrap_err();
+            assert!(error.contains("1 to 1024") && error.contains("1..8"), "{invalid}: {error}");
         }
     }
 

@@ -66,20 +66,20 @@ impl Bound {
     ) -> io::Result<Self> {
         let address = match address {
             ListenAddress::Ip(address) => address,
-            ListenAddress::Unix(own) => {
-                let sockets = bind_unix_with_mode(own.path(), own.mode(), processors)?;
-                let file = Some(UnixFile::of(own)?);
+            ListenAddress::Unix(unix) => {
+                let sockets = bind_unix_with_mode(unix.path(), unix.mode(), processors)?;
+                let file = Some(UnixFile::new(unix)?);
                 let sockets = sockets.into_iter().map(OwnedFd::from).collect();
                 return Ok(Self { address, sockets, file });
             }
         };
         let open = inherited.duplicates(address.into(), processors);
         let mut bound = bound.iter().copied().flatten();
-        let overlapping = bound.find(|own| own.address.overlaps(address.into()));
-        let sockets = open.unwrap_or_else(|| match overlapping {
+        let other = bound.find(|other| other.address.overlaps(address.into()));
+        let sockets = open.unwrap_or_else(|| match other {
             // Without `SO_REUSEPORT` the kernel would refuse the second socket; with it, both would receive
             // connections.
-            Some(own) => Err(overlap(own.address)),
+            Some(other) => Err(overlap(other.address)),
             None => bind(address, processors),
         })?;
         let address = sockets[0].local_addr()?.into();
@@ -87,10 +87,11 @@ impl Bound {
     }
 }
 
-fn overlap(own: ListenAddress) -> io::Error {
-    let what =
-        format!("this server listens at {own}, which overlaps; list one of them only, and restart");
-    io::Error::new(io::ErrorKind::AddrInUse, what)
+fn overlap(address: ListenAddress) -> io::Error {
+    let message = format!(
+        "this server listens at {address}, which overlaps; list one of them only, and restart"
+    );
+    io::Error::new(io::ErrorKind::AddrInUse, message)
 }
 
 impl<S: Scheme> Listeners<S> {
@@ -156,8 +157,8 @@ impl<S: Scheme> Listeners<S> {
                 bound_addresses.push(BoundAddress { listen, address, ..known });
                 continue;
             }
-            let own = [&self.bound_addresses[..], &bound_addresses];
-            let new = Bound::new(listen.address, (self.workers, &own), &self.inherited)
+            let bound_now = [&self.bound_addresses[..], &bound_addresses];
+            let new = Bound::new(listen.address, (self.workers, &bound_now), &self.inherited)
                 .map_err(|source| BindError { address: listen.address, source })?;
             bound_addresses.push(BoundAddress { id: self.next, listen, address: new.address });
             bound.push((self.next, new));
@@ -187,17 +188,17 @@ impl<S: Scheme> Listeners<S> {
                     }
                 }
                 None => {
-                    if let ListenAddress::Unix(own) = entry.address {
-                        set_mode(own);
+                    if let ListenAddress::Unix(unix) = entry.address {
+                        set_mode(unix);
                     }
                     self.commands.push_all(|| ListenerCommand::SetKind { id, kind });
                 }
             }
         }
-        for gone in &self.bound_addresses {
-            if bound_addresses.iter().all(|entry| entry.id != gone.id) {
-                self.files.remove(gone.id);
-                self.commands.push_all(|| ListenerCommand::Close { id: gone.id });
+        for removed in &self.bound_addresses {
+            if bound_addresses.iter().all(|entry| entry.id != removed.id) {
+                self.files.remove(removed.id);
+                self.commands.push_all(|| ListenerCommand::Close { id: removed.id });
             }
         }
         self.bound_addresses = bound_addresses;

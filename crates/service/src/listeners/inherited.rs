@@ -31,22 +31,22 @@ impl<S: Scheme> Inherited<S> {
     /// # Errors
     /// If one of them is not a listening TCP socket; the error names it.
     pub fn of_environment() -> io::Result<Self> {
-        let mut handed = ListenFd::from_env();
+        let mut fds = ListenFd::from_env();
         let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
-        let sockets = (0..handed.len()).map(|n| {
+        let sockets = (0..fds.len()).map(|n| {
             let name = names.next().unwrap_or_default();
-            let wrong = |why: String| {
-                let what = format!("inherited socket {n} ({name:?}): {why}");
-                io::Error::new(io::ErrorKind::InvalidInput, what)
+            let invalid = |reason: String| {
+                let message = format!("inherited socket {n} ({name:?}): {reason}");
+                io::Error::new(io::ErrorKind::InvalidInput, message)
             };
-            let expected = || wrong("expected a listening TCP socket".to_owned());
-            let socket = handed.take_tcp_listener(n).map_err(|error| wrong(error.to_string()))?;
+            let expected = || invalid("expected a listening TCP socket".to_owned());
+            let socket = fds.take_tcp_listener(n).map_err(|error| invalid(error.to_string()))?;
             let socket = socket.ok_or_else(expected)?;
             if !SockRef::from(&socket).is_listener()? {
                 return Err(expected());
             }
-            let address = socket.local_addr().map_err(|error| wrong(error.to_string()))?;
+            let address = socket.local_addr().map_err(|error| invalid(error.to_string()))?;
             // Same as for the server's own sockets; accepted connections inherit the option.
             SockRef::from(&socket).set_tcp_nodelay(true)?;
             let (scheme, proxied) = scheme(name).unwrap_or((S::ALL[0].1, false));

@@ -43,26 +43,26 @@ impl UnixFiles {
 pub(super) struct UnixFile {
     address: UnixAddress,
     /// Device and inode.
-    place: (u64, u64),
+    inode: (u64, u64),
 }
 
 impl UnixFile {
     /// The file that a socket has just been bound to.
-    pub(super) fn of(address: UnixAddress) -> io::Result<Self> {
-        Ok(Self { address, place: place(address)? })
+    pub(super) fn new(address: UnixAddress) -> io::Result<Self> {
+        Ok(Self { address, inode: inode(address)? })
     }
 }
 
 impl Drop for UnixFile {
     fn drop(&mut self) {
         // Another server may have replaced the file.
-        if place(self.address).is_ok_and(|place| place == self.place) {
+        if inode(self.address).is_ok_and(|inode| inode == self.inode) {
             let _ = fs::remove_file(self.address.path());
         }
     }
 }
 
-fn place(address: UnixAddress) -> io::Result<(u64, u64)> {
+fn inode(address: UnixAddress) -> io::Result<(u64, u64)> {
     let file = address.path().symlink_metadata()?;
     Ok((file.dev(), file.ino()))
 }

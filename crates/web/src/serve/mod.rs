@@ -100,7 +100,7 @@ impl Server {
         let (stages, accept_stages) = Stages::declare(graph, config, &current, certificates);
         let kinds = config.listen.iter();
         let kinds = kinds.map(|own| Scheme::kind(*own, own.address, config.tls_port())).collect();
-        let open = Arc::new(ConnectionLimit::shown(current.load().metrics.open().clone()));
+        let open = Arc::new(ConnectionLimit::with_gauge(current.load().metrics.open().clone()));
         Self { stages, accept_stages, current, kinds, open, has_begun: Arc::default(), quic }
     }
 
