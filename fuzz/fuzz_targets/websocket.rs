@@ -5,9 +5,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use phalanx_websocket::{Broken, Decoder, Upgrade};
+use phalanx_websocket::{DecodeError, Decoder, Upgrade};
 
-fn feed(raw: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, Result<(), Broken>) {
+fn feed(raw: &[u8], piece: usize) -> (Vec<u8>, Vec<u8>, Result<(), DecodeError>) {
     let (mut decoder, mut data, mut answers) = (Decoder::new(), Vec::new(), Vec::new());
     for piece in raw.chunks(piece) {
         if let Err(broken) = decoder.feed(piece, &mut data, &mut answers) {

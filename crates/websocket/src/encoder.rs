@@ -12,7 +12,7 @@ pub(crate) const PING: u8 = 9;
 pub(crate) const PONG: u8 = 10;
 
 /// Maximum payload of a control frame, in bytes.
-pub(crate) const MOST_CONTROL: usize = 125;
+pub(crate) const MAX_CONTROL: usize = 125;
 
 /// Appends the header of a binary message of `length` bytes, which must follow.
 ///
@@ -31,9 +31,9 @@ pub fn close(code: Code, out: &mut Vec<u8>) {
     control(CLOSE, &(code as u16).to_be_bytes(), out);
 }
 
-/// Appends a control frame; the payload has at most [`MOST_CONTROL`] bytes.
+/// Appends a control frame; the payload has at most [`MAX_CONTROL`] bytes.
 pub(crate) fn control(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
-    debug_assert!(payload.len() <= MOST_CONTROL);
+    debug_assert!(payload.len() <= MAX_CONTROL);
     header(opcode, payload.len(), out);
     out.extend_from_slice(payload);
 }

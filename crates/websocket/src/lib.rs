@@ -16,6 +16,6 @@ mod encoder;
 mod upgrade;
 
 pub use code::Code;
-pub use decoder::{Broken, Decoder};
+pub use decoder::{DecodeError, Decoder};
 pub use encoder::{binary, close};
-pub use upgrade::{MAX_HEAD, Refused, Upgrade};
+pub use upgrade::{MAX_HEAD, Upgrade, UpgradeError};

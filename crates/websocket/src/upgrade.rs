@@ -27,25 +27,26 @@ pub struct Upgrade<'a> {
 
 /// A request that does not open a WebSocket, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}")]
-pub struct Refused {
+#[error("{message}")]
+pub struct UpgradeError {
     status: &'static str,
-    what: &'static str,
+    message: &'static str,
 }
 
-impl Refused {
+impl UpgradeError {
     /// The origin is not allowed.
-    pub const ORIGIN: Self = Self { status: "403 Forbidden", what: "this origin is not allowed" };
+    pub const ORIGIN: Self =
+        Self { status: "403 Forbidden", message: "this origin is not allowed" };
 
     /// The response; close the connection after it.
     ///
     /// ```
-    /// let answer = phalanx_websocket::Refused::ORIGIN.answer();
+    /// let answer = phalanx_websocket::UpgradeError::ORIGIN.answer();
     /// assert!(answer.starts_with(b"HTTP/1.1 403 Forbidden\r\n"));
     /// ```
     pub fn answer(self) -> Vec<u8> {
-        let Self { status, what } = self;
-        let length = what.len() + 1;
+        let Self { status, message } = self;
+        let length = message.len() + 1;
         // The field concerns this connection only (RFC 9110 §7.8).
         let connection = match status {
             UPGRADE => "close, upgrade\r\nupgrade: websocket",
@@ -53,14 +54,14 @@ impl Refused {
         };
         format!(
             "HTTP/1.1 {status}\r\nconnection: {connection}\r\nsec-websocket-version: 13\r\n\
-             content-type: text/plain\r\ncontent-length: {length}\r\n\r\n{what}\n"
+             content-type: text/plain\r\ncontent-length: {length}\r\n\r\n{message}\n"
         )
         .into_bytes()
     }
 }
 
-fn bad(what: &'static str) -> Refused {
-    Refused { status: "400 Bad Request", what }
+fn bad_request(message: &'static str) -> UpgradeError {
+    UpgradeError { status: "400 Bad Request", message }
 }
 
 impl<'a> Upgrade<'a> {
@@ -75,12 +76,12 @@ impl<'a> Upgrade<'a> {
     /// assert_eq!(upgrade.length, request.len());
     /// let answer = String::from_utf8_lossy(&upgrade.accept);
     /// assert!(answer.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));
-    /// # Ok::<(), phalanx_websocket::Refused>(())
+    /// # Ok::<(), phalanx_websocket::UpgradeError>(())
     /// ```
     ///
     /// # Errors
-    /// [`Refused`], with the [response](Refused::answer) to send.
-    pub fn read(input: &'a [u8], protocol: &str) -> Result<Option<Self>, Refused> {
+    /// [`UpgradeError`], with the [response](UpgradeError::answer) to send.
+    pub fn read(input: &'a [u8], protocol: &str) -> Result<Option<Self>, UpgradeError> {
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut request = httparse::Request::new(&mut fields);
         let head = &input[..input.len().min(MAX_HEAD)];
@@ -89,50 +90,53 @@ impl<'a> Upgrade<'a> {
             Ok(httparse::Status::Partial) if input.len() < MAX_HEAD => return Ok(None),
             Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
                 let status = "431 Request Header Fields Too Large";
-                return Err(Refused { status, what: "the request header is too long" });
+                return Err(UpgradeError { status, message: "the request header is too long" });
             }
-            Err(_) => return Err(bad("not an HTTP request")),
+            Err(_) => return Err(bad_request("not an HTTP request")),
         };
         if request.method != Some("GET") || request.version != Some(1) {
-            return Err(bad("a WebSocket handshake requires GET and HTTP/1.1"));
+            return Err(bad_request("a WebSocket handshake requires GET and HTTP/1.1"));
         }
         let fields = &*request.headers;
         let all = |name: &'static str| {
-            let own = fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
-            own.map(|field| std::str::from_utf8(field.value).unwrap_or_default().trim())
+            let matching = fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
+            matching.map(|field| std::str::from_utf8(field.value).unwrap_or_default().trim())
         };
         let one = |name| {
             let mut all = all(name);
             let first = all.next();
             if all.next().is_some() { None } else { first }
         };
-        let has = |name, wanted: &str| {
+        let has_token = |name, expected: &str| {
             let mut tokens = all(name).flat_map(|value| value.split(',')).map(str::trim);
-            tokens.any(|token| token.eq_ignore_ascii_case(wanted))
+            tokens.any(|token| token.eq_ignore_ascii_case(expected))
         };
         if one("host").is_none() {
-            return Err(bad("the request must have exactly one Host header"));
+            return Err(bad_request("the request must have exactly one Host header"));
         }
-        if !has("upgrade", "websocket") || !has("connection", "upgrade") {
-            return Err(Refused { status: UPGRADE, what: "only WebSocket is supported here" });
+        if !has_token("upgrade", "websocket") || !has_token("connection", "upgrade") {
+            return Err(UpgradeError {
+                status: UPGRADE,
+                message: "only WebSocket is supported here",
+            });
         }
         if one("sec-websocket-version") != Some("13") {
-            return Err(Refused {
+            return Err(UpgradeError {
                 status: UPGRADE,
-                what: "only WebSocket version 13 is supported",
+                message: "only WebSocket version 13 is supported",
             });
         }
         let key = one("sec-websocket-key").unwrap_or_default();
         if !STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == 16) {
-            return Err(bad("Sec-WebSocket-Key is not 16 bytes in Base64"));
+            return Err(bad_request("Sec-WebSocket-Key is not 16 bytes in Base64"));
         }
         // Names of subprotocols are case-sensitive.
-        let mut offered = all("sec-websocket-protocol").flat_map(|value| value.split(','));
-        if !offered.any(|offered| offered.trim() == protocol) {
-            return Err(bad("the required subprotocol was not offered"));
+        let mut protocols = all("sec-websocket-protocol").flat_map(|value| value.split(','));
+        if !protocols.any(|protocols| protocols.trim() == protocol) {
+            return Err(bad_request("the required subprotocol was not offered"));
         }
         if all("origin").count() > 1 {
-            return Err(bad("the request has several origins"));
+            return Err(bad_request("the request has several origins"));
         }
         let digest = STANDARD.encode(Sha1::new().chain_update(key).chain_update(MAGIC).finalize());
         let accept = format!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use phalanx::net::IoTimeout;
 use phalanx::time::now;
 use phalanx_tls::Wire;
-use phalanx_websocket::{Code, Decoder, MAX_HEAD, Refused, Upgrade, binary, close};
+use phalanx_websocket::{Code, Decoder, MAX_HEAD, Upgrade, UpgradeError, binary, close};
 
 use crate::transport::outbox::Outbox;
 
@@ -52,7 +52,7 @@ pub(crate) async fn upgrade(
             Ok(Some(upgrade)) if allowed(&upgrade) => break (upgrade.accept, upgrade.length),
             Ok(Some(upgrade)) => {
                 let origin = upgrade.origin.unwrap_or_default();
-                (Refused::ORIGIN, format!("the origin {origin} is not in allowed-origins"))
+                (UpgradeError::ORIGIN, format!("the origin {origin} is not in allowed-origins"))
             }
             Err(refused) => (refused, refused.to_string()),
             Ok(None) => match below.read(&mut input, timeout).await {

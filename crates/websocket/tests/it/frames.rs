@@ -34,7 +34,7 @@ enum Sent {
 }
 
 fn sent() -> impl Strategy<Value = Sent> {
-    let bytes = |most| prop::collection::vec(any::<u8>(), 0..most);
+    let bytes = |max| prop::collection::vec(any::<u8>(), 0..max);
     prop_oneof![
         prop::collection::vec(bytes(300), 1..4).prop_map(Sent::Message),
         (65530usize..65600).prop_map(|length| Sent::Message(vec![vec![7; length]])),
@@ -84,30 +84,30 @@ proptest! {
 #[test]
 fn what_is_broken() {
     let zero = [0; 4];
-    let own = |bytes: &[u8]| bytes.to_vec();
+    let owned = |bytes: &[u8]| bytes.to_vec();
     // (bytes, why it is closed)
     let table = [
-        (own(b"\x82\x01a"), Code::ProtocolError),
-        (own(b"\xc2\x81\0\0\0\0a"), Code::ProtocolError),
+        (owned(b"\x82\x01a"), Code::ProtocolError),
+        (owned(b"\xc2\x81\0\0\0\0a"), Code::ProtocolError),
         (frame(0x81, b"text", zero), Code::UnsupportedData),
         (frame(0x80, b"a", zero), Code::ProtocolError),
         ([frame(2, b"a", zero), frame(0x82, b"b", zero)].concat(), Code::ProtocolError),
         (frame(0x83, b"", zero), Code::ProtocolError),
         (frame(0x09, b"", zero), Code::ProtocolError),
         (frame(0x89, &[0; 126], zero), Code::ProtocolError),
-        (own(b"\x82\xfe\0\x7d\0\0\0\0"), Code::ProtocolError),
-        (own(b"\x82\xff\0\0\0\0\0\0\xff\xff\0\0\0\0"), Code::ProtocolError),
-        (own(b"\x82\xff\x80\0\0\0\0\0\0\0\0\0\0\0"), Code::ProtocolError),
+        (owned(b"\x82\xfe\0\x7d\0\0\0\0"), Code::ProtocolError),
+        (owned(b"\x82\xff\0\0\0\0\0\0\xff\xff\0\0\0\0"), Code::ProtocolError),
+        (owned(b"\x82\xff\x80\0\0\0\0\0\0\0\0\0\0\0"), Code::ProtocolError),
         (frame(0x88, b"\x03", zero), Code::ProtocolError),
         (frame(0x88, b"\x03\xed", zero), Code::ProtocolError),
         (frame(0x88, b"\x03\xe8\xff", zero), Code::ProtocolError),
     ];
     for (bytes, code) in table {
-        let mut said = Vec::new();
-        close(code, &mut said);
+        let mut messages = Vec::new();
+        close(code, &mut messages);
         for piece in [1, 100] {
             let (_, answers, broken) = feed(&bytes, piece);
-            assert_eq!((broken, &answers), (Some(code), &said), "{bytes:x?}");
+            assert_eq!((broken, &answers), (Some(code), &messages), "{bytes:x?}");
         }
     }
 }

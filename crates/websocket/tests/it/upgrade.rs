@@ -2,18 +2,18 @@
 
 use phalanx_websocket::{MAX_HEAD, Upgrade};
 
-const WELL: &str = "GET /mqtt HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n\
+const REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n\
     Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
     Sec-WebSocket-Protocol: v1, mqtt\r\nOrigin: https://a.test\r\n\r\n";
 
 #[test]
 fn cut_anywhere() {
-    for cut in 0..WELL.len() {
-        assert_eq!(Upgrade::read(&WELL.as_bytes()[..cut], "mqtt"), Ok(None), "{cut}");
+    for cut in 0..REQUEST.len() {
+        assert_eq!(Upgrade::read(&REQUEST.as_bytes()[..cut], "mqtt"), Ok(None), "{cut}");
     }
-    let more = format!("{WELL}\u{2}\u{3}");
-    let upgrade = Upgrade::read(more.as_bytes(), "mqtt").unwrap().unwrap();
-    assert_eq!((upgrade.length, upgrade.origin), (WELL.len(), Some("https://a.test")));
+    let with_data = format!("{REQUEST}\u{2}\u{3}");
+    let upgrade = Upgrade::read(with_data.as_bytes(), "mqtt").unwrap().unwrap();
+    assert_eq!((upgrade.length, upgrade.origin), (REQUEST.len(), Some("https://a.test")));
     let answer = String::from_utf8(upgrade.accept).unwrap();
     assert!(answer.starts_with("HTTP/1.1 101 ") && answer.ends_with("\r\n\r\n"));
     assert!(answer.contains("sec-websocket-protocol: mqtt\r\n"));
@@ -38,17 +38,17 @@ fn what_is_refused() {
         ("\r\n\r\n", "\r\nOrigin: b\r\n\r\n", "400"),
     ];
     for (from, to, status) in table {
-        let request = WELL.replacen(from, to, 1);
-        let refused = Upgrade::read(request.as_bytes(), "mqtt");
-        let Err(refused) = refused else { panic!("{from} -> {to}: {refused:?}") };
-        let answer = String::from_utf8(refused.answer()).unwrap();
+        let request = REQUEST.replacen(from, to, 1);
+        let result = Upgrade::read(request.as_bytes(), "mqtt");
+        let Err(result) = result else { panic!("{from} -> {to}: {result:?}") };
+        let answer = String::from_utf8(result.answer()).unwrap();
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{from} -> {to}: {answer}");
         let upgrades = answer.contains("\r\nconnection: close, upgrade\r\nupgrade: websocket\r\n");
         assert_eq!(upgrades, status == "426", "{from} -> {to}: {answer}");
     }
-    let long = WELL.replacen("/mqtt", &"/x".repeat(MAX_HEAD), 1);
-    let refused = Upgrade::read(long.as_bytes(), "mqtt").unwrap_err();
-    assert!(refused.answer().starts_with(b"HTTP/1.1 431 "));
-    let many = WELL.replacen("Host", &format!("{}Host", "a: b\r\n".repeat(99)), 1);
+    let long = REQUEST.replacen("/mqtt", &"/x".repeat(MAX_HEAD), 1);
+    let result = Upgrade::read(long.as_bytes(), "mqtt").unwrap_err();
+    assert!(result.answer().starts_with(b"HTTP/1.1 431 "));
+    let many = REQUEST.replacen("Host", &format!("{}Host", "a: b\r\n".repeat(99)), 1);
     assert!(Upgrade::read(many.as_bytes(), "mqtt").is_err());
 }
