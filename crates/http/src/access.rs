@@ -69,9 +69,9 @@ pub struct Access<'a> {
     /// `User-Agent`.
     pub agent: &'a [u8],
     /// Time of arrival since 1970. Written in UTC.
-    pub began: Duration,
+    pub start: Duration,
     /// Time until the response was sent (JSON and templates, in microseconds).
-    pub took: Duration,
+    pub duration: Duration,
 }
 
 /// Cached text of the latest second, which most lines share.
@@ -111,7 +111,7 @@ const MONTHS: [&[u8]; 12] = [
 impl Access<'_> {
     /// Appends the line, including its line feed.
     pub fn write(&self, format: &LogFormat, time: &mut LogTime, out: &mut Vec<u8>) {
-        time.set(self.began.as_secs());
+        time.set(self.start.as_secs());
         match format {
             LogFormat::Common => self.common(time, out),
             LogFormat::Combined => {
@@ -145,7 +145,7 @@ impl Access<'_> {
     /// Appends the time of arrival as in ISO 8601, with milliseconds.
     fn iso(&self, time: &LogTime, out: &mut Vec<u8>) {
         out.extend_from_slice(&time.iso);
-        let thousandths = self.began.subsec_millis();
+        let thousandths = self.start.subsec_millis();
         let digit = |n: u32| b'0' + (n % 10) as u8;
         out.extend_from_slice(&[
             b'.',
@@ -179,7 +179,7 @@ impl Access<'_> {
         out.extend_from_slice(b",\"agent\":");
         json(out, self.agent);
         out.extend_from_slice(b",\"duration_us\":");
-        number(out, self.took.as_micros() as u64);
+        number(out, self.duration.as_micros() as u64);
         out.push(b'}');
     }
 }
@@ -206,15 +206,15 @@ fn address(out: &mut Vec<u8>, address: IpAddr) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends `bytes`, escaping those for which `plain` is false.
-fn escaped(
+/// Appends `bytes`, escaping those for which `is_plain` is false.
+fn push_escaped(
     out: &mut Vec<u8>,
     bytes: &[u8],
-    plain: impl Fn(u8) -> bool,
+    is_plain: impl Fn(u8) -> bool,
     escape: impl Fn(&mut Vec<u8>, u8),
 ) {
     let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|byte| !plain(*byte)) {
+    while let Some(at) = rest.iter().position(|byte| !is_plain(*byte)) {
         out.extend_from_slice(&rest[..at]);
         escape(out, rest[at]);
         rest = &rest[at + 1..];
@@ -227,7 +227,12 @@ fn text(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return out.push(b'-');
     }
-    escaped(out, bytes, |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\', hex);
+    push_escaped(
+        out,
+        bytes,
+        |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\',
+        hex,
+    );
 }
 
 /// Appends text without quotes, and therefore without spaces.
@@ -235,7 +240,12 @@ fn name(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return out.push(b'-');
     }
-    escaped(out, bytes, |byte| matches!(byte, b'!'..=b'~') && byte != b'"' && byte != b'\\', hex);
+    push_escaped(
+        out,
+        bytes,
+        |byte| matches!(byte, b'!'..=b'~') && byte != b'"' && byte != b'\\',
+        hex,
+    );
 }
 
 fn hex(out: &mut Vec<u8>, byte: u8) {
@@ -261,18 +271,18 @@ fn json(out: &mut Vec<u8>, bytes: &[u8]) {
             out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
         }
     };
-    let plain = |byte| !matches!(byte, 0..b' ' | b'"' | b'\\' | 0x7f);
+    let is_plain = |byte| !matches!(byte, 0..b' ' | b'"' | b'\\' | 0x7f);
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
         let mut rest = chunk.valid().as_bytes();
         // U+0080 to U+009F are encoded as the byte 0xc2 and the byte of their number.
         while let Some(at) = rest.windows(2).position(|pair| pair[0] == 0xc2 && pair[1] < 0xa0) {
-            escaped(out, &rest[..at], plain, unicode);
+            push_escaped(out, &rest[..at], is_plain, unicode);
             unicode(out, rest[at + 1]);
             rest = &rest[at + 2..];
         }
-        escaped(out, rest, plain, unicode);
-        escaped(out, chunk.invalid(), |_| false, unicode);
+        push_escaped(out, rest, is_plain, unicode);
+        push_escaped(out, chunk.invalid(), |_| false, unicode);
     }
     out.push(b'"');
 }

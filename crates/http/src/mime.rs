@@ -86,8 +86,8 @@ pub fn content_type(path: &[u8]) -> ContentType {
     let Some(extension) = extension.and_then(|extension| str::from_utf8(extension).ok()) else {
         return ContentType::UNKNOWN;
     };
-    let overridden = OVERRIDES.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known));
-    let essence = match overridden {
+    let entry = OVERRIDES.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known));
+    let essence = match entry {
         Some((_, essence)) => essence,
         None => match mime_guess::from_ext(extension).first_raw() {
             Some(essence) => essence,
@@ -170,16 +170,16 @@ mod tests {
             ("d.html/file", "application/octet-stream"),
             ("", "application/octet-stream"),
         ];
-        for (path, wanted) in table {
-            assert_eq!(content_type(path.as_bytes()).to_string(), wanted, "{path}");
+        for (path, expected) in table {
+            assert_eq!(content_type(path.as_bytes()).to_string(), expected, "{path}");
         }
         assert_eq!(content_type(b"a.\xff"), ContentType::UNKNOWN);
-        for (name, wanted) in
+        for (name, expected) in
             [("a.js", true), ("a.svg", true), ("a.wasm", true), ("a.ttf", true), ("a.otf", true)]
                 .into_iter()
                 .chain(["a.png", "a.woff2", "a.zip", "a.mp4", "a"].map(|name| (name, false)))
         {
-            assert_eq!(content_type(name.as_bytes()).is_compressible(), wanted, "{name}");
+            assert_eq!(content_type(name.as_bytes()).is_compressible(), expected, "{name}");
         }
     }
 }

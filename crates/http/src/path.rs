@@ -96,9 +96,9 @@ pub fn resolve(path: &[u8], out: &mut Vec<u8>) -> Result<Resolved, PathError> {
     out.reserve(path.len());
     loop {
         let end = memchr::memchr(b'/', rest).unwrap_or(rest.len());
-        let kept = segment(&rest[..end], out)?;
+        let is_kept = segment(&rest[..end], out)?;
         if end == rest.len() {
-            return Ok(Resolved { directory: !kept });
+            return Ok(Resolved { directory: !is_kept });
         }
         rest = &rest[end + 1..];
     }
@@ -287,10 +287,10 @@ mod tests {
             ("a/b", Err(Relative), "RFC 9112, 3.2.1"),
         ];
         let mut out = Vec::new();
-        for (path, wanted, why) in table {
+        for (path, expected, reason) in table {
             let found = resolve(path.as_bytes(), &mut out).map(|found| (&out[..], found.directory));
-            let wanted = wanted.map(|(path, directory)| (path.as_bytes(), directory));
-            assert_eq!(found, wanted, "{path:?}: {why}");
+            let expected = expected.map(|(path, directory)| (path.as_bytes(), directory));
+            assert_eq!(found, expected, "{path:?}: {reason}");
         }
         assert_eq!(resolve(b"/%ff", &mut out), Ok(Resolved { directory: false }));
         assert_eq!(out, b"\xff", "names need not be UTF-8");
@@ -310,10 +310,10 @@ mod tests {
             ("a\r\nX: y", Some("b\r\nX: y"), "/a%0D%0AX:%20y/?b%0D%0AX:%20y", "no injection"),
             ("http://evil", None, "/http://evil/", "a path, not a scheme"),
         ];
-        for (path, query, wanted, why) in table {
+        for (path, query, expected, reason) in table {
             let mut out = Vec::new();
             redirect_location(path.as_bytes(), *query, &mut out);
-            assert_eq!(str::from_utf8(&out), Ok(*wanted), "{why}");
+            assert_eq!(str::from_utf8(&out), Ok(*expected), "{reason}");
         }
     }
 
@@ -334,9 +334,9 @@ mod tests {
         let mut location = Vec::new();
         redirect_location(&out, None, &mut location);
         prop_assert!(location.starts_with(b"/") && !location.starts_with(b"//"));
-        let mut again = Vec::new();
-        prop_assert_eq!(resolve(&location, &mut again), Ok(Resolved { directory: true }));
-        prop_assert_eq!(again, out);
+        let mut resolved_again = Vec::new();
+        prop_assert_eq!(resolve(&location, &mut resolved_again), Ok(Resolved { directory: true }));
+        prop_assert_eq!(resolved_again, out);
         Ok(())
     }
 

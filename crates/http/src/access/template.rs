@@ -71,7 +71,7 @@ impl FromStr for LogTemplate {
             return Err(format!("a line cannot contain {control:?}"));
         }
         let mut pieces = template.split('$');
-        let mut plain = pieces.next().unwrap_or_default().to_owned();
+        let mut literal = pieces.next().unwrap_or_default().to_owned();
         let (mut parts, mut quotes) = (Vec::new(), 0);
         while let Some(piece) = pieces.next() {
             let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
@@ -79,27 +79,28 @@ impl FromStr for LogTemplate {
             if piece.is_empty()
                 && let Some(next) = pieces.next()
             {
-                plain.push('$');
-                plain.push_str(next);
+                literal.push('$');
+                literal.push_str(next);
                 continue;
             }
-            let Some((_, field)) = Field::ALL.iter().find(|(own, _)| *own == name) else {
+            let Some((_, field)) = Field::ALL.iter().find(|(field_name, _)| *field_name == name)
+            else {
                 let all = Field::ALL.map(|(name, _)| format!("${name}"));
                 return Err(format!(
                     "there is no field ${name}; the fields are {}",
                     all.join(", ")
                 ));
             };
-            quotes += plain.matches('"').count();
+            quotes += literal.matches('"').count();
             let is_quoted = quotes % 2 == 1;
-            if !plain.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut plain).into()));
+            if !literal.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut literal).into()));
             }
             parts.push(Part::Field(*field, is_quoted));
-            plain.push_str(rest);
+            literal.push_str(rest);
         }
-        if !plain.is_empty() {
-            parts.push(Part::Text(plain.into()));
+        if !literal.is_empty() {
+            parts.push(Part::Text(literal.into()));
         }
         Ok(Self { text: template.into(), parts: parts.into() })
     }
@@ -116,8 +117,8 @@ impl LogTemplate {
     pub(super) fn write(&self, access: &Access<'_>, time: &LogTime, out: &mut Vec<u8>) {
         for part in &*self.parts {
             let (field, escape) = match part {
-                Part::Text(plain) => {
-                    out.extend_from_slice(plain.as_bytes());
+                Part::Text(literal) => {
+                    out.extend_from_slice(literal.as_bytes());
                     continue;
                 }
                 Part::Field(field, true) => (field, text as fn(&mut Vec<u8>, &[u8])),
@@ -134,7 +135,7 @@ impl LogTemplate {
                 Field::Agent => escape(out, access.agent),
                 Field::Time => access.iso(time, out),
                 Field::Date => out.extend_from_slice(&time.common),
-                Field::DurationUs => number(out, access.took.as_micros() as u64),
+                Field::DurationUs => number(out, access.duration.as_micros() as u64),
             }
         }
     }
@@ -158,8 +159,8 @@ mod tests {
             let parsed: LogTemplate = template.parse().expect(template);
             assert_eq!(parsed.parts.len(), count, "{template}");
         }
-        for wrong in ["$", "a $ b", "$$$", "$Status", "$unknown", "$time_x", "a\n$time"] {
-            assert!(wrong.parse::<LogTemplate>().is_err(), "{wrong}");
+        for invalid in ["$", "a $ b", "$$$", "$Status", "$unknown", "$time_x", "a\n$time"] {
+            assert!(invalid.parse::<LogTemplate>().is_err(), "{invalid}");
         }
     }
 }

@@ -83,14 +83,14 @@ mod tests {
             ("A \t : b\r\nC: d\r\n", &[("A", "b"), ("C", "d")]),
             ("A : b\r\n C : d\r\n", &[("A", "b   C : d")]),
         ];
-        for (lines, wanted) in table {
+        for (lines, expected) in table {
             let mut bytes = format!("HTTP/1.1 204 No Content\r\n{lines}\r\nrest").into_bytes();
             let response = parse_and_repair(&mut bytes, false).unwrap().unwrap();
             assert_eq!(&bytes[response.head..], b"rest");
             let fields = response.fields(&bytes);
             let fields: Vec<_> =
                 fields.map(|(name, value)| (name, str::from_utf8(value).unwrap())).collect();
-            assert_eq!(fields, *wanted, "{lines:?}");
+            assert_eq!(fields, *expected, "{lines:?}");
         }
     }
 

@@ -40,7 +40,7 @@ fn weigh<'a>(lines: impl Iterator<Item = &'a [u8]>, essence: &str) -> Option<(u1
         let is_weight = |part: &&[u8]| matches!(part, [b'q' | b'Q', b'=', ..]);
         let specific = match range {
             b"*/*" => 0,
-            [own @ .., b'/', b'*'] if own.eq_ignore_ascii_case(kind) => 1,
+            [range_kind @ .., b'/', b'*'] if range_kind.eq_ignore_ascii_case(kind) => 1,
             _ if range.eq_ignore_ascii_case(essence.as_bytes()) => 2,
             _ => {
                 any = true;
@@ -78,9 +78,9 @@ mod tests {
             ("application/json;charset=utf-8;q=0.4", "application/json", 400, true),
             ("", "text/html", 1000, false),
         ];
-        for (line, essence, wanted, named) in table {
+        for (line, essence, expected, named) in table {
             let found = weigh([line.as_bytes()].into_iter(), essence);
-            assert_eq!(found.map_or(1000, |(weight, _)| weight), wanted, "{line:?} {essence}");
+            assert_eq!(found.map_or(1000, |(weight, _)| weight), expected, "{line:?} {essence}");
             assert_eq!(found.is_some_and(|(w, n)| w > 0 && n > 0), named, "{line:?} {essence}");
         }
     }

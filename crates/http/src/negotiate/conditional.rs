@@ -66,11 +66,11 @@ fn matches<'a>(
     request: &Request<'a>,
     name: &str,
     first: &'a [u8],
-    own: Option<Tag<'_>>,
+    current: Option<Tag<'_>>,
     same: fn(Tag<'a>, Tag<'_>) -> bool,
 ) -> bool {
-    let holds = |line: &'a [u8]| {
-        line == b"*" || own.is_some_and(|own| tags(line).any(|tag| same(tag, own)))
+    let line_matches = |line: &'a [u8]| {
+        line == b"*" || current.is_some_and(|current| tags(line).any(|tag| same(tag, current)))
     };
-    if request.repeated { request.values(name).any(holds) } else { holds(first) }
+    if request.repeated { request.values(name).any(line_matches) } else { line_matches(first) }
 }

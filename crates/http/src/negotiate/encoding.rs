@@ -67,7 +67,7 @@ pub struct Accepted {
 }
 
 /// Weight of identity if it is not mentioned: acceptable, but less preferred than any mentioned coding.
-const UNMENTIONED: u16 = 1;
+const IDENTITY_WEIGHT: u16 = 1;
 
 impl Accepted {
     /// The codings that this request accepts.
@@ -77,7 +77,7 @@ impl Accepted {
     /// is ignored.
     pub fn by(request: &Request<'_>) -> Accepted {
         match request.accept_encoding {
-            None => Accepted { weights: [0, 0, 0, UNMENTIONED] },
+            None => Accepted { weights: [0, 0, 0, IDENTITY_WEIGHT] },
             Some(_) if request.repeated => Accepted::from_lines(request.values("accept-encoding")),
             Some(line) => Accepted::from_lines([line]),
         }
@@ -92,22 +92,22 @@ impl Accepted {
     }
 
     fn from_lines<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Accepted {
-        let mut said: [Option<u16>; 4] = [None; 4];
-        let mut others: Option<u16> = None;
+        let mut explicit: [Option<u16>; 4] = [None; 4];
+        let mut wildcard_weight: Option<u16> = None;
         for element in lines.into_iter().flat_map(elements) {
             let mut parts = element.split(|&byte| byte == b';').map(trim);
             let Some(name) = parts.next() else { continue };
             let Some(weight) = weight(parts) else { continue };
             let slot = match Coding::from_name(name) {
-                Some(coding) => &mut said[coding as usize],
-                None if name == b"*" => &mut others,
+                Some(coding) => &mut explicit[coding as usize],
+                None if name == b"*" => &mut wildcard_weight,
                 None => continue,
             };
             *slot = Some(slot.map_or(weight, |before| before.min(weight)));
         }
         let weights = Coding::ALL.map(|coding| {
-            let unsaid = if coding == Coding::Identity { UNMENTIONED } else { 0 };
-            said[coding as usize].or(others).unwrap_or(unsaid)
+            let default_weight = if coding == Coding::Identity { IDENTITY_WEIGHT } else { 0 };
+            explicit[coding as usize].or(wildcard_weight).unwrap_or(default_weight)
         });
         Accepted { weights }
     }
@@ -141,8 +141,8 @@ pub(crate) fn weight<'a>(mut parameters: impl Iterator<Item = &'a [u8]>) -> Opti
         _ => return None,
     };
     let mut thousandths = u16::from(whole - b'0') * 1000;
-    for (digit, place) in fraction.iter().zip([100, 10, 1]) {
-        thousandths += u16::from(digit.is_ascii_digit().then(|| digit - b'0')?) * place;
+    for (digit, unit) in fraction.iter().zip([100, 10, 1]) {
+        thousandths += u16::from(digit.is_ascii_digit().then(|| digit - b'0')?) * unit;
     }
     (thousandths <= 1000).then_some(thousandths * 2)
 }
@@ -201,8 +201,8 @@ mod tests {
             ("br;q=1, br;q=0", "identity", "named twice: the lower counts"),
             ("brotli, gz", "identity", "12.5.3: whole names"),
         ];
-        for (line, wanted, why) in table {
-            assert_eq!(order(line), wanted, "{line:?}: {why}");
+        for (line, expected, reason) in table {
+            assert_eq!(order(line), expected, "{line:?}: {reason}");
         }
     }
 
@@ -221,12 +221,12 @@ mod tests {
             ("Accept-Encoding: gzip\r\nAccept-Encoding: identity;q=0\r\n", true),
             ("Accept-Encoding: gzip;q=0\r\n", false),
         ];
-        for (lines, wanted) in table {
+        for (lines, expected) in table {
             let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
             let Ok(Parse::Complete(request, _)) = parse(head.as_bytes(), &Limits::default()) else {
                 panic!("{head:?}")
             };
-            assert_eq!(Accepted::refuses_identity(&request), wanted, "{lines:?}");
+            assert_eq!(Accepted::refuses_identity(&request), expected, "{lines:?}");
         }
     }
 

@@ -70,7 +70,7 @@ pub fn resolve(request: &Request<'_>, validators: &Validators<'_>, length: u64) 
         (Some(range), None) => {
             Range::parse(range).map_or(Ranged::Full, |range| range.clamp(length))
         }
-        (Some(_), Some(_)) => several(set, length),
+        (Some(_), Some(_)) => resolve_several(set, length),
         (None, _) => Ranged::Full,
     }
 }
@@ -83,14 +83,14 @@ fn set(value: &[u8]) -> Option<&[u8]> {
 
 /// Resolves several ranges. Allocates, because browsers do not request them with each page.
 #[cold]
-fn several(set: &[u8], length: u64) -> Ranged {
+fn resolve_several(set: &[u8], length: u64) -> Ranged {
     let mut parts: Vec<(u64, u64)> = Vec::new();
     for (n, range) in elements(set).enumerate() {
         let Some(range) = Range::parse(range).filter(|_| n < MAX_RANGES) else {
             return Ranged::Full;
         };
         match range.clamp(length) {
-            Ranged::Partial { start, end } => join(&mut parts, (start, end)),
+            Ranged::Partial { start, end } => merge(&mut parts, (start, end)),
             Ranged::Unsatisfiable => (),
             _ => return Ranged::Full,
         }
@@ -103,14 +103,14 @@ fn several(set: &[u8], length: u64) -> Ranged {
 }
 
 /// Adds a range. Ranges that overlap or touch it are merged with it, at the position of the first.
-fn join(parts: &mut Vec<(u64, u64)>, mut part: (u64, u64)) {
-    let mut place = None;
+fn merge(parts: &mut Vec<(u64, u64)>, mut part: (u64, u64)) {
+    let mut position = None;
     let mut at = 0;
     while at < parts.len() {
         let other = parts[at];
         if other.0 <= part.1 && part.0 <= other.1 {
             part = (part.0.min(other.0), part.1.max(other.1));
-            place = place.or(Some(at));
+            position = position.or(Some(at));
             parts.remove(at);
             // The merged range may touch further ranges.
             at = 0;
@@ -118,19 +118,20 @@ fn join(parts: &mut Vec<(u64, u64)>, mut part: (u64, u64)) {
             at += 1;
         }
     }
-    parts.insert(place.unwrap_or(parts.len()).min(parts.len()), part);
+    parts.insert(position.unwrap_or(parts.len()).min(parts.len()), part);
 }
 
 /// Whether the range applies to this version: there is no `If-Range`, or it matches.
 fn is_current(if_range: Option<&[u8]>, validators: &Validators<'_>) -> bool {
     let Some(value) = if_range else { return true };
     match (Tag::whole(value), Tag::whole(validators.etag.as_bytes())) {
-        (Some(asked), Some(own)) => asked.matches_strongly(own),
+        (Some(requested), Some(current)) => requested.matches_strongly(current),
         (Some(_), None) => false,
         // A weak tag means that the content may change again within the second of its date, so the date is weak, too
         // (8.8.2.2).
-        (None, own) => {
-            !own.is_some_and(|own| own.weak) && parse_date(value) == Some(validators.modified)
+        (None, current) => {
+            !current.is_some_and(|current| current.weak)
+                && parse_date(value) == Some(validators.modified)
         }
     }
 }
@@ -176,7 +177,7 @@ mod tests {
     use crate::request::scan::{Parse, parse};
     use proptest::prelude::*;
 
-    fn asked(range: &str, length: u64) -> Ranged {
+    fn resolve_header(range: &str, length: u64) -> Ranged {
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\nRange: {range}\r\n\r\n");
         let Ok(Parse::Complete(request, _)) = parse(head.as_bytes(), &Limits::default()) else {
             panic!("{head:?}")
@@ -235,16 +236,22 @@ mod tests {
             ("lines=0-1", 2048, Full, "14.2: an unknown unit is ignored"),
             ("", 2048, Full, "14.1.1"),
         ];
-        for (value, length, wanted, why) in table {
-            assert_eq!(asked(value, *length), *wanted, "{value:?} of {length}: {why}");
+        for (value, length, expected, reason) in table {
+            assert_eq!(
+                resolve_header(value, *length),
+                *expected,
+                "{value:?} of {length}: {reason}"
+            );
         }
-        let many = |count: u64| {
+        let ranges_header = |count: u64| {
             let ranges: Vec<_> = (0..count).map(|n| format!("{}-{}", 9 * n, 9 * n)).collect();
             format!("bytes={}", ranges.join(","))
         };
-        let Ranged::Parts(found) = asked(&many(16), 2048) else { panic!("16 are served") };
+        let Ranged::Parts(found) = resolve_header(&ranges_header(16), 2048) else {
+            panic!("16 are served")
+        };
         assert_eq!(found.iter().len(), MAX_RANGES);
-        assert_eq!(asked(&many(17), 2048), Full, "17.15: too many");
+        assert_eq!(resolve_header(&ranges_header(17), 2048), Full, "17.15: too many");
     }
 
     proptest! {
@@ -266,17 +273,17 @@ mod tests {
             ranges in prop::collection::vec((0..60u64, 0..20u64), 2..MAX_RANGES),
         ) {
             let list: Vec<_> =
-                ranges.iter().map(|(first, more)| format!("{first}-{}", first + more)).collect();
-            let found = match asked(&format!("bytes={}", list.join(",")), 50) {
+                ranges.iter().map(|(first, length)| format!("{first}-{}", first + length)).collect();
+            let found = match resolve_header(&format!("bytes={}", list.join(",")), 50) {
                 Ranged::Partial { start, end } => vec![(start, end)],
                 Ranged::Parts(parts) => parts.iter().collect(),
                 Ranged::Unsatisfiable => vec![],
                 Ranged::Full => return Err(TestCaseError::fail("nothing is wrong with it")),
             };
             for byte in 0..50 {
-                let wanted = ranges.iter().any(|(first, more)| (*first..=first + more).contains(&byte));
+                let expected = ranges.iter().any(|(first, length)| (*first..=first + length).contains(&byte));
                 let times = found.iter().filter(|part| (part.0..part.1).contains(&byte)).count();
-                prop_assert_eq!(times, usize::from(wanted), "{}", byte);
+                prop_assert_eq!(times, usize::from(expected), "{}", byte);
             }
             for (n, part) in found.iter().enumerate() {
                 prop_assert!(part.0 < part.1);

@@ -15,7 +15,7 @@ use percent_encoding::percent_decode_str;
 /// ```
 pub fn below<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
     let mut rest = path.starts_with('/').then_some(path)?;
-    for wanted in prefix.split('/').filter(|segment| !segment.is_empty()) {
+    for expected in prefix.split('/').filter(|segment| !segment.is_empty()) {
         loop {
             let segment = rest.strip_prefix('/')?;
             let (name, after) = segment.split_at(segment.find('/').unwrap_or(segment.len()));
@@ -24,7 +24,7 @@ pub fn below<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
             if name.is_empty() || is_encoded(name, ".") {
                 continue;
             }
-            if !is_encoded(name, wanted) {
+            if !is_encoded(name, expected) {
                 return None;
             }
             break;
@@ -34,8 +34,8 @@ pub fn below<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
 }
 
 /// Whether a segment decodes to this plain text.
-fn is_encoded(segment: &str, plain: &str) -> bool {
-    segment == plain || segment.contains('%') && percent_decode_str(segment).eq(plain.bytes())
+fn is_encoded(segment: &str, decoded: &str) -> bool {
+    segment == decoded || segment.contains('%') && percent_decode_str(segment).eq(decoded.bytes())
 }
 
 #[cfg(test)]
@@ -58,8 +58,8 @@ mod tests {
             prop_assert_eq!(rest.is_some(), is_below, "{} {}", prefix, path);
             if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
                 prop_assert!(rest.starts_with('/') && path.ends_with(rest));
-                let mut own = Vec::new();
-                prop_assert!(resolve(rest.as_bytes(), &mut own).is_ok() && out.ends_with(&own));
+                let mut owned = Vec::new();
+                prop_assert!(resolve(rest.as_bytes(), &mut owned).is_ok() && out.ends_with(&owned));
             }
         }
         Ok(())

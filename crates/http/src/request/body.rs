@@ -28,7 +28,7 @@ pub struct BodyParser {
     /// Content bytes still allowed.
     budget: u64,
     /// Trailer bytes still allowed.
-    spare: usize,
+    trailer_budget: usize,
     /// Bytes of chunk extensions still allowed.
     extensions: usize,
     /// Whether white space may follow the size of a chunk.
@@ -90,7 +90,7 @@ impl BodyParser {
         Ok(BodyParser {
             state,
             budget: limits.body,
-            spare: limits.head,
+            trailer_budget: limits.head,
             extensions: limits.chunk_extensions,
             is_padded: false,
             name: [0; MAX_FORBIDDEN_NAME],
@@ -148,17 +148,19 @@ impl BodyParser {
         while at < bytes.len() {
             match self.state {
                 State::Done => break,
-                State::Length(left) => {
-                    let (taken, left) = skip(&bytes[at..], left);
-                    take(&bytes[at..at + taken]);
-                    at += taken;
-                    self.state = if left == 0 { State::Done } else { State::Length(left) };
+                State::Length(remaining) => {
+                    let (consumed, remaining) = skip(&bytes[at..], remaining);
+                    take(&bytes[at..at + consumed]);
+                    at += consumed;
+                    self.state =
+                        if remaining == 0 { State::Done } else { State::Length(remaining) };
                 }
-                State::Data(left) => {
-                    let (taken, left) = skip(&bytes[at..], left);
-                    take(&bytes[at..at + taken]);
-                    at += taken;
-                    self.state = if left == 0 { State::DataCr } else { State::Data(left) };
+                State::Data(remaining) => {
+                    let (consumed, remaining) = skip(&bytes[at..], remaining);
+                    take(&bytes[at..at + consumed]);
+                    at += consumed;
+                    self.state =
+                        if remaining == 0 { State::DataCr } else { State::Data(remaining) };
                 }
                 state => {
                     self.state = self.step(state, bytes[at])?;
@@ -204,7 +206,7 @@ impl BodyParser {
             (State::Trailer | State::Name, _) if is_token(byte) => self.name(state, byte),
             (State::Name, b':') => self.check_name(),
             (State::Value, b'\r') => Ok(State::TrailerLf),
-            (State::Value, _) if is_value(byte) => self.spend().map(|()| state),
+            (State::Value, _) if is_value(byte) => self.spend_trailer_byte().map(|()| state),
             (State::Trailer | State::Name | State::Value, _) => Err(Reject::bad("invalid trailer")),
             (State::TrailerLf, b'\n') => Ok(State::Trailer),
             (State::LastLf, b'\n') => Ok(State::Done),
@@ -224,13 +226,13 @@ impl BodyParser {
         otherwise: &'static str,
     ) -> Result<State, Reject> {
         let next = next.ok_or(Reject::bad(otherwise))?;
-        let left = self.extensions.checked_sub(1);
-        self.extensions = left.ok_or(EXTENSIONS_TOO_LARGE)?;
+        let remaining = self.extensions.checked_sub(1);
+        self.extensions = remaining.ok_or(EXTENSIONS_TOO_LARGE)?;
         Ok(State::Extension(size, next))
     }
 
     fn name(&mut self, before: State, byte: u8) -> Result<State, Reject> {
-        self.spend()?;
+        self.spend_trailer_byte()?;
         if before == State::Trailer {
             self.name_length = 0;
         }
@@ -242,7 +244,7 @@ impl BodyParser {
     }
 
     fn check_name(&mut self) -> Result<State, Reject> {
-        self.spend()?;
+        self.spend_trailer_byte()?;
         let name = self.name.get(..self.name_length).unwrap_or_default();
         if FORBIDDEN.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden)) {
             return Err(Reject::bad("framing field in a trailer"));
@@ -250,15 +252,17 @@ impl BodyParser {
         Ok(State::Value)
     }
 
-    fn spend(&mut self) -> Result<(), Reject> {
-        let spare = self.spare.checked_sub(1);
-        self.spare = spare.ok_or(Reject::new(Status::FieldsTooLarge, "trailers too large"))?;
+    fn spend_trailer_byte(&mut self) -> Result<(), Reject> {
+        let trailer_budget = self.trailer_budget.checked_sub(1);
+        self.trailer_budget =
+            trailer_budget.ok_or(Reject::new(Status::FieldsTooLarge, "trailers too large"))?;
         Ok(())
     }
 }
 
 /// Returns how many of the `left` bytes are in `bytes`, and how many remain.
-fn skip(bytes: &[u8], left: u64) -> (usize, u64) {
-    let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-    (taken, left - taken as u64)
+fn skip(bytes: &[u8], remaining: u64) -> (usize, u64) {
+    let consumed =
+        usize::try_from(remaining).map_or(bytes.len(), |remaining| remaining.min(bytes.len()));
+    (consumed, remaining - consumed as u64)
 }

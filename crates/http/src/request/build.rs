@@ -4,7 +4,7 @@ use httparse::Header;
 
 use crate::limits::{Limits, MAX_FIELDS};
 use crate::reject::Reject;
-use crate::request::fields::Gathered;
+use crate::request::fields::ParsedFields;
 use crate::request::framing::Body;
 use crate::request::head::Request;
 use crate::request::host::{Target, is_authority};
@@ -44,18 +44,18 @@ impl<'a> Request<'a> {
             Ok(_) => return Err(Reject::bad("misplaced end of the head")),
             Err(error) => return Err(Reject::bad(explain(error))),
         };
-        let mut gathered = Gathered::default();
+        let mut parsed = ParsedFields::default();
         for header in headers {
-            gathered.take(&mut request, header.name.as_bytes(), header.value)?;
+            parsed.take(&mut request, header.name.as_bytes(), header.value)?;
         }
         let persists = line.version == Version::Http11;
         if request.host.is_none() && persists {
             return Err(Reject::bad("no Host"));
         }
         request.host = absolute.or(request.host);
-        request.keep_alive = !gathered.close && (persists || gathered.keep_alive);
-        request.body = gathered.framing.body(line.version)?;
-        request.expect_continue = gathered.expects && persists && request.body != Body::None;
+        request.keep_alive = !parsed.close && (persists || parsed.keep_alive);
+        request.body = parsed.framing.body(line.version)?;
+        request.expect_continue = parsed.expects && persists && request.body != Body::None;
         Ok(request)
     }
 
@@ -87,7 +87,7 @@ impl<'a> Request<'a> {
         }
         request.host = request.host.or(Some(authority));
         request.keep_alive = true;
-        let (mut gathered, mut count, mut has_cookie) = (Gathered::default(), 0, false);
+        let (mut parsed, mut count, mut has_cookie) = (ParsedFields::default(), 0, false);
         for (name, value) in fields {
             let is_cookie = name == b"cookie";
             if !(is_cookie && has_cookie) {
@@ -95,7 +95,7 @@ impl<'a> Request<'a> {
             }
             has_cookie |= is_cookie;
             if !matches!(name, b"host" | b"content-length" | b"expect") {
-                gathered.take(&mut request, name, value)?;
+                parsed.take(&mut request, name, value)?;
             }
         }
         match count > limits.headers.min(MAX_FIELDS) {

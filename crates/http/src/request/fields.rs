@@ -9,14 +9,14 @@ use crate::syntax::bytes::elements;
 
 /// Results of the pass that are not stored in the request.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct ParsedFields {
     pub(crate) framing: Framing,
     pub(crate) close: bool,
     pub(crate) keep_alive: bool,
     pub(crate) expects: bool,
 }
 
-impl Gathered {
+impl ParsedFields {
     /// Processes one field line. Names are first distinguished by length, so that most lines of a browser's
     /// request are skipped without a comparison.
     #[inline]
@@ -92,9 +92,11 @@ impl Gathered {
 /// ignore case: it turns no other token byte into a letter or a hyphen. Without an early exit and with a
 /// length known at compile time, this compiles to a few vector instructions.
 #[inline]
-fn same<const N: usize>(name: &[u8], wanted: &[u8; N]) -> bool {
+fn same<const N: usize>(name: &[u8], expected: &[u8; N]) -> bool {
     let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
-    name.iter().zip(wanted).fold(0, |differs, (byte, wanted)| differs | ((byte | 0x20) ^ wanted))
+    name.iter()
+        .zip(expected)
+        .fold(0, |differs, (byte, expected)| differs | ((byte | 0x20) ^ expected))
         == 0
 }
 
@@ -119,9 +121,9 @@ mod tests {
     #[test]
     fn only_case_is_ignored() {
         for byte in (0..=255u8).filter(|byte| is_token(*byte)) {
-            for wanted in (b'a'..=b'z').chain([b'-']) {
-                let equal = byte.eq_ignore_ascii_case(&wanted);
-                assert_eq!(same(&[byte], &[wanted]), equal, "{byte:#x} {wanted:#x}");
+            for lowercase in (b'a'..=b'z').chain([b'-']) {
+                let equal = byte.eq_ignore_ascii_case(&lowercase);
+                assert_eq!(same(&[byte], &[lowercase]), equal, "{byte:#x} {lowercase:#x}");
             }
         }
         assert!(!same(b"hos", b"host"));

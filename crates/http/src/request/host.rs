@@ -144,10 +144,10 @@ mod tests {
             ("a/b", Method::Get, None, "3.2.1: a path begins with a slash"),
             ("?a", Method::Get, None, "3.2.1"),
         ];
-        for (target, method, wanted, why) in table {
+        for (target, method, expected, reason) in table {
             let found = Target::parse(target, *method).ok();
             let found = found.map(|t| (t.authority, t.path, t.query));
-            assert_eq!(found, *wanted, "{target:?}: {why}");
+            assert_eq!(found, *expected, "{target:?}: {reason}");
         }
     }
 }

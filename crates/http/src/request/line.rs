@@ -159,9 +159,9 @@ mod tests {
             ("GET / HTTP/3.0", 505, "RFC 9110, 15.6.6"),
             ("CONNECT a:443 HTTP/1.1", 405, "RFC 9110, 9.3.6: not a proxy"),
         ];
-        for (line, status, why) in table {
+        for (line, status, reason) in table {
             let found = Line::parse(line.as_bytes()).map_or_else(|e| e.status.code(), |_| 0);
-            assert_eq!(found, *status, "{line:?}: {why}");
+            assert_eq!(found, *status, "{line:?}: {reason}");
         }
         assert!(Line::parse(b"GET /\xff HTTP/1.1").is_err());
     }

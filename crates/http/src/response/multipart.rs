@@ -116,7 +116,8 @@ mod tests {
         let boundary = head.split("boundary=").nth(1).unwrap().split("\r\n").next().unwrap();
         let delimiter = format!("\r\n--{boundary}");
         let body = [b"\r\n", body].concat();
-        let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|w| w == what);
+        let find =
+            |bytes: &[u8], needle: &[u8]| bytes.windows(needle.len()).position(|w| w == needle);
         let mut rest = &body[find(&body, delimiter.as_bytes()).unwrap() + delimiter.len()..];
         let mut parts = Vec::new();
         while !rest.starts_with(b"--") {
@@ -155,8 +156,8 @@ mod tests {
             let entity = Entity::new(ContentType::HTML, &validators, whole, &[]);
             let multipart = Multipart::new(&parts, &entity, whole, boundary);
             let mut head = ResponseBuffer::lines(Vec::new());
-            let begun = head.head(Status::PartialContent, &DateLine::new(0), Reply::CLOSE);
-            multipart.head(begun.fields(entity.multipart())).finish();
+            let head_start = head.head(Status::PartialContent, &DateLine::new(0), Reply::CLOSE);
+            multipart.head(head_start.fields(entity.multipart())).finish();
             let head = String::from_utf8(head.take()).unwrap();
             let mut body = Vec::new();
             for (n, (start, end)) in parts.iter().enumerate() {
@@ -167,11 +168,11 @@ mod tests {
             let length = format!("\r\nContent-Length: {}\r\n", body.len());
             prop_assert!(head.contains(&length) && !head.contains("Content-Range"), "{}", head);
             prop_assert_eq!(head.matches("Content-Type").count(), 1);
-            let wanted: Vec<_> = parts
+            let expected: Vec<_> = parts
                 .iter()
                 .map(|(start, end)| (start, content[start as usize..end as usize].to_vec()))
                 .collect();
-            prop_assert_eq!(read(&head, &body), wanted);
+            prop_assert_eq!(read(&head, &body), expected);
         }
     }
 }

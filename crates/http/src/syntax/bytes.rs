@@ -64,8 +64,9 @@ pub(crate) fn field_values<'a, 'n>(
     lines: &'a [u8],
     name: &'n str,
 ) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a, 'n> {
-    FieldLines(lines)
-        .filter_map(move |(own, value)| own.eq_ignore_ascii_case(name.as_bytes()).then_some(value))
+    FieldLines(lines).filter_map(move |(field_name, value)| {
+        field_name.eq_ignore_ascii_case(name.as_bytes()).then_some(value)
+    })
 }
 
 /// Names and values of the rest of the field lines.

@@ -63,8 +63,8 @@ mod tests {
             ("0", None, "as some clients send"),
             ("Thu, 01 Jan 1969 00:00:00 GMT", None, "before 1970"),
         ];
-        for (text, wanted, why) in table {
-            assert_eq!(parse_date(text.as_bytes()), *wanted, "{text:?}: {why}");
+        for (text, expected, reason) in table {
+            assert_eq!(parse_date(text.as_bytes()), *expected, "{text:?}: {reason}");
         }
         assert_eq!(parse_date(b"\xff"), None);
     }

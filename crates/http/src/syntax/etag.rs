@@ -85,19 +85,19 @@ mod tests {
     proptest! {
         #[test]
         fn a_list_reads_back(
-            wanted in prop::collection::vec((any::<bool>(), "[!#-~\u{80}-\u{ff}]{0,9}"), 0..6),
+            expected in prop::collection::vec((any::<bool>(), "[!#-~\u{80}-\u{ff}]{0,9}"), 0..6),
             gaps in prop::collection::vec("[ \t]{0,2},[ ,]{0,2}", 6),
         ) {
             let mut line = String::new();
-            for ((weak, opaque), gap) in wanted.iter().zip(&gaps) {
+            for ((weak, opaque), gap) in expected.iter().zip(&gaps) {
                 line += &format!("{}\"{opaque}\"{gap}", if *weak { "W/" } else { "" });
             }
             let found: Vec<_> = tags(line.as_bytes())
                 .map(|tag| (tag.weak, tag.opaque.to_vec()))
                 .collect();
-            let wanted: Vec<_> =
-                wanted.iter().map(|(weak, text)| (*weak, format!("\"{text}\"").into_bytes())).collect();
-            prop_assert_eq!(found, wanted);
+            let expected: Vec<_> =
+                expected.iter().map(|(weak, text)| (*weak, format!("\"{text}\"").into_bytes())).collect();
+            prop_assert_eq!(found, expected);
         }
     }
 }

@@ -16,8 +16,8 @@ fn access<'a>(line: &'a [u8], agent: &'a [u8]) -> Access<'a> {
         bytes: 9,
         referer: b"",
         agent,
-        began: Duration::from_millis(784_111_777_045),
-        took: Duration::from_micros(12),
+        start: Duration::from_millis(784_111_777_045),
+        duration: Duration::from_micros(12),
     }
 }
 
@@ -29,21 +29,21 @@ fn written(access: Access<'_>, format: LogFormat) -> String {
 
 #[test]
 fn the_three_forms() {
-    let asked = access(b"GET / HTTP/1.1", b"a \"b\"");
+    let request = access(b"GET / HTTP/1.1", b"a \"b\"");
     let common = r#"127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] "GET / HTTP/1.1" 404 9"#;
-    assert_eq!(written(asked, LogFormat::Common), format!("{common}\n"));
-    assert_eq!(written(asked, LogFormat::Combined), format!("{common} \"-\" \"a \\\"b\\\"\"\n"));
+    assert_eq!(written(request, LogFormat::Common), format!("{common}\n"));
+    assert_eq!(written(request, LogFormat::Combined), format!("{common} \"-\" \"a \\\"b\\\"\"\n"));
     let json = r#"{"time":"1994-11-06T08:49:37.045Z","address":"127.0.0.1","user":null,"host":"h","request":"GET / HTTP/1.1","status":404,"bytes":9,"referer":null,"agent":"a \"b\"","duration_us":12}"#;
-    assert_eq!(written(asked, LogFormat::Json), format!("{json}\n"));
+    assert_eq!(written(request, LogFormat::Json), format!("{json}\n"));
 }
 
 #[test]
 fn a_template() {
     let template = |text: &str| LogFormat::Template(text.parse::<LogTemplate>().unwrap());
     let all = "$address $user $host $request \"$request\" $status $bytes $referer $agent $time [$date] $duration_us $$";
-    let wanted = "127.0.0.1 - h GET\\x20/ \"GET /\" 404 9 - \\\"x\\\"\\x0a 1994-11-06T08:49:37.045Z \
+    let expected = "127.0.0.1 - h GET\\x20/ \"GET /\" 404 9 - \\\"x\\\"\\x0a 1994-11-06T08:49:37.045Z \
                   [06/Nov/1994:08:49:37 +0000] 12 $\n";
-    assert_eq!(written(access(b"GET /", b"\"x\"\n"), template(all)), wanted);
+    assert_eq!(written(access(b"GET /", b"\"x\"\n"), template(all)), expected);
     assert_eq!(written(access(b"", b""), template("$request,$user.")), "-,-.\n");
     // A closing quotation mark is no opening one.
     let line = written(access(b"", b"a b"), template("\"$status\"$agent \"x $agent\""));
@@ -91,7 +91,7 @@ fn addresses_and_times() {
     // A cached time is updated when the second changes, in either direction.
     let (mut time, mut out) = (LogTime::default(), Vec::new());
     for second in [951_782_399, 951_782_400, 951_782_400, 0, 1_709_164_800] {
-        Access { began: Duration::from_secs(second), ..access(b"x", b"") }.write(
+        Access { start: Duration::from_secs(second), ..access(b"x", b"") }.write(
             &LogFormat::Json,
             &mut time,
             &mut out,
@@ -141,13 +141,13 @@ proptest! {
         user in prop::collection::vec(any::<u8>(), 1..20),
         address in any::<u128>(),
     ) {
-        let asked = Access {
+        let request = Access {
             user: &user,
             referer: &referer,
             address: IpAddr::V6(Ipv6Addr::from(address)),
             ..access(&line, &agent)
         };
-        let combined = written(asked, LogFormat::Combined);
+        let combined = written(request, LogFormat::Combined);
         prop_assert!(combined.bytes().all(|byte| byte == b'\n' || matches!(byte, b' '..=b'~')));
         prop_assert_eq!(combined.matches('\n').count(), 1);
         // Split at unescaped quotes, as a reader would.
@@ -167,7 +167,7 @@ proptest! {
         prop_assert_eq!(field(2), &agent[..]);
         prop_assert_eq!(unescaped(combined.split(' ').nth(2).unwrap()), &user[..]);
 
-        let json = written(asked, LogFormat::Json);
+        let json = written(request, LogFormat::Json);
         prop_assert_eq!(json.matches('\n').count(), 1);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         if let Ok(line) = str::from_utf8(&line) {

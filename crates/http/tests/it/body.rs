@@ -7,8 +7,8 @@ type Found = Result<Option<usize>, u16>;
 
 fn read(bytes: &[u8], limits: &Limits) -> Found {
     let mut parser = BodyParser::new(Body::Chunked, limits).map_err(|e| e.status.code())?;
-    let taken = parser.feed(bytes).map_err(|e| e.status.code())?;
-    Ok(parser.is_done().then_some(taken))
+    let consumed = parser.feed(bytes).map_err(|e| e.status.code())?;
+    Ok(parser.is_done().then_some(consumed))
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn chunks() {
         ("0\r\nHosts: b\r\n\r\n", Ok(Some(15)), "another name"),
         ("0\r\nTransfer-Encoding-Or-So: b\r\n\r\n", Ok(Some(33)), "a longer name"),
     ];
-    for (bytes, wanted, why) in table {
-        assert_eq!(read(bytes.as_bytes(), &Limits::default()), *wanted, "{bytes:?}: {why}");
+    for (bytes, expected, reason) in table {
+        assert_eq!(read(bytes.as_bytes(), &Limits::default()), *expected, "{bytes:?}: {reason}");
     }
 }
 
@@ -119,8 +119,8 @@ fn limits() {
         ("0\r\nX: 4567890123456789012", Err(431), "a trailer of twenty-two"),
         ("0\r\nX45678901234567890123", Err(431), "a trailer's name of twenty-one"),
     ];
-    for (bytes, wanted, why) in table {
-        assert_eq!(read(bytes.as_bytes(), &limits), *wanted, "{bytes:?}: {why}");
+    for (bytes, expected, reason) in table {
+        assert_eq!(read(bytes.as_bytes(), &limits), *expected, "{bytes:?}: {reason}");
     }
     assert!(BodyParser::new(Body::Length(10), &limits).is_ok());
     let reject = BodyParser::new(Body::Length(11), &limits).unwrap_err();
@@ -133,8 +133,8 @@ fn padded_sizes() {
     let read = |bytes: &str| {
         let parser = BodyParser::new(Body::Chunked, &Limits::default()).unwrap();
         let (mut parser, mut content) = (parser.padded(), Vec::new());
-        let taken = parser.copy(bytes.as_bytes(), &mut content).map_err(|e| e.status.code())?;
-        Ok((parser.is_done().then_some(taken), content))
+        let consumed = parser.copy(bytes.as_bytes(), &mut content).map_err(|e| e.status.code())?;
+        Ok((parser.is_done().then_some(consumed), content))
     };
     for body in ["5  \r\nhello\r\n0 \r\n\r\n", "5\t;a \r\nhello\r\n0;b=c  \r\n\r\n"] {
         assert_eq!(read(body), Ok((Some(body.len()), b"hello".to_vec())), "{body:?}");

@@ -88,13 +88,13 @@ fn conditions() {
         (strong, "GET", "IM \"b\"|INM \"a\"", PreconditionFailed, "13.2.2: the first pair decides"),
         (strong, "GET", "IUS same|IMS same", NotModified, "13.2.2: then the other pair"),
     ];
-    for (etag, method, lines, wanted, why) in table {
+    for (etag, method, lines, expected, reason) in table {
         let head = head(method, lines);
         let Ok(Parse::Complete(request, _)) = parse(head.as_bytes(), &Limits::default()) else {
             panic!("{head:?}")
         };
         let found = evaluate(&request, &Validators { etag, modified: MODIFIED });
-        assert_eq!(found, *wanted, "{etag} {method} {lines}: {why}");
+        assert_eq!(found, *expected, "{etag} {method} {lines}: {reason}");
     }
 }
 
@@ -126,12 +126,12 @@ fn ranges() {
         ("\"a\"", "GET", "Range bytes=0-9|IR *", Full, "13.1.5: no asterisk"),
         ("\"a\"", "GET", "Range bytes=0-9|IR \"a\"|IR \"a\"", Full, "5.3: two are none"),
     ];
-    for (etag, method, lines, wanted, why) in table {
+    for (etag, method, lines, expected, reason) in table {
         let head = head(method, lines);
         let Ok(Parse::Complete(request, _)) = parse(head.as_bytes(), &Limits::default()) else {
             panic!("{head:?}")
         };
         let found = range::resolve(&request, &Validators { etag, modified: MODIFIED }, 100);
-        assert_eq!(found, *wanted, "{etag} {method} {lines}: {why}");
+        assert_eq!(found, *expected, "{etag} {method} {lines}: {reason}");
     }
 }

@@ -49,29 +49,29 @@ fn a_request() -> impl Strategy<Value = String> {
 fn cut<'a>(bytes: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = bytes;
     lengths.iter().cycle().map_while(move |length| {
-        let (piece, after) = rest.split_at((*length).min(rest.len()));
-        rest = after;
+        let (piece, remaining) = rest.split_at((*length).min(rest.len()));
+        rest = remaining;
         (!piece.is_empty()).then_some(piece)
     })
 }
 
 /// Bytes consumed and whether the body is complete, or the reason for rejecting it.
-fn swallow<'a>(
+fn feed_all<'a>(
     body: Body,
     pieces: impl Iterator<Item = &'a [u8]>,
 ) -> Result<(usize, bool), &'static str> {
     let limits = Limits { body: 100, head: 30, ..Limits::default() };
     let mut parser = BodyParser::new(body, &limits).map_err(|reject| reject.reason)?;
-    let mut taken = 0;
+    let mut consumed = 0;
     for piece in pieces {
-        let now = parser.feed(piece).map_err(|reject| reject.reason)?;
-        taken += now;
-        if now < piece.len() {
+        let fed = parser.feed(piece).map_err(|reject| reject.reason)?;
+        consumed += fed;
+        if fed < piece.len() {
             assert!(parser.is_done());
             break;
         }
     }
-    Ok((taken, parser.is_done()))
+    Ok((consumed, parser.is_done()))
 }
 
 proptest! {
@@ -79,8 +79,8 @@ proptest! {
 
     #[test]
     fn parsing_never_panics(bytes in nearly_a_request(), length: u64) {
-        if let Ok(Parse::Complete(request, taken)) = parse(&bytes, &Limits::default()) {
-            prop_assert!(taken <= bytes.len() && bytes[..taken].ends_with(b"\r\n\r\n"));
+        if let Ok(Parse::Complete(request, consumed)) = parse(&bytes, &Limits::default()) {
+            prop_assert!(consumed <= bytes.len() && bytes[..consumed].ends_with(b"\r\n\r\n"));
             let validators = Validators { etag: "\"a\"", modified: 0 };
             evaluate(&request, &validators);
             if let Ranged::Partial { start, end } = range::resolve(&request, &validators, length) {
@@ -139,8 +139,8 @@ proptest! {
         known in prop::option::of(0u64..120),
     ) {
         let body = known.map_or(Body::Chunked, Body::Length);
-        let whole = swallow(body, std::iter::once(text.as_bytes()));
-        prop_assert_eq!(swallow(body, cut(text.as_bytes(), &lengths)), whole);
+        let whole = feed_all(body, std::iter::once(text.as_bytes()));
+        prop_assert_eq!(feed_all(body, cut(text.as_bytes(), &lengths)), whole);
     }
 
     #[test]
@@ -152,7 +152,7 @@ proptest! {
         bytes.extend_from_slice(b"0\r\n\r\n");
         let length = bytes.len();
         bytes.extend_from_slice(b"GET /");
-        prop_assert_eq!(swallow(Body::Chunked, cut(&bytes, &lengths)), Ok((length, true)));
+        prop_assert_eq!(feed_all(Body::Chunked, cut(&bytes, &lengths)), Ok((length, true)));
     }
 
     #[test]

@@ -142,8 +142,8 @@ fn heads_are_accepted_or_rejected() {
         ("PUT / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\n\r\n", 417, "RFC 9110, 10.1.1"),
         ("PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue, x\r\n\r\n", 417, "RFC 9110, 10.1.1"),
     ];
-    for (head, wanted, why) in table {
-        assert_eq!(status(head.as_bytes()), *wanted, "{head:?}: {why}");
+    for (head, expected, reason) in table {
+        assert_eq!(status(head.as_bytes()), *expected, "{head:?}: {reason}");
     }
     assert_eq!(status(b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n"), 400, "3.2: invalid Host");
 }
@@ -162,8 +162,8 @@ fn invalid_input_is_rejected_early() {
         (b"PRI * HTTP/2.0\r\n", 505, "RFC 9113, 3.4"),
         (b"GET / HTTP/1.1\r\nHost: a\n", 400, "2.2: bare LF"),
     ];
-    for (bytes, wanted, why) in table {
-        assert_eq!(status(bytes), *wanted, "{bytes:?}: {why}");
+    for (bytes, expected, reason) in table {
+        assert_eq!(status(bytes), *expected, "{bytes:?}: {reason}");
     }
 }
 
@@ -192,8 +192,8 @@ fn limits_hold_for_whole_and_unfinished_heads() {
         ("GET / HTTP/1.1\r\nHost: a\r\nA:\r\nB:\r\nC:\r\n\r\n".into(), 431, "four fields"),
         ("GET / HTTP/1.1\r\nHost: a\r\nA:\r\nB:\r\nC:\r\n".into(), 431, "four fields so far"),
     ];
-    for (head, wanted, why) in table {
-        assert_eq!(status(head), *wanted, "{head:?}: {why}");
+    for (head, expected, reason) in table {
+        assert_eq!(status(head), *expected, "{head:?}: {reason}");
     }
     // The array of fields has a limit of its own.
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(200));
@@ -218,10 +218,10 @@ fn connections_stay_open_or_close() {
         (0, &["Keep-Alive"], true, "RFC 9110, 7.6.1: case-insensitive"),
         (0, &["close, keep-alive"], false, "9.3: close wins"),
     ];
-    for (minor, lines, wanted, why) in table {
+    for (minor, lines, expected, reason) in table {
         let lines: String = lines.iter().map(|line| format!("Connection: {line}\r\n")).collect();
         let head = format!("GET / HTTP/1.{minor}\r\nHost: a\r\n{lines}\r\n");
-        assert_eq!(request(&head).unwrap().keep_alive, *wanted, "{head:?}: {why}");
+        assert_eq!(request(&head).unwrap().keep_alive, *expected, "{head:?}: {reason}");
     }
 }
 
@@ -246,8 +246,8 @@ fn all_parts_are_parsed() {
         r.user_agent,
         r.referer,
     ];
-    for (field, wanted) in fields.into_iter().zip(b'1'..) {
-        assert_eq!(field, Some(&[wanted][..]));
+    for (field, expected) in fields.into_iter().zip(b'1'..) {
+        assert_eq!(field, Some(&[expected][..]));
     }
     assert_eq!(r.values("X-OTHER").collect::<Vec<_>>(), [b"10", b"12"]);
     assert_eq!(r.values("missing").next(), None);
@@ -279,10 +279,14 @@ fn bodies_and_expectations() {
         ("1.1", "Content-Length: 7\r\nExpect: 100-continue", Body::Length(7), true, "10.1.1"),
         ("1.0", "Content-Length: 7\r\nExpect: 100-continue", Body::Length(7), false, "10.1.1: 1.0"),
     ];
-    for (version, field, body, expects, why) in table {
+    for (version, field, body, expects, reason) in table {
         let head = format!("POST / HTTP/{version}\r\nHost: a\r\n{field}\r\n\r\n");
         let request = request(&head).unwrap();
-        assert_eq!((request.body, request.expect_continue), (*body, *expects), "{head:?}: {why}");
+        assert_eq!(
+            (request.body, request.expect_continue),
+            (*body, *expects),
+            "{head:?}: {reason}"
+        );
         assert_eq!(request.method, Method::Other("POST"));
     }
 }
@@ -290,12 +294,12 @@ fn bodies_and_expectations() {
 #[test]
 fn pipelined_requests_follow_each_other() {
     let bytes = b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\nGET /3";
-    let (mut scan, mut at, mut seen) = (Scan::default(), 0, Vec::new());
+    let (mut scan, mut at, mut requests) = (Scan::default(), 0, Vec::new());
     while let Ok(Parse::Complete(request, length)) = scan.parse(&bytes[at..], &Limits::default()) {
-        seen.push(request.path);
+        requests.push(request.path);
         at += length;
     }
-    assert_eq!(seen, ["/1", "/2"]);
+    assert_eq!(requests, ["/1", "/2"]);
     assert_eq!(&bytes[at..], b"GET /3");
 }
 
@@ -346,8 +350,12 @@ fn decoded_fields_are_limited_and_checked() {
         (["GET", "/", "u@h"], 0, 400, "RFC 9110, 4.2.4"),
         (["GET", "/", ""], 0, 400, "RFC 9110, 4.2.1"),
     ];
-    for (parts, count, status, why) in table {
-        assert_eq!(http2(parts, &vec![field; count], "", &limits), Err(status), "{parts:?}: {why}");
+    for (parts, count, status, reason) in table {
+        assert_eq!(
+            http2(parts, &vec![field; count], "", &limits),
+            Err(status),
+            "{parts:?}: {reason}"
+        );
     }
     assert!(http2(["OPTIONS", "*", "h"], &[field; 2], "", &limits).is_ok());
     // RFC 9113, 8.2.3: a client may divide one field.

@@ -168,10 +168,10 @@ fn a_block_has_the_fields_of_the_lines() {
         lines.push_str(&format!("{name}: {value}\r\n"));
     }
     assert_eq!(&block[head..], b"content");
-    let wanted = String::from_utf8(write(ResponseBuffer::lines(Vec::new())).take()).unwrap();
-    let wanted = wanted.strip_suffix("\r\ncontent").unwrap();
-    let wanted = wanted.replace("Connection: close\r\n", "").to_lowercase();
-    assert_eq!(lines.to_lowercase(), wanted, "RFC 9113, 8.2.2: without Connection");
+    let expected = String::from_utf8(write(ResponseBuffer::lines(Vec::new())).take()).unwrap();
+    let expected = expected.strip_suffix("\r\ncontent").unwrap();
+    let expected = expected.replace("Connection: close\r\n", "").to_lowercase();
+    assert_eq!(lines.to_lowercase(), expected, "RFC 9113, 8.2.2: without Connection");
 }
 
 #[test]
@@ -220,12 +220,12 @@ fn responses() {
         ("HTTP/2.0 200 OK\r\nContent-Length: 5", None, "2.3"),
         ("SSH-2.0-OpenSSH\r\nX: y", None, "another protocol"),
     ];
-    for (head, wanted, why) in table {
+    for (head, expected, reason) in table {
         let bytes = format!("{head}\r\n\r\n");
         let found = parse_response(bytes.as_bytes(), false);
         let found = found.ok().map(|response| response.expect("whole"));
         let found = found.map(|response| (response.content, response.keep_alive));
-        assert_eq!(found, *wanted, "{head:?}: {why}");
+        assert_eq!(found, *expected, "{head:?}: {reason}");
     }
     assert_eq!(parse_response(b"HTTP/1.1 200 OK\r\nContent-Le", false), Ok(None));
     let head =

@@ -131,8 +131,8 @@ impl LogRecords {
                 bytes: record.bytes,
                 referer,
                 agent,
-                began: day + record.began,
-                took: self.left.saturating_sub(record.began),
+                start: day + record.began,
+                duration: self.left.saturating_sub(record.began),
             };
             write(logs.output(record.log), access);
         }
