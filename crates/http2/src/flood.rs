@@ -64,20 +64,27 @@ impl Excess {
 /// The counts of one connection.
 #[derive(Debug)]
 pub struct Flood {
-    since: Duration,
+    window_start: Duration,
     costly: u32,
     /// Streams that the server has reset.
     reset: u32,
     credits: u32,
     /// Bytes of sent content that have not earned a credit yet.
-    unpaid: usize,
+    uncredited: usize,
     excess: Option<Excess>,
 }
 
 impl Default for Flood {
     fn default() -> Self {
-        let since = Duration::ZERO;
-        Self { since, costly: 0, reset: 0, credits: MAX_PER_WINDOW, unpaid: 0, excess: None }
+        let window_start = Duration::ZERO;
+        Self {
+            window_start,
+            costly: 0,
+            reset: 0,
+            credits: MAX_PER_WINDOW,
+            uncredited: 0,
+            excess: None,
+        }
     }
 }
 
@@ -89,8 +96,8 @@ impl Flood {
 
     /// Starts a new window if the previous one is over at `now`.
     pub fn at(&mut self, now: Duration) {
-        if now.saturating_sub(self.since) >= WINDOW {
-            (self.since, self.costly, self.reset) = (now, 0, 0);
+        if now.saturating_sub(self.window_start) >= WINDOW {
+            (self.window_start, self.costly, self.reset) = (now, 0, 0);
             self.credits = self.credits.max(MAX_PER_WINDOW);
         }
     }
@@ -117,8 +124,8 @@ impl Flood {
     /// Counts frames that take a credit each.
     pub fn idle(&mut self, frames: u32) {
         match self.credits.checked_sub(frames) {
-            Some(left) => self.credits = left,
-            None => self.exceeded(Excess::IdleFrames),
+            Some(remaining) => self.credits = remaining,
+            None => self.report(Excess::IdleFrames),
         }
     }
 
@@ -126,7 +133,7 @@ impl Flood {
     pub fn costly(&mut self, frames: u32, excess: Excess) {
         self.costly = self.costly.saturating_add(frames);
         if self.costly > MAX_PER_WINDOW {
-            self.exceeded(excess);
+            self.report(excess);
         }
     }
 
@@ -137,15 +144,15 @@ impl Flood {
 
     /// Counts `length` bytes of content that the server sends.
     pub fn sent(&mut self, length: usize) {
-        let content = self.unpaid + length;
-        self.unpaid = content % PER_CREDIT;
+        let content = self.uncredited + length;
+        self.uncredited = content % PER_CREDIT;
         let earned = u32::try_from(content / PER_CREDIT).unwrap_or(u32::MAX);
         self.credits = self.credits.saturating_add(earned).min(MAX_CREDITS);
     }
 
     /// Counts content of a request that an operation has taken, for example to forward it. So small messages of a
     /// streaming client do not count as idle frames, but empty frames do.
-    pub fn passed_on(&mut self, length: usize) {
+    pub fn forwarded(&mut self, length: usize) {
         if length > 0 {
             let earned = u32::try_from(length / PER_CREDIT_TAKEN).unwrap_or(u32::MAX);
             self.credits = self.credits.saturating_add(earned).saturating_add(1).min(MAX_CREDITS);
@@ -156,12 +163,12 @@ impl Flood {
     pub fn reset(&mut self) {
         self.reset += 1;
         if self.reset > MAX_PER_WINDOW {
-            self.exceeded(Excess::ServerResets);
+            self.report(Excess::ServerResets);
         }
     }
 
     /// Reports a limit that was exceeded.
-    pub fn exceeded(&mut self, excess: Excess) {
+    pub fn report(&mut self, excess: Excess) {
         self.excess.get_or_insert(excess);
     }
 }
@@ -249,17 +256,17 @@ mod tests {
 
     #[test]
     fn content_that_is_taken_earns_credits() {
-        let taken = |frames: usize, length: usize| {
+        let consumed = |frames: usize, length: usize| {
             let mut flood = Flood::default();
             for _ in 0..2 * MAX_PER_WINDOW {
                 (0..frames).for_each(|_| flood.received(&frame(kind::DATA, length)));
-                flood.passed_on(frames * length);
+                flood.forwarded(frames * length);
             }
             flood.excess()
         };
-        assert_eq!((taken(1, 1), taken(100, 16)), (None, None));
+        assert_eq!((consumed(1, 1), consumed(100, 16)), (None, None));
         let flood = Some(Excess::IdleFrames);
-        assert_eq!((taken(1, 0), taken(100, 15)), (flood, flood));
+        assert_eq!((consumed(1, 0), consumed(100, 15)), (flood, flood));
     }
 
     #[test]

@@ -278,19 +278,19 @@ mod tests {
             assert_eq!(fields, [(&b"a"[..], &b"1"[..]), (b"content-length", b"7"), (b"a", b"")]);
             assert_eq!(head.lines(), b"a: 1\r\ncontent-length: 7\r\na: \r\n");
             assert_eq!(head.content_length, Some(7));
-            let again =
+            let repeated =
                 self::head(&[&GET[..], &[("a", "1"), ("content-length", "7"), ("a", "")]].concat());
             head.clear();
             assert_eq!(head, Head::default());
-            head = again;
+            head = repeated;
         }
     }
 
     /// RFC 9113 §8.2 and §8.3.
     #[test]
     fn malformed_requests_are_detected() {
-        let with = |more: &[(&'static str, &'static str)]| [&GET[..], more].concat();
-        let without =
+        let with_fields = |more: &[(&'static str, &'static str)]| [&GET[..], more].concat();
+        let without_fields =
             |name: &str| GET.into_iter().filter(|field| field.0 != name).collect::<Vec<_>>();
         let replaced = |name: &'static str, value: &'static str| {
             GET.map(|field| if field.0 == name { (name, value) } else { field }).to_vec()
@@ -298,9 +298,13 @@ mod tests {
         // (fields, valid, reason)
         let table = [
             (GET.to_vec(), true, "complete"),
-            (with(&[("te", "trailers")]), true, "8.2.2"),
-            (with(&[("host", "H")]), true, "equal hosts"),
-            ([without(":authority"), vec![("host", "h")]].concat(), true, "8.3.1: host instead"),
+            (with_fields(&[("te", "trailers")]), true, "8.2.2"),
+            (with_fields(&[("host", "H")]), true, "equal hosts"),
+            (
+                [without_fields(":authority"), vec![("host", "h")]].concat(),
+                true,
+                "8.3.1: host instead",
+            ),
             (replaced(":path", "*"), false, "only for OPTIONS"),
             (
                 [replaced(":path", "*"), vec![]]
@@ -315,36 +319,36 @@ mod tests {
             (vec![(":method", "CONNECT"), (":authority", "h:1"), ("host", "i:1")], false, "8.3.1"),
             (replaced(":method", "CONNECT"), false, "8.5: no path and scheme"),
             (vec![(":method", "CONNECT"), ("host", "h:1")], false, "8.5: authority"),
-            (without(":method"), false, "8.3.1"),
-            (without(":scheme"), false, "8.3.1"),
+            (without_fields(":method"), false, "8.3.1"),
+            (without_fields(":scheme"), false, "8.3.1"),
             (replaced(":scheme", "coap+tcp"), true, "RFC 3986 3.1"),
             (replaced(":scheme", ""), false, "RFC 3986 3.1"),
             (replaced(":scheme", "ht#tp"), false, "RFC 3986 3.1"),
             (replaced(":scheme", "http:"), false, "RFC 3986 3.1"),
             (replaced(":scheme", "1http"), false, "RFC 3986 3.1"),
-            (without(":path"), false, "8.3.1"),
-            (without(":authority"), false, "a host is required"),
+            (without_fields(":path"), false, "8.3.1"),
+            (without_fields(":authority"), false, "a host is required"),
             (replaced(":path", ""), false, "8.3.1"),
             (replaced(":path", "a"), false, "8.3.1"),
             (replaced(":method", "G T"), false, "RFC 9110 9.1"),
-            (with(&[("host", "i")]), false, "8.3.1: different hosts"),
-            (with(&[("host", "h"), ("host", "h")]), false, "RFC 9112 3.2"),
-            (with(&[(":path", "/")]), false, "8.3: repeated"),
-            (with(&[(":status", "200")]), false, "8.3: for responses"),
-            (with(&[(":other", "1")]), false, "8.3: unknown"),
+            (with_fields(&[("host", "i")]), false, "8.3.1: different hosts"),
+            (with_fields(&[("host", "h"), ("host", "h")]), false, "RFC 9112 3.2"),
+            (with_fields(&[(":path", "/")]), false, "8.3: repeated"),
+            (with_fields(&[(":status", "200")]), false, "8.3: for responses"),
+            (with_fields(&[(":other", "1")]), false, "8.3: unknown"),
             ([&[("a", "b")][..], &GET].concat(), false, "8.3: behind a field"),
-            (with(&[("A", "b")]), false, "8.2: upper case"),
-            (with(&[("connection", "close")]), false, "8.2.2"),
-            (with(&[("keep-alive", "1")]), false, "8.2.2"),
-            (with(&[("proxy-connection", "close")]), false, "8.2.2"),
-            (with(&[("transfer-encoding", "chunked")]), false, "8.2.2"),
-            (with(&[("upgrade", "h2c")]), false, "8.2.2"),
-            (with(&[("te", "gzip")]), false, "8.2.2"),
-            (with(&[("content-length", "1"), ("content-length", "2")]), false, "8.1.1"),
-            (with(&[("content-length", "+1")]), false, "RFC 9110 8.6"),
+            (with_fields(&[("A", "b")]), false, "8.2: upper case"),
+            (with_fields(&[("connection", "close")]), false, "8.2.2"),
+            (with_fields(&[("keep-alive", "1")]), false, "8.2.2"),
+            (with_fields(&[("proxy-connection", "close")]), false, "8.2.2"),
+            (with_fields(&[("transfer-encoding", "chunked")]), false, "8.2.2"),
+            (with_fields(&[("upgrade", "h2c")]), false, "8.2.2"),
+            (with_fields(&[("te", "gzip")]), false, "8.2.2"),
+            (with_fields(&[("content-length", "1"), ("content-length", "2")]), false, "8.1.1"),
+            (with_fields(&[("content-length", "+1")]), false, "RFC 9110 8.6"),
         ];
-        for (fields, valid, why) in table {
-            assert_eq!(head(&fields).is_valid(), valid, "{why}: {fields:?}");
+        for (fields, valid, reason) in table {
+            assert_eq!(head(&fields).is_valid(), valid, "{reason}: {fields:?}");
         }
     }
 

@@ -93,7 +93,7 @@ impl Connection {
         }
         stream.receive_window.enlarge(TAKEN_WINDOW);
         let mut content = self.take(id);
-        self.flood.passed_on(content.len());
+        self.flood.forwarded(content.len());
         out.append(&mut content);
         Poll::Ready(Ok(is_receiving))
     }

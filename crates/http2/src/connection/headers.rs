@@ -62,7 +62,7 @@ impl Connection {
             return Err(Error::Connection(Code::PROTOCOL_ERROR));
         };
         if block.bytes.len() + payload.len() > self.limits.head.max(MAX_BLOCK_BYTES) {
-            self.flood.exceeded(Excess::FieldBlock);
+            self.flood.report(Excess::FieldBlock);
             return Ok(None);
         }
         block.bytes.extend_from_slice(payload);
@@ -161,7 +161,7 @@ impl Connection {
     #[cold]
     fn undecoded(&mut self, is_excessive: bool) -> Result<Option<Request>, Error> {
         if is_excessive {
-            self.flood.exceeded(Excess::FieldBlock);
+            self.flood.report(Excess::FieldBlock);
             return Ok(None);
         }
         Err(Error::Connection(Code::COMPRESSION_ERROR))

@@ -122,12 +122,12 @@ impl Connection {
     pub fn next_request(
         &mut self,
         input: &[u8],
-        taken: &mut usize,
+        consumed: &mut usize,
         now: Duration,
     ) -> Option<Request> {
         self.flood.at(now);
         while self.end != End::Failed {
-            match self.step(&input[*taken..], taken) {
+            match self.step(&input[*consumed..], consumed) {
                 Ok(Some(Step::Request(request))) => return Some(request),
                 Ok(Some(Step::Frame)) => (),
                 Ok(None) => return None,
@@ -138,15 +138,15 @@ impl Connection {
                 self.fail(Code::ENHANCE_YOUR_CALM);
             }
         }
-        *taken = input.len();
+        *consumed = input.len();
         None
     }
 
     /// Processes the preface or one frame at the start of `input`, if it is complete.
     #[inline]
-    fn step(&mut self, input: &[u8], taken: &mut usize) -> Result<Option<Step>, Error> {
+    fn step(&mut self, input: &[u8], consumed: &mut usize) -> Result<Option<Step>, Error> {
         if self.start == Start::Preface {
-            return self.preface(input, taken);
+            return self.preface(input, consumed);
         }
         let Some(header) = input.first_chunk() else { return Ok(None) };
         let frame = Frame::parse(header);
@@ -155,7 +155,7 @@ impl Connection {
         }
         let end = HEADER_LENGTH + frame.length;
         let Some(payload) = input.get(HEADER_LENGTH..end) else { return Ok(None) };
-        *taken += end;
+        *consumed += end;
         self.flood.received(&frame);
         if self.start == Start::Settings {
             if frame.kind != kind::SETTINGS {
@@ -184,7 +184,7 @@ impl Connection {
         Ok(Some(request.map_or(Step::Frame, Step::Request)))
     }
 
-    fn preface(&mut self, input: &[u8], taken: &mut usize) -> Result<Option<Step>, Error> {
+    fn preface(&mut self, input: &[u8], consumed: &mut usize) -> Result<Option<Step>, Error> {
         let length = input.len().min(PREFACE.len());
         if input[..length] != PREFACE[..length] {
             return Err(Error::Connection(Code::PROTOCOL_ERROR));
@@ -192,7 +192,7 @@ impl Connection {
         if length < PREFACE.len() {
             return Ok(None);
         }
-        *taken += length;
+        *consumed += length;
         self.start = Start::Settings;
         Ok(Some(Step::Frame))
     }

@@ -122,10 +122,10 @@ impl Connection {
         }
         let (mut rest, ends) = (&content[..length], end && length == content.len());
         loop {
-            let (piece, after) = rest.split_at(rest.len().min(MAX_FRAME_SIZE));
-            let flags = if ends && after.is_empty() { flag::END_STREAM } else { 0 };
+            let (piece, remaining) = rest.split_at(rest.len().min(MAX_FRAME_SIZE));
+            let flags = if ends && remaining.is_empty() { flag::END_STREAM } else { 0 };
             crate::frame::write(&mut self.out, kind::DATA, flags, stream, piece);
-            rest = after;
+            rest = remaining;
             if rest.is_empty() {
                 break;
             }

@@ -37,29 +37,29 @@ impl Decoder {
     pub(crate) fn decode(
         &mut self,
         block: &[u8],
-        mut see: impl FnMut(Field<'_>) -> Option<()>,
+        mut emit: impl FnMut(Field<'_>) -> Option<()>,
     ) -> Result<(), Invalid> {
-        self.decode_fields(block, &mut see).ok_or(Invalid)
+        self.decode_fields(block, &mut emit).ok_or(Invalid)
     }
 
     #[inline]
     fn decode_fields(
         &mut self,
         mut rest: &[u8],
-        see: &mut impl FnMut(Field<'_>) -> Option<()>,
+        emit: &mut impl FnMut(Field<'_>) -> Option<()>,
     ) -> Option<()> {
         let mut is_first = true;
         while let Some(&first) = rest.first() {
             match first {
-                0x80.. => see(self.get(integer::decode(&mut rest, 7)?)?)?,
-                0x40.. => self.indexed_literal(&mut rest, see)?,
+                0x80.. => emit(self.get(integer::decode(&mut rest, 7)?)?)?,
+                0x40.. => self.indexed_literal(&mut rest, emit)?,
                 // A size update is permitted only at the beginning (RFC 7541 §4.2).
                 0x20.. => {
                     is_first.then_some(())?;
                     self.table.resize(integer::decode(&mut rest, 5)?)?;
                     continue;
                 }
-                _ => self.literal(&mut rest, see)?,
+                _ => self.literal(&mut rest, emit)?,
             }
             is_first = false;
         }
@@ -80,7 +80,7 @@ impl Decoder {
     fn indexed_literal(
         &mut self,
         rest: &mut &[u8],
-        see: &mut impl FnMut(Field<'_>) -> Option<()>,
+        emit: &mut impl FnMut(Field<'_>) -> Option<()>,
     ) -> Option<()> {
         let index = integer::decode(rest, 6)?;
         let start = self.table.bytes.len();
@@ -93,7 +93,7 @@ impl Decoder {
         let name = self.table.bytes.len() - start;
         string::decode(rest, 7, &mut self.table.bytes)?;
         let field = checked(&self.table.bytes[start..], name, has_valid_name);
-        see(field)?;
+        emit(field)?;
         let valid = field.valid;
         self.table.insert(start, name, valid);
         Some(())
@@ -103,7 +103,7 @@ impl Decoder {
     fn literal(
         &mut self,
         rest: &mut &[u8],
-        see: &mut impl FnMut(Field<'_>) -> Option<()>,
+        emit: &mut impl FnMut(Field<'_>) -> Option<()>,
     ) -> Option<()> {
         let mut has_valid_name = false;
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -118,7 +118,7 @@ impl Decoder {
         }
         let name = scratch.len();
         string::decode(rest, 7, &mut scratch)?;
-        see(checked(&scratch, name, has_valid_name))?;
+        emit(checked(&scratch, name, has_valid_name))?;
         if scratch.capacity() <= MAX_SCRATCH_BYTES {
             self.scratch = scratch;
         }
@@ -138,11 +138,11 @@ impl Decoder {
 /// [`encoder`]: crate::encoder
 pub fn decode_block(block: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut fields = Vec::new();
-    let see = |field: Field<'_>| {
+    let emit = |field: Field<'_>| {
         fields.push((field.name.to_vec(), field.value.to_vec()));
         Some(())
     };
-    Decoder::new().decode(block, see).ok()?;
+    Decoder::new().decode(block, emit).ok()?;
     Some(fields)
 }
 
@@ -256,8 +256,8 @@ mod tests {
             ("82 20", "a size update behind a field"),
             ("0084 ffffffff 0161", "the end-of-string symbol"),
         ];
-        for (block, why) in table {
-            assert_eq!(decode(&mut Decoder::new(), &bytes(block)), Err(Invalid), "{why}");
+        for (block, reason) in table {
+            assert_eq!(decode(&mut Decoder::new(), &bytes(block)), Err(Invalid), "{reason}");
         }
     }
 

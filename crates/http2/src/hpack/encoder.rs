@@ -105,9 +105,9 @@ mod tests {
         fields
             .iter()
             .for_each(|(name, value)| field(&mut block, name.as_bytes(), value.as_bytes()));
-        let wanted =
+        let expected =
             fields.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
-        assert_eq!(decode(&block), wanted);
+        assert_eq!(decode(&block), expected);
     }
 
     #[test]

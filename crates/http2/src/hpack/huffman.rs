@@ -202,8 +202,8 @@ mod tests {
             (b"\x60\x7f\xf5\x1e", "padding with a zero"),
             (b"\xff\xff\xff\xfc", "the end-of-string symbol, then zeros"),
         ];
-        for (packed, why) in table {
-            assert_eq!(decode(packed, &mut Vec::new()), None, "{why}");
+        for (packed, reason) in table {
+            assert_eq!(decode(packed, &mut Vec::new()), None, "{reason}");
         }
     }
 }

@@ -15,8 +15,8 @@ pub(crate) fn find_name(name: &[u8]) -> Option<usize> {
 
 /// Returns the index of an entry with this name and value.
 pub(crate) fn find(name: &[u8], value: &[u8]) -> Option<usize> {
-    let is_it = |entry: &(&str, &str)| entry.0.as_bytes() == name && entry.1.as_bytes() == value;
-    STATIC.iter().position(is_it).map(|at| at + 1)
+    let is_match = |entry: &(&str, &str)| entry.0.as_bytes() == name && entry.1.as_bytes() == value;
+    STATIC.iter().position(is_match).map(|at| at + 1)
 }
 
 #[rustfmt::skip]

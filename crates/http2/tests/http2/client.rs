@@ -30,8 +30,8 @@ async fn serve(socket: DuplexStream) {
     let mut connection = Connection::new(Limits { streams: 100, head: 16_384, body: 1 << 20 });
     let (mut input, mut responses) = (Vec::new(), Vec::<Response>::new());
     loop {
-        let mut taken = 0;
-        while let Some(request) = connection.next_request(&input, &mut taken, Duration::ZERO) {
+        let mut consumed = 0;
+        while let Some(request) = connection.next_request(&input, &mut consumed, Duration::ZERO) {
             let length = request.head.path()[1..].parse().unwrap();
             let content = (0..length).map(|n| n as u8).collect();
             let fields = request.head.fields();
@@ -45,7 +45,7 @@ async fn serve(socket: DuplexStream) {
             connection.recycle(request.head);
         }
         assert_eq!(connection.excess(), None, "the client is honest");
-        input.drain(..taken);
+        input.drain(..consumed);
         for response in &mut responses {
             if !response.is_answered {
                 // Some requests' content is taken, that of the others is discarded.
@@ -150,12 +150,12 @@ async fn exchange(sender: client::SendRequest<Bytes>, (length, body, fields): Ex
     let response = response.await.unwrap();
     assert_eq!(response.status(), 200);
     if body == 0 {
-        let mut wanted = HeaderMap::new();
+        let mut expected = HeaderMap::new();
         for (name, value) in &fields {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
-            wanted.append(name, HeaderValue::from_str(value).unwrap());
+            expected.append(name, HeaderValue::from_str(value).unwrap());
         }
-        assert_eq!(*response.headers(), wanted);
+        assert_eq!(*response.headers(), expected);
     }
     let (mut content, mut received) = (response.into_body(), Vec::new());
     while let Some(data) = content.data().await {
@@ -187,22 +187,22 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let (ours, theirs) = tokio::io::duplex(pipe);
-            let server = tokio::spawn(serve(ours));
+            let (server_end, client_end) = tokio::io::duplex(pipe);
+            let server = tokio::spawn(serve(server_end));
             let (sender, connection) = client::Builder::new()
                 .initial_window_size(window)
                 .max_frame_size(frame)
                 .header_table_size(table)
-                .handshake(theirs)
+                .handshake(client_end)
                 .await
                 .unwrap();
             let client = tokio::spawn(connection);
             // Small windows and pipes take many turns for little content, and the window updates of 20 responses must not
             // exceed the flood limit.
-            let most = pipe.min(window as usize) * 16;
+            let max = pipe.min(window as usize) * 16;
             let all: Vec<_> = exchanges
                 .into_iter()
-                .map(|(length, body, fields)| (length.min(most), body.min(most), fields))
+                .map(|(length, body, fields)| (length.min(max), body.min(max), fields))
                 .map(|each| tokio::spawn(exchange(sender.clone(), each)))
                 .collect();
             drop(sender);

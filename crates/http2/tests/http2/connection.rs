@@ -24,11 +24,11 @@ fn the_preface_is_required() {
         (b"GET / HTTP/1.1\r\n", PROTOCOL_ERROR),
         (&PREFACE[..20], None),
     ] {
-        let mut server = Server::silent(LIMITS);
+        let mut server = Server::new_quiet(LIMITS);
         server.feed(bytes);
         assert_eq!(server.error(), error);
     }
-    let mut server = Server::silent(LIMITS);
+    let mut server = Server::new_quiet(LIMITS);
     server.feed(&[PREFACE, &frame(PING, 0, 0, &[0; 8])[..]].concat());
     assert_eq!(server.error(), PROTOCOL_ERROR, "SETTINGS must be first");
 }
@@ -88,7 +88,7 @@ fn connection_errors() {
         (frame(DATA, 0, 1, &[0; 16_385])[..9].to_vec(), FRAME_SIZE_ERROR, "4.2: at its header"),
         (frame(SETTINGS, 0, 0, b"\0\x04\x7f\xff\xff\xff"), None, "6.9.2: within the limits"),
     ];
-    for (bytes, error, why) in table {
+    for (bytes, error, reason) in table {
         let mut server = Server::new(LIMITS);
         let open = [
             frame(HEADERS, END_HEADERS, 1, POST),
@@ -100,7 +100,7 @@ fn connection_errors() {
         respond(&mut server, 5, b"");
         server.output();
         assert!(server.feed(&bytes).is_empty());
-        assert_eq!(server.error(), error, "{why}");
+        assert_eq!(server.error(), error, "{reason}");
         assert_eq!(server.connection.has_ended(), error.is_some());
         if error.is_some() {
             assert_eq!(server.connection.send(3, b"a", true), Err(Closed));
@@ -162,7 +162,7 @@ fn stream_errors() {
             "8.1.1: trailers",
         ),
     ];
-    for (bytes, stream, error, why) in table {
+    for (bytes, stream, error, reason) in table {
         let mut server = Server::new(LIMITS);
         let open = [
             frame(HEADERS, END_HEADERS, 1, POST),
@@ -173,7 +173,7 @@ fn stream_errors() {
         respond(&mut server, 5, b"");
         server.output();
         server.feed(&bytes);
-        assert_eq!(server.reset(stream), error, "{why}");
+        assert_eq!(server.reset(stream), error, "{reason}");
         assert_eq!(server.body(stream), Poll::Ready(Err(Closed)));
         // Frames that the client sent before it knew of the reset are ignored.
         server.feed(&[frame(DATA, 1, stream, b"a"), window(stream, 1)].concat());
@@ -216,8 +216,8 @@ fn content_stays_within_the_windows() {
     server.feed(&window(1, 10));
     assert_eq!(server.connection.send(1, b"cdef", true), Ok(4));
     let content: Vec<_> = server.output().into_iter().filter(|frame| frame.0 == DATA).collect();
-    let wanted = [(0, &b"0123456789"[..]), (0, b"ab"), (END_STREAM, b"cdef")];
-    assert_eq!(content, wanted.map(|(flags, bytes)| (DATA, flags, 1, bytes.to_vec())));
+    let expected = [(0, &b"0123456789"[..]), (0, b"ab"), (END_STREAM, b"cdef")];
+    assert_eq!(content, expected.map(|(flags, bytes)| (DATA, flags, 1, bytes.to_vec())));
     assert!(!server.connection.has_streams());
 }
 

@@ -113,14 +113,14 @@ fn kept_content_stops_no_other_request() {
 #[test]
 fn content_has_its_declared_length() {
     let head = [POST, b"\x0f\x0d\x013"].concat();
-    for (stream, content, ends, is_right) in
+    for (stream, content, ends, is_expected) in
         [(1, &b"ab"[..], true, false), (3, b"abcd", false, false), (5, b"abc", true, true)]
     {
         let mut server = Server::new(LIMITS);
         let requests = server.feed(&frame(HEADERS, END_HEADERS, stream, &head));
         assert_eq!(requests[0].head.content_length(), Some(3));
         server.feed(&frame(DATA, u8::from(ends), stream, content));
-        match is_right {
+        match is_expected {
             true => assert_eq!(server.content(stream), Poll::Ready(Ok((content.to_vec(), false)))),
             false => {
                 assert_eq!(server.content(stream), Poll::Ready(Err(Closed)));
@@ -132,9 +132,9 @@ fn content_has_its_declared_length() {
 
 /// Counts how often it is called.
 #[derive(Default)]
-struct Calls(AtomicUsize);
+struct WakeCounter(AtomicUsize);
 
-impl Wake for Calls {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Relaxed);
     }
@@ -142,7 +142,7 @@ impl Wake for Calls {
 
 #[test]
 fn operations_learn_that_their_stream_has_ended() {
-    let calls = Arc::new(Calls::default());
+    let calls = Arc::new(WakeCounter::default());
     let waker = calls.clone().into();
     let mut context = Context::from_waker(&waker);
     let mut server = Server::new(LIMITS);

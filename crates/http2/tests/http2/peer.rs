@@ -64,7 +64,7 @@ pub(crate) struct Server {
 impl Server {
     /// A connection that is set up.
     pub(crate) fn new(limits: Limits) -> Self {
-        let mut server = Self::silent(limits);
+        let mut server = Self::new_quiet(limits);
         server.feed(PREFACE);
         server.feed(&frame(SETTINGS, 0, 0, &[]));
         let frames = server.output();
@@ -77,18 +77,19 @@ impl Server {
     }
 
     /// A connection without input.
-    pub(crate) fn silent(limits: Limits) -> Self {
+    pub(crate) fn new_quiet(limits: Limits) -> Self {
         Self { connection: Connection::new(limits), input: Vec::new(), now: Duration::ZERO }
     }
 
     /// Passes bytes to the connection, and returns the requests.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Request> {
         self.input.extend_from_slice(bytes);
-        let (mut requests, mut taken) = (Vec::new(), 0);
-        while let Some(request) = self.connection.next_request(&self.input, &mut taken, self.now) {
+        let (mut requests, mut consumed) = (Vec::new(), 0);
+        while let Some(request) = self.connection.next_request(&self.input, &mut consumed, self.now)
+        {
             requests.push(request);
         }
-        self.input.drain(..taken);
+        self.input.drain(..consumed);
         requests
     }
 

@@ -36,11 +36,11 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
 /// Requests and output of a server that answers each request at once.
 fn serve<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
     let mut server = Server::new(LIMITS);
-    let mut seen = Vec::new();
+    let mut requests = Vec::new();
     let mut pending = Vec::new();
     for piece in pieces {
         for request in server.feed(piece) {
-            seen.push(format!("{request:?}"));
+            requests.push(format!("{request:?}"));
             pending.push(request.stream);
         }
     }
@@ -51,7 +51,7 @@ fn serve<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
         }
         assert!(connection.output_len() < 200_000);
     }
-    (seen, server.connection.take_output(Vec::new()))
+    (requests, server.connection.take_output(Vec::new()))
 }
 
 proptest! {

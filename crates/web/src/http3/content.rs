@@ -181,7 +181,7 @@ impl Incoming {
                 (out.len() >= MAX_PIECE_BYTES).then_some(())
             })?;
             if self.is_done || !out.is_empty() {
-                self.outgoing.borrow().flood().passed_on(out.len());
+                self.outgoing.borrow().flood().forwarded(out.len());
                 return Poll::Ready(Ok(!self.is_done));
             }
             ready!(self.poll_input(context))?;
