@@ -61,11 +61,11 @@ impl Error {
 
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what = match self {
+        let kind = match self {
             Self::Connection(_) => "the connection",
             Self::Stream(_) => "the stream",
         };
-        write!(f, "the client violated HTTP/3: {what} ends with the code {:#x}", self.code().0)
+        write!(f, "the client violated HTTP/3: {kind} ends with the code {:#x}", self.code().0)
     }
 }
 

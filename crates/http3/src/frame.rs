@@ -54,7 +54,7 @@ impl FrameHeader {
 #[derive(Debug, Default)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
-    left: usize,
+    remaining: usize,
 }
 
 impl Payload {
@@ -64,7 +64,7 @@ impl Payload {
     /// If `length` exceeds `limit`.
     pub(crate) fn new(length: u64, limit: usize) -> Result<Self, Error> {
         match usize::try_from(length) {
-            Ok(left) if left <= limit => Ok(Self { bytes: Vec::new(), left }),
+            Ok(remaining) if remaining <= limit => Ok(Self { bytes: Vec::new(), remaining }),
             _ => Err(Error::Connection(Code::EXCESSIVE_LOAD)),
         }
     }
@@ -72,13 +72,13 @@ impl Payload {
     /// Takes bytes from `input`. Returns how many, and the payload once it is complete. A payload that is complete in
     /// `input` is not copied.
     pub(crate) fn receive<'a>(&'a mut self, input: &'a [u8]) -> (usize, Option<&'a [u8]>) {
-        let now = &input[..self.left.min(input.len())];
-        self.left -= now.len();
-        if self.left == 0 && self.bytes.is_empty() {
+        let now = &input[..self.remaining.min(input.len())];
+        self.remaining -= now.len();
+        if self.remaining == 0 && self.bytes.is_empty() {
             return (now.len(), Some(now));
         }
         self.bytes.extend_from_slice(now);
-        (now.len(), (self.left == 0).then_some(&self.bytes[..]))
+        (now.len(), (self.remaining == 0).then_some(&self.bytes[..]))
     }
 }
 

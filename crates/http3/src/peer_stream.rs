@@ -15,7 +15,7 @@ pub const MAX_CONTROL_FRAME_BYTES: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Peer {
     /// Streams that exist at most once, by their type.
-    has: [bool; 4],
+    opened: [bool; 4],
     has_settings: bool,
     max_push: Option<u64>,
     goaway: Option<u64>,
@@ -79,7 +79,7 @@ impl PeerStream {
                 *held += 1;
                 input = rest;
             };
-            self.state = peer.begin(kind)?;
+            self.state = peer.open_stream(kind)?;
         }
         match &mut self.state {
             State::Type(..) => unreachable!("replaced above"),
@@ -110,11 +110,11 @@ impl PeerStream {
 }
 
 impl Peer {
-    fn begin(&mut self, kind: u64) -> Result<State, Error> {
+    fn open_stream(&mut self, kind: u64) -> Result<State, Error> {
         // Only servers push.
         let is_unexpected = match kind {
             PUSH => true,
-            CONTROL | ENCODER | DECODER => std::mem::replace(&mut self.has[kind as usize], true),
+            CONTROL | ENCODER | DECODER => std::mem::replace(&mut self.opened[kind as usize], true),
             _ => false,
         };
         if is_unexpected {
@@ -138,12 +138,12 @@ impl Peer {
             match frame {
                 None => {
                     let Some((kind, length)) = header.receive(&mut input) else { return Ok(()) };
-                    let begun = self.begin_frame(kind, length)?;
-                    match begun {
+                    let new_frame = self.begin_frame(kind, length)?;
+                    match new_frame {
                         ControlFrame::Known(..) => flood.costly(1, Excess::ControlFrames),
                         ControlFrame::Ignored(_) => flood.idle(1),
                     }
-                    *frame = Some(begun);
+                    *frame = Some(new_frame);
                 }
                 Some(ControlFrame::Ignored(0)) => *frame = None,
                 Some(ControlFrame::Ignored(_)) if input.is_empty() => return Ok(()),
@@ -154,8 +154,8 @@ impl Peer {
                 }
                 Some(ControlFrame::Known(kind, payload)) => {
                     let kind = *kind;
-                    let (taken, payload) = payload.receive(input);
-                    input = &input[taken..];
+                    let (consumed, payload) = payload.receive(input);
+                    input = &input[consumed..];
                     let Some(payload) = payload else { return Ok(()) };
                     self.control_frame(kind, payload)?;
                     *frame = None;

@@ -77,13 +77,13 @@ impl Receiver {
             match &mut self.frame {
                 Frame::None => {
                     let Some((kind, length)) = self.header.receive(input) else { return Ok(None) };
-                    if let Some(large) = self.begin(kind, length, flood)? {
+                    if let Some(large) = self.begin_frame(kind, length, flood)? {
                         return Ok(Some(Received::Head(large)));
                     }
                 }
                 Frame::Fields(payload) => {
-                    let (taken, section) = payload.receive(input);
-                    *input = &input[taken..];
+                    let (consumed, section) = payload.receive(input);
+                    *input = &input[consumed..];
                     let Some(section) = section else { return Ok(None) };
                     let head = match self.phase {
                         Phase::Head => Some(decode_head(section, self.limits.head)?),
@@ -116,7 +116,12 @@ impl Receiver {
     }
 
     /// Starts a frame. Returns a head that is larger than the limit.
-    fn begin(&mut self, kind: u64, length: u64, flood: &mut Flood) -> Result<Option<Head>, Error> {
+    fn begin_frame(
+        &mut self,
+        kind: u64,
+        length: u64,
+        flood: &mut Flood,
+    ) -> Result<Option<Head>, Error> {
         let unexpected = Err(Error::Connection(Code::FRAME_UNEXPECTED));
         let limit = self.limits.head as u64;
         self.frame = match (kind, self.phase) {
@@ -174,11 +179,11 @@ impl Receiver {
 }
 
 /// Takes as many of `left` bytes from `input` as it has.
-fn take<'a>(input: &mut &'a [u8], left: &mut u64) -> &'a [u8] {
-    let length = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+fn take<'a>(input: &mut &'a [u8], remaining: &mut u64) -> &'a [u8] {
+    let length = usize::try_from(*remaining).unwrap_or(usize::MAX).min(input.len());
     let (taken, rest) = input.split_at(length);
     *input = rest;
-    *left -= length as u64;
+    *remaining -= length as u64;
     taken
 }
 
@@ -274,26 +279,30 @@ mod tests {
         use Error::{Connection, Stream};
         let trailers = head(&[]);
         let get = head(&[]);
-        let with = |rest: &[u8]| [&get[..], rest].concat();
+        let with_request = |rest: &[u8]| [&get[..], rest].concat();
         let large = head(&[("a", &"#".repeat(500))]);
         let mut table = vec![
             (frame(0, b"x"), Connection(Code::FRAME_UNEXPECTED), "content before the head"),
-            (with(&trailers), Stream(Code::MESSAGE_ERROR), "pseudo-header fields in trailers"),
+            (
+                with_request(&trailers),
+                Stream(Code::MESSAGE_ERROR),
+                "pseudo-header fields in trailers",
+            ),
             (vec![], Stream(Code::REQUEST_INCOMPLETE), "no head"),
             (get[..get.len() - 1].to_vec(), Connection(Code::FRAME_ERROR), "a partial head"),
-            (with(&[0]), Connection(Code::FRAME_ERROR), "a partial frame header"),
-            (with(&[0, 2, b'x']), Connection(Code::FRAME_ERROR), "a partial frame"),
+            (with_request(&[0]), Connection(Code::FRAME_ERROR), "a partial frame header"),
+            (with_request(&[0, 2, b'x']), Connection(Code::FRAME_ERROR), "a partial frame"),
             (
-                with(&[&frame(1, b"\0\0")[..], &frame(0, b"x")].concat()),
+                with_request(&[&frame(1, b"\0\0")[..], &frame(0, b"x")].concat()),
                 Connection(Code::FRAME_UNEXPECTED),
                 "content behind trailers",
             ),
             (
-                with(&frame(1, b"\0\0").repeat(2)),
+                with_request(&frame(1, b"\0\0").repeat(2)),
                 Connection(Code::FRAME_UNEXPECTED),
                 "trailers twice",
             ),
-            (with(&large), Stream(Code::EXCESSIVE_LOAD), "large trailers"),
+            (with_request(&large), Stream(Code::EXCESSIVE_LOAD), "large trailers"),
             (frame(1, b"\x01\0"), Connection(Code::QPACK_DECOMPRESSION_FAILED), "a dynamic table"),
             (frame(1, b"\0\0\xd1"), Stream(Code::MESSAGE_ERROR), "a method only"),
             (
@@ -309,14 +318,14 @@ mod tests {
         ];
         for kind in [0x2, 0x3, 0x4, 0x5, 0x6, 0x7, 0x8, 0x9, 0xd] {
             table.push((
-                with(&frame(kind, b"\0")),
+                with_request(&frame(kind, b"\0")),
                 Connection(Code::FRAME_UNEXPECTED),
                 "another stream's frame",
             ));
         }
-        for (stream, error, why) in table {
+        for (stream, error, reason) in table {
             for piece in [1, 2, 1000] {
-                assert_eq!(received(&stream, piece), Err(error), "{why}");
+                assert_eq!(received(&stream, piece), Err(error), "{reason}");
             }
         }
     }

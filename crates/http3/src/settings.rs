@@ -34,7 +34,7 @@ impl Settings {
     /// If a setting is incomplete, repeated, or an HTTP/2 setting.
     pub(crate) fn decode(mut payload: &[u8]) -> Result<Self, Error> {
         let mut settings = Self::default();
-        let mut seen = Vec::new();
+        let mut ids = Vec::new();
         while !payload.is_empty() {
             let (Some(id), Some(value)) =
                 (varint::decode(&mut payload), varint::decode(&mut payload))
@@ -42,13 +42,13 @@ impl Settings {
                 return Err(Error::Connection(Code::FRAME_ERROR));
             };
             // RFC 9114 §7.2.4.1.
-            if matches!(id, 0x2..=0x5) || seen.contains(&id) {
+            if matches!(id, 0x2..=0x5) || ids.contains(&id) {
                 return Err(Error::Connection(Code::SETTINGS_ERROR));
             }
-            if seen.len() == MAX_SETTINGS {
+            if ids.len() == MAX_SETTINGS {
                 return Err(Error::Connection(Code::EXCESSIVE_LOAD));
             }
-            seen.push(id);
+            ids.push(id);
             if id == MAX_FIELD_SECTION_SIZE {
                 settings.max_field_section_size = Some(value);
             }

@@ -12,8 +12,8 @@ pub(crate) struct Invalid;
 ///
 /// # Errors
 /// If the section is invalid, or refers to a dynamic table, which the server does not permit.
-pub(crate) fn decode(section: &[u8], mut see: impl FnMut(&[u8], &[u8])) -> Result<(), Invalid> {
-    decode_fields(section, &mut see).ok_or(Invalid)
+pub(crate) fn decode(section: &[u8], mut emit: impl FnMut(&[u8], &[u8])) -> Result<(), Invalid> {
+    decode_fields(section, &mut emit).ok_or(Invalid)
 }
 
 /// Decodes a section that refers to no dynamic table, such as those of the [`encoder`](crate::encoder). Returns the names
@@ -24,7 +24,7 @@ pub fn decode_block(section: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     Some(fields)
 }
 
-fn decode_fields(mut rest: &[u8], see: &mut impl FnMut(&[u8], &[u8])) -> Option<()> {
+fn decode_fields(mut rest: &[u8], emit: &mut impl FnMut(&[u8], &[u8])) -> Option<()> {
     // Without a dynamic table, Required Insert Count is zero and the base is meaningless.
     (integer::decode(&mut rest, 8)? == 0).then_some(())?;
     integer::decode(&mut rest, 7)?;
@@ -35,20 +35,20 @@ fn decode_fields(mut rest: &[u8], see: &mut impl FnMut(&[u8], &[u8])) -> Option<
             // Indexed, static.
             0xc0.. => {
                 let (name, value) = static_table::get(integer::decode(&mut rest, 6)?)?;
-                see(name, value);
+                emit(name, value);
             }
             // A literal with the name of a static entry. The bit N is only for intermediaries.
             0x40..0x80 if first & 0x10 != 0 => {
                 let (name, _) = static_table::get(integer::decode(&mut rest, 4)?)?;
                 string::decode(&mut rest, 7, &mut values)?;
-                see(name, &values);
+                emit(name, &values);
             }
             // A literal with its own name.
             0x20..0x40 => {
                 names.clear();
                 string::decode(&mut rest, 3, &mut names)?;
                 string::decode(&mut rest, 7, &mut values)?;
-                see(&names, &values);
+                emit(&names, &values);
             }
             // References to the dynamic table.
             _ => return None,
@@ -101,8 +101,8 @@ mod tests {
             (b"\0\0\x51\x02/", "a truncated value"),
             (b"\0\0\x51\x82\xff\xff", "padding of more than seven bits"),
         ];
-        for (section, why) in table {
-            assert_eq!(decoded(section), None, "{why}");
+        for (section, reason) in table {
+            assert_eq!(decoded(section), None, "{reason}");
         }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn convert(mut block: &[u8], out: &mut Vec<u8>) -> Option<()> {
                 Some(index) => integer::encode(out, INDEXED, 6, index),
                 None => {
                     name(out, entry);
-                    plain(out, 7, 0, entry.hpack.1);
+                    push_literal(out, 7, 0, entry.hpack.1);
                 }
             }
             continue;
@@ -68,13 +68,13 @@ pub(crate) fn convert(mut block: &[u8], out: &mut Vec<u8>) -> Option<()> {
             0 => {
                 let (is_packed, text) = string(&mut block)?;
                 let packed = if is_packed { PACKED_NAME } else { 0 };
-                plain(out, 3, OWN_NAME | packed, text);
+                push_literal(out, 3, OWN_NAME | packed, text);
             }
             index => name(out, entry(index)?),
         }
-        let whole = block;
+        let complete = block;
         string(&mut block)?;
-        out.extend_from_slice(&whole[..whole.len() - block.len()]);
+        out.extend_from_slice(&complete[..complete.len() - block.len()]);
     }
     Some(())
 }
@@ -83,12 +83,12 @@ pub(crate) fn convert(mut block: &[u8], out: &mut Vec<u8>) -> Option<()> {
 fn name(out: &mut Vec<u8>, entry: &Entry) {
     match entry.name {
         Some(index) => integer::encode(out, STATIC_NAME, 4, index),
-        None => plain(out, 3, OWN_NAME, entry.hpack.0),
+        None => push_literal(out, 3, OWN_NAME, entry.hpack.0),
     }
 }
 
 /// Appends a string literal. The length is an integer with a `bits`-bit prefix in the byte `first`.
-fn plain(out: &mut Vec<u8>, bits: u32, first: u8, text: &[u8]) {
+fn push_literal(out: &mut Vec<u8>, bits: u32, first: u8, text: &[u8]) {
     integer::encode(out, first, bits, text.len());
     out.extend_from_slice(text);
 }

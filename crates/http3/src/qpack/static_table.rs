@@ -7,8 +7,8 @@ pub(crate) fn get(index: usize) -> Option<(&'static [u8], &'static [u8])> {
 
 /// Returns the index of the entry with this name and value.
 pub(crate) fn find(name: &[u8], value: &[u8]) -> Option<usize> {
-    let is_it = |entry: &(&str, &str)| entry.0.as_bytes() == name && entry.1.as_bytes() == value;
-    STATIC.iter().position(is_it)
+    let is_match = |entry: &(&str, &str)| entry.0.as_bytes() == name && entry.1.as_bytes() == value;
+    STATIC.iter().position(is_match)
 }
 
 /// Returns the lowest index of an entry with this name.
