@@ -19,7 +19,7 @@ impl Clock {
     }
 
     /// Time from now until `at`.
-    pub(crate) fn until(self, at: Instant) -> Duration {
+    pub(crate) fn duration_until(self, at: Instant) -> Duration {
         at.saturating_duration_since(self.now())
     }
 }

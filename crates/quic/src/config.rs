@@ -157,8 +157,8 @@ impl Config {
 /// A number that an observer of earlier ones cannot predict.
 fn secure_random() -> u64 {
     let mut bytes = [0; 8];
-    let filled = ring::default_provider().secure_random.fill(&mut bytes);
-    filled.expect("the system has random numbers");
+    let result = ring::default_provider().secure_random.fill(&mut bytes);
+    result.expect("the system has random numbers");
     u64::from_ne_bytes(bytes)
 }
 

@@ -17,7 +17,7 @@ use crate::stream::{ReceiveStream, SendStream};
 const MAX_BATCH: usize = 32;
 
 /// The first timer, which is set again once there is an earlier one.
-const FAR: Duration = Duration::from_secs(3600);
+const IDLE_TIMER: Duration = Duration::from_secs(3600);
 
 /// A connection. One operation drives it: it takes all [events](Self::next_event), then calls
 /// [`poll_drive`](Self::poll_drive), and repeats both when it is woken. If it is dropped, the connection ends at once,
@@ -30,7 +30,7 @@ pub struct Connection {
     /// Whether PINGs are sent to a silent client.
     is_kept_alive: bool,
     /// Counts at the previous [`received`](Self::received).
-    seen: ConnectionStats,
+    last_stats: ConnectionStats,
 }
 
 /// An event on a connection.
@@ -67,8 +67,8 @@ pub enum Driven {
 
 impl Connection {
     pub(crate) fn new(shared: Rc<Shared>) -> Self {
-        let (timer, seen) = (Deadline::new(now() + FAR), ConnectionStats::default());
-        Self { shared, timer, opened: 0, is_kept_alive: false, seen }
+        let (timer, last_stats) = (Deadline::new(now() + IDLE_TIMER), ConnectionStats::default());
+        Self { shared, timer, opened: 0, is_kept_alive: false, last_stats }
     }
 
     /// The client's address at the beginning of the connection.
@@ -91,7 +91,7 @@ impl Connection {
                 }
                 quinn_proto::Event::ConnectionLost { .. } => {
                     state.end_handshake(&self.shared.core, false);
-                    state.lose();
+                    state.mark_lost();
                 }
                 quinn_proto::Event::Stream(event) => match event {
                     StreamEvent::Readable { id } => {
@@ -145,7 +145,7 @@ impl Connection {
     /// Whether the client has closed the connection or all datagrams with the server's close were sent.
     pub fn has_sent_close(&self) -> bool {
         let state = self.shared.state.borrow();
-        state.is_lost && state.sends.is_empty()
+        state.is_lost && state.send_queue.is_empty()
     }
 
     /// The responses on streams of the client that it has not acknowledged.
@@ -162,7 +162,7 @@ impl Connection {
     /// The frames received since the previous call.
     pub fn received(&mut self) -> ReceivedFrames {
         let now = self.shared.state.borrow().quic.stats();
-        ReceivedFrames::since(&mut self.seen, now)
+        ReceivedFrames::since(&mut self.last_stats, now)
     }
 
     /// Sets whether PINGs are sent to a silent client from time to time, so that neither side drops the connection. If
@@ -187,16 +187,16 @@ impl Connection {
             return Poll::Ready(Driven::Ended);
         }
         self.transmit(state, context);
-        let ping = self.is_kept_alive.then(|| state.heard + ping_interval(shared.idle));
+        let ping = self.is_kept_alive.then(|| state.last_received + ping_interval(shared.idle));
         let timeout = state.quic.poll_timeout();
         let Some(at) = timeout.into_iter().chain(ping).min() else { return Poll::Pending };
-        let left = shared.core.clock.until(at);
-        if !left.is_zero() && self.timer.poll(now() + left, context).is_pending() {
+        let remaining = shared.core.clock.duration_until(at);
+        if !remaining.is_zero() && self.timer.poll(now() + remaining, context).is_pending() {
             return Poll::Pending;
         }
         let now = shared.core.now();
         if ping.is_some_and(|ping| ping <= now) {
-            state.heard = now;
+            state.last_received = now;
             state.quic.ping();
         }
         state.quic.handle_timeout(now);
@@ -206,18 +206,18 @@ impl Connection {
 
     /// Sends what is ready, up to `MAX_SENDS` datagrams at a time. The operation is woken when datagrams were sent.
     fn transmit(&self, state: &mut State, context: &mut Context<'_>) {
-        state.sends.poll(context);
+        state.send_queue.poll(context);
         state.quic.set_send_window(self.shared.core.send_window());
         let now = self.shared.core.now();
         loop {
-            let room = state.sends.room().min(MAX_BATCH);
+            let room = state.send_queue.room().min(MAX_BATCH);
             if room == 0 {
                 return;
             }
             let mut bytes = Vec::new();
             let Some(transmit) = state.quic.poll_transmit(now, room, &mut bytes) else { return };
             bytes.truncate(transmit.size);
-            state.sends.send(context, bytes, transmit.destination, transmit.segment_size);
+            state.send_queue.send(context, bytes, transmit.destination, transmit.segment_size);
         }
     }
 }

@@ -14,7 +14,7 @@ use quinn_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent, ServerConfig
 use crate::clock::Clock;
 use crate::config::{Config, Limits};
 use crate::metrics::QuicMetrics;
-use crate::sends::Sends;
+use crate::send_queue::SendQueue;
 use crate::state::Shared;
 
 /// The state that an endpoint shares with its connections.
@@ -56,8 +56,8 @@ impl Core {
         self.clock.now()
     }
 
-    pub(crate) fn sends(&self) -> Sends {
-        Sends::new(self.socket.clone(), self.metrics.clone())
+    pub(crate) fn send_queue(&self) -> SendQueue {
+        SendQueue::new(self.socket.clone(), self.metrics.clone())
     }
 
     /// Bytes that a connection may buffer until they are acknowledged.
@@ -104,7 +104,7 @@ impl Core {
     }
 
     /// Removes a connection.
-    pub(crate) fn forget(&self, handle: ConnectionHandle) {
+    pub(crate) fn remove(&self, handle: ConnectionHandle) {
         let mut connections = self.connections.borrow_mut();
         if connections.remove(&handle).is_some()
             && connections.is_empty()

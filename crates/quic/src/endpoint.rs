@@ -17,7 +17,7 @@ use quinn_proto::{DatagramEvent, Transmit};
 use crate::config::Config;
 use crate::core::Core;
 use crate::incoming::Incoming;
-use crate::sends::Sends;
+use crate::send_queue::SendQueue;
 
 /// Size of the receive buffer for a datagram. A transport parameter limits the datagrams of clients to 1472 bytes.
 const MAX_DATAGRAM_BYTES: usize = 2048;
@@ -50,7 +50,7 @@ impl Endpoint {
     /// Receives datagrams until the program shuts down and the last connection has ended. `accept` decides about each new
     /// connection; while the program shuts down, they are refused.
     pub async fn run(self, accept: impl Fn(Incoming<'_>)) {
-        let mut sends = self.core.sends();
+        let mut send_queue = self.core.send_queue();
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         let mut batch = DatagramBatch::new(MAX_DATAGRAM_BYTES);
         let mut draining = draining();
@@ -59,7 +59,7 @@ impl Endpoint {
             let received = {
                 let mut receive = pin!(self.core.socket().recv_from(&mut buffer, IoTimeout::NONE));
                 let next = poll_fn(|context| {
-                    sends.poll(context);
+                    send_queue.poll(context);
                     is_draining = is_draining || pin!(&mut draining).poll(context).is_ready();
                     if is_draining && !self.core.has_connections(context) {
                         return Poll::Ready(None);
@@ -75,14 +75,14 @@ impl Endpoint {
                 Some(Ok(Received { length, from, truncated })) => {
                     let accept = (!is_draining).then_some(&accept);
                     let first = (!truncated).then(|| &buffer[..length]);
-                    self.receive(first, from, accept, &mut sends).await;
+                    self.receive(first, from, accept, &mut send_queue).await;
                     for _ in 0..MAX_BATCHES {
                         // If the error persists, the next receive returns it again.
                         if self.core.socket().try_recv_batch(&mut batch).is_err() {
                             break;
                         }
                         for (datagram, from) in batch.iter() {
-                            self.receive(datagram, from, accept, &mut sends).await;
+                            self.receive(datagram, from, accept, &mut send_queue).await;
                         }
                         if !batch.is_full() {
                             break;
@@ -99,7 +99,7 @@ impl Endpoint {
         datagram: Option<&[u8]>,
         from: SocketAddr,
         accept: Option<&impl Fn(Incoming<'_>)>,
-        sends: &mut Sends,
+        send_queue: &mut SendQueue,
     ) {
         let core = &self.core;
         core.metrics.received.add(1);
@@ -121,9 +121,14 @@ impl Endpoint {
         let Some(Transmit { destination, size, segment_size, .. }) = transmit else { return };
         response.truncate(size);
         poll_fn(|context| {
-            match sends.room() {
+            match send_queue.room() {
                 0 => core.metrics.dropped_responses.add(1),
-                _ => sends.send(context, std::mem::take(&mut response), destination, segment_size),
+                _ => send_queue.send(
+                    context,
+                    std::mem::take(&mut response),
+                    destination,
+                    segment_size,
+                ),
             }
             Poll::Ready(())
         })

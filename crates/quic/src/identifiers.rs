@@ -35,9 +35,9 @@ impl ConnectionIdGenerator for Identifiers {
         let first = u16::from_be_bytes([bytes[0], bytes[1]]);
         let group = first / self.processors;
         // The last group may be incomplete.
-        let steered = (group * self.processors).checked_add(self.processor);
-        let steered = steered.unwrap_or(self.processor);
-        bytes[..2].copy_from_slice(&steered.to_be_bytes());
+        let prefix = (group * self.processors).checked_add(self.processor);
+        let prefix = prefix.unwrap_or(self.processor);
+        bytes[..2].copy_from_slice(&prefix.to_be_bytes());
         ConnectionId::new(&bytes)
     }
 
@@ -74,12 +74,12 @@ mod tests {
                     next = next.wrapping_add(0x0123_4567_89ab_cdef);
                     next
                 };
-                let mut own = Identifiers::new(processor, processors, random);
+                let mut identifiers = Identifiers::new(processor, processors, random);
                 for _ in 0..1000 {
-                    let id = own.generate_cid();
+                    let id = identifiers.generate_cid();
                     let first = u16::from_be_bytes([id[0], id[1]]);
-                    assert_eq!((first % processors, id.len()), (processor, own.cid_len()));
-                    assert!(own.validate(&id).is_ok());
+                    assert_eq!((first % processors, id.len()), (processor, identifiers.cid_len()));
+                    assert!(identifiers.validate(&id).is_ok());
                 }
             }
         }

@@ -22,7 +22,7 @@
 //! | `connection.rs`, `state.rs` | one connection: events, sending, timers |
 //! | `stream.rs` | reading and writing streams |
 //! | `frames.rs` | counts of received frames |
-//! | `sends.rs` | datagrams that are being sent |
+//! | `send_queue.rs` | datagrams that are being sent |
 //! | `identifiers.rs` | connection identifiers |
 //! | `clock.rs` | the processor's time for `quinn-proto` |
 //! | `metrics.rs` | counters |
@@ -51,7 +51,7 @@ mod frames;
 mod identifiers;
 mod incoming;
 mod metrics;
-mod sends;
+mod send_queue;
 mod state;
 mod stream;
 
@@ -60,5 +60,5 @@ pub use connection::{Connection, Driven, Event, Unacknowledged};
 pub use endpoint::Endpoint;
 pub use frames::ReceivedFrames;
 pub use incoming::{Incoming, MAX_HANDSHAKES, RETRY_HANDSHAKES};
-pub use sends::MAX_SENDS;
+pub use send_queue::MAX_SENDS;
 pub use stream::{ReceiveStream, SendStream, StreamError};

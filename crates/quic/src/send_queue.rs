@@ -19,17 +19,17 @@ pub const MAX_SENDS: usize = 64;
 /// Time after which a datagram that the socket does not accept is dropped, as the network might drop it.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-type Sending = Pin<Box<dyn Future<Output = io::Result<()>>>>;
+type SendFuture = Pin<Box<dyn Future<Output = io::Result<()>>>>;
 
 /// The datagrams that one connection or endpoint is sending.
-pub(crate) struct Sends {
+pub(crate) struct SendQueue {
     socket: Rc<UdpSocket>,
     metrics: QuicMetrics,
     /// Each with its number of datagrams.
-    sending: Vec<(usize, Sending)>,
+    sending: Vec<(usize, SendFuture)>,
 }
 
-impl Sends {
+impl SendQueue {
     pub(crate) fn new(socket: Rc<UdpSocket>, metrics: QuicMetrics) -> Self {
         Self { socket, metrics, sending: Vec::new() }
     }
@@ -53,7 +53,7 @@ impl Sends {
         let (bytes, limit) = (Bytes::from(bytes), IoTimeout::after(TIMEOUT));
         let datagrams = bytes.len().div_ceil(segment.into());
         let socket = self.socket.clone();
-        let mut sending: Sending =
+        let mut sending: SendFuture =
             Box::pin(async move { socket.send_segments(bytes, segment, to, limit).await });
         match sending.as_mut().poll(context) {
             Poll::Ready(sent) => self.count(datagrams, &sent),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use quinn_proto::{ConnectionEvent, ConnectionHandle, StreamId, VarInt};
 
 use crate::core::Core;
-use crate::sends::Sends;
+use crate::send_queue::SendQueue;
 
 /// A connection of an endpoint.
 pub(crate) struct Shared {
@@ -27,10 +27,10 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     pub(crate) quic: quinn_proto::Connection,
     /// The operations that wait for streams. Contains only streams for which one waits.
-    pub(crate) waiting: HashMap<StreamId, Waiting>,
-    pub(crate) sends: Sends,
+    pub(crate) waiting: HashMap<StreamId, StreamWakers>,
+    pub(crate) send_queue: SendQueue,
     /// The last time of a datagram from the client, or of a PING to it.
-    pub(crate) heard: Instant,
+    pub(crate) last_received: Instant,
     /// Bytes written since everything written was last acknowledged.
     pub(crate) written: u64,
     /// Whether the handshake is in progress.
@@ -43,7 +43,7 @@ pub(crate) struct State {
 
 /// The operations that wait for one stream.
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct StreamWakers {
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
 }
@@ -55,18 +55,26 @@ impl Shared {
         (remote, idle): (SocketAddr, Duration),
         quic: quinn_proto::Connection,
     ) -> Self {
-        let (sends, heard, written) = (core.sends(), core.now(), 0);
+        let (send_queue, last_received, written) = (core.send_queue(), core.now(), 0);
         let (waiting, is_handshaking) = (HashMap::new(), true);
         let (is_lost, is_drained) = (false, false);
-        let state =
-            State { quic, waiting, sends, heard, written, is_handshaking, is_lost, is_drained };
+        let state = State {
+            quic,
+            waiting,
+            send_queue,
+            last_received,
+            written,
+            is_handshaking,
+            is_lost,
+            is_drained,
+        };
         Self { core, handle, remote, idle, state: RefCell::new(state), driver: Cell::new(None) }
     }
 
     /// Processes a datagram for the connection.
     pub(crate) fn receive(&self, event: ConnectionEvent) {
         let mut state = self.state.borrow_mut();
-        state.heard = self.core.now();
+        state.last_received = self.core.now();
         state.quic.handle_event(event);
         drop(state);
         self.wake();
@@ -90,7 +98,7 @@ impl Shared {
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
         let mut state = self.state.borrow_mut();
         state.quic.close(now, code, bytes::Bytes::new());
-        state.lose();
+        state.mark_lost();
         drop(state);
         self.wake();
     }
@@ -113,15 +121,15 @@ impl Shared {
     /// Removes the connection from the endpoint, if it is still there.
     pub(crate) fn end(&self, state: &mut State) {
         state.is_drained = true;
-        state.lose();
+        state.mark_lost();
         state.end_handshake(&self.core, false);
-        self.core.forget(self.handle);
+        self.core.remove(self.handle);
     }
 }
 
 impl State {
     /// Records that the connection has ended, and wakes operations that wait for streams.
-    pub(crate) fn lose(&mut self) {
+    pub(crate) fn mark_lost(&mut self) {
         self.is_lost = true;
         for (_, waiting) in self.waiting.drain() {
             waiting.reader.into_iter().chain(waiting.writer).for_each(Waker::wake);
