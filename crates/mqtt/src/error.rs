@@ -9,36 +9,36 @@ use crate::reason::Reason;
 pub struct Error {
     /// The reason code for the DISCONNECT or CONNACK.
     pub reason: Reason,
-    what: &'static str,
+    message: &'static str,
 }
 
 impl Error {
     /// The packet is malformed.
     #[cold]
-    pub(crate) const fn malformed(what: &'static str) -> Self {
-        Self { reason: Reason::MALFORMED_PACKET, what }
+    pub(crate) const fn malformed(message: &'static str) -> Self {
+        Self { reason: Reason::MALFORMED_PACKET, message }
     }
 
     /// The packet is well-formed, but violates the protocol.
     #[cold]
-    pub(crate) const fn protocol(what: &'static str) -> Self {
-        Self { reason: Reason::PROTOCOL_ERROR, what }
+    pub(crate) const fn protocol(message: &'static str) -> Self {
+        Self { reason: Reason::PROTOCOL_ERROR, message }
     }
 
     #[cold]
-    pub(crate) const fn new(reason: Reason, what: &'static str) -> Self {
-        Self { reason, what }
+    pub(crate) const fn new(reason: Reason, message: &'static str) -> Self {
+        Self { reason, message }
     }
 
     /// A description of the error.
     pub const fn what(&self) -> &'static str {
-        self.what
+        self.message
     }
 }
 
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.reason, self.what)
+        write!(f, "{}: {}", self.reason, self.message)
     }
 }
 

@@ -85,12 +85,12 @@ impl<'a> Frame<'a> {
     pub const MAX_PACKET: usize = Self::MAX_BODY + 5;
 
     /// Splits off the packet at the start of `input`. Returns `None` if it is incomplete. A packet of more
-    /// than `most` bytes, including its header, is rejected as soon as the header is complete.
+    /// than `max_len` bytes, including its header, is rejected as soon as the header is complete.
     ///
     /// # Errors
     /// If `input` does not start with a packet, or the packet is too long ([`Reason::PACKET_TOO_LARGE`]).
     #[inline]
-    pub fn split(input: &'a [u8], most: usize) -> Result<Option<Self>, Error> {
+    pub fn split(input: &'a [u8], max_len: usize) -> Result<Option<Self>, Error> {
         let Some((first, rest)) = input.split_first() else { return Ok(None) };
         let Some(&kind) = Kind::ALL.get(usize::from(first >> 4).wrapping_sub(1)) else {
             return Err(Error::malformed("the packet type is 0"));
@@ -100,15 +100,15 @@ impl<'a> Frame<'a> {
             return Err(Error::malformed("reserved flags of a packet are set"));
         }
         let Some((length, size)) = variable(rest)? else { return Ok(None) };
-        let whole = 1 + size + length;
-        if whole > most {
-            let what = "the packet exceeds the maximum packet size";
-            return Err(Error::new(Reason::PACKET_TOO_LARGE, what));
+        let total = 1 + size + length;
+        if total > max_len {
+            let message = "the packet exceeds the maximum packet size";
+            return Err(Error::new(Reason::PACKET_TOO_LARGE, message));
         }
-        if input.len() < whole {
+        if input.len() < total {
             return Ok(None);
         }
-        Ok(Some(Self { kind, flags, body: &input[1 + size..whole], length: whole }))
+        Ok(Some(Self { kind, flags, body: &input[1 + size..total], length: total }))
     }
 
     /// The kind of the packet.
@@ -167,9 +167,9 @@ mod tests {
         let long = [0x30, 0xff, 0x7f];
         assert_eq!(Frame::split(&long, 100).unwrap_err().reason, Reason::PACKET_TOO_LARGE);
         assert!(Frame::split(&long, Frame::MAX_PACKET).unwrap().is_none());
-        let longest = [0x30, 0xff, 0xff, 0xff, 0x7f];
-        assert!(Frame::split(&longest, Frame::MAX_PACKET).unwrap().is_none());
-        assert!(Frame::split(&longest, Frame::MAX_PACKET - 1).is_err());
+        let max_length_field = [0x30, 0xff, 0xff, 0xff, 0x7f];
+        assert!(Frame::split(&max_length_field, Frame::MAX_PACKET).unwrap().is_none());
+        assert!(Frame::split(&max_length_field, Frame::MAX_PACKET - 1).is_err());
     }
 
     #[test]

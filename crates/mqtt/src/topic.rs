@@ -23,8 +23,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
         return Err(TOPIC_TOO_LONG);
     }
     if name.bytes().any(|byte| matches!(byte, b'+' | b'#' | 0)) {
-        let what = "the topic name contains a wildcard or NUL";
-        return Err(Error::new(Reason::TOPIC_NAME_INVALID, what));
+        let message = "the topic name contains a wildcard or NUL";
+        return Err(Error::new(Reason::TOPIC_NAME_INVALID, message));
     }
     Ok(())
 }
@@ -44,12 +44,12 @@ pub fn is_filter(filter: &str) -> bool {
     }
     let mut levels = filter.split('/').peekable();
     while let Some(level) = levels.next() {
-        let well = match level {
+        let is_valid = match level {
             "+" => true,
             "#" => levels.peek().is_none(),
             level => !level.contains(['+', '#']),
         };
-        if !well {
+        if !is_valid {
             return false;
         }
     }
@@ -68,11 +68,11 @@ pub fn matches(filter: &str, name: &str) -> bool {
     if name.starts_with('$') && filter.starts_with(['+', '#']) {
         return false;
     }
-    let (mut wanted, mut given) = (filter.split('/'), name.split('/'));
+    let (mut filter_levels, mut name_levels) = (filter.split('/'), name.split('/'));
     loop {
-        match (wanted.next(), given.next()) {
+        match (filter_levels.next(), name_levels.next()) {
             (Some("#"), _) | (None, None) => return true,
-            (Some(one), Some(other)) if one == "+" || one == other => (),
+            (Some(expected), Some(found)) if expected == "+" || expected == found => (),
             _ => return false,
         }
     }
@@ -103,8 +103,8 @@ pub fn shared(filter: &str) -> Option<Shared<'_>> {
         return (filter != "$share").then_some(Shared { group: None, filter });
     };
     let (group, filter) = rest.split_once('/')?;
-    let well = !group.is_empty() && !group.contains(['+', '#']) && !filter.is_empty();
-    well.then_some(Shared { group: Some(group), filter })
+    let is_valid = !group.is_empty() && !group.contains(['+', '#']) && !filter.is_empty();
+    is_valid.then_some(Shared { group: Some(group), filter })
 }
 
 #[cfg(test)]

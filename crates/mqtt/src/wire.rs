@@ -19,9 +19,9 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(TRUNCATED)?;
+        let (head, rest) = self.0.split_at_checked(count).ok_or(TRUNCATED)?;
         self.0 = rest;
-        Ok(taken)
+        Ok(head)
     }
 
     #[inline]
@@ -40,9 +40,9 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(crate) fn u32(&mut self) -> Result<u32, Error> {
-        let (four, rest) = self.0.split_first_chunk().ok_or(TRUNCATED)?;
+        let (chunk, rest) = self.0.split_first_chunk().ok_or(TRUNCATED)?;
         self.0 = rest;
-        Ok(u32::from_be_bytes(*four))
+        Ok(u32::from_be_bytes(*chunk))
     }
 
     /// Decodes a variable-length integer. An encoding that is longer than necessary is an error, as the
@@ -189,9 +189,9 @@ mod tests {
         for bad in ["\u{fffe}", "\u{ffff}", "\u{1fffe}", "\u{10ffff}"] {
             assert!(has_disallowed(bad), "{bad:?}");
         }
-        for good in ["", " ~", "é\u{a0}Â", "\u{fdcf}\u{fdf0}\u{feff}\u{fffd}", "🦀\u{10fffd}", "ﬀ"]
+        for valid in ["", " ~", "é\u{a0}Â", "\u{fdcf}\u{fdf0}\u{feff}\u{fffd}", "🦀\u{10fffd}", "ﬀ"]
         {
-            assert!(!has_disallowed(good), "{good:?}");
+            assert!(!has_disallowed(valid), "{valid:?}");
         }
     }
 }

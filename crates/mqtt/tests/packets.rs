@@ -106,23 +106,25 @@ fn id() -> impl Strategy<Value = PacketId> {
 /// Properties allowed in PUBLISH, and user properties, which most packets allow.
 fn of_publish() -> impl Strategy<Value = PropertyBuffer> {
     let user = vec((text(), text()), 0..4);
-    let own = (
+    let publish_properties = (
         any::<Option<bool>>(),
         any::<Option<u32>>(),
         proptest::option::of(text()),
         proptest::option::of(vec(any::<u8>(), 0..200)),
         vec(1u32..0x0fff_ffff, 0..3),
     );
-    (user, own).prop_map(|(user, (is_text, expiry, response, correlation, identifiers))| {
-        let mut buffer = users(&user);
-        let mut push = |property: Property<'_>| buffer.push(property).unwrap();
-        is_text.into_iter().for_each(|value| push(Property::PayloadIsText(value)));
-        expiry.into_iter().for_each(|value| push(Property::MessageExpiry(value)));
-        response.iter().for_each(|value| push(Property::ResponseTopic(value)));
-        correlation.iter().for_each(|value| push(Property::CorrelationData(value)));
-        identifiers.into_iter().for_each(|n| push(Property::SubscriptionIdentifier(n)));
-        buffer
-    })
+    (user, publish_properties).prop_map(
+        |(user, (is_text, expiry, response, correlation, identifiers))| {
+            let mut buffer = users(&user);
+            let mut push = |property: Property<'_>| buffer.push(property).unwrap();
+            is_text.into_iter().for_each(|value| push(Property::PayloadIsText(value)));
+            expiry.into_iter().for_each(|value| push(Property::MessageExpiry(value)));
+            response.iter().for_each(|value| push(Property::ResponseTopic(value)));
+            correlation.iter().for_each(|value| push(Property::CorrelationData(value)));
+            identifiers.into_iter().for_each(|n| push(Property::SubscriptionIdentifier(n)));
+            buffer
+        },
+    )
 }
 
 fn users(user: &[(String, String)]) -> PropertyBuffer {
@@ -278,7 +280,7 @@ fn known_bytes() {
 /// Malformed packets and protocol errors of the standard, with the required reason code.
 #[test]
 fn what_is_refused() {
-    for (what, version, bytes, reason) in [
+    for (name, version, bytes, reason) in [
         ("QoS 3", Version::V5, &b"\x36\x05\x00\x01a\x00\x01"[..], Reason::MALFORMED_PACKET),
         ("number 0", Version::V3, b"\x32\x05\x00\x01a\x00\x00", Reason::PROTOCOL_ERROR),
         ("a wildcard", Version::V3, b"\x30\x03\x00\x01+", Reason::TOPIC_NAME_INVALID),
@@ -308,7 +310,7 @@ fn what_is_refused() {
     ] {
         let mut bytes = bytes.to_vec();
         bytes[1] = (bytes.len() - 2) as u8;
-        assert_eq!(decode(&bytes, version).unwrap_err().reason, reason, "{what}");
+        assert_eq!(decode(&bytes, version).unwrap_err().reason, reason, "{name}");
     }
 }
 

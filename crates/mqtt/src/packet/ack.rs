@@ -73,8 +73,8 @@ pub(crate) fn put_reason_and_properties(
     reason: Reason,
     properties: Properties<'_>,
 ) {
-    let nothing = reason == Reason::SUCCESS && properties.is_empty();
-    if version == Version::V5 && !nothing {
+    let is_default = reason == Reason::SUCCESS && properties.is_empty();
+    if version == Version::V5 && !is_default {
         out.push(reason.0);
         if !properties.is_empty() {
             properties.write(out);

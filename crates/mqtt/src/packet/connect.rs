@@ -85,8 +85,8 @@ impl<'a> Connect<'a> {
             (b"MQTT", 4) => Version::V3,
             (b"MQTT", 5) => Version::V5,
             (b"MQTT" | b"MQIsdp", _) => {
-                let what = "the protocol version is neither MQTT 5 nor 3.1.1";
-                return Err(Error::new(Reason::UNSUPPORTED_PROTOCOL_VERSION, what));
+                let message = "the protocol version is neither MQTT 5 nor 3.1.1";
+                return Err(Error::new(Reason::UNSUPPORTED_PROTOCOL_VERSION, message));
             }
             _ => return Err(Error::malformed("the protocol is not MQTT")),
         };

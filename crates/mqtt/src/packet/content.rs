@@ -47,8 +47,8 @@ fn check_properties(properties: Properties<'_>, payload: &[u8]) -> Result<(), Er
                 return Err(Error::protocol("the response topic is empty or contains a wildcard"));
             }
             Property::PayloadIsText(true) if std::str::from_utf8(payload).is_err() => {
-                let what = "the payload is declared as UTF-8, but is not";
-                return Err(Error::new(Reason::PAYLOAD_FORMAT_INVALID, what));
+                let message = "the payload is declared as UTF-8, but is not";
+                return Err(Error::new(Reason::PAYLOAD_FORMAT_INVALID, message));
             }
             _ => (),
         }

@@ -113,7 +113,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// As [`encode`](Self::encode), for a receiver with a maximum packet size of `most` bytes. If the packet
+    /// As [`encode`](Self::encode), for a receiver with a maximum packet size of `max_len` bytes. If the packet
     /// is longer, its reason string and user properties are omitted. A PUBLISH is never changed.
     ///
     /// # Errors
@@ -122,18 +122,18 @@ impl<'a> Packet<'a> {
     pub fn encode_within(
         &self,
         version: Version,
-        most: usize,
+        max_len: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let start = out.len();
         self.encode(version, out)?;
-        if out.len() - start <= most {
+        if out.len() - start <= max_len {
             return Ok(());
         }
         out.truncate(start);
         if let Some(properties) = self.properties_with_text() {
-            self.with(properties.without_text().get()).encode(version, out)?;
-            if out.len() - start <= most {
+            self.with_properties(properties.without_text().get()).encode(version, out)?;
+            if out.len() - start <= max_len {
                 return Ok(());
             }
             out.truncate(start);
@@ -161,20 +161,20 @@ impl<'a> Packet<'a> {
     }
 
     /// The packet with these properties, if it may have a reason string.
-    fn with<'p>(&self, properties: Properties<'p>) -> Packet<'p>
+    fn with_properties<'p>(&self, properties: Properties<'p>) -> Packet<'p>
     where
         'a: 'p,
     {
         match *self {
-            Self::ConnAck(own) => Packet::ConnAck(ConnAck { properties, ..own }),
-            Self::PubAck(own) => Packet::PubAck(Ack { properties, ..own }),
-            Self::PubRec(own) => Packet::PubRec(Ack { properties, ..own }),
-            Self::PubRel(own) => Packet::PubRel(Ack { properties, ..own }),
-            Self::PubComp(own) => Packet::PubComp(Ack { properties, ..own }),
-            Self::SubAck(own) => Packet::SubAck(SubAck { properties, ..own }),
-            Self::UnsubAck(own) => Packet::UnsubAck(UnsubAck { properties, ..own }),
-            Self::Disconnect(own) => Packet::Disconnect(Disconnect { properties, ..own }),
-            Self::Auth(own) => Packet::Auth(Auth { properties, ..own }),
+            Self::ConnAck(packet) => Packet::ConnAck(ConnAck { properties, ..packet }),
+            Self::PubAck(packet) => Packet::PubAck(Ack { properties, ..packet }),
+            Self::PubRec(packet) => Packet::PubRec(Ack { properties, ..packet }),
+            Self::PubRel(packet) => Packet::PubRel(Ack { properties, ..packet }),
+            Self::PubComp(packet) => Packet::PubComp(Ack { properties, ..packet }),
+            Self::SubAck(packet) => Packet::SubAck(SubAck { properties, ..packet }),
+            Self::UnsubAck(packet) => Packet::UnsubAck(UnsubAck { properties, ..packet }),
+            Self::Disconnect(packet) => Packet::Disconnect(Disconnect { properties, ..packet }),
+            Self::Auth(packet) => Packet::Auth(Auth { properties, ..packet }),
             other => other,
         }
     }

@@ -124,8 +124,8 @@ impl<'a> Publish<'a> {
         let length =
             2 + self.topic.len() + 2 * usize::from(id.is_some()) + properties + self.payload.len();
         if length > MAX_VARIABLE {
-            let what = "the packet exceeds the protocol's maximum size";
-            return Err(Error::new(Reason::PACKET_TOO_LARGE, what));
+            let message = "the packet exceeds the protocol's maximum size";
+            return Err(Error::new(Reason::PACKET_TOO_LARGE, message));
         }
         out.reserve(5 + length);
         let flags = (self.delivery.qos() as u8) << 1

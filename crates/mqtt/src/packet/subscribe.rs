@@ -128,13 +128,13 @@ impl<'a> Subscriptions<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct SubscriptionBuffer {
     with_options: Vec<u8>,
-    without: Vec<u8>,
+    without_options: Vec<u8>,
 }
 
 impl SubscriptionBuffer {
     /// An empty buffer.
     pub const fn new() -> Self {
-        Self { with_options: Vec::new(), without: Vec::new() }
+        Self { with_options: Vec::new(), without_options: Vec::new() }
     }
 
     /// Appends a topic filter.
@@ -142,7 +142,7 @@ impl SubscriptionBuffer {
     /// # Errors
     /// If it is longer than 65,535 bytes; then nothing is appended.
     pub fn push(&mut self, filter: &str, options: SubscribeOptions) -> Result<(), Error> {
-        put_bytes(&mut self.without, filter.as_bytes())?;
+        put_bytes(&mut self.without_options, filter.as_bytes())?;
         put_bytes(&mut self.with_options, filter.as_bytes())?;
         self.with_options.push(options.to_byte());
         Ok(())
@@ -155,7 +155,7 @@ impl SubscriptionBuffer {
 
     /// The filters for an [`Unsubscribe`].
     pub fn to_unsubscribe(&self) -> Subscriptions<'_> {
-        Subscriptions { bytes: &self.without, options: false }
+        Subscriptions { bytes: &self.without_options, options: false }
     }
 }
 

@@ -112,11 +112,11 @@ impl<'a> Properties<'a> {
 
     /// Names and values of the user properties, in order.
     pub fn user(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let (whole, mut reader) = (std::str::from_utf8(self.bytes).ok(), Reader(self.bytes));
+        let (utf8, mut reader) = (std::str::from_utf8(self.bytes).ok(), Reader(self.bytes));
         std::iter::from_fn(move || {
             loop {
-                if let (Some(whole), Some(&USER)) = (whole, reader.0.first()) {
-                    return user(whole, &mut reader).ok();
+                if let (Some(utf8), Some(&USER)) = (utf8, reader.0.first()) {
+                    return user(utf8, &mut reader).ok();
                 }
                 // The properties were validated, so only the end of input fails.
                 if let (_, Property::User(name, value)) = Property::read(&mut reader).ok()? {
@@ -131,17 +131,17 @@ impl<'a> Properties<'a> {
 /// properties of a packet, including their lengths, are valid UTF-8 as a whole. Validating them once is
 /// several times faster than validating each string.
 #[inline]
-fn user<'a>(whole: &'a str, reader: &mut Reader<'a>) -> Result<(&'a str, &'a str), Error> {
+fn user<'a>(utf8: &'a str, reader: &mut Reader<'a>) -> Result<(&'a str, &'a str), Error> {
     reader.byte()?;
-    Ok((part(whole, reader)?, part(whole, reader)?))
+    Ok((string(utf8, reader)?, string(utf8, reader)?))
 }
 
 #[inline]
-fn part<'a>(whole: &'a str, reader: &mut Reader<'a>) -> Result<&'a str, Error> {
+fn string<'a>(utf8: &'a str, reader: &mut Reader<'a>) -> Result<&'a str, Error> {
     let length = reader.bytes()?.len();
-    let end = whole.len() - reader.0.len();
+    let end = utf8.len() - reader.0.len();
     // A boundary inside a character means that the string is not UTF-8.
-    let text = whole.get(end - length..end);
+    let text = utf8.get(end - length..end);
     let text = text.ok_or(Error::malformed("a string is not valid UTF-8"))?;
     if text.as_bytes().contains(&0) {
         return Err(Error::malformed("a string contains NUL"));
@@ -180,12 +180,12 @@ impl std::fmt::Debug for PropertiesIter<'_> {
 /// Validates properties in this context. Returns a bit for each property present, and [`DISALLOWED`].
 fn check(bytes: &[u8], context: PropertyContext) -> Result<u64, Error> {
     let mut reader = Reader(bytes);
-    let mut seen = 0u64;
-    let whole = std::str::from_utf8(bytes).ok();
+    let mut seen_ids = 0u64;
+    let utf8 = std::str::from_utf8(bytes).ok();
     while let Some(first) = reader.0.first() {
-        let (id, property) = match whole {
-            Some(whole) if *first == USER => {
-                let (name, value) = user(whole, &mut reader)?;
+        let (id, property) = match utf8 {
+            Some(utf8) if *first == USER => {
+                let (name, value) = user(utf8, &mut reader)?;
                 (USER, Property::User(name, value))
             }
             _ => Property::read(&mut reader)?,
@@ -195,17 +195,17 @@ fn check(bytes: &[u8], context: PropertyContext) -> Result<u64, Error> {
         }
         let bit = 1 << id;
         // A PUBLISH carries the identifiers of all matching subscriptions.
-        let many = id == USER
+        let is_repeatable = id == USER
             || (id == SUBSCRIPTION_IDENTIFIER && context.0 == PropertyContext::of(Kind::Publish).0);
-        if seen & bit != 0 && !many {
+        if seen_ids & bit != 0 && !is_repeatable {
             return Err(Error::protocol("a property occurs twice"));
         }
-        seen |= bit;
+        seen_ids |= bit;
         if property.has_disallowed() {
-            seen |= DISALLOWED;
+            seen_ids |= DISALLOWED;
         }
     }
-    Ok(seen)
+    Ok(seen_ids)
 }
 
 /// A buffer for encoding properties.
@@ -283,11 +283,11 @@ mod tests {
             check(&ok.bytes, PropertyContext::of(Kind::Subscribe)).is_err(),
             "one for a subscription"
         );
-        let twice = buffer(&[Property::TopicAlias(1), Property::TopicAlias(2)]);
-        assert!(check(&twice.bytes, publish).is_err());
-        let elsewhere = buffer(&[Property::WillDelay(1)]);
-        assert!(check(&elsewhere.bytes, publish).is_err());
-        assert!(check(&elsewhere.bytes, PropertyContext::WILL).is_ok());
+        let repeated = buffer(&[Property::TopicAlias(1), Property::TopicAlias(2)]);
+        assert!(check(&repeated.bytes, publish).is_err());
+        let misplaced = buffer(&[Property::WillDelay(1)]);
+        assert!(check(&misplaced.bytes, publish).is_err());
+        assert!(check(&misplaced.bytes, PropertyContext::WILL).is_ok());
     }
 
     #[test]
@@ -329,23 +329,23 @@ mod tests {
 
     #[test]
     fn buffers_of_user_properties_only_are_recognized() {
-        let mut own = buffer(&[Property::User("a", "1"), Property::User("a", "2")]);
-        assert!(own.get().are_user() && Properties::NONE.are_user());
+        let mut properties = buffer(&[Property::User("a", "1"), Property::User("a", "2")]);
+        assert!(properties.get().are_user() && Properties::NONE.are_user());
         let other = buffer(&[Property::SharedAvailable(true)]);
         assert!(!other.get().are_user());
         for mixed in [other.get(), buffer(&[Property::TopicAlias(1)]).get()] {
-            let mut all = own.clone();
+            let mut all = properties.clone();
             all.append(mixed);
             assert!(!all.get().are_user(), "{all:?}");
             all.clear();
             assert!(all.get().are_user());
         }
-        own.push(Property::MessageExpiry(1)).unwrap();
+        properties.push(Property::MessageExpiry(1)).unwrap();
         let mut bytes = Vec::new();
-        own.get().write(&mut bytes);
+        properties.get().write(&mut bytes);
         let read =
             Properties::read(&mut Reader(&bytes), PropertyContext::of(Kind::Publish)).unwrap();
-        assert_eq!((read, read.are_user()), (own.get(), false));
+        assert_eq!((read, read.are_user()), (properties.get(), false));
     }
 
     #[test]
