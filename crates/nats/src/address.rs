@@ -41,18 +41,18 @@ impl FromStr for ServerAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?}: expected nats://HOST:PORT, or tls://HOST:PORT for TLS");
+        let invalid = || format!("{text:?}: expected nats://HOST:PORT, or tls://HOST:PORT for TLS");
         let (scheme, rest) = text.split_once("://").unwrap_or(("nats", text));
         let is_tls = match scheme {
             "nats" => false,
             "tls" => true,
-            _ => return Err(wrong()),
+            _ => return Err(invalid()),
         };
         let (login, rest) = match rest.rsplit_once('@') {
             None => (None, rest),
             Some((login, rest)) => {
                 let decode = |part: &str| {
-                    percent_decode_str(part).decode_utf8().map(Into::into).map_err(|_| wrong())
+                    percent_decode_str(part).decode_utf8().map(Into::into).map_err(|_| invalid())
                 };
                 let (user, password) = match login.split_once(':') {
                     None => (login, None),
@@ -63,7 +63,7 @@ impl FromStr for ServerAddress {
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let Authority { host, port } =
-            Authority::parse(rest, 4222).map_err(|why| format!("{}: {why}", wrong()))?;
+            Authority::parse(rest, 4222).map_err(|reason| format!("{}: {reason}", invalid()))?;
         Ok(Self { is_tls, host, port, login })
     }
 }
@@ -74,14 +74,14 @@ mod tests {
 
     #[test]
     fn urls_of_servers() {
-        for (text, printed) in [
+        for (text, expected) in [
             ("a", "nats://a:4222"),
             ("nats://a:7/", "nats://a:7"),
             ("tls://[::1]", "tls://[::1]:4222"),
             ("nats://u:p%40@10.0.0.1:1", "nats://10.0.0.1:1"),
         ] {
             let server: ServerAddress = text.parse().unwrap();
-            assert_eq!(server.to_string(), printed);
+            assert_eq!(server.to_string(), expected);
         }
         let login = |text: &str| text.parse::<ServerAddress>().unwrap().login;
         assert_eq!(login("u:p%40@a"), Some(("u".into(), Some("p@".into()))));

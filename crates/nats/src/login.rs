@@ -69,15 +69,15 @@ pub(crate) async fn login(
     access: &Access,
     options: &Options,
 ) -> Result<Session, String> {
-    let (begun, limit) = (now(), options.connect_timeout);
+    let (start, limit) = (now(), options.connect_timeout);
     let host = (&*server.host, server.port);
-    let dialled = dial(resolver, host, None, IoTimeout::after(limit).until_shutdown()).await;
-    let (wire, _) = dialled.map_err(|error| error.to_string())?;
-    let mut stage = Stage { wire, input: Vec::new(), begun, limit };
+    let connection = dial(resolver, host, None, IoTimeout::after(limit).until_shutdown()).await;
+    let (wire, _) = connection.map_err(|error| error.to_string())?;
+    let mut handshake = Handshake { wire, input: Vec::new(), start, limit };
     let mut info: Info = loop {
-        let info = stage.next(FIRST, |frame| match frame {
+        let info = handshake.next(FIRST, |frame| match frame {
             Frame::Info(json) => Ok(Some(serde_json::from_str(json))),
-            Frame::Error(what) => Err(what.to_owned()),
+            Frame::Error(message) => Err(message.to_owned()),
             _ => Ok(None),
         });
         if let Some(info) = info.await? {
@@ -86,9 +86,9 @@ pub(crate) async fn login(
     };
     info.max_payload = info.max_payload.min(MAX_PAYLOAD);
     if server.is_tls || info.tls_required {
-        stage = stage.encrypt(server, access).await?;
+        handshake = handshake.encrypt(server, access).await?;
     }
-    let (user, pass, token) = access.credentials.of(server);
+    let (user, pass, token) = access.credentials.for_server(server);
     let connect = Connect {
         verbose: false,
         pedantic: false,
@@ -109,30 +109,30 @@ pub(crate) async fn login(
     let mut out = Vec::new();
     Frame::Connect(&json).encode(&mut out);
     Frame::Ping.encode(&mut out);
-    stage.wire.write(out, stage.timeout()).await.map_err(|error| error.to_string())?;
+    handshake.wire.write(out, handshake.timeout()).await.map_err(|error| error.to_string())?;
     loop {
-        let pong = stage.next(Bounds::of_payload(info.max_payload), |frame| match frame {
+        let pong = handshake.next(Bounds::of_payload(info.max_payload), |frame| match frame {
             Frame::Pong => Ok(Some(())),
-            Frame::Error(what) => Err(what.to_owned()),
+            Frame::Error(message) => Err(message.to_owned()),
             _ => Ok(None),
         });
         if pong.await?.is_some() {
-            return Ok(Session { wire: stage.wire, info, rest: stage.input });
+            return Ok(Session { wire: handshake.wire, info, rest: handshake.input });
         }
     }
 }
 
 /// A connection that is being established.
-struct Stage {
+struct Handshake {
     wire: Wire,
     input: Vec<u8>,
-    begun: Duration,
+    start: Duration,
     limit: Duration,
 }
 
-impl Stage {
+impl Handshake {
     fn timeout(&self) -> IoTimeout {
-        IoTimeout::after(self.limit).remaining(now() - self.begun).until_shutdown()
+        IoTimeout::after(self.limit).remaining(now() - self.start).until_shutdown()
     }
 
     /// Waits for the next frame, and returns what `take` makes of it.
@@ -144,9 +144,9 @@ impl Stage {
         loop {
             let decoded = Frame::decode(&self.input, bounds).map_err(|error| error.to_string())?;
             if let Some((frame, length)) = decoded {
-                let taken = take(frame);
+                let result = take(frame);
                 self.input.drain(..length);
-                return taken;
+                return result;
             }
             let timeout = self.timeout();
             match self.wire.read(&mut self.input, timeout).await {
@@ -162,21 +162,21 @@ impl Stage {
 
     async fn encrypt(self, server: &ServerAddress, access: &Access) -> Result<Self, String> {
         let timeout = self.timeout();
-        let Self { wire, input, begun, limit } = self;
+        let Self { wire, input, start, limit } = self;
         let connector = access.connector.as_ref().ok_or("the server requires TLS")?;
         if !input.is_empty() {
             return Err("the server sent data before TLS".into());
         }
         let Wire::Plain(stream) = wire else { return Err("TLS in TLS".into()) };
-        let made = connector.connect(stream, &server.host, timeout).await;
-        let wire = Wire::Tls(made.map_err(|error| format!("TLS: {error}"))?);
-        Ok(Self { wire, input, begun, limit })
+        let result = connector.connect(stream, &server.host, timeout).await;
+        let wire = Wire::Tls(result.map_err(|error| format!("TLS: {error}"))?);
+        Ok(Self { wire, input, start, limit })
     }
 }
 
 impl Credentials {
     /// User, password and token for a server; those in its URL take precedence.
-    fn of<'a>(
+    fn for_server<'a>(
         &'a self,
         server: &'a ServerAddress,
     ) -> (Option<&'a str>, Option<&'a str>, Option<&'a str>) {

@@ -33,12 +33,12 @@ pub fn is_filter(filter: &str) -> bool {
 /// ```
 pub fn matches(filter: &str, subject: &str) -> bool {
     let mut tokens = subject.split('.');
-    for own in filter.split('.') {
-        match (own, tokens.next()) {
+    for part in filter.split('.') {
+        match (part, tokens.next()) {
             (_, None) => return false,
             (">", _) => return true,
             ("*", _) => (),
-            (own, Some(token)) if own == token => (),
+            (part, Some(token)) if part == token => (),
             _ => return false,
         }
     }
@@ -57,8 +57,8 @@ mod tests {
         for filter in ["*", ">", "a.*", "*.b", "a.>"] {
             assert!(!is_subject(filter) && is_filter(filter), "{filter}");
         }
-        for wrong in ["", ".", ".a", "a.", "a..b", "a b", "a\r", ">.a", "a.>.b", "\0"] {
-            assert!(!is_filter(wrong), "{wrong:?}");
+        for invalid in ["", ".", ".a", "a.", "a..b", "a b", "a\r", ">.a", "a.>.b", "\0"] {
+            assert!(!is_filter(invalid), "{invalid:?}");
         }
     }
 }

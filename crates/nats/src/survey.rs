@@ -58,16 +58,16 @@ pub fn survey(
             for server in &access.servers {
                 let info = match Box::pin(login(&resolver, server, &access, &options)).await {
                     Ok(session) => session.info,
-                    Err(why) => {
-                        found.push(Err(why));
+                    Err(reason) => {
+                        found.push(Err(reason));
                         continue;
                     }
                 };
                 let jetstream = match &question {
                     Some(question) => {
-                        let only = Access { servers: vec![server.clone()], ..access.clone() };
-                        let options = Options { access: only, ..options.clone() };
-                        Some(Box::pin(ask(options, resolver, question)).await)
+                        let single = Access { servers: vec![server.clone()], ..access.clone() };
+                        let options = Options { access: single, ..options.clone() };
+                        Some(Box::pin(query_jetstream(options, resolver, question)).await)
                     }
                     None => None,
                 };
@@ -84,21 +84,21 @@ pub fn survey(
 }
 
 /// Asks a server for the use of JetStream.
-async fn ask(
+async fn query_jetstream(
     options: Options,
     resolver: Resolver,
     question: &Question,
 ) -> Result<JetStreamUse, String> {
     let limit = options.connect_timeout;
     let client = Client::new(options, resolver);
-    let asked = Box::pin(async {
+    let query = Box::pin(async {
         client.connected().await;
         let streams = JetStream::new(&client, &question.inbox, limit);
         let account = streams.account().await?;
         Ok(JetStreamUse { account, has_stream: streams.is_stored(&question.subjects).await? })
     });
     let running = Box::pin(client.run());
-    match timeout(limit, Box::pin(select(asked, running))).await {
+    match timeout(limit, Box::pin(select(query, running))).await {
         Ok(Either::Left(answer)) => answer.map_err(|error: JetStreamError| error.to_string()),
         _ => Err(format!("no answer within {limit:?}")),
     }

@@ -103,7 +103,7 @@ pub(crate) struct Shared {
     out_messages: Cell<u64>,
     /// Bytes that are being written.
     writing: Cell<usize>,
-    filled: Notify,
+    has_output: Notify,
     /// The server's `max_payload`, while connected.
     max_payload: Cell<Option<usize>>,
     connected: Notify,
@@ -123,7 +123,7 @@ impl Client {
             out: RefCell::default(),
             out_messages: Cell::new(0),
             writing: Cell::new(0),
-            filled: Notify::default(),
+            has_output: Notify::default(),
             max_payload: Cell::new(None),
             connected: Notify::default(),
             is_stopped: Cell::new(false),
@@ -135,27 +135,27 @@ impl Client {
     /// [`stop`](Self::stop). A stop sends unsent messages first. Without a stop, the client runs for
     /// [`Options::linger`] after the start of shutdown.
     pub async fn run(&self) {
-        let Options { reconnect_delay: (least, most), name, on_state, .. } = &self.0.options;
-        let mut backoff = Backoff::new(*least, *most, name.clone());
+        let Options { reconnect_delay: (min, max), name, on_state, .. } = &self.0.options;
+        let mut backoff = Backoff::new(*min, *max, name.clone());
         // Index of the server that is tried first.
         let mut first = 0;
         while !self.is_ending() {
-            let mut last = "no server is configured".to_owned();
+            let mut last_error = "no server is configured".to_owned();
             let access = self.0.access.borrow().clone();
             let servers = access.servers.iter().enumerate().cycle().skip(first);
-            for (place, server) in servers.take(access.servers.len()) {
+            for (index, server) in servers.take(access.servers.len()) {
                 let session = login(&self.0.resolver, server, &access, &self.0.options);
                 match Box::pin(session).await {
                     Ok(session) => {
-                        let begun = now();
+                        let start = now();
                         on_state(Ok(server));
-                        last = format!("{server}: {}", Box::pin(self.0.serve(session)).await);
-                        backoff.lasted(now() - begun);
+                        last_error = format!("{server}: {}", Box::pin(self.0.serve(session)).await);
+                        backoff.lasted(now() - start);
                         // Try the next server first, because the lost one may accept connections without responding.
-                        first = place + 1;
+                        first = index + 1;
                         break;
                     }
-                    Err(why) => last = format!("{server}: {why}"),
+                    Err(error) => last_error = format!("{server}: {error}"),
                 }
                 if self.is_ending() {
                     break;
@@ -164,7 +164,7 @@ impl Client {
             if self.is_ending() {
                 return;
             }
-            on_state(Err(last));
+            on_state(Err(last_error));
             let delay = backoff.next(now());
             select(select(sleep(delay), self.0.stopped.notified()), draining()).await;
         }
@@ -179,7 +179,7 @@ impl Client {
     pub fn stop(&self) {
         self.0.is_stopped.set(true);
         self.0.stopped.notify();
-        self.0.filled.notify();
+        self.0.has_output.notify();
     }
 
     fn is_ending(&self) -> bool {
@@ -217,7 +217,7 @@ impl Client {
         assert!(is_filter(filter), "{filter:?} is not a valid subject");
         let id = self.0.next_id.get();
         self.0.next_id.set(id + 1);
-        let own = Subscription {
+        let subscription = Subscription {
             filter: filter.to_owned(),
             queue: queue.map(str::to_owned),
             handler: Rc::new(RefCell::new(handler)),
@@ -225,7 +225,7 @@ impl Client {
         if self.is_connected() {
             self.0.append(Frame::Subscribe { subject: filter, queue, id });
         }
-        self.0.subscriptions.borrow_mut().insert(id, own);
+        self.0.subscriptions.borrow_mut().insert(id, subscription);
         id
     }
 
@@ -251,21 +251,21 @@ impl Client {
     ) -> Result<(), Rejected> {
         let bytes = payload.len() + headers.map_or(0, <[u8]>::len);
         let unsent = self.unsent();
-        let checked = match self.max_payload() {
+        let result = match self.max_payload() {
             _ if !is_subject(subject) => Err(Rejected::Subject),
             None => Err(Rejected::Disconnected),
-            Some(most) if bytes > most => Err(Rejected::TooLarge(bytes, most)),
+            Some(max) if bytes > max => Err(Rejected::TooLarge(bytes, max)),
             Some(_) if unsent + bytes > self.0.options.max_pending => Err(Rejected::Full(unsent)),
             Some(_) => Ok(()),
         };
-        match checked {
+        match result {
             Ok(()) => {
                 self.0.append(Frame::Publish { subject, reply, headers, payload });
                 self.0.out_messages.set(self.0.out_messages.get() + 1);
             }
             Err(_) => self.0.options.metrics.dropped.add(1),
         }
-        checked
+        result
     }
 
     /// Bytes that are not sent.
@@ -278,6 +278,6 @@ impl Shared {
     /// Appends a frame, and wakes the sender.
     fn append(&self, frame: Frame<'_>) {
         frame.encode(&mut self.out.borrow_mut());
-        self.filled.notify();
+        self.has_output.notify();
     }
 }

@@ -30,15 +30,15 @@ impl Shared {
         let metrics = &self.options.metrics;
         metrics.connections.add(1);
         self.max_payload.set(Some(info.max_payload));
-        for (id, own) in &*self.subscriptions.borrow() {
-            let (subject, queue) = (&*own.filter, own.queue.as_deref());
+        for (id, subscription) in &*self.subscriptions.borrow() {
+            let (subject, queue) = (&*subscription.filter, subscription.queue.as_deref());
             self.append(Frame::Subscribe { subject, queue, id: *id });
         }
         self.connected.notify();
         let bounds = incoming_bounds(info.max_payload);
-        let served = select(self.read(&wire, rest, bounds), self.send(&wire));
-        let why = match select(served, lingered(self.options.linger)).await {
-            Either::Left(Either::Left(why) | Either::Right(why)) => why,
+        let connection = select(self.read(&wire, rest, bounds), self.send(&wire));
+        let reason = match select(connection, linger(self.options.linger)).await {
+            Either::Left(Either::Left(reason) | Either::Right(reason)) => reason,
             Either::Right(()) => "the program is shutting down".into(),
         };
         self.max_payload.set(None);
@@ -46,15 +46,15 @@ impl Shared {
         self.writing.set(0);
         // Messages in flight are counted as sent, because it is unknown how many arrived.
         metrics.dropped.add(self.out_messages.take());
-        why
+        reason
     }
 
     async fn read(&self, wire: &Wire, mut input: Vec<u8>, bounds: Bounds) -> String {
         let mut pings = 0;
         loop {
-            let mut done = 0;
+            let mut consumed = 0;
             loop {
-                match Frame::decode(&input[done..], bounds) {
+                match Frame::decode(&input[consumed..], bounds) {
                     Ok(None) => break,
                     Ok(Some((frame, length))) => {
                         match frame {
@@ -62,17 +62,19 @@ impl Shared {
                                 self.receive(id, Message { subject, reply, headers, payload });
                             }
                             Frame::Ping => self.append(Frame::Pong),
-                            Frame::Error(what) if is_final(what) => return what.to_owned(),
+                            Frame::Error(message) if is_final(message) => {
+                                return message.to_owned();
+                            }
                             // For example, a subject that is not permitted.
-                            Frame::Error(what) => (self.options.on_error)(what),
+                            Frame::Error(message) => (self.options.on_error)(message),
                             _ => (),
                         }
-                        done += length;
+                        consumed += length;
                     }
                     Err(error) => return error.to_string(),
                 }
             }
-            input.drain(..done);
+            input.drain(..consumed);
             let timeout = IoTimeout::after(self.options.ping_interval);
             match wire.read(&mut input, timeout).await {
                 Ok(0) => return "the server closed the connection".into(),
@@ -93,7 +95,8 @@ impl Shared {
     /// Passes a message to its subscription, if it still exists.
     fn receive(&self, id: u64, message: Message<'_>) {
         self.options.metrics.received.add(1);
-        let handler = self.subscriptions.borrow().get(&id).map(|own| own.handler.clone());
+        let handler =
+            self.subscriptions.borrow().get(&id).map(|subscription| subscription.handler.clone());
         if let Some(handler) = handler {
             // There is only one reader, so the handler is not already borrowed.
             handler.borrow_mut()(message);
@@ -107,7 +110,7 @@ impl Shared {
                 if self.is_stopped.get() {
                     return "stopped".into();
                 }
-                self.filled.notified().await;
+                self.has_output.notified().await;
                 continue;
             }
             let bytes = self.out.replace(spare);
@@ -133,12 +136,12 @@ fn incoming_bounds(max_payload: usize) -> Bounds {
 }
 
 /// Completes `time` after the start of shutdown.
-async fn lingered(time: Duration) {
+async fn linger(time: Duration) {
     draining().await;
     sleep(time).await;
 }
 
 /// Whether the server closes the connection after this error.
-fn is_final(what: &str) -> bool {
-    !what.to_ascii_lowercase().starts_with("permissions violation")
+fn is_final(message: &str) -> bool {
+    !message.to_ascii_lowercase().starts_with("permissions violation")
 }

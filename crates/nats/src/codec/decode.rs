@@ -35,19 +35,19 @@ impl<'a> Frame<'a> {
         let rest = rest.trim_matches([' ', '\t']);
         let is = |name: &str| verb.eq_ignore_ascii_case(name);
         let after = end + CRLF.len();
-        let done = |frame| Ok(Some((frame, after)));
+        let complete = |frame| Ok(Some((frame, after)));
         let malformed = DecodeError::Malformed;
         if is("MSG") || is("HMSG") {
-            let what = malformed("MSG");
+            let error = malformed("MSG");
             let (sizes, args) =
-                sized(rest, is("HMSG"), bounds).map_err(|own| own.unwrap_or(what))?;
+                parse_sizes(rest, is("HMSG"), bounds).map_err(|cause| cause.unwrap_or(error))?;
             let (subject, id, reply) = match args[..] {
                 [subject, id] => (subject, id, None),
                 [subject, id, reply] => (subject, id, Some(reply)),
-                _ => return Err(what),
+                _ => return Err(error),
             };
-            let id = number(id).ok_or(what)?;
-            return sizes.split(input, after, what, |headers, payload| Self::Message {
+            let id = number(id).ok_or(error)?;
+            return sizes.split(input, after, error, |headers, payload| Self::Message {
                 subject,
                 id,
                 reply,
@@ -56,15 +56,15 @@ impl<'a> Frame<'a> {
             });
         }
         if is("PUB") || is("HPUB") {
-            let what = malformed("PUB");
+            let error = malformed("PUB");
             let (sizes, args) =
-                sized(rest, is("HPUB"), bounds).map_err(|own| own.unwrap_or(what))?;
+                parse_sizes(rest, is("HPUB"), bounds).map_err(|cause| cause.unwrap_or(error))?;
             let (subject, reply) = match args[..] {
                 [subject] => (subject, None),
                 [subject, reply] => (subject, Some(reply)),
-                _ => return Err(what),
+                _ => return Err(error),
             };
-            return sizes.split(input, after, what, |headers, payload| Self::Publish {
+            return sizes.split(input, after, error, |headers, payload| Self::Publish {
                 subject,
                 reply,
                 headers,
@@ -73,29 +73,29 @@ impl<'a> Frame<'a> {
         }
         let mut args = words(rest);
         match verb.to_ascii_uppercase().as_str() {
-            "PING" => done(Self::Ping),
-            "PONG" => done(Self::Pong),
-            "+OK" => done(Self::Ok),
-            "-ERR" => done(Self::Error(rest.trim_matches('\''))),
-            "INFO" => done(Self::Info(rest)),
-            "CONNECT" => done(Self::Connect(rest)),
+            "PING" => complete(Self::Ping),
+            "PONG" => complete(Self::Pong),
+            "+OK" => complete(Self::Ok),
+            "-ERR" => complete(Self::Error(rest.trim_matches('\''))),
+            "INFO" => complete(Self::Info(rest)),
+            "CONNECT" => complete(Self::Connect(rest)),
             "SUB" => {
-                let what = malformed("SUB");
+                let error = malformed("SUB");
                 let (queue, id) = match (args.next(), args.next(), args.next(), args.next()) {
                     (Some(_), Some(id), None, _) => (None, id),
                     (Some(_), Some(queue), Some(id), None) => (Some(queue), id),
-                    _ => return Err(what),
+                    _ => return Err(error),
                 };
                 let subject = words(rest).next().unwrap_or_default();
-                done(Self::Subscribe { subject, queue, id: number(id).ok_or(what)? })
+                complete(Self::Subscribe { subject, queue, id: number(id).ok_or(error)? })
             }
             "UNSUB" => {
-                let what = malformed("UNSUB");
-                let id = args.next().and_then(number).ok_or(what)?;
-                let max = args.next().map(|text| number(text).ok_or(what)).transpose()?;
+                let error = malformed("UNSUB");
+                let id = args.next().and_then(number).ok_or(error)?;
+                let max = args.next().map(|text| number(text).ok_or(error)).transpose()?;
                 match args.next() {
-                    None => done(Self::Unsubscribe { id, max }),
-                    Some(_) => Err(what),
+                    None => complete(Self::Unsubscribe { id, max }),
+                    Some(_) => Err(error),
                 }
             }
             _ => Err(DecodeError::Verb),
@@ -115,8 +115,8 @@ impl Sizes {
         &self,
         input: &'a [u8],
         after: usize,
-        what: DecodeError,
-        make: impl FnOnce(Option<&'a [u8]>, &'a [u8]) -> Frame<'a>,
+        error: DecodeError,
+        build: impl FnOnce(Option<&'a [u8]>, &'a [u8]) -> Frame<'a>,
     ) -> Result<Option<(Frame<'a>, usize)>, DecodeError> {
         // Not computed as a sum, which could overflow.
         let rest = input[after..].get(self.total..);
@@ -131,16 +131,16 @@ impl Sizes {
                 (Some(headers), payload)
             }
         };
-        let is_valid = headers.is_none_or(|own| own.starts_with(b"NATS/1.0"));
+        let is_valid = headers.is_none_or(|headers| headers.starts_with(b"NATS/1.0"));
         match terminator == CRLF && is_valid {
-            true => Ok(Some((make(headers, payload), end + CRLF.len()))),
-            false => Err(what),
+            true => Ok(Some((build(headers, payload), end + CRLF.len()))),
+            false => Err(error),
         }
     }
 }
 
 /// The sizes at the end of a line, and the words before them.
-fn sized(
+fn parse_sizes(
     rest: &str,
     has_headers: bool,
     bounds: Bounds,

@@ -24,19 +24,19 @@ impl Frame<'_> {
             Self::Publish { subject, reply, headers, payload } => {
                 let verb = if headers.is_some() { "HPUB" } else { "PUB" };
                 let _ = write!(out, "{verb} {subject}");
-                sized(out, reply, headers, payload)
+                put_sized(out, reply, headers, payload)
             }
             Self::Message { subject, id, reply, headers, payload } => {
                 let verb = if headers.is_some() { "HMSG" } else { "MSG" };
                 let _ = write!(out, "{verb} {subject} {id}");
-                sized(out, reply, headers, payload)
+                put_sized(out, reply, headers, payload)
             }
         };
     }
 }
 
 /// Appends the rest of a frame with a payload.
-fn sized(
+fn put_sized(
     out: &mut Vec<u8>,
     reply: Option<&str>,
     headers: Option<&[u8]>,

@@ -117,10 +117,10 @@ impl JetStream {
     async fn current(
         &self,
         stream: &str,
-        wanted: serde_json::Value,
+        request: serde_json::Value,
     ) -> Result<Option<Stored>, JetStreamError> {
-        let asked = self.ask("MSG.GET", stream, wanted.to_string().as_bytes()).await;
-        let CurrentAnswer { message: CurrentMessage { seq, subject, data } } = match asked {
+        let answer = self.ask("MSG.GET", stream, request.to_string().as_bytes()).await;
+        let CurrentAnswer { message: CurrentMessage { seq, subject, data } } = match answer {
             Err(JetStreamError::Refused(NO_MESSAGE, _)) => return Ok(None),
             answer => answer?,
         };
@@ -131,8 +131,8 @@ impl JetStream {
 
     /// Reads the messages `first` to `last`, which have to exist.
     pub fn range(&self, stream: &str, first: u64, last: u64) -> Range {
-        let (own, stream) = (self.clone(), stream.to_owned());
-        Range { own, stream, next: first, asked: first, last, pending: VecDeque::new() }
+        let (client, stream) = (self.clone(), stream.to_owned());
+        Range { client, stream, next: first, next_request: first, last, pending: VecDeque::new() }
     }
 
     fn begin_get(&self, stream: &str, number: u64) -> Result<Pending, JetStreamError> {
@@ -156,11 +156,11 @@ fn stored(answer: Answer) -> Result<Option<Stored>, JetStreamError> {
 
 /// A range of stored messages, read in order with several requests at once.
 pub struct Range {
-    own: JetStream,
+    client: JetStream,
     stream: String,
     /// The number of the next message to return, and of the next one to request.
     next: u64,
-    asked: u64,
+    next_request: u64,
     last: u64,
     pending: VecDeque<Pending>,
 }
@@ -172,7 +172,7 @@ impl Range {
     /// # Errors
     /// [`JetStreamError`]. The next call tries again.
     pub async fn next(&mut self) -> Result<Option<Stored>, JetStreamError> {
-        let limit = now() + self.own.timeout();
+        let limit = now() + self.client.timeout();
         while self.next <= self.last {
             let failed = match self.attempt().await {
                 Ok(Some(message)) if message.number == self.next => {
@@ -184,24 +184,24 @@ impl Range {
             };
             // Start again, because the pending answers follow the missing one.
             self.pending.clear();
-            self.asked = self.next;
+            self.next_request = self.next;
             if now() >= limit {
                 return Err(failed);
             }
-            sleep(self.own.timeout() / RETRIES).await;
+            sleep(self.client.timeout() / RETRIES).await;
         }
         Ok(None)
     }
 
     async fn attempt(&mut self) -> Result<Option<Stored>, JetStreamError> {
-        while self.asked <= self.last && self.pending.len() < MAX_AHEAD {
-            match self.own.begin_get(&self.stream, self.asked) {
+        while self.next_request <= self.last && self.pending.len() < MAX_AHEAD {
+            match self.client.begin_get(&self.stream, self.next_request) {
                 Ok(pending) => self.pending.push_back(pending),
                 Err(error) if self.pending.is_empty() => return Err(error),
                 // Pending answers will make room.
                 Err(_) => break,
             }
-            self.asked += 1;
+            self.next_request += 1;
         }
         match self.pending.pop_front() {
             Some(first) => stored(first.await_answer().await?),

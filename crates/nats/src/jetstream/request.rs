@@ -23,12 +23,12 @@ struct Requests {
     inbox: String,
     subscription: u64,
     next: Cell<u64>,
-    waiting: Rc<RefCell<Waiting>>,
+    waiting: Rc<RefCell<ReplySenders>>,
     timeout: Duration,
 }
 
 /// The requests that wait for answers, by number.
-type Waiting = BTreeMap<u64, LocalSender<Answer>>;
+type ReplySenders = BTreeMap<u64, LocalSender<Answer>>;
 
 /// An answer.
 pub(super) struct Answer {
@@ -40,7 +40,7 @@ pub(super) struct Answer {
 pub(super) struct Pending {
     number: u64,
     receiver: LocalReceiver<Answer>,
-    waiting: Rc<RefCell<Waiting>>,
+    waiting: Rc<RefCell<ReplySenders>>,
     timeout: Duration,
 }
 
@@ -51,10 +51,10 @@ impl JetStream {
     /// # Panics
     /// If `inbox` is not a valid subject.
     pub fn new(client: &Client, inbox: &str, timeout: Duration) -> Self {
-        let waiting = Rc::new(RefCell::new(Waiting::new()));
+        let waiting = Rc::new(RefCell::new(ReplySenders::new()));
         let of_handler = waiting.clone();
         let subscription = client.subscribe(&format!("{inbox}.*"), None, move |message| {
-            answered(&of_handler, &message);
+            on_answer(&of_handler, &message);
         });
         let (client, inbox) = (client.clone(), inbox.to_owned());
         let next = Cell::new(0);
@@ -90,11 +90,11 @@ impl JetStream {
     /// Sends a request of the API, and decodes the answer.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
-        what: &str,
+        method: &str,
         stream: &str,
         payload: &[u8],
     ) -> Result<T, JetStreamError> {
-        let subject = format!("$JS.API.STREAM.{what}.{stream}");
+        let subject = format!("$JS.API.STREAM.{method}.{stream}");
         self.send(&subject, None, payload)?.await_answer().await?.decode()
     }
 }
@@ -105,7 +105,7 @@ impl Drop for Requests {
     }
 }
 
-fn answered(waiting: &RefCell<Waiting>, message: &Message<'_>) {
+fn on_answer(waiting: &RefCell<ReplySenders>, message: &Message<'_>) {
     let number = message.subject.rsplit('.').next().and_then(|number| number.parse().ok());
     let sender = number.and_then(|number: u64| waiting.borrow_mut().remove(&number));
     if let Some(sender) = sender {

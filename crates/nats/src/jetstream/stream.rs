@@ -75,7 +75,7 @@ struct Config<'a> {
 }
 
 #[derive(Deserialize)]
-struct Described {
+struct StreamInfo {
     config: DescribedConfig,
     state: DescribedState,
     #[serde(default)]
@@ -113,8 +113,8 @@ fn unlimited() -> i64 {
 /// The error for a stream that exists with other settings.
 const OTHER_SETTINGS: u32 = 10058;
 
-impl From<Described> for StreamState {
-    fn from(Described { config, state, created }: Described) -> Self {
+impl From<StreamInfo> for StreamState {
+    fn from(StreamInfo { config, state, created }: StreamInfo) -> Self {
         let DescribedState { first_seq, last_seq: last, bytes } = state;
         // The server reports 0 for a stream that never had a message.
         Self { first: first_seq.max(1), last, bytes, replicas: config.num_replicas, created }
@@ -156,7 +156,7 @@ impl JetStream {
     /// Creates or updates a stream.
     async fn configure(
         &self,
-        what: &str,
+        method: &str,
         config: &StreamConfig,
     ) -> Result<StreamState, JetStreamError> {
         let StreamConfig { name, subjects, replicas, per_subject } = config;
@@ -176,7 +176,7 @@ impl JetStream {
             allow_direct: true,
         };
         let payload = serde_json::to_vec(&encoded).unwrap_or_default();
-        let described: Described = self.ask(what, name, &payload).await?;
+        let described: StreamInfo = self.ask(method, name, &payload).await?;
         Ok(described.into())
     }
 
@@ -188,7 +188,7 @@ impl JetStream {
         self.describe(stream).await.map(StreamState::from)
     }
 
-    async fn describe(&self, stream: &str) -> Result<Described, JetStreamError> {
+    async fn describe(&self, stream: &str) -> Result<StreamInfo, JetStreamError> {
         self.ask("INFO", stream, b"").await
     }
 
@@ -206,8 +206,8 @@ impl JetStream {
     /// [`JetStreamError`].
     pub async fn is_stored(&self, filter: &str) -> Result<bool, JetStreamError> {
         let payload = serde_json::json!({ "subject": filter }).to_string();
-        let asked = self.send("$JS.API.STREAM.NAMES", None, payload.as_bytes())?;
-        let found: Found = asked.await_answer().await?.decode()?;
+        let request = self.send("$JS.API.STREAM.NAMES", None, payload.as_bytes())?;
+        let found: Found = request.await_answer().await?.decode()?;
         Ok(found.total > 0)
     }
 

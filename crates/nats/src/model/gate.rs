@@ -36,20 +36,20 @@ impl Gate {
     }
 
     /// Completes when data may pass, or at shutdown.
-    pub(super) async fn passed(&self) {
-        self.until(|passage| passage == Passage::Open).await;
+    pub(super) async fn wait_open(&self) {
+        self.wait_until(|passage| passage == Passage::Open).await;
     }
 
     /// Completes when connections are to be closed, or at shutdown.
-    pub(super) async fn refused(&self) {
-        self.until(|passage| passage == Passage::Closed).await;
+    pub(super) async fn wait_closed(&self) {
+        self.wait_until(|passage| passage == Passage::Closed).await;
     }
 
-    async fn until(&self, is: impl Fn(Passage) -> bool) {
+    async fn wait_until(&self, predicate: impl Fn(Passage) -> bool) {
         loop {
             let receiver = {
                 let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                if is(state.passage) || is_draining() {
+                if predicate(state.passage) || is_draining() {
                     return;
                 }
                 let (sender, receiver) = oneshot::shared();

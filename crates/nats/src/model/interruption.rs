@@ -53,7 +53,7 @@ impl Interruption {
     }
 
     /// Completes when messages of the client may pass, or at shutdown.
-    pub(super) async fn passed(&self, client: &str) {
+    pub(super) async fn wait_open(&self, client: &str) {
         loop {
             let receiver = {
                 let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

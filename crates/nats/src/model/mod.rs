@@ -48,7 +48,7 @@ struct Model {
     next: u64,
     streams: Streams,
     /// Suffix of the subjects of which the next message is lost.
-    loses: Option<String>,
+    lose_suffix: Option<String>,
 }
 
 /// A client.
@@ -75,9 +75,9 @@ impl ModelServer {
     /// Accepts clients until shutdown. Each is an operation of `stage`.
     pub async fn accept(self, listener: Listener, stage: SharedStage<()>) {
         let accepted = listener.accept_each(move |stream| {
-            let own = self.clone();
+            let server = self.clone();
             // If the stage is full, the connection is closed.
-            let _ = stage.dispatch(move |_| async move { own.serve(stream).await });
+            let _ = stage.dispatch(move |_| async move { server.serve(stream).await });
         });
         accepted.await;
     }
@@ -102,7 +102,7 @@ impl ModelServer {
 
     /// Loses the next message to a subject with this suffix, as servers do when the connection between them breaks.
     pub fn lose_next(&self, subjects: &str) {
-        self.lock().loses = Some(subjects.to_owned());
+        self.lock().lose_suffix = Some(subjects.to_owned());
     }
 
     /// Interrupts the next client that publishes to a subject with this suffix: everything that it sends afterwards,
@@ -161,36 +161,36 @@ impl ModelServer {
             model.clients.insert(number, peer);
             number
         };
-        let served = select(self.read(&stream, number), self.send(&stream, number));
-        select(served, self.gate.refused()).await;
+        let connection = select(self.read(&stream, number), self.send(&stream, number));
+        select(connection, self.gate.wait_closed()).await;
         self.lock().clients.remove(&number);
     }
 
     async fn read(&self, stream: &Stream, number: u64) {
         let mut input = Vec::new();
         while let Ok(1..) = stream.read(&mut input, IoTimeout::NONE.until_shutdown()).await {
-            self.gate.passed().await;
-            let (bounds, mut done) = (Bounds::of_payload(self.max_payload), 0);
-            while let Some((frame, length)) = match Frame::decode(&input[done..], bounds) {
+            self.gate.wait_open().await;
+            let (bounds, mut consumed) = (Bounds::of_payload(self.max_payload), 0);
+            while let Some((frame, length)) = match Frame::decode(&input[consumed..], bounds) {
                 Ok(decoded) => decoded,
                 Err(_) => return,
             } {
                 let name = self.lock().clients.get(&number).map(|peer| peer.name.clone());
                 let name = name.unwrap_or_default();
-                self.interruption.passed(&name).await;
+                self.interruption.wait_open(&name).await;
                 if let Frame::Publish { subject, .. } = &frame {
                     self.interruption.published(&name, subject);
                 }
                 self.lock().take(number, frame);
-                done += length;
+                consumed += length;
             }
-            input.drain(..done);
+            input.drain(..consumed);
         }
     }
 
     async fn send(&self, stream: &Stream, number: u64) {
         loop {
-            let filled = {
+            let wakeup = {
                 let mut model = self.lock();
                 let Some(peer) = model.clients.get_mut(&number) else { return };
                 let (sender, receiver) = oneshot::shared();
@@ -200,9 +200,9 @@ impl ModelServer {
                     false => Ok(std::mem::take(&mut peer.out)),
                 }
             };
-            match filled {
+            match wakeup {
                 Ok(bytes) => {
-                    self.gate.passed().await;
+                    self.gate.wait_open().await;
                     let written = stream.write(bytes, IoTimeout::NONE.until_shutdown());
                     if written.await.is_err() {
                         return;
@@ -220,7 +220,7 @@ impl Model {
         match frame {
             Frame::Publish { subject, .. } if self.streams.is_unwritable(subject) => {}
             Frame::Publish { subject, .. }
-                if self.loses.take_if(|end| subject.ends_with(&**end)).is_some() => {}
+                if self.lose_suffix.take_if(|end| subject.ends_with(&**end)).is_some() => {}
             Frame::Publish { subject, reply, headers, payload } => {
                 let message = |id| Frame::Message { subject, id, reply, headers, payload };
                 let stored = self.streams.take(subject, headers, payload);
@@ -242,8 +242,8 @@ impl Model {
                     }
                     Frame::Ping => peer.append(Frame::Pong),
                     Frame::Subscribe { subject, queue, id } => {
-                        let own = (subject.to_owned(), queue.map(str::to_owned));
-                        peer.subscriptions.insert(id, own);
+                        let subscription = (subject.to_owned(), queue.map(str::to_owned));
+                        peer.subscriptions.insert(id, subscription);
                     }
                     Frame::Unsubscribe { id, .. } => drop(peer.subscriptions.remove(&id)),
                     _ => (),

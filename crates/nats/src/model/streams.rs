@@ -53,7 +53,7 @@ struct Config {
 /// A request for a message, or to remove messages.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Wanted {
+struct MessageRequest {
     seq: u64,
     last_by_subj: Option<String>,
     next_by_subj: Option<String>,
@@ -68,7 +68,7 @@ impl Streams {
     /// Removes the messages whose subject contains `part`.
     pub(super) fn remove_stored(&mut self, part: &str) {
         for stream in self.by_name.values_mut() {
-            stream.messages.retain(|_, own| !own.subject.contains(part));
+            stream.messages.retain(|_, stored| !stored.subject.contains(part));
         }
     }
 
@@ -81,13 +81,15 @@ impl Streams {
 
     /// Whether a request to store a message of this subject is left unanswered.
     pub(super) fn is_unwritable(&self, subject: &str) -> bool {
-        let stores = |own: &Stream| own.subjects.iter().any(|filter| matches(filter, subject));
-        self.by_name.values().any(|own| own.is_unwritable && stores(own))
+        let stores =
+            |stream: &Stream| stream.subjects.iter().any(|filter| matches(filter, subject));
+        self.by_name.values().any(|stream| stream.is_unwritable && stores(stream))
     }
 
     /// Sets whether a lagging replica answers direct requests. It gets no messages from now on.
     pub(super) fn set_lagging(&mut self, lags: bool) {
-        let known = || self.by_name.iter().map(|(name, own)| (name.clone(), own.last)).collect();
+        let known =
+            || self.by_name.iter().map(|(name, stream)| (name.clone(), stream.last)).collect();
         self.lagging = lags.then(known);
     }
 
@@ -99,20 +101,22 @@ impl Streams {
         payload: &[u8],
     ) -> Option<Answer> {
         if let Some(name) = subject.strip_prefix("$JS.API.DIRECT.GET.") {
-            let last = self.lagging.as_ref().map(|own| own.get(name).copied().unwrap_or_default());
+            let last =
+                self.lagging.as_ref().map(|last| last.get(name).copied().unwrap_or_default());
             let stream = self.by_name.get(name)?;
             return Some(stream.answer(name, payload, last.unwrap_or(u64::MAX)));
         }
         if let Some(request) = subject.strip_prefix("$JS.API.STREAM.") {
-            let (what, name) = request.rsplit_once('.')?;
-            let answer = match what {
+            let (method, name) = request.rsplit_once('.')?;
+            let answer = match method {
                 "CREATE" => self.create(name, payload),
-                _ => self.of_existing(what, name, payload),
+                _ => self.of_existing(method, name, payload),
             };
             return Some((None, answer.to_string().into_bytes()));
         }
-        let stores = |own: &Stream| own.subjects.iter().any(|filter| matches(filter, subject));
-        let (name, stream) = self.by_name.iter_mut().find(|(_, own)| stores(own))?;
+        let stores =
+            |stream: &Stream| stream.subjects.iter().any(|filter| matches(filter, subject));
+        let (name, stream) = self.by_name.iter_mut().find(|(_, stream)| stores(stream))?;
         let answer = match stream.append(subject, headers, payload) {
             Ok(number) => json!({ "stream": name, "seq": number }),
             Err(last) => error(10071, &format!("wrong last sequence: {last}")),
@@ -148,11 +152,11 @@ impl Streams {
         }
     }
 
-    fn of_existing(&mut self, what: &str, name: &str, payload: &[u8]) -> Value {
+    fn of_existing(&mut self, method: &str, name: &str, payload: &[u8]) -> Value {
         let Some(stream) = self.by_name.get_mut(name) else {
             return error(10059, "stream not found");
         };
-        match what {
+        match method {
             "INFO" => stream.described(),
             "MSG.GET" => match stream.find(payload, u64::MAX) {
                 Some((seq, Stored { subject, headers, payload })) => {
@@ -172,11 +176,11 @@ impl Streams {
                 Err(_) => error(10025, "invalid JSON"),
             },
             "PURGE" => match serde_json::from_slice(payload) {
-                Ok(Wanted { filter: Some(filter), .. }) => {
-                    stream.messages.retain(|_, own| !matches(&filter, &own.subject));
+                Ok(MessageRequest { filter: Some(filter), .. }) => {
+                    stream.messages.retain(|_, stored| !matches(&filter, &stored.subject));
                     json!({ "success": true })
                 }
-                Ok(Wanted { seq, .. }) => {
+                Ok(MessageRequest { seq, .. }) => {
                     stream.messages = stream.messages.split_off(&seq);
                     json!({ "success": true })
                 }
@@ -194,7 +198,7 @@ impl Streams {
 impl Stream {
     fn described(&self) -> Value {
         let first = self.messages.keys().next().copied();
-        let bytes: usize = self.messages.values().map(|own| own.payload.len()).sum();
+        let bytes: usize = self.messages.values().map(|stored| stored.payload.len()).sum();
         let first = first.unwrap_or(if self.last == 0 { 0 } else { self.last + 1 });
         let state = json!({ "first_seq": first, "last_seq": self.last, "bytes": bytes });
         json!({ "config": self.config, "state": state, "created": self.created.to_string() })
@@ -202,9 +206,9 @@ impl Stream {
 
     /// The last message of a subject, of those up to a number.
     fn last_of(&self, subject: &str, up_to: u64) -> Option<(u64, &Stored)> {
-        let mut earlier = self.messages.range(..=up_to).rev();
-        let found = earlier.find(|(_, own)| own.subject == subject);
-        found.map(|(number, own)| (*number, own))
+        let mut before = self.messages.range(..=up_to).rev();
+        let found = before.find(|(_, stored)| stored.subject == subject);
+        found.map(|(number, stored)| (*number, stored))
     }
 
     /// Stores a message. If it is not expected, returns the number of the last one.
@@ -231,10 +235,10 @@ impl Stream {
         let headers = headers.trim_end().to_owned();
         let stored = Stored { subject: subject.to_owned(), headers, payload: payload.to_vec() };
         self.messages.insert(self.last, stored);
-        let of_subject = self.messages.iter().filter(|(_, own)| own.subject == subject);
+        let of_subject = self.messages.iter().filter(|(_, stored)| stored.subject == subject);
         let numbers: Vec<_> = of_subject.map(|(number, _)| *number).collect();
-        if let Ok(most) = usize::try_from(self.per_subject) {
-            for number in &numbers[..numbers.len().saturating_sub(most)] {
+        if let Ok(max) = usize::try_from(self.per_subject) {
+            for number in &numbers[..numbers.len().saturating_sub(max)] {
                 self.messages.remove(number);
             }
         }
@@ -243,17 +247,18 @@ impl Stream {
 
     /// Finds a message, of those up to a number.
     fn find(&self, payload: &[u8], up_to: u64) -> Option<(u64, &Stored)> {
-        let wanted: Wanted = serde_json::from_slice(payload).unwrap_or_default();
-        match wanted {
-            Wanted { last_by_subj: Some(subject), .. } => self.last_of(&subject, up_to),
-            Wanted { seq, next_by_subj: Some(filter), .. } => {
-                let mut later = self.messages.range(seq..).take_while(|(own, _)| **own <= up_to);
-                let found = later.find(|(_, own)| matches(&filter, &own.subject));
-                found.map(|(number, own)| (*number, own))
+        let request: MessageRequest = serde_json::from_slice(payload).unwrap_or_default();
+        match request {
+            MessageRequest { last_by_subj: Some(subject), .. } => self.last_of(&subject, up_to),
+            MessageRequest { seq, next_by_subj: Some(filter), .. } => {
+                let mut after =
+                    self.messages.range(seq..).take_while(|(number, _)| **number <= up_to);
+                let found = after.find(|(_, stored)| matches(&filter, &stored.subject));
+                found.map(|(number, stored)| (*number, stored))
             }
-            Wanted { seq, .. } => {
+            MessageRequest { seq, .. } => {
                 let found = self.messages.get(&seq).filter(|_| seq <= up_to);
-                found.map(|own| (seq, own))
+                found.map(|stored| (seq, stored))
             }
         }
     }
@@ -274,6 +279,6 @@ impl Stream {
     }
 }
 
-fn error(number: u32, what: &str) -> Value {
-    json!({ "error": { "code": 400, "err_code": number, "description": what } })
+fn error(number: u32, description: &str) -> Value {
+    json!({ "error": { "code": 400, "err_code": number, "description": description } })
 }

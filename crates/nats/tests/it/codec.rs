@@ -63,17 +63,17 @@ proptest! {
     fn encoded_frames_are_decoded(all in prop::collection::vec(parts(), 1..6)) {
         let mut bytes = Vec::new();
         all.iter().for_each(|parts| parts.frame().encode(&mut bytes));
-        let mut done = 0;
+        let mut consumed = 0;
         for parts in &all {
-            let (frame, length) = Frame::decode(&bytes[done..], BOUNDS).unwrap().unwrap();
+            let (frame, length) = Frame::decode(&bytes[consumed..], BOUNDS).unwrap().unwrap();
             prop_assert_eq!(frame, parts.frame());
             // Every prefix is incomplete.
-            for end in done..done + length {
-                prop_assert_eq!(Frame::decode(&bytes[done..end], BOUNDS), Ok(None));
+            for end in consumed..consumed + length {
+                prop_assert_eq!(Frame::decode(&bytes[consumed..end], BOUNDS), Ok(None));
             }
-            done += length;
+            consumed += length;
         }
-        prop_assert_eq!(done, bytes.len());
+        prop_assert_eq!(consumed, bytes.len());
     }
 
     #[test]

@@ -58,8 +58,8 @@ fn messages_are_appended_as_expected_and_read_in_order() {
         client.connected().await;
         let streams = streams(&client);
         assert_eq!(streams.state("journal").await, Err(JetStreamError::NoStream));
-        let nobody = streams.append("j.a", Expected::Any, b"").await;
-        assert_eq!(nobody, Err(JetStreamError::Unavailable));
+        let unmatched = streams.append("j.a", Expected::Any, b"").await;
+        assert_eq!(unmatched, Err(JetStreamError::Unavailable));
         let created = streams.create(&config(1, None)).await.unwrap();
         assert_eq!((created.first, created.last, created.replicas), (1, 0, 1));
         streams.create(&config(1, None)).await.unwrap();
@@ -69,8 +69,8 @@ fn messages_are_appended_as_expected_and_read_in_order() {
         let other = streams.create(&config(1, Some(1))).await;
         assert!(matches!(other, Err(JetStreamError::Refused(10058, _))), "{other:?}");
         let unreplicated = StreamConfig { name: "other".into(), ..config(3, None) };
-        let refused = streams.create(&unreplicated).await;
-        assert!(matches!(refused, Err(JetStreamError::Refused(..))), "{refused:?}");
+        let rejected = streams.create(&unreplicated).await;
+        assert!(matches!(rejected, Err(JetStreamError::Refused(..))), "{rejected:?}");
         // Several at once, in order.
         let appended: Vec<_> = (0..100u64)
             .map(|n| streams.append("j.a", Expected::Last(n), &n.to_be_bytes()))
@@ -79,8 +79,8 @@ fn messages_are_appended_as_expected_and_read_in_order() {
             assert_eq!(appended.await, Ok(number));
         }
         // Of those behind a refused one, none is stored.
-        let late = [99, 100, 101].map(|n| streams.append("j.a", Expected::Last(n), b"x"));
-        let [first, second, third] = late;
+        let stale = [99, 100, 101].map(|n| streams.append("j.a", Expected::Last(n), b"x"));
+        let [first, second, third] = stale;
         assert_eq!(first.await, Err(JetStreamError::Unexpected));
         assert_eq!((second.await, third.await), (Ok(101), Ok(102)));
         let all = read(&streams, 1, 100).await;
@@ -113,8 +113,9 @@ fn messages_are_appended_as_expected_and_read_in_order() {
         assert_eq!(streams.get("journal", 1).await, Ok(None));
         assert_eq!(streams.last("journal", "j.c").await, Ok(None));
         streams.purge_subject("journal", "j.a").await.unwrap();
-        let left = streams.next("journal", 1, "j.*").await.unwrap().map(|own| own.subject);
-        assert_eq!(left.as_deref(), Some("j.b"));
+        let remaining =
+            streams.next("journal", 1, "j.*").await.unwrap().map(|stored| stored.subject);
+        assert_eq!(remaining.as_deref(), Some("j.b"));
         drop(streams);
         client.stop();
     });
@@ -143,13 +144,13 @@ fn replicas_keep_what_was_acknowledged() {
         }
         assert_eq!(streams.state("journal").await.unwrap().replicas, 3);
         // A stream grows with the servers, and does not shrink.
-        let grown = StreamConfig {
+        let with_replicas = StreamConfig {
             name: "grown".into(),
             subjects: vec!["grown".into()],
             ..config(1, None)
         };
-        for (replicas, has) in [(1, 1), (3, 3), (1, 3)] {
-            let config = StreamConfig { replicas, ..grown.clone() };
+        for (replicas, actual) in [(1, 1), (3, 3), (1, 3)] {
+            let config = StreamConfig { replicas, ..with_replicas.clone() };
             // More replicas need time.
             let created = loop {
                 match streams.create(&config).await {
@@ -157,7 +158,7 @@ fn replicas_keep_what_was_acknowledged() {
                     created => break created,
                 }
             };
-            assert_eq!(created.map(|state| state.replicas), Ok(has));
+            assert_eq!(created.map(|state| state.replicas), Ok(actual));
         }
         let mut payloads = Vec::new();
         for number in 0..200u64 {
@@ -175,7 +176,7 @@ fn replicas_keep_what_was_acknowledged() {
                     Err(_) => streams
                         .get("journal", number + 1)
                         .await
-                        .map(|own| own.map(|own| own.number)),
+                        .map(|stored| stored.map(|stored| stored.number)),
                 };
                 if stored == Ok(Some(number + 1)) {
                     break;

@@ -50,9 +50,9 @@ fn access(url: &str, credentials: Credentials) -> Access {
     Access { servers: vec![url.parse().unwrap()], credentials, connector: None }
 }
 
-/// Waits until `is` is true.
-async fn until(is: impl Fn() -> bool) {
-    while !is() {
+/// Waits until `predicate` is true.
+async fn wait_until(predicate: impl Fn() -> bool) {
+    while !predicate() {
         sleep(Duration::from_millis(1)).await;
     }
 }
@@ -60,8 +60,10 @@ async fn until(is: impl Fn() -> bool) {
 /// The payloads that a subscription receives.
 fn received(client: &Client, filter: &str, queue: Option<&str>) -> Rc<RefCell<Vec<Vec<u8>>>> {
     let all = Rc::new(RefCell::new(Vec::new()));
-    let own = all.clone();
-    client.subscribe(filter, queue, move |message| own.borrow_mut().push(message.payload.to_vec()));
+    let messages = all.clone();
+    client.subscribe(filter, queue, move |message| {
+        messages.borrow_mut().push(message.payload.to_vec())
+    });
     all
 }
 
@@ -75,10 +77,10 @@ fn messages_pass_by_filter_and_group() {
         let (all, none) = (received(&client, "a.>", None), received(&client, "b", None));
         let groups = [0, 1].map(|_| received(&client, "a.*", Some("group")));
         let answers = received(&client, "answers", None);
-        let own = client.clone();
+        let receiver = client.clone();
         client.subscribe("questions", None, move |message| {
             assert_eq!(message.headers, Some(&b"NATS/1.0\r\nA: b\r\n\r\n"[..]));
-            own.publish(message.reply.unwrap(), None, None, b"answer").unwrap();
+            receiver.publish(message.reply.unwrap(), None, None, b"answer").unwrap();
         });
         client.connected().await;
         for n in 0..100 {
@@ -87,18 +89,18 @@ fn messages_pass_by_filter_and_group() {
         client.publish("a.x.y", None, None, &vec![7; 1 << 20]).unwrap();
         let headers = Some(&b"NATS/1.0\r\nA: b\r\n\r\n"[..]);
         client.publish("questions", Some("answers"), headers, b"question").unwrap();
-        until(|| answers.borrow().len() == 1).await;
+        wait_until(|| answers.borrow().len() == 1).await;
         assert_eq!(all.borrow().len(), 101);
         assert!((0..100).all(|n| all.borrow()[n] == n.to_string().into_bytes()), "in order");
-        assert_eq!(groups.each_ref().map(|own| own.borrow().len()).iter().sum::<usize>(), 100);
+        assert_eq!(groups.each_ref().map(|group| group.borrow().len()).iter().sum::<usize>(), 100);
         assert!(none.borrow().is_empty());
-        let nobody = Rc::new(RefCell::new(false));
-        let own = nobody.clone();
+        let undelivered = Rc::new(RefCell::new(false));
+        let sink = undelivered.clone();
         client.subscribe("nobody", None, move |message| {
-            own.replace(message.is_undelivered());
+            sink.replace(message.is_undelivered());
         });
         client.publish("c", Some("nobody"), None, b"question").unwrap();
-        until(|| *nobody.borrow()).await;
+        wait_until(|| *undelivered.borrow()).await;
         let too_large = vec![0; client.max_payload().unwrap() + 1];
         assert_eq!(
             client.publish("a", None, None, &too_large),
@@ -120,11 +122,11 @@ fn the_client_returns_after_a_restart_of_the_server() {
         let all = received(&client, "a", None);
         client.connected().await;
         server.stop();
-        until(|| !client.is_connected()).await;
+        wait_until(|| !client.is_connected()).await;
         server.restart();
         client.connected().await;
         client.publish("a", None, None, b"again").unwrap();
-        until(|| all.borrow().len() == 1).await;
+        wait_until(|| all.borrow().len() == 1).await;
         assert_eq!(metrics.connections.count(), 2);
         client.stop();
     });
@@ -145,7 +147,7 @@ fn memory_of_unsent_messages_is_bounded() {
             "{results:?}"
         );
         assert_eq!(metrics.dropped.count(), 1);
-        until(|| client.unsent() == 0).await;
+        wait_until(|| client.unsent() == 0).await;
         client.publish("a", None, None, &[0; 400]).unwrap();
         client.stop();
     });
@@ -160,7 +162,7 @@ fn messages_at_shutdown_are_sent() {
         let all = received(&client, "a", None);
         client.connected().await;
         client.publish("a", None, None, b"first").unwrap();
-        until(|| all.borrow().len() == 1).await;
+        wait_until(|| all.borrow().len() == 1).await;
         let other = std::thread::spawn(move || {
             run(move |stages| async move {
                 let client = start(stages, options(&url));
@@ -174,7 +176,7 @@ fn messages_at_shutdown_are_sent() {
                 sent.unwrap();
             });
         });
-        until(|| all.borrow().len() == 2).await;
+        wait_until(|| all.borrow().len() == 2).await;
         other.join().unwrap();
         client.stop();
     });
@@ -188,14 +190,14 @@ fn passwords_tokens_and_permissions() {
     let (address, url, of_token_url) = (server.address, server.url(), of_token.url());
     run(move |stages| async move {
         let errors = Rc::new(RefCell::new(Vec::new()));
-        let own = errors.clone();
+        let sink = errors.clone();
         let on_error: Rc<dyn Fn(&str)> =
-            Rc::new(move |what| own.borrow_mut().push(what.to_owned()));
+            Rc::new(move |message| sink.borrow_mut().push(message.to_owned()));
         let credentials = Credentials::User("u".into(), "p".into());
         let client = start(stages, Options { on_error, ..options_with(&url, credentials) });
         client.connected().await;
         received(&client, "b", None);
-        until(|| !errors.borrow().is_empty()).await;
+        wait_until(|| !errors.borrow().is_empty()).await;
         assert!(errors.borrow()[0].contains("Permissions Violation"), "{errors:?}");
         assert!(client.is_connected());
         client.stop();
@@ -207,14 +209,14 @@ fn passwords_tokens_and_permissions() {
         client.connected().await;
         client.stop();
         let failed = Rc::new(RefCell::new(None));
-        let own = failed.clone();
+        let sink = failed.clone();
         let on_state: OnState = Rc::new(move |state| {
-            if let Err(why) = state {
-                own.replace(Some(why));
+            if let Err(error) = state {
+                sink.replace(Some(error));
             }
         });
         let client = start(stages, Options { on_state, ..options(&of_token_url) });
-        until(|| failed.borrow().is_some()).await;
+        wait_until(|| failed.borrow().is_some()).await;
         assert!(
             failed.borrow().as_ref().unwrap().contains("Authorization Violation"),
             "{failed:?}"
@@ -243,7 +245,7 @@ fn connections_are_encrypted() {
         let all = received(&client, "a", None);
         client.connected().await;
         client.publish("a", None, None, b"secret").unwrap();
-        until(|| all.borrow().len() == 1).await;
+        wait_until(|| all.borrow().len() == 1).await;
         client.stop();
     });
 }
@@ -254,16 +256,16 @@ fn servers_tell_their_properties() {
         return;
     };
     let limit = Duration::from_secs(30);
-    let mut with = access(&server.url(), Credentials::Token("t".into()));
-    with.servers.push("nats://127.0.0.1:1".parse().unwrap());
-    let found = survey(with.clone(), limit, None);
+    let mut valid_access = access(&server.url(), Credentials::Token("t".into()));
+    valid_access.servers.push("nats://127.0.0.1:1".parse().unwrap());
+    let found = survey(valid_access.clone(), limit, None);
     assert_eq!(found[0].as_ref().map(|info| info.max_payload), Ok(70_000));
     let question = Question { inbox: "check".into(), subjects: "a.*".into() };
-    let found = survey(with, limit, Some(question));
+    let found = survey(valid_access, limit, Some(question));
     let used = found[0].as_ref().unwrap().jetstream.clone().unwrap().unwrap();
     assert_eq!((used.account.streams, used.account.limits.max_streams), (0, -1));
     assert!(!used.has_stream);
-    assert!(found[1].as_ref().is_err_and(|why| why.contains("refused")), "{found:?}");
+    assert!(found[1].as_ref().is_err_and(|error| error.contains("refused")), "{found:?}");
     let found = survey(access(&server.url(), Credentials::None), limit, None);
-    assert!(found[0].as_ref().is_err_and(|why| why.contains("Authorization")), "{found:?}");
+    assert!(found[0].as_ref().is_err_and(|error| error.contains("Authorization")), "{found:?}");
 }

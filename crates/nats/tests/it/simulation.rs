@@ -104,12 +104,13 @@ fn the_server_after_a_lost_one_is_tried_first() {
         let mut graph = Graph::new();
         let resolver = Resolver::declare(&mut graph);
         let stage = graph.stage("control").shared(());
-        let (listeners, net) = ([address(), other].map(|own| world.listen(own)), world.net());
+        let (listeners, net) =
+            ([address(), other].map(|address| world.listen(address)), world.net());
         world.program(graph, move |start| {
             let model = ModelServer::default();
-            for (listeners, own) in listeners.iter().zip([model.clone(), model.gated()]) {
+            for (listeners, server) in listeners.iter().zip([model.clone(), model.gated()]) {
                 let listener = listeners.listener(start)?;
-                stage.dispatch(move |_| own.accept(listener, stage))?;
+                stage.dispatch(move |_| server.accept(listener, stage))?;
             }
             let mut options = options("c");
             options.access.servers.push(other.to_string().parse().unwrap());
@@ -120,12 +121,12 @@ fn the_server_after_a_lost_one_is_tried_first() {
             stage.dispatch(move |_| async move {
                 client.connected().await;
                 model.set(Passage::Frozen);
-                let begun = now();
+                let started = now();
                 while client.is_connected() {
                     sleep(Duration::from_millis(10)).await;
                 }
                 client.connected().await;
-                assert!(now() - begun < limit);
+                assert!(now() - started < limit);
                 net.drain();
             })?;
             Ok(())

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const SUBJECT: &str = "journal.a";
 
 /// Appends numbers until the stream is sealed. Returns how many were acknowledged.
-async fn own(streams: JetStream) -> u64 {
+async fn append_until_sealed(streams: JetStream) -> u64 {
     for number in 0u64.. {
         let payload = number.to_be_bytes();
         if number > 50 {
@@ -74,9 +74,9 @@ fn world(world: &mut World) {
     // As in `simulation.rs`.
     world.set_most_steps(4_000_000);
     if world.draw(2) == 0 {
-        let drawn = Faults::drawn(world.seed());
+        let faults = Faults::drawn(world.seed());
         // With more of them, most connections end before an answer.
-        world.set_faults(Faults { full: 0, reset: drawn.reset.min(3), ..drawn });
+        world.set_faults(Faults { full: 0, reset: faults.reset.min(3), ..faults });
     }
     let (cuts, pause) = (world.draw(4), world.draw(60));
     let net = world.net();
@@ -95,7 +95,7 @@ fn world(world: &mut World) {
             while streams.create(&journal()).await.is_err() {
                 sleep(PAUSE).await;
             }
-            *of_owner.borrow_mut() = Some(own(streams).await);
+            *of_owner.borrow_mut() = Some(append_until_sealed(streams).await);
         })?;
         stage.dispatch(move |_| async move {
             for _ in 0..cuts {
