@@ -64,5 +64,5 @@ impl FileError {
 
 fn lines(path: &Path, errors: &[LineError]) -> String {
     let path = path.display();
-    errors.iter().map(|errors| format!("{path}: {errors}")).collect::<Vec<_>>().join("\n")
+    errors.iter().map(|error| format!("{path}: {error}")).collect::<Vec<_>>().join("\n")
 }
