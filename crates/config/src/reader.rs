@@ -213,7 +213,7 @@ impl<'a, 'r> TableReader<'a, 'r> {
     pub(crate) fn optional(
         &mut self,
         name: &'static str,
-        declarations_of: impl FnOnce() -> Vec<Declaration>,
+        declarations: impl FnOnce() -> Vec<Declaration>,
         keys: impl FnOnce(&mut Pass<'_, '_>),
     ) {
         if self.is_table(name) {
@@ -225,11 +225,9 @@ impl<'a, 'r> TableReader<'a, 'r> {
             Source::Text { .. } => "true, false or a table",
         };
         let error = self.reader.unexpected(found, &self.path(name), expected, "");
-        self.reader.errors.push(
-            error.with_keys(
-                declarations_of().into_iter().map(|declarations_of| declarations_of.key),
-            ),
-        );
+        self.reader
+            .errors
+            .push(error.with_keys(declarations().into_iter().map(|declaration| declaration.key)));
     }
 
     pub(crate) fn table(&mut self, name: &'static str, keys: impl FnOnce(&mut Pass<'_, '_>)) {
