@@ -11,13 +11,13 @@ pub(crate) enum Error {
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     /// A file with contents that a tool cannot use. `what` includes the remedy.
-    #[error("{}: {what}", path.display())]
-    Contents { path: PathBuf, what: String },
+    #[error("{}: {message}", path.display())]
+    Contents { path: PathBuf, message: String },
 }
 
 impl Error {
-    pub(crate) fn contents(path: &Path, what: impl Into<String>) -> Self {
-        Self::Contents { path: path.to_owned(), what: what.into() }
+    pub(crate) fn contents(path: &Path, message: impl Into<String>) -> Self {
+        Self::Contents { path: path.to_owned(), message: message.into() }
     }
 
     pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {

@@ -31,7 +31,7 @@ pub(super) fn macros(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The text without these macros, macros for attributes and the types of `va_arg`, except in directives.
-pub(super) fn without(text: &str, macros: &HashSet<String>) -> String {
+pub(super) fn blank_macros(text: &str, macros: &HashSet<String>) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let mut start = 0;
     let mut is_continued = false;
@@ -45,8 +45,10 @@ pub(super) fn without(text: &str, macros: &HashSet<String>) -> String {
                     let list = &text.as_bytes()[open..];
                     let list = &list[..parenthesized(list)];
                     let comma = list.iter().position(|&byte| byte == b',').unwrap_or(list.len());
-                    let hidden = bytes[open + comma..open + list.len()].iter_mut();
-                    hidden.filter(|byte| !b")\n".contains(byte)).for_each(|byte| *byte = b' ');
+                    let argument_bytes = bytes[open + comma..open + list.len()].iter_mut();
+                    argument_bytes
+                        .filter(|byte| !b")\n".contains(byte))
+                        .for_each(|byte| *byte = b' ');
                     continue;
                 }
                 let is_attribute = name.starts_with(ATTRIBUTE) && name != "__attribute__";
@@ -57,8 +59,9 @@ pub(super) fn without(text: &str, macros: &HashSet<String>) -> String {
                 if is_attribute && text.as_bytes().get(end) == Some(&b'(') {
                     end += parenthesized(&text.as_bytes()[end..]);
                 }
-                let hidden = bytes[start + at..end].iter_mut().filter(|byte| **byte != b'\n');
-                hidden.for_each(|byte| *byte = b' ');
+                let argument_bytes =
+                    bytes[start + at..end].iter_mut().filter(|byte| **byte != b'\n');
+                argument_bytes.for_each(|byte| *byte = b' ');
             }
         }
         start += line.len();
@@ -101,7 +104,7 @@ mod tests {
     #[test]
     fn attribute_macros_are_blank() {
         let text = "a __attribute_cold__ b __attribute_nonnull__((1, (2))) c __attribute__((x)) d va_arg(p, e *)";
-        let found = without(text, &HashSet::new());
+        let found = blank_macros(text, &HashSet::new());
         let expected = ["a", "b", "c", "__attribute__((x))", "d", "va_arg(p", ")"];
         assert_eq!(found.split_whitespace().collect::<Vec<_>>(), expected);
         assert_eq!(found.len(), text.len());
@@ -115,8 +118,8 @@ mod tests {
         let found: HashSet<String> = macros(text).map(str::to_owned).collect();
         assert_eq!(found.len(), 3, "{found:?}");
         let last = "     int f(int b          ) {       return SIZE; }";
-        let without = without(text, &found);
-        assert_eq!(without.lines().last(), Some(last));
-        assert!(without.contains("LONG \\\n PURE"));
+        let blank_macros = blank_macros(text, &found);
+        assert_eq!(blank_macros.lines().last(), Some(last));
+        assert!(blank_macros.contains("LONG \\\n PURE"));
     }
 }

@@ -22,11 +22,11 @@ pub(super) fn parse(mut text: String, parse: &mut dyn FnMut(&str) -> Tree) -> Tr
     let mut tried = BTreeSet::new();
     loop {
         let count = errors(&tree);
-        let Some(range) = erroneous(&tree, &tried) else { return tree };
+        let Some(range) = first_error(&tree, &tried) else { return tree };
         tried.insert(range.start);
-        let whole = range.start..end_of_function(&text, range.end);
+        let function_range = range.start..end_of_function(&text, range.end);
         for branch in [Branch::Last, Branch::First] {
-            let candidate = keep(&text, whole.clone(), branch);
+            let candidate = with_branch(&text, function_range.clone(), branch);
             if candidate == text {
                 break;
             }
@@ -48,7 +48,7 @@ fn errors(tree: &Tree) -> usize {
 }
 
 /// The first function or declaration with an error that does not begin at one of these positions.
-fn erroneous(tree: &Tree, tried: &BTreeSet<usize>) -> Option<Range<usize>> {
+fn first_error(tree: &Tree, tried: &BTreeSet<usize>) -> Option<Range<usize>> {
     let mut cursor = tree.root_node().walk();
     let mut items = tree.root_node().children(&mut cursor).filter(|item| item.has_error());
     items.find(|item| !tried.contains(&item.start_byte())).map(|item| item.byte_range())
@@ -61,12 +61,12 @@ fn end_of_function(text: &str, from: usize) -> usize {
 }
 
 /// The text in which one branch of each conditional in a range remains. Positions do not change.
-fn keep(text: &str, range: Range<usize>, branch: Branch) -> String {
+fn with_branch(text: &str, range: Range<usize>, branch: Branch) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let mut start = 0;
     // The conditionals around the line, with the branches so far.
     let mut around: Vec<Conditional> = Vec::new();
-    let mut hidden: Vec<Range<usize>> = Vec::new();
+    let mut removed_ranges: Vec<Range<usize>> = Vec::new();
     for line in text.split_inclusive('\n') {
         let at = start..start + line.trim_end().len();
         start += line.len();
@@ -79,18 +79,18 @@ fn keep(text: &str, range: Range<usize>, branch: Branch) -> String {
             Some("if" | "ifdef" | "ifndef") => {
                 let empty = at.end..at.end;
                 around.push(Conditional { branches: vec![empty] });
-                hidden.push(at);
+                removed_ranges.push(at);
             }
             Some("elif" | "else") => {
                 if let Some(conditional) = around.last_mut() {
                     conditional.branches.push(at.end..at.end);
-                    hidden.push(at);
+                    removed_ranges.push(at);
                 }
             }
             Some("endif") => {
                 if let Some(conditional) = around.pop() {
-                    hidden.push(at);
-                    hidden.extend(conditional.hidden(branch));
+                    removed_ranges.push(at);
+                    removed_ranges.extend(conditional.removed_ranges(branch));
                 }
             }
             _ => (),
@@ -105,7 +105,7 @@ fn keep(text: &str, range: Range<usize>, branch: Branch) -> String {
         // The range contains only a part of a conditional.
         return text.to_owned();
     }
-    for range in hidden {
+    for range in removed_ranges {
         bytes[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
     }
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
@@ -118,7 +118,7 @@ struct Conditional {
 
 impl Conditional {
     /// The branches that do not remain.
-    fn hidden(mut self, branch: Branch) -> Vec<Range<usize>> {
+    fn removed_ranges(mut self, branch: Branch) -> Vec<Range<usize>> {
         let remaining = match branch {
             Branch::First => 0,
             Branch::Last => self.branches.len() - 1,
@@ -136,13 +136,13 @@ mod tests {
     fn one_branch_remains() {
         let text = "f() {\n#ifdef A\n  if (a)\n# if B\n  b();\n# endif\n#else\n  if (c)\n#endif\n    d();\n}\ng();\n";
         let only = |branch| {
-            let kept = keep(text, 0..text.len(), branch);
+            let kept = with_branch(text, 0..text.len(), branch);
             assert_eq!(kept.len(), text.len());
             kept.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(only(Branch::First), "f() { if (a) b(); d(); } g();");
         assert_eq!(only(Branch::Last), "f() { if (c) d(); } g();");
-        assert_eq!(keep(text, 0..20, Branch::First), text);
+        assert_eq!(with_branch(text, 0..20, Branch::First), text);
         assert_eq!(&text[end_of_function(text, 3)..], "\ng();\n");
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn member(&self, name: &str) -> Option<&Type> {
-        self.members.iter().find(|(member, _)| member == name).map(|(_, of)| of)
+        self.members.iter().find(|(member, _)| member == name).map(|(_, ty)| ty)
     }
 }
 
@@ -71,15 +71,15 @@ impl DebugInfo {
         info.ambiguous.extend(info.layouts.keys().filter(|name| typedefs.contains(name)).cloned());
         info.layouts.retain(|name, _| !typedefs.contains(name));
         if info.layouts.is_empty() && info.ambiguous.is_empty() {
-            let what = "the program has no debugging information of types; build it with `-g`, without `-gsplit-dwarf`";
-            return Err(Error::contents(path, what));
+            let message = "the program has no debugging information of types; build it with `-g`, without `-gsplit-dwarf`";
+            return Err(Error::contents(path, message));
         }
         Ok(info)
     }
 
     /// Strips typedefs.
-    pub(crate) fn canonical(&self, of: &Type) -> Type {
-        let mut found = of.clone();
+    pub(crate) fn canonical(&self, ty: &Type) -> Type {
+        let mut found = ty.clone();
         for _ in 0..MAX_TYPE_CHAIN {
             let Some(target) = self.typedefs.get(&found.base) else { break };
             if target.base == found.base {
@@ -92,8 +92,8 @@ impl DebugInfo {
     }
 
     /// Size in bytes; `None` for unknown and incomplete types.
-    pub(crate) fn size(&self, of: &Type) -> Option<u64> {
-        let found = self.canonical(of);
+    pub(crate) fn size(&self, ty: &Type) -> Option<u64> {
+        let found = self.canonical(ty);
         let mut count = 1_u64;
         for step in &found.derived {
             match step {
@@ -301,11 +301,11 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
                     }
                 }
                 gimli::DW_TAG_variable if entry.depth == 1 => {
-                    let of = self.type_of(entry);
+                    let ty = self.type_of(entry);
                     // The definition of an external array states the length.
-                    let is_incomplete = of.derived.first() == Some(&Derivation::Array(None));
+                    let is_incomplete = ty.derived.first() == Some(&Derivation::Array(None));
                     if let Some(name) = self.name(entry).filter(|_| !is_incomplete) {
-                        info.variables.add(name, of, is_own);
+                        info.variables.add(name, ty, is_own);
                     }
                 }
                 gimli::DW_TAG_subprogram => {
@@ -322,8 +322,8 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
     /// The entries directly below the entry with index `i`.
     fn children(&self, i: usize) -> impl Iterator<Item = &Entry<'a>> {
         let depth = self.entries[i].depth;
-        let below = self.entries[i + 1..].iter().take_while(move |entry| entry.depth > depth);
-        below.filter(move |entry| entry.depth == depth + 1)
+        let descendants = self.entries[i + 1..].iter().take_while(move |entry| entry.depth > depth);
+        descendants.filter(move |entry| entry.depth == depth + 1)
     }
 
     fn members(&self, i: usize) -> Vec<(String, Type)> {
@@ -344,9 +344,9 @@ impl<'d, 'a> UnitTypes<'d, 'a> {
 
     fn is_flexible(&self, i: usize) -> bool {
         let last = self.children(i).filter(|child| child.tag == gimli::DW_TAG_member).last();
-        let of = last.map(|last| self.type_of(last).derived);
+        let ty = last.map(|last| self.type_of(last).derived);
         let flexible = [Derivation::Array(None), Derivation::Array(Some(0))];
-        of.and_then(|of| of.first().copied()).is_some_and(|of| flexible.contains(&of))
+        ty.and_then(|ty| ty.first().copied()).is_some_and(|ty| flexible.contains(&ty))
     }
 
     fn enumerator(&self, entry: &Entry<'a>) -> Option<(String, i64)> {

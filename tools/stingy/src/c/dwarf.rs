@@ -30,8 +30,9 @@ pub(crate) fn open<T>(
         data.transpose().map(|data| data.unwrap_or(Cow::Borrowed(&[])))
     })
     .map_err(|error| {
-        let what = format!("cannot read the debugging information: {error}; build with `-gz=none`");
-        Error::contents(path, what)
+        let message =
+            format!("cannot read the debugging information: {error}; build with `-gz=none`");
+        Error::contents(path, message)
     })?;
     let dwarf = sections.borrow(|section| EndianSlice::new(section, endian));
     read(&file, &dwarf)

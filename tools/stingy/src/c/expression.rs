@@ -4,7 +4,7 @@ use tree_sitter::Node;
 
 use super::debug_info::DebugInfo;
 use super::function::{Function, Functions, declared, described};
-use super::source::{File, bare};
+use super::source::{File, unparenthesized};
 use super::types::Type;
 
 /// Maximum depth of macros in macros.
@@ -25,18 +25,18 @@ impl Scope<'_, '_> {
         let found = match node.kind() {
             "identifier" => {
                 let name = file.text_of(node);
-                let of = function.variables.get(name).or_else(|| self.info.variables.get(name));
-                of.filter(|of| !of.is_unknown())?.clone()
+                let ty = function.variables.get(name).or_else(|| self.info.variables.get(name));
+                ty.filter(|ty| !ty.is_unknown())?.clone()
             }
             "field_expression" => {
-                let of = self.type_of(function, field("argument")?)?;
-                let is_clear = !self.info.ambiguous.contains(&of.base);
-                let layout = self.info.layouts.get(&of.base).filter(|_| is_clear)?;
+                let ty = self.type_of(function, field("argument")?)?;
+                let is_clear = !self.info.ambiguous.contains(&ty.base);
+                let layout = self.info.layouts.get(&ty.base).filter(|_| is_clear)?;
                 layout.member(file.text_of(field("field")?))?.clone()
             }
             "pointer_expression" => {
-                let of = self.type_of(function, field("argument")?)?;
-                if file.text_of(node).starts_with('*') { of.element()? } else { of.pointer() }
+                let ty = self.type_of(function, field("argument")?)?;
+                if file.text_of(node).starts_with('*') { ty.element()? } else { ty.pointer() }
             }
             "subscript_expression" => self.type_of(function, field("argument")?)?.element()?,
             "cast_expression" => described(file, field("type")?)?,
@@ -52,16 +52,16 @@ impl Scope<'_, '_> {
     /// The type whose size `sizeof` states.
     pub(crate) fn size_operand(&self, function: &Function<'_>, node: Node<'_>) -> Option<Type> {
         if let Some(descriptor) = node.child_by_field_name("type") {
-            return described(function.file, descriptor).map(|of| self.info.canonical(&of));
+            return described(function.file, descriptor).map(|ty| self.info.canonical(&ty));
         }
         let value = node.child_by_field_name("value")?;
         // Without a symbol table `sizeof(name_t)` parses as an expression.
         self.type_of(function, value).or_else(|| {
-            let name = bare(value);
+            let name = unparenthesized(value);
             let base = function.file.text_of(name).to_owned();
             (name.kind() == "identifier")
-                .then(|| self.info.canonical(&Type::named(base)))
-                .filter(|named| self.info.size(named).is_some())
+                .then(|| self.info.canonical(&Type::new(base)))
+                .filter(|candidate| self.info.size(candidate).is_some())
         })
     }
 

@@ -91,13 +91,13 @@ impl<'s> Functions<'s> {
     }
 
     /// The function that a name in a file refers to, also if the name is a macro for that of the function.
-    pub(crate) fn named(&self, file: &File, name: &str) -> Option<&Function<'s>> {
+    pub(crate) fn find(&self, file: &File, name: &str) -> Option<&Function<'s>> {
         let known = |name: &str| {
-            let own = || self.by_name.get(&key(file, name));
+            let own_functions = || self.by_name.get(&key(file, name));
             self.by_name
                 .get(name)
                 .filter(|found| found.file.path == file.path)
-                .or_else(own)
+                .or_else(own_functions)
                 .or_else(|| self.by_name.get(name))
         };
         known(name).or_else(|| self.macros.values(name).find_map(known))
@@ -149,14 +149,14 @@ impl<'s> Function<'s> {
             if parameter.kind() == "parameter_declaration" {
                 let read = declarations(file, parameter);
                 parameters.push(read.first().map(|(name, _)| name.clone()).unwrap_or_default());
-                variables.extend(read.into_iter().map(|(name, of)| (name, of.decayed())));
+                variables.extend(read.into_iter().map(|(name, ty)| (name, ty.decayed())));
             }
         }
         for node in nodes(body).filter(|node| node.kind() == "declaration") {
-            for (name, of) in declarations(file, node) {
+            for (name, ty) in declarations(file, node) {
                 // Blocks may declare different variables of one name.
-                let known = variables.entry(name).or_insert_with(|| of.clone());
-                if *known != of {
+                let known = variables.entry(name).or_insert_with(|| ty.clone());
+                if *known != ty {
                     *known = Type::unknown();
                 }
             }

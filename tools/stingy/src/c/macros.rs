@@ -42,19 +42,23 @@ impl Macros {
     /// The value of a macro in a file: that of its definitions there, or else in headers. `None` if it has several.
     pub(crate) fn value(&self, file: &File, name: &str) -> Option<&str> {
         let all = self.by_name.get(name)?;
-        let is_header = |of: &&Definition| of.file.extension().is_some_and(|of| of == "h");
-        let mut visible: Vec<_> = all.iter().filter(|of| of.file == file.path).collect();
+        let is_header = |definition: &&Definition| {
+            definition.file.extension().is_some_and(|extension| extension == "h")
+        };
+        let mut visible: Vec<_> =
+            all.iter().filter(|definition| definition.file == file.path).collect();
         if visible.is_empty() {
             visible.extend(all.iter().filter(is_header));
         }
         let first = *visible.first()?;
-        let is_known = |of: &&Definition| of.value == first.value && !of.is_default;
+        let is_known =
+            |definition: &&Definition| definition.value == first.value && !definition.is_default;
         visible.iter().all(is_known).then_some(first.value.as_str())
     }
 
     /// The values of a macro in all files.
     pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.by_name.get(name).into_iter().flatten().map(|of| of.value.as_str())
+        self.by_name.get(name).into_iter().flatten().map(|definition| definition.value.as_str())
     }
 
     /// The name that a name in a file stands for, if it is a macro for another name.

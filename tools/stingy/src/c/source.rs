@@ -30,7 +30,7 @@ impl File {
         let mut parse = |text: &str| {
             parser.parse(text, None).expect("a parser with a language and without limits")
         };
-        let tree = conditionals::parse(blank::without(&text, macros), &mut parse);
+        let tree = conditionals::parse(blank::blank_macros(&text, macros), &mut parse);
         Self { path, text, tree }
     }
 
@@ -70,14 +70,14 @@ pub(crate) fn load(folder: &Path, sources: &[PathBuf]) -> Result<Vec<File>, Erro
     let mut texts = Vec::new();
     let mut known = HashSet::new();
     for path in paths {
-        let whole = folder.join(&path);
+        let full_path = folder.join(&path);
         // A file may also be in a folder among the sources.
-        if !known.insert(whole.canonicalize().map_err(Error::read(&whole))?) {
+        if !known.insert(full_path.canonicalize().map_err(Error::read(&full_path))?) {
             continue;
         }
-        let bytes = std::fs::read(&whole).map_err(Error::read(&whole))?;
+        let bytes = std::fs::read(&full_path).map_err(Error::read(&full_path))?;
         let text = String::from_utf8(bytes)
-            .map_err(|_| Error::contents(&whole, "not UTF-8; convert the file"))?;
+            .map_err(|_| Error::contents(&full_path, "not UTF-8; convert the file"))?;
         if !text.lines().next().is_some_and(|first| first.contains(GENERATED)) {
             texts.push((path, text));
         }
@@ -103,7 +103,7 @@ pub(crate) fn nodes<'t>(root: Node<'t>) -> impl Iterator<Item = Node<'t>> {
 /// The variable that an expression is, or is a part of.
 pub(crate) fn root(mut node: Node<'_>) -> Node<'_> {
     loop {
-        node = bare(node);
+        node = unparenthesized(node);
         match node.child_by_field_name("argument") {
             Some(inner) => node = inner,
             None => return node,
@@ -112,7 +112,7 @@ pub(crate) fn root(mut node: Node<'_>) -> Node<'_> {
 }
 
 /// The node without parentheses and casts around it.
-pub(crate) fn bare(node: Node<'_>) -> Node<'_> {
+pub(crate) fn unparenthesized(node: Node<'_>) -> Node<'_> {
     wrapped(node).last().unwrap_or(node)
 }
 

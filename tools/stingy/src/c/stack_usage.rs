@@ -29,8 +29,8 @@ pub(crate) fn load(folder: &Path) -> Result<HashMap<String, Frame>, Error> {
         }
     }
     if frames.is_empty() {
-        let what = "no .su file in this folder; compile with `-fstack-usage`";
-        return Err(Error::contents(folder, what));
+        let message = "no .su file in this folder; compile with `-fstack-usage`";
+        return Err(Error::contents(folder, message));
     }
     Ok(frames)
 }

@@ -9,7 +9,7 @@ use tree_sitter::Node;
 
 use super::debug_info::{DebugInfo, Layout};
 use super::function::{Function, Functions, declared, described, type_name};
-use super::source::{File, bare, nodes};
+use super::source::{File, nodes, unparenthesized};
 use super::types::Type;
 
 /// Functions by the name of the pointer.
@@ -58,8 +58,8 @@ fn children(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
 pub(crate) fn designated<'f>(file: &'f File, pair: Node<'_>) -> Option<&'f str> {
     let mut cursor = pair.walk();
     let designators = pair.children_by_field_name("designator", &mut cursor);
-    let last = designators.filter(|of| of.kind() == "field_designator").last()?;
-    last.named_child(0).map(|of| file.text_of(of))
+    let last = designators.filter(|designator| designator.kind() == "field_designator").last()?;
+    last.named_child(0).map(|name| file.text_of(name))
 }
 
 /// Where an expression is.
@@ -71,7 +71,7 @@ struct Code<'p, 's> {
 
 impl Code<'_, '_> {
     fn pointer(self, node: Node<'_>) -> Option<String> {
-        let node = bare(node);
+        let node = unparenthesized(node);
         let text = self.file.text_of(node);
         match node.kind() {
             "identifier" => Some(match self.function {
@@ -105,7 +105,7 @@ impl<'p> Flows<'p, '_> {
         for (name, (parameters, body)) in &self.functions.macro_functions {
             let code = Code { file: body, function: None };
             for node in nodes(body.tree.root_node()) {
-                let field = |name| node.child_by_field_name(name).map(bare);
+                let field = |name| node.child_by_field_name(name).map(unparenthesized);
                 let (Some(left), Some(right)) = (field("left"), field("right")) else { continue };
                 let value = body.text_of(right);
                 let index = parameters.iter().position(|parameter| parameter == value);
@@ -132,9 +132,9 @@ impl<'p> Flows<'p, '_> {
                 }
             }
             "compound_literal_expression" => {
-                let of = field("type").and_then(|of| described(code.file, of));
-                if let (Some(of), Some(list)) = (of, field("value")) {
-                    self.add_list(code, list, &self.info.canonical(&of), None);
+                let ty = field("type").and_then(|ty| described(code.file, ty));
+                if let (Some(ty), Some(list)) = (ty, field("value")) {
+                    self.add_list(code, list, &self.info.canonical(&ty), None);
                 }
             }
             "init_declarator" => self.add_variable(code, node),
@@ -151,31 +151,33 @@ impl<'p> Flows<'p, '_> {
         if value.kind() != "initializer_list" {
             return self.assign(code, Some(to), value);
         }
-        let of = node.parent().and_then(|declaration| declaration.child_by_field_name("type"));
-        let Some(of) = of else { return };
+        let ty = node.parent().and_then(|declaration| declaration.child_by_field_name("type"));
+        let Some(ty) = ty else { return };
         // Only the compiler names anonymous structures.
         let known = self.info.variables.get(&name).filter(|_| code.function.is_none());
-        let of = known.cloned().unwrap_or(Type { base: type_name(code.file, of), derived });
-        self.add_list(code, value, &self.info.canonical(&of), Some(&to));
+        let ty = known.cloned().unwrap_or(Type { base: type_name(code.file, ty), derived });
+        self.add_list(code, value, &self.info.canonical(&ty), Some(&to));
     }
 
     /// Adds the values of a structure, in the order of its members, or those of the array `to`.
-    fn add_list(&mut self, code: Code<'_, '_>, list: Node<'_>, of: &Type, to: Option<&str>) {
+    fn add_list(&mut self, code: Code<'_, '_>, list: Node<'_>, ty: &Type, to: Option<&str>) {
         let info = self.info;
-        let layout = info.layouts.get(&of.base).filter(|_| of.derived.is_empty());
+        let layout = info.layouts.get(&ty.base).filter(|_| ty.derived.is_empty());
         let mut next = 0;
         for value in children(list).filter(|node| node.kind() != "comment") {
             let is_pair = value.kind() == "initializer_pair";
             let name = designated(code.file, value).filter(|_| is_pair);
-            let at = |layout: &Layout, name| layout.members.iter().position(|(of, _)| of == name);
+            let at = |layout: &Layout, name| {
+                layout.members.iter().position(|(member, _)| member == name)
+            };
             if let (Some(layout), Some(name)) = (layout, name) {
                 next = at(layout, name).unwrap_or(layout.members.len());
             }
             let member = layout.and_then(|layout| layout.members.get(next));
             next += 1;
             let inner = match member {
-                Some((_, of)) => Some(info.canonical(of)),
-                None => of.clone().element(),
+                Some((_, ty)) => Some(info.canonical(ty)),
+                None => ty.clone().element(),
             };
             let to = member.map_or(to, |(name, _)| Some(name.as_str()));
             let Some(value) =
@@ -193,12 +195,14 @@ impl<'p> Flows<'p, '_> {
     }
 
     fn add_arguments(&mut self, code: Code<'_, '_>, call: Node<'_>) {
-        let Some(callee) = call.child_by_field_name("function").map(bare) else { return };
+        let Some(callee) = call.child_by_field_name("function").map(unparenthesized) else {
+            return;
+        };
         let Some(list) = call.child_by_field_name("arguments") else { return };
         let functions = self.functions;
         let callee = code.file.text_of(callee);
         let assigned = self.macros.get(callee).cloned().unwrap_or_default();
-        let called = functions.named(code.file, callee);
+        let called = functions.find(code.file, callee);
         let arguments = children(list).filter(|argument| argument.kind() != "comment");
         for (i, argument) in arguments.enumerate() {
             for (to, _) in assigned.iter().filter(|(_, index)| *index == i) {
@@ -213,7 +217,7 @@ impl<'p> Flows<'p, '_> {
     /// The pointer may refer to what the value refers to.
     fn assign(&mut self, code: Code<'_, '_>, to: Option<String>, value: Node<'_>) {
         let Some(to) = to else { return };
-        let value = bare(value);
+        let value = unparenthesized(value);
         if value.kind() == "conditional_expression" {
             for field in ["consequence", "alternative"] {
                 if let Some(value) = value.child_by_field_name(field) {
@@ -223,7 +227,7 @@ impl<'p> Flows<'p, '_> {
             return;
         }
         let Some(from) = code.pointer(value) else { return };
-        if let Some(function) = self.functions.named(code.file, &from) {
+        if let Some(function) = self.functions.find(code.file, &from) {
             self.direct.push((to, function.key.clone()));
         } else if from != to {
             self.by_source.entry(from).or_default().insert(to);

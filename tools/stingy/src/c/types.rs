@@ -22,7 +22,7 @@ pub(crate) struct Type {
 
 impl Type {
     /// A type without pointers and arrays.
-    pub(crate) fn named(base: impl Into<String>) -> Self {
+    pub(crate) fn new(base: impl Into<String>) -> Self {
         Self { base: base.into(), derived: Vec::new() }
     }
 

@@ -27,22 +27,22 @@ pub(crate) fn analyse(program: &Program<'_>, files: &[source::File]) -> Result<A
     let mut collected = Collected::default();
     collected.warn_syntax(files);
     collected.add_stages(program)?;
-    let wanted = &config.memory.objects;
-    if wanted.is_empty() {
+    let selected = &config.memory.objects;
+    if selected.is_empty() {
         collected.warn_unallocated(program);
     }
     collected.objects.retain(|_, object| !object.allocated.is_empty());
-    if let Some(name) = wanted.iter().find(|name| !collected.objects.contains_key(*name)) {
-        let what = format!("no stage allocates `{name}`, which `objects` in `[memory]` names");
-        return Err(Error::contents(&config.path, what));
+    if let Some(name) = selected.iter().find(|name| !collected.objects.contains_key(*name)) {
+        let message = format!("no stage allocates `{name}`, which `objects` in `[memory]` names");
+        return Err(Error::contents(&config.path, message));
     }
     for object in collected.objects.values_mut() {
-        object.is_pooled = wanted.is_empty() || wanted.contains(&object.name);
+        object.is_pooled = selected.is_empty() || selected.contains(&object.name);
     }
     collected.warn_repeated();
     for object in collected.objects.values().filter(|o| info.ambiguous.contains(&o.name)) {
-        let what = format!("several structures are named `{}`; the largest counts", object.name);
-        collected.warnings.insert(Warning { at: object.allocated[0].at.clone(), what });
+        let message = format!("several structures are named `{}`; the largest counts", object.name);
+        collected.warnings.insert(Warning { at: object.allocated[0].at.clone(), what: message });
     }
     let mut stages = std::mem::take(&mut collected.stages);
     live::sort(&mut stages, &collected.transitions);
@@ -83,8 +83,8 @@ struct Collected {
 }
 
 impl Collected {
-    fn warn(&mut self, at: Place, what: impl Into<String>) {
-        self.warnings.insert(Warning { at, what: what.into() });
+    fn warn(&mut self, at: Place, message: impl Into<String>) {
+        self.warnings.insert(Warning { at, what: message.into() });
     }
 
     /// Reports text that is not C as the grammar knows it, once for each function.
@@ -97,9 +97,9 @@ impl Collected {
                 let node = error.unwrap_or(item);
                 let text = file.text_of(node).lines().next().unwrap_or_default().trim();
                 let text: String = text.chars().take(MAX_SNIPPET).collect();
-                let what =
+                let message =
                     format!("{SYNTAX}: `{text}`; what follows in the function may be missing");
-                self.warn(file.place(node), what);
+                self.warn(file.place(node), message);
             }
         }
     }
@@ -133,12 +133,12 @@ impl Collected {
         let unknown =
             self.objects.values().filter(|of| of.allocated.is_empty() && is_unknown(&of.name));
         let warnings = unknown.filter_map(|object| {
-            let what = format!(
+            let message = format!(
                 "`{}` is freed here, but its allocation is unknown, and it does not count; declare the allocating \
                  function in `memory.allocate`",
                 object.name
             );
-            Some(Warning { at: object.freed.first()?.at.clone(), what })
+            Some(Warning { at: object.freed.first()?.at.clone(), what: message })
         });
         self.warnings.extend(warnings);
     }
@@ -187,9 +187,9 @@ impl Collected {
         }
         self.add_first_state(program);
         if self.transitions.is_empty() {
-            let what =
+            let message =
                 "no transition was found; check `queue`, `handlers` or `states` in `[stages]`";
-            return Err(Error::contents(&program.config.path, what));
+            return Err(Error::contents(&program.config.path, message));
         }
         Ok(())
     }
@@ -243,9 +243,9 @@ impl Collected {
             }
             match program.pointer(function, event) {
                 Some((name, _)) if program.callees(function, event).is_empty() => {
-                    let what =
+                    let message =
                         format!("call through `{name}`, to which no known function is assigned");
-                    self.warn(at, what);
+                    self.warn(at, message);
                 }
                 Some(_) => (),
                 None => self.add_memory(program, stage, function, event, found),
@@ -291,7 +291,7 @@ impl Collected {
                     add(&mut object.allocated, site);
                     found.allocated.entry(name).or_default().insert(code);
                 }
-                Err(what) => self.warn(at, format!("not understood: {what}")),
+                Err(message) => self.warn(at, format!("not understood: {message}")),
             }
             return;
         }
@@ -300,10 +300,10 @@ impl Collected {
             None => {
                 let Some(of) = program.macro_memory(name) else { return };
                 if let Some(by) = of.allocates {
-                    let what = format!(
+                    let message = format!(
                         "not understood: the macro `{name}` calls `{by}`; declare the macro in `memory.allocate`"
                     );
-                    self.warn(at.clone(), what);
+                    self.warn(at.clone(), message);
                 }
                 (of.frees, of.is_conditional)
             }
@@ -319,7 +319,7 @@ impl Collected {
                     freed.extend(is_certain.then(|| code.clone()));
                     add(&mut self.object(&object).freed, site.clone());
                 }
-                Err(what) => self.warn(at.clone(), format!("not understood: {what}")),
+                Err(message) => self.warn(at.clone(), format!("not understood: {message}")),
             }
         }
     }
@@ -353,9 +353,9 @@ impl Collected {
             ),
             (&stacks.unbounded, "the frame of the function depends on run-time sizes"),
         ];
-        for (names, what) in reasons {
+        for (names, message) in reasons {
             for function in names.iter().map(|&name| &program.functions.by_name[name]) {
-                self.warn(function.file.place(function.node), what);
+                self.warn(function.file.place(function.node), message);
             }
         }
     }

@@ -177,16 +177,16 @@ impl Config {
         config.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let stages = &config.stages;
         if stages.queue.is_empty() && stages.handlers.is_empty() && stages.states.is_none() {
-            let what = "`[stages]` needs `queue` or `handlers`, if stages are functions, or `states`, if they are \
+            let message = "`[stages]` needs `queue` or `handlers`, if stages are functions, or `states`, if they are \
                         enumerators";
-            return Err(Error::contents(path, what));
+            return Err(Error::contents(path, message));
         }
         if let Some(queue) = stages.queue.iter().find(|q| q.stage.is_some() == q.to.is_some()) {
-            let what = format!(
+            let message = format!(
                 "`queue` of `{}` needs either `stage`, the index of a parameter, or `to`, the name of a stage",
                 queue.function
             );
-            return Err(Error::contents(path, what));
+            return Err(Error::contents(path, message));
         }
         config.memory.allocate.extend(STANDARD.map(|(function, size, count)| Allocate {
             function: function.to_owned(),

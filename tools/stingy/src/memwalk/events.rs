@@ -5,7 +5,7 @@ use std::ops::Range;
 use tree_sitter::Node;
 
 use crate::c::function::Function;
-use crate::c::source::bare;
+use crate::c::source::unparenthesized;
 use crate::c::targets;
 
 /// A part of a function: its body, or the cases of a `switch`.
@@ -155,7 +155,7 @@ impl<'s> Walk<'_, 's> {
 
     fn visit_if(&mut self, node: Node<'s>, is_conditional: bool) {
         self.visit_field(node, "condition", is_conditional);
-        let condition = node.child_by_field_name("condition").map(bare);
+        let condition = node.child_by_field_name("condition").map(unparenthesized);
         let tests_pointer = condition
             .filter(|condition| matches!(condition.kind(), "identifier" | "field_expression"))
             .filter(|_| node.child_by_field_name("alternative").is_none());
@@ -188,7 +188,9 @@ impl<'s> Walk<'_, 's> {
     }
 
     fn add_call(&mut self, node: Node<'s>, is_conditional: bool) {
-        let Some(callee) = node.child_by_field_name("function").map(bare) else { return };
+        let Some(callee) = node.child_by_field_name("function").map(unparenthesized) else {
+            return;
+        };
         let arguments = node.child_by_field_name("arguments").map(|list| {
             let arguments =
                 (0..list.named_child_count()).filter_map(|i| list.named_child(i as u32));
@@ -215,7 +217,7 @@ impl<'s> Walk<'_, 's> {
         right: Option<Node<'s>>,
         is_conditional: bool,
     ) {
-        let member = left.map(bare).and_then(|left| left.child_by_field_name("field"));
+        let member = left.map(unparenthesized).and_then(|left| left.child_by_field_name("field"));
         if let (Some(member), Some(right)) = (member, right) {
             let member = self.text(member);
             self.add(node, Action::Assign { member, right }, is_conditional);

@@ -39,9 +39,10 @@ pub(crate) fn propagate(stages: &mut [Stage], transitions: &BTreeSet<Transition>
         for edge in transitions {
             let Some(from) = stages.iter().find(|stage| stage.name == edge.from) else { continue };
             let before = live.get(&from.name).cloned().unwrap_or_default();
-            let after = before.iter().chain(&from.allocates).filter(|o| !from.frees.contains(o));
+            let live_after =
+                before.iter().chain(&from.allocates).filter(|o| !from.frees.contains(o));
             let to = live.entry(edge.to.clone()).or_default();
-            for object in after {
+            for object in live_after {
                 has_changed |= to.insert(object.clone());
             }
         }

@@ -6,7 +6,7 @@ use tree_sitter::Node;
 
 use super::config::Config;
 use crate::c::function::Functions;
-use crate::c::source::{File, bare, nodes};
+use crate::c::source::{File, nodes, unparenthesized};
 
 /// Maximum depth of macros in macros.
 const MAX_DEPTH: usize = 16;
@@ -99,7 +99,7 @@ impl Macros {
 impl Macro {
     fn read(parameters: &[String], body: &File) -> Self {
         let value = |node: Node<'_>| {
-            let node = bare(node);
+            let node = unparenthesized(node);
             let text = body.text_of(node);
             match parameters.iter().position(|parameter| parameter == text) {
                 Some(index) => Value::Parameter(index),
@@ -114,7 +114,9 @@ impl Macro {
             let field = |name| node.child_by_field_name(name);
             match node.kind() {
                 "call_expression" => {
-                    let callee = field("function").map(bare).filter(|of| of.kind() == "identifier");
+                    let callee = field("function")
+                        .map(unparenthesized)
+                        .filter(|of| of.kind() == "identifier");
                     let list = field("arguments");
                     let arguments = list.into_iter().flat_map(|list| {
                         (0..list.named_child_count())
@@ -125,8 +127,9 @@ impl Macro {
                     this.calls.extend(name.map(|name| (name, arguments.collect())));
                 }
                 "assignment_expression" => {
-                    let member =
-                        field("left").map(bare).and_then(|of| of.child_by_field_name("field"));
+                    let member = field("left")
+                        .map(unparenthesized)
+                        .and_then(|of| of.child_by_field_name("field"));
                     if let (Some(member), Some(right)) = (member, field("right")) {
                         this.assigned.push((body.text_of(member).to_owned(), value(right)));
                     }

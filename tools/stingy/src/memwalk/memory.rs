@@ -5,7 +5,7 @@ use tree_sitter::Node;
 use super::config::Allocate;
 use super::program::Program;
 use crate::c::function::{Function, declared};
-use crate::c::source::{bare, casts, nodes};
+use crate::c::source::{casts, nodes, unparenthesized};
 use crate::c::types::Type;
 
 /// The object of an allocation.
@@ -28,13 +28,13 @@ impl<'s> Program<'s> {
         by: &Allocate,
     ) -> Result<Allocated, String> {
         if let Some(object) = &by.object {
-            let object = self.info.canonical(&Type::named(object)).base;
+            let object = self.info.canonical(&Type::new(object)).base;
             return Ok(self.of_known_type(object));
         }
         let argument = |index: Option<usize>| index.and_then(|index| arguments.get(index)).copied();
-        let named = || self.destination(function, call);
+        let named_destination = || self.destination(function, call);
         if by.size.is_none()
-            && let Some(object) = named()
+            && let Some(object) = named_destination()
         {
             return Ok(self.of_known_type(object));
         }
@@ -46,7 +46,7 @@ impl<'s> Program<'s> {
             Some(count) => size.checked_mul(self.scope().value(function, count)?),
             None => Some(size),
         });
-        let Some(object) = self.sized_structure(function, size).or_else(named) else {
+        let Some(object) = self.sized_structure(function, size).or_else(named_destination) else {
             return Err(format!(
                 "the object of `{}`: neither the size nor the destination names a type; \
                  state `object` for the allocating function",
@@ -61,7 +61,7 @@ impl<'s> Program<'s> {
     /// An allocation whose size no argument states.
     fn of_known_type(&self, object: String) -> Allocated {
         let is_flexible = self.info.layouts.get(&object).is_some_and(|of| of.is_flexible);
-        let size = self.info.size(&Type::named(&object)).filter(|_| !is_flexible);
+        let size = self.info.size(&Type::new(&object)).filter(|_| !is_flexible);
         let bound = self.config.memory.sizes.get(&object).copied();
         Allocated { bytes: bound.max(size), object, is_bound: bound.is_some() }
     }
@@ -73,10 +73,10 @@ impl<'s> Program<'s> {
         function: &Function<'s>,
         memory: Node<'s>,
     ) -> Result<String, String> {
-        let stated = || {
+        let stated_type = || {
             casts(memory).find_map(|cast| self.object_of(&self.scope().type_of(function, cast)?))
         };
-        self.object_at(function, bare(memory)).or_else(stated).ok_or_else(|| {
+        self.object_at(function, unparenthesized(memory)).or_else(stated_type).ok_or_else(|| {
             let text = function.file.text_of(memory);
             format!("the type of `{text}`, which is freed; free a pointer to a structure")
         })

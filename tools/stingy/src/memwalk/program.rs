@@ -54,21 +54,21 @@ impl<'s> Program<'s> {
         for name in named.chain(queue).chain(dispatch) {
             if !program.functions.by_name.contains_key(name) {
                 let is_static = program.functions.all().any(|function| function.name == *name);
-                let what = if is_static {
+                let message = if is_static {
                     format!(
                         "several files define a static function `{name}`, which `[stages]` names; rename one"
                     )
                 } else {
                     format!("the sources define no function `{name}`, which `[stages]` names")
                 };
-                return Err(Error::contents(&config.path, what));
+                return Err(Error::contents(&config.path, message));
             }
         }
         if let Some(states) = &stages.states
             && !program.info.enumerations.contains_key(&states.enumeration)
         {
-            let what = format!("the program has no enumeration `{}`", states.enumeration);
-            return Err(Error::contents(&config.program, what));
+            let message = format!("the program has no enumeration `{}`", states.enumeration);
+            return Err(Error::contents(&config.program, message));
         }
         if let Some(states) = &stages.states {
             program.find_code(states, files)?;
@@ -77,10 +77,10 @@ impl<'s> Program<'s> {
         program.find_stages();
         if program.stages.contains(ENTRY) || program.declared_stages().iter().any(|of| of == ENTRY)
         {
-            let what = format!(
+            let message = format!(
                 "a stage has the name `{ENTRY}`, which the tools use for the event loop; rename it"
             );
-            return Err(Error::contents(&config.path, what));
+            return Err(Error::contents(&config.path, message));
         }
         Ok(program)
     }
@@ -99,14 +99,14 @@ impl<'s> Program<'s> {
         if !self.tables.calls.is_empty() {
             return Ok(());
         }
-        let what = format!(
+        let message = format!(
             "{}: `{}` has no `case` of the enumeration `{}`, and calls through no array of functions with an \
              initializer; `dispatch` must name the function with the `switch`",
             dispatch.file.place(dispatch.node),
             states.dispatch,
             states.enumeration
         );
-        Err(Error::contents(&self.config.path, what))
+        Err(Error::contents(&self.config.path, message))
     }
 
     /// # Errors
@@ -117,11 +117,11 @@ impl<'s> Program<'s> {
             spill.filter(|spill| spill.usable.is_none()).and_then(|spill| spill.size.as_ref());
         match size.filter(|size| !self.info.returns.contains(size)) {
             Some(size) => {
-                let what = format!(
+                let message = format!(
                     "the program has no function `{size}`, which `spill` names; if it is a macro, state the \
                      function in `usable`, such as `malloc_usable_size`"
                 );
-                Err(Error::contents(&self.config.path, what))
+                Err(Error::contents(&self.config.path, message))
             }
             None => Ok(()),
         }
@@ -153,7 +153,7 @@ impl<'s> Program<'s> {
             Action::Indirect { name, pointer } => Some((name, pointer.as_deref())),
             Action::Call { name, .. } => {
                 let is_variable = self.info.variables.contains(name)
-                    && self.functions.named(function.file, name).is_none()
+                    && self.functions.find(function.file, name).is_none()
                     && !self.is_boundary(function.file, name);
                 is_variable.then_some((*name, Some(*name)))
             }
@@ -208,7 +208,7 @@ impl<'s> Program<'s> {
         let function = &self.functions.by_name[&states.dispatch];
         let case = cases::find(function, name)?;
         let last = cases::statements(case).last().copied()?;
-        let next = cases::next(case).filter(|_| !cases::ends(last))?;
+        let next = cases::next(case).filter(|_| !cases::ends_case(last))?;
         Some((cases::label(function, next)?.to_owned(), last))
     }
 
@@ -248,7 +248,7 @@ impl<'s> Program<'s> {
                 event.is_repeated |= is_repeated;
                 visit(region.function, &event);
                 let is_direct = matches!(event.action, Action::Call { name, .. }
-                    if self.functions.named(region.function.file, name).is_some());
+                    if self.functions.find(region.function.file, name).is_some());
                 let is_conditional = event.is_conditional || event.guard.is_some() || !is_direct;
                 for callee in self.callees(region.function, &event) {
                     let known = reached.get(callee.key.as_str()).copied();
@@ -283,7 +283,7 @@ impl<'s> Program<'s> {
             (None, _) => Vec::new(),
         };
         let followed = names.into_iter().filter(|name| !self.is_boundary(function.file, name));
-        followed.filter_map(|name| self.functions.named(function.file, name)).collect()
+        followed.filter_map(|name| self.functions.find(function.file, name)).collect()
     }
 
     /// Whether analyses stop at a function.

@@ -8,7 +8,7 @@ use super::events::{Action, Event, events};
 use super::macros::Value;
 use super::program::{Program, whole};
 use crate::c::function::Function;
-use crate::c::source::{bare, nodes};
+use crate::c::source::{nodes, unparenthesized};
 
 /// The destination of the requests that a function queues.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -136,7 +136,7 @@ impl<'s> Program<'s> {
         }
         for argument in self.stage_arguments(event) {
             // A handler is removed.
-            if bare(argument).kind() == "null" {
+            if unparenthesized(argument).kind() == "null" {
                 continue;
             }
             let text = function.file.text_of(argument);

@@ -34,11 +34,11 @@ pub(crate) fn table(analysis: &Analysis, out: &mut dyn Write) -> fmt::Result {
     for object in analysis.objects.iter() {
         let bytes = object.bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string());
         write!(out, "{} {bytes}", object.name)?;
-        for (what, sites) in [("allocated", &object.allocated), ("freed", &object.freed)] {
+        for (message, sites) in [("allocated", &object.allocated), ("freed", &object.freed)] {
             let places: Vec<_> = sites.iter().map(|site| site.at.to_string()).collect();
             write!(
                 out,
-                ", {what} {}",
+                ", {message} {}",
                 if places.is_empty() { "never".to_owned() } else { places.join(" ") }
             )?;
         }

@@ -73,7 +73,7 @@ impl Tables {
             next += 1;
             let Some(state) = state else { continue };
             let names = nodes(value).filter(|node| node.kind() == "identifier");
-            let found = names.filter_map(|node| functions.named(file, file.text_of(node)));
+            let found = names.filter_map(|node| functions.find(file, file.text_of(node)));
             for function in found {
                 self.functions.entry(state.clone()).or_default().insert(function.key.clone());
                 is_table = true;

@@ -48,7 +48,8 @@ pub(super) fn check<'s>(
     call: Node<'s>,
     state: &BTreeSet<&str>,
 ) -> Result<(), Refusal> {
-    let refuse = |node: Node<'s>, what: &str| Err((scheduler.file.place(node), what.to_owned()));
+    let refuse =
+        |node: Node<'s>, message: &str| Err((scheduler.file.place(node), message.to_owned()));
     let body = inner.child_by_field_name("body");
     let mut within = call;
     while Some(within) != body {

@@ -8,23 +8,25 @@ use crate::c::debug_info::DebugInfo;
 const MAX_DEPTH: usize = 16;
 
 /// The object that begins with a structure, or that the structure begins with.
-pub(super) fn of<'o>(
+pub(super) fn find_aliases<'o>(
     info: &DebugInfo,
     name: &str,
     objects: &'o BTreeSet<String>,
 ) -> Option<&'o String> {
-    let own = beginnings(info, name);
+    let own_chain = first_member_types(info, name);
     objects.iter().find(|object| {
-        own.contains(object) || beginnings(info, object).iter().any(|first| first == name)
+        own_chain.contains(object)
+            || first_member_types(info, object).iter().any(|first| first == name)
     })
 }
 
 /// The structures that a structure begins with.
-fn beginnings(info: &DebugInfo, name: &str) -> Vec<String> {
+fn first_member_types(info: &DebugInfo, name: &str) -> Vec<String> {
     let first = |name: &String| {
-        let (_, of) = info.layouts.get(name)?.members.first()?;
-        let of = info.canonical(of);
-        (of.derived.is_empty() && info.layouts.contains_key(&of.base)).then_some(of.base)
+        let (_, find_aliases) = info.layouts.get(name)?.members.first()?;
+        let find_aliases = info.canonical(find_aliases);
+        (find_aliases.derived.is_empty() && info.layouts.contains_key(&find_aliases.base))
+            .then_some(find_aliases.base)
     };
     std::iter::successors(first(&name.to_owned()), first).take(MAX_DEPTH).collect()
 }

@@ -34,8 +34,9 @@ impl Edits {
         for (range, by) in edits {
             if range.start < at {
                 let line = file.text[..range.start].lines().count();
-                let what = format!("line {line}: two replacements overlap; split the expression");
-                return Some(Err(Error::contents(&file.path, what)));
+                let message =
+                    format!("line {line}: two replacements overlap; split the expression");
+                return Some(Err(Error::contents(&file.path, message)));
             }
             text += &file.text[at..range.start];
             text += &by;
@@ -52,7 +53,7 @@ impl Edits {
         for file in files {
             let Some(text) = self.apply(file) else { continue };
             let text = without_unused(file, with_header(&file.path, text?));
-            let path = within(folder, &file.path)?;
+            let path = resolve_within(folder, &file.path)?;
             // A name with spaces ends with a tab.
             let end = if path.contains(' ') { "\t" } else { "" };
             let diff = TextDiff::from_lines(file.text.as_str(), text.as_str());
@@ -64,17 +65,17 @@ impl Edits {
 }
 
 /// The path of a source in the folder of the description. `patch` changes no file outside of it.
-fn within(folder: &Path, path: &Path) -> Result<String, Error> {
-    let whole = folder.join(path);
-    let real = |path: &Path| path.canonicalize().map_err(Error::read(path));
+fn resolve_within(folder: &Path, path: &Path) -> Result<String, Error> {
+    let full_path = folder.join(path);
+    let canonical = |path: &Path| path.canonicalize().map_err(Error::read(path));
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let (folder, source) = (real(folder)?, real(&whole)?);
+    let (folder, source) = (canonical(folder)?, canonical(&full_path)?);
     let inner = source.strip_prefix(&folder).map_err(|_| {
-        let what = format!(
+        let message = format!(
             "outside of {}, so that `patch -p1` would not find it; move the description to a folder with all sources",
             folder.display()
         );
-        Error::contents(&whole, what)
+        Error::contents(&full_path, message)
     })?;
     Ok(inner.display().to_string())
 }
@@ -94,15 +95,15 @@ fn with_header(path: &Path, text: String) -> String {
 /// The end of the last include, or of the conditional around it, before the first function. If a conditional contains
 /// both, such as one around the whole file, the position is in it.
 fn behind_includes(root: Node<'_>) -> Option<usize> {
-    let has = |node: &Node<'_>, kind| nodes(*node).any(|inner| inner.kind() == kind);
+    let contains = |node: &Node<'_>, kind| nodes(*node).any(|inner| inner.kind() == kind);
     let mut at = None;
     for i in 0..root.child_count() {
         let Some(item) = root.child(i as u32) else { continue };
-        if has(&item, "function_definition") {
+        if contains(&item, "function_definition") {
             let is_first = at.is_none() && item.kind() != "function_definition";
             return at.or_else(|| is_first.then(|| behind_includes(item)).flatten());
         }
-        if has(&item, "preproc_include") {
+        if contains(&item, "preproc_include") {
             at = Some(item.end_byte());
         }
     }

@@ -8,7 +8,7 @@ use super::aliases;
 use super::edits::Edits;
 use super::uses::{Texts, Understood};
 use crate::c::function::Function;
-use crate::c::source::bare;
+use crate::c::source::unparenthesized;
 use crate::memwalk::config::{Allocate, STANDARD};
 use crate::memwalk::events::{Action, Event, events};
 use crate::memwalk::program::{Program, whole};
@@ -25,7 +25,7 @@ pub(super) struct Memory<'m, 's> {
     texts: &'m Texts<'s>,
     objects: BTreeSet<String>,
     /// Functions that free memory, change its size or return it, and macros that use them.
-    watched: BTreeSet<String>,
+    tracked: BTreeSet<String>,
     macros: BTreeSet<String>,
     understood: Understood,
     pub(super) notes: BTreeSet<(Place, String)>,
@@ -38,23 +38,23 @@ impl<'m, 's> Memory<'m, 's> {
         texts: &'m Texts<'s>,
     ) -> Self {
         let memory = &program.config.memory;
-        let mut watched: BTreeSet<String> =
+        let mut tracked: BTreeSet<String> =
             memory.free.iter().map(|free| free.function.clone()).collect();
         let allocate = memory.allocate.iter().map(|allocate| allocate.function.clone());
-        watched.extend(allocate.filter(|name| name.contains("realloc")));
-        watched.insert(USABLE_SIZE.to_owned());
-        watched.extend(memory.spill.as_ref().and_then(|spill| spill.size.clone()));
-        let macros = texts.macros(&watched);
+        tracked.extend(allocate.filter(|name| name.contains("realloc")));
+        tracked.insert(USABLE_SIZE.to_owned());
+        tracked.extend(memory.spill.as_ref().and_then(|spill| spill.size.clone()));
+        let macros = texts.macros(&tracked);
         let objects = pooled(analysis).iter().map(|object| object.name.clone()).collect();
         let (understood, notes) = (Understood::default(), BTreeSet::new());
         let mut this =
-            Self { program, analysis, texts, objects, watched, macros, understood, notes };
+            Self { program, analysis, texts, objects, tracked, macros, understood, notes };
         this.keep_unclear();
         this
     }
 
-    fn note(&mut self, at: Place, what: impl Into<String>) {
-        self.notes.insert((at, what.into()));
+    fn note(&mut self, at: Place, message: impl Into<String>) {
+        self.notes.insert((at, message.into()));
     }
 
     /// The object keeps its allocator.
@@ -89,7 +89,7 @@ impl<'m, 's> Memory<'m, 's> {
                 let object = arguments.get(by.memory).and_then(|&memory| object(memory));
                 freed.extend(object.map(|object| (object, at)));
             } else if let Some(by) = program.allocation(function.file, name) {
-                for other in further(by, arguments).filter_map(object) {
+                for other in other_arguments(by, arguments).filter_map(object) {
                     self.keep(&other, at.clone(), "its size changes here");
                 }
             } else if self.macros.contains(*name) {
@@ -108,7 +108,7 @@ impl<'m, 's> Memory<'m, 's> {
         loop {
             let others = freed.iter().filter(|(object, _)| !self.objects.contains(*object));
             let found = others.filter_map(|(object, at)| {
-                let alike = aliases::of(&program.info, object, &self.objects)?;
+                let alike = aliases::find_aliases(&program.info, object, &self.objects)?;
                 Some((alike.clone(), object.clone(), at.clone()))
             });
             let Some((object, other, at)) = found.into_iter().next() else { break };
@@ -147,10 +147,10 @@ impl<'m, 's> Memory<'m, 's> {
                 edits.replace(function.file, event.node.byte_range(), by);
             }
         }
-        let watched = self.watched.union(&self.macros).cloned().collect();
-        for other in self.texts.others(&watched, &self.understood) {
+        let tracked = self.tracked.union(&self.macros).cloned().collect();
+        for other in self.texts.others(&tracked, &self.understood) {
             let name = &other.name;
-            let what = match () {
+            let message = match () {
                 () if self.macros.contains(name) => format!("the macro `{name}` may free memory"),
                 () if other.is_call => {
                     format!("this call of `{name}` is in text that was not parsed")
@@ -159,7 +159,7 @@ impl<'m, 's> Memory<'m, 's> {
             };
             self.note(
                 other.at,
-                format!("not replaced: {what}; check that it is none of the objects"),
+                format!("not replaced: {message}; check that it is none of the objects"),
             );
         }
     }
@@ -174,7 +174,7 @@ impl<'m, 's> Memory<'m, 's> {
         let at = function.file.place(event.node);
         // Memory whose size changes.
         if by.function.contains("realloc")
-            && let Some(memory) = further(by, arguments).next()
+            && let Some(memory) = other_arguments(by, arguments).next()
         {
             self.replace_use(function, event, memory, "");
         }
@@ -188,7 +188,7 @@ impl<'m, 's> Memory<'m, 's> {
             || allocated.bytes > of.and_then(|object| object.bytes)
         {
             "its size differs".to_owned()
-        } else if by.size.is_some() && further(by, arguments).next().is_some() {
+        } else if by.size.is_some() && other_arguments(by, arguments).next().is_some() {
             format!("`{}` has further arguments", by.function)
         } else {
             let text = |index: usize| function.file.text_of(arguments[index]);
@@ -196,10 +196,10 @@ impl<'m, 's> Memory<'m, 's> {
             let name = names::object(object);
             let Some(size) = by.size.filter(|_| allocated.is_bound).map(text) else {
                 if allocated.is_bound {
-                    let what = format!(
+                    let message = format!(
                         "`{object}` has the bound of `[memory.sizes]`, which nothing checks here"
                     );
-                    self.note(at, what);
+                    self.note(at, message);
                 }
                 return Some(format!("stingy_{zeroed}alloc({name})"));
             };
@@ -213,8 +213,8 @@ impl<'m, 's> Memory<'m, 's> {
             || frees == "free" && STANDARD.iter().any(|(name, ..)| *name == by.function);
         let check = format!("; check that `{frees}` may free it");
         let check = if fits { "" } else { &check };
-        let what = format!("this allocation of `{object}` keeps its allocator: {reason}{check}");
-        self.note(at, what);
+        let message = format!("this allocation of `{object}` keeps its allocator: {reason}{check}");
+        self.note(at, message);
         None
     }
 
@@ -234,12 +234,12 @@ impl<'m, 's> Memory<'m, 's> {
         {
             return Some(format!("stingy_{by}({}, {text})", names::object(object)));
         }
-        if bare(memory).kind() == "null" {
+        if unparenthesized(memory).kind() == "null" {
             return None;
         }
-        let of = self.program.scope().type_of(function, bare(memory));
+        let of = self.program.scope().type_of(function, unparenthesized(memory));
         let reason = match (&found, of) {
-            (Err(what), _) => what.clone(),
+            (Err(message), _) => message.clone(),
             (_, None) => format!("`{text}` has no type"),
             (_, Some(of)) if of.base == "void" => format!("`{text}` has no type"),
             (Ok(object), Some(of)) if *object != of.base => {
@@ -259,7 +259,7 @@ fn is_own(program: &Program<'_>, function: &Function<'_>) -> bool {
 }
 
 /// The arguments of an allocating function other than size and number.
-fn further<'s>(by: &Allocate, arguments: &[Node<'s>]) -> impl Iterator<Item = Node<'s>> {
+fn other_arguments<'s>(by: &Allocate, arguments: &[Node<'s>]) -> impl Iterator<Item = Node<'s>> {
     let known = [by.size, by.count];
     let is_known = move |i: usize| known.contains(&Some(i));
     arguments.iter().enumerate().filter(move |(i, _)| !is_known(*i)).map(|(_, &node)| node)

@@ -72,17 +72,17 @@ impl Stingify {
         for warning in analysis.warnings.iter().filter(|warning| warning.what.starts_with(SYNTAX)) {
             eprintln!("{}: {}", warning.at, warning.what);
         }
-        for (at, what) in notes {
-            eprintln!("{at}: {what}");
+        for (at, message) in notes {
+            eprintln!("{at}: {message}");
         }
         if edits.is_empty() {
-            let what = "nothing to replace: no stage allocates an object of known size";
-            return Err(Error::contents(&self.config, what));
+            let message = "nothing to replace: no stage allocates an object of known size";
+            return Err(Error::contents(&self.config, message));
         }
         crate::print(&edits.patch(&config.folder, &files)?)
     }
 }
 
-fn refused((at, what): (Place, String)) -> Error {
-    Error::contents(&PathBuf::from(at.to_string()), format!("{what}; or use `--memory-only`"))
+fn refused((at, message): (Place, String)) -> Error {
+    Error::contents(&PathBuf::from(at.to_string()), format!("{message}; or use `--memory-only`"))
 }

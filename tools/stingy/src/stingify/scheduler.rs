@@ -10,7 +10,7 @@ use super::edits::Edits;
 use super::uses::{Texts, Understood};
 use super::words::{is_declared, words};
 use crate::c::function::Function;
-use crate::c::source::{bare, nodes};
+use crate::c::source::{nodes, unparenthesized};
 use crate::c::types::Derivation;
 use crate::memwalk::config::Queue;
 use crate::memwalk::events::{Action, Event, Region, events};
@@ -89,11 +89,11 @@ fn refuse_others(texts: &Texts<'_>, name: &str, understood: &Understood) -> Resu
     names.extend(texts.macros(&names));
     match texts.others(&names, understood).into_iter().next() {
         Some(other) => {
-            let what = format!(
+            let message = format!(
                 "this use of `{}` is not replaced; call `{name}` as a function",
                 other.name
             );
-            Err((other.at, what))
+            Err((other.at, message))
         }
         None => Ok(()),
     }
@@ -116,7 +116,7 @@ fn replace_queueing(
             if *name != queue.function {
                 continue;
             }
-            let refuse = |what: String| Err((function.file.place(event.node), what));
+            let refuse = |message: String| Err((function.file.place(event.node), message));
             let (Some(&request), Some(&stage)) =
                 (arguments.get(queue.request), queue.stage.and_then(|stage| arguments.get(stage)))
             else {
@@ -124,7 +124,7 @@ fn replace_queueing(
                     "`{name}` without the arguments that the description states"
                 ));
             };
-            let stage = bare(stage);
+            let stage = unparenthesized(stage);
             let text = function.file.text_of(stage);
             let is_stage = program.functions.by_name.contains_key(text)
                 && !function.variables.contains_key(text);
@@ -153,8 +153,8 @@ fn replace_dispatch<'s>(
         |event: &Event<'_>| matches!(event.action, Action::Call { name, .. } if name == schedule);
     let found = events(&whole(scheduler)).into_iter().find(is_call);
     let Some(call) = found else {
-        let what = format!("`{}` does not call `{schedule}`", scheduler.name);
-        return Err((scheduler.file.place(scheduler.node), what));
+        let message = format!("`{}` does not call `{schedule}`", scheduler.name);
+        return Err((scheduler.file.place(scheduler.node), message));
     };
     let around =
         enclosing(call.node, scheduler.body, &["for_statement", "while_statement", "do_statement"]);
@@ -168,10 +168,10 @@ fn replace_dispatch<'s>(
             Ok(*inner)
         }
         _ => {
-            let what = format!(
+            let message = format!(
                 "`{schedule}` must be called in a loop over active requests within the event loop"
             );
-            Err((scheduler.file.place(call.node), what))
+            Err((scheduler.file.place(call.node), message))
         }
     }
 }
@@ -195,29 +195,30 @@ fn check_rest<'s>(
     if let Some(node) = active::first_use(scheduler, scheduler.body, Some(dispatch), state) {
         return Err((scheduler.file.place(node), used(scheduler.file.text_of(node))));
     }
-    let mut seen = BTreeSet::from([scheduler.key.clone()]);
+    let mut visited = BTreeSet::from([scheduler.key.clone()]);
     let mut refusal = None;
     let mut may_block = BTreeSet::new();
     for event in events(&whole(scheduler)) {
         let region = Region::new(scheduler, vec![event.node]);
         program.walk(&region, &mut |function, event| {
-            if let Some(what) = blocks(program, function, event) {
-                refusal.get_or_insert_with(|| (function.file.place(event.node), what));
+            if let Some(message) = blocks(program, function, event) {
+                refusal.get_or_insert_with(|| (function.file.place(event.node), message));
             }
             if let Action::Call { name, .. } = event.action
                 && MAY_BLOCK.contains(&name)
-                && program.functions.named(function.file, name).is_none()
+                && program.functions.find(function.file, name).is_none()
             {
-                let what = format!("`{name}` must not block while requests are queued; check this");
-                may_block.insert((function.file.place(event.node), what));
+                let message =
+                    format!("`{name}` must not block while requests are queued; check this");
+                may_block.insert((function.file.place(event.node), message));
             }
             for callee in program.callees(function, event) {
-                if seen.insert(callee.key.clone())
+                if visited.insert(callee.key.clone())
                     && !is_inner(region.roots[0])
                     && let Some(node) = active::first_use(callee, callee.body, None, state)
                 {
-                    let what = used(callee.file.text_of(node));
-                    refusal.get_or_insert_with(|| (callee.file.place(node), what));
+                    let message = used(callee.file.text_of(node));
+                    refusal.get_or_insert_with(|| (callee.file.place(node), message));
                 }
             }
         });
@@ -228,7 +229,7 @@ fn check_rest<'s>(
     let is_queue = |function: &Function<'_>| {
         [&queue.function, &program.config.stages.schedule].contains(&&function.name)
     };
-    let others = program.functions.all().filter(|f| !seen.contains(&f.key) && !is_queue(f));
+    let others = program.functions.all().filter(|f| !visited.contains(&f.key) && !is_queue(f));
     let notes = others.filter_map(|function| {
         let node = active::first_use(function, function.body, None, state)?;
         Some((function.file.place(node), used(function.file.text_of(node))))
@@ -284,19 +285,19 @@ fn bound_accepting<'s>(
         if let Some(alternative) =
             around.first().and_then(|node| node.child_by_field_name("alternative"))
         {
-            let what = "requests are accepted under an `if` with `else`, which would execute when no request fits; \
+            let message = "requests are accepted under an `if` with `else`, which would execute when no request fits; \
                         accept within an `if` of its own";
-            return Err((scheduler.file.place(alternative), what.to_owned()));
+            return Err((scheduler.file.place(alternative), message.to_owned()));
         }
         let condition = around.first().filter(|node| !is_event_loop(node));
         let Some(condition) = condition.and_then(|node| node.child_by_field_name("condition"))
         else {
-            let what = "requests are accepted unconditionally; accept within `while` or `if`, \
+            let message = "requests are accepted unconditionally; accept within `while` or `if`, \
                         so that the number can be bounded";
-            return Err((scheduler.file.place(event.node), what.to_owned()));
+            return Err((scheduler.file.place(event.node), message.to_owned()));
         };
         if bounded.insert(condition.start_byte()) {
-            let inner = bare(condition);
+            let inner = unparenthesized(condition);
             let is_simple =
                 matches!(inner.kind(), "call_expression" | "identifier" | "field_expression");
             let text = scheduler.file.text_of(if is_simple { inner } else { condition });
@@ -328,31 +329,31 @@ fn dispatcher(
         let function = &program.functions.by_name[&stage.name];
         let is_static = function.file.text_of(function.node).starts_with("static");
         if is_static && function.file.path != scheduler.file.path {
-            let what = format!(
+            let message = format!(
                 "`{}` is static and in another file than the scheduler; export it",
                 stage.name
             );
-            return Err((stage.at.clone(), what));
+            return Err((stage.at.clone(), message));
         }
         let parameter = match function.parameters.as_slice() {
             [only] => function.variables.get(only).map(|of| program.info.canonical(of)),
             _ => None,
         };
         if parameter.is_none_or(|of| of.derived.first() != Some(&Derivation::Pointer)) {
-            let what = format!(
+            let message = format!(
                 "`{}` must have one parameter, a pointer to the request, to be executed by `stingy_run`",
                 stage.name
             );
-            return Err((function.file.place(function.node), what));
+            return Err((function.file.place(function.node), message));
         }
         if !visible.iter().any(|text| declares(text, &function.name)) {
             if let Some(name) = unknown_type(function, &visible) {
-                let what = format!(
+                let message = format!(
                     "`{}` and its parameter of type `{name}` are not declared in {}, which executes stages; declare it",
                     stage.name,
                     scheduler.file.path.display()
                 );
-                return Err((stage.at.clone(), what));
+                return Err((stage.at.clone(), message));
             }
             let head = function.node.start_byte()..function.body.start_byte();
             writeln!(declarations, "{};", function.file.text[head].trim_end()).expect(WRITES);

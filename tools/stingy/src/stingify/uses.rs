@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::words::{Word, includes, is_called, is_declared, words};
 use crate::c::function::Function;
-use crate::c::source::{File, bare};
+use crate::c::source::{File, unparenthesized};
 use crate::memwalk::events::Event;
 use crate::model::Place;
 
@@ -25,7 +25,7 @@ pub(super) struct Understood {
 impl Understood {
     /// The name of the function that an event calls.
     pub(super) fn add_call(&mut self, function: &Function<'_>, event: &Event<'_>) {
-        if let Some(callee) = event.node.child_by_field_name("function").map(bare) {
+        if let Some(callee) = event.node.child_by_field_name("function").map(unparenthesized) {
             self.at.insert((function.file.path.clone(), callee.start_byte()));
         }
     }
@@ -63,14 +63,15 @@ impl<'s> Texts<'s> {
         let mut next = 0;
         while next < all.len() {
             let (path, text) = &all[next];
-            let own = parent(path);
+            let own_folder = parent(path);
             let mut found = Vec::new();
             for name in includes(text) {
-                let places = std::iter::once(&own).chain(&folders).map(|place| place.join(name));
+                let places =
+                    std::iter::once(&own_folder).chain(&folders).map(|place| place.join(name));
                 for header in places {
-                    let Ok(whole) = folder.join(&header).canonicalize() else { continue };
-                    if known.insert(whole.clone())
-                        && let Ok(bytes) = std::fs::read(&whole)
+                    let Ok(full_path) = folder.join(&header).canonicalize() else { continue };
+                    if known.insert(full_path.clone())
+                        && let Ok(bytes) = std::fs::read(&full_path)
                     {
                         found.push((header, String::from_utf8_lossy(&bytes).into_owned().into()));
                     }

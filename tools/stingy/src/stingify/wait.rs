@@ -26,11 +26,11 @@ pub(super) fn bound(program: &Program<'_>, edits: &mut Edits) -> Result<(), Erro
             }
         }
         if !is_found {
-            let what = format!(
+            let message = format!(
                 "the sources contain no call of `{}` with an argument {}, which `wait` in `[stages]` names",
                 wait.function, wait.events
             );
-            return Err(Error::contents(&program.config.path, what));
+            return Err(Error::contents(&program.config.path, message));
         }
     }
     Ok(())

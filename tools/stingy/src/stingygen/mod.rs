@@ -41,23 +41,23 @@ pub(crate) struct Stingygen {
 impl Stingygen {
     pub(crate) fn run(&self) -> Result<(), Error> {
         let analysis = Analysis::load(&self.analysis)?;
-        let wanted = analysis.objects.iter().filter(|object| object.is_pooled);
-        for object in wanted.filter(|object| object.bytes.is_none()) {
+        let expected = analysis.objects.iter().filter(|object| object.is_pooled);
+        for object in expected.filter(|object| object.bytes.is_none()) {
             eprintln!("{}: no pool, because the size is determined at run time", object.name);
         }
         let objects = pooled(&analysis);
         let pools = pools::assign(&analysis, &objects);
         if pools.is_empty() || pools.len() > MAX_POOLS {
-            let what = format!("{} pools; between 1 and {MAX_POOLS} are possible", pools.len());
-            return Err(Error::contents(&self.analysis, what));
+            let message = format!("{} pools; between 1 and {MAX_POOLS} are possible", pools.len());
+            return Err(Error::contents(&self.analysis, message));
         }
         let named = objects.iter().map(|object| object.name.as_str());
         let stages = analysis.stages.iter().map(|stage| stage.name.as_str());
         if let Some((one, other)) = names::equal(named, stages) {
-            let what = format!(
+            let message = format!(
                 "`{one}` and `{other}` have the same name in C; rename a variable or member"
             );
-            return Err(Error::contents(&self.analysis, what));
+            return Err(Error::contents(&self.analysis, message));
         }
         let limits = emit::Limits {
             l2_bytes: self.l2.or_else(l2_bytes).unwrap_or(1 << 20),

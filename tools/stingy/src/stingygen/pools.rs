@@ -20,9 +20,9 @@ pub(crate) fn assign(analysis: &Analysis, objects: &[&Object]) -> Vec<Pool> {
     sorted.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.name.cmp(&b.name)));
     let mut pools: Vec<Pool> = Vec::new();
     for object in sorted {
-        let shared = pools
-            .iter_mut()
-            .find(|pool| pool.objects.iter().all(|other| !meet(analysis, &object.name, other)));
+        let shared = pools.iter_mut().find(|pool| {
+            pool.objects.iter().all(|other| !live_together(analysis, &object.name, other))
+        });
         match shared {
             Some(pool) => pool.objects.push(object.name.clone()),
             None => pools.push(Pool {
@@ -35,7 +35,7 @@ pub(crate) fn assign(analysis: &Analysis, objects: &[&Object]) -> Vec<Pool> {
 }
 
 /// Whether two objects are live in the same stage.
-fn meet(analysis: &Analysis, one: &str, other: &str) -> bool {
+fn live_together(analysis: &Analysis, one: &str, other: &str) -> bool {
     analysis.stages.iter().any(|stage| {
         let live: BTreeSet<&str> =
             stage.live.iter().chain(&stage.allocates).map(String::as_str).collect();

@@ -60,7 +60,8 @@ impl Touch {
             stages.push(("operations".to_owned(), OPERATION.to_owned()));
         }
         let patterns: Vec<&str> = stages.iter().map(|(_, function)| function.as_str()).collect();
-        let entries = symbols.entries(&patterns).map_err(|what| Error::contents(&path, what))?;
+        let entries =
+            symbols.entries(&patterns).map_err(|message| Error::contents(&path, message))?;
         let mut visits = Visits::new(&symbols, entries, stages.len(), self.skip);
         let last = self.requests.map(|requests| requests.saturating_add(self.skip));
         let status = lackey::run(&path, &self.program[1..], &[], |event| {
@@ -71,12 +72,12 @@ impl Touch {
         let names: Vec<&str> = stages.iter().map(|(name, _)| name.as_str()).collect();
         if visits.stages.iter().all(|sums| sums.visits == 0) {
             let ended = status.map(|status| format!(" before the program ended ({status})"));
-            let what = format!(
+            let message = format!(
                 "no visit of a stage ended after the first {} requests{}; send more requests, or reduce `--skip`",
                 self.skip,
                 ended.unwrap_or_default()
             );
-            return Err(Error::contents(&path, what));
+            return Err(Error::contents(&path, message));
         }
         let mut text = String::new();
         if self.json {

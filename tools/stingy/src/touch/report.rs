@@ -53,13 +53,13 @@ pub(crate) fn table(stages: &[&str], visits: &Visits<'_>, out: &mut dyn Write) -
         writeln!(out)?;
     }
     for (name, sums) in rows(stages, visits).filter(|(_, sums)| sums.visits > 0) {
-        for (kind, what) in [(Kind::Code, "code"), (Kind::Static, "static variables")] {
+        for (kind, message) in [(Kind::Code, "code"), (Kind::Static, "static variables")] {
             let list: Vec<_> = top(sums, kind)
                 .iter()
                 .map(|(symbol, lines)| format!("{symbol} {lines:.1}"))
                 .collect();
             if !list.is_empty() {
-                writeln!(out, "\n{name}, most lines of {what}:\n  {}", list.join("\n  "))?;
+                writeln!(out, "\n{name}, most lines of {message}:\n  {}", list.join("\n  "))?;
             }
         }
     }

@@ -46,8 +46,8 @@ impl Symbols {
             .collect();
         if all.is_empty() {
             let sections = file.sections().filter(|section| section.size() > 0).count();
-            let what = format!("no symbol in {sections} sections; do not strip the program");
-            return Err(Error::contents(path, what));
+            let message = format!("no symbol in {sections} sections; do not strip the program");
+            return Err(Error::contents(path, message));
         }
         all.sort_by_key(|symbol| symbol.at);
         let segments =

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// The folder of the crate.
-pub(crate) const HERE: &str = env!("CARGO_MANIFEST_DIR");
+pub(crate) const CRATE_DIR: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Whether a program can be executed. If not, prints that the test was skipped.
-pub(crate) fn has(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
         eprintln!("SKIPPED: {program} is not installed");
@@ -17,7 +17,7 @@ pub(crate) fn has(program: &str) -> bool {
 
 /// Copies a file of the crate into a folder.
 pub(crate) fn copy(file: &str, folder: &Path) {
-    let from = Path::new(HERE).join(file);
+    let from = Path::new(CRATE_DIR).join(file);
     std::fs::copy(&from, folder.join(from.file_name().expect("a file"))).expect("a copied file");
 }
 

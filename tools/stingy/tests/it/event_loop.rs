@@ -1,6 +1,6 @@
 //! Event loops that stingify rewrites, and those that it refuses.
 
-use crate::common::{copy, has, output, run, stingy};
+use crate::common::{copy, is_installed, output, run, stingy};
 use crate::server::Server;
 
 const STAGES: &str = "
@@ -44,7 +44,7 @@ const RUN: &str = "for (int n = active; n > 0; n--) run(take());";
 
 #[test]
 fn loops_with_other_effects_are_refused() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let before = "static int served, idle; static void tick(void) { served++; }
@@ -107,7 +107,7 @@ fn loops_with_other_effects_are_refused() {
 
 #[test]
 fn a_server_does_not_wait_while_requests_are_queued() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let toml = "wait = [{ function = \"wait_for_events\", events = 0, timeout = 1 }]";
@@ -124,7 +124,7 @@ fn a_server_does_not_wait_while_requests_are_queued() {
 
 #[test]
 fn calls_that_may_block_are_noted() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let before = "#include <unistd.h>
@@ -143,7 +143,7 @@ fn calls_that_may_block_are_noted() {
 
 #[test]
 fn stages_in_other_files_are_declared() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -180,7 +180,7 @@ fn stages_in_other_files_are_declared() {
 
 #[test]
 fn stages_have_a_pointer_to_the_request_only() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     for parameters in ["struct request *r, int events", "long r", "void"] {
@@ -201,7 +201,7 @@ fn stages_have_a_pointer_to_the_request_only() {
 
 #[test]
 fn functions_that_a_patch_makes_unused_are_removed_with_their_declarations() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let before = "static struct request *take(void);\nstatic void run(struct request *r);";
@@ -216,7 +216,7 @@ fn functions_that_a_patch_makes_unused_are_removed_with_their_declarations() {
 
 #[test]
 fn a_function_that_is_not_called_is_no_function_that_waits() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let toml = "wait = [{ function = \"epoll_wait\", events = 2 }]";

@@ -1,13 +1,13 @@
 //! Memory of a pool must not reach `free`: the calls that stingify replaces, and its notes on others.
 
-use crate::common::has;
+use crate::common::is_installed;
 use crate::server::Server;
 
 const MEMORY_ONLY: &[&str] = &["--memory-only"];
 
 #[test]
 fn memory_that_is_allocated_and_freed_under_different_names_has_no_pool() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let server = Server::new(
@@ -38,14 +38,14 @@ fn memory_that_is_allocated_and_freed_under_different_names_has_no_pool() {
     };
     let added: String = added.lines().skip(1).map(|line| format!("{line}\n")).collect();
     assert_eq!(sorted(&added), sorted(expected));
-    for (at, what) in [
+    for (at, message) in [
         ("char *b = malloc", "`first:b` keeps its allocator, because no call frees it"),
         ("r->copy = malloc", "`request.copy` keeps its allocator, because no call frees it"),
         ("free(r->buffer)", "not replaced: `r->buffer` is no pointer to a structure"),
         ("alias = realloc", "not replaced: `alias` is no pointer to a structure"),
         ("free(alias)", "not replaced: `alias` is no pointer to a structure"),
     ] {
-        let expected = format!("{}: {what}", server.line(at));
+        let expected = format!("{}: {message}", server.line(at));
         assert!(notes.contains(&expected), "{expected}\n{notes}");
     }
     server.run_patched(MEMORY_ONLY);
@@ -53,7 +53,7 @@ fn memory_that_is_allocated_and_freed_under_different_names_has_no_pool() {
 
 #[test]
 fn frees_by_macros_and_values_are_replaced_or_noted() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let code = "#include \"util.h\"
@@ -96,7 +96,7 @@ fn frees_by_macros_and_values_are_replaced_or_noted() {
         !added.contains("STINGY_request_one") && !added.contains("STINGY_request_two"),
         "{added}"
     );
-    for (at, what) in [
+    for (at, message) in [
         (
             "DROP(r->one)",
             "`request.one` keeps its allocator, because the macro `DROP` may free it here",
@@ -109,7 +109,7 @@ fn frees_by_macros_and_values_are_replaced_or_noted() {
         ("release)(void *) = free", "not replaced: `free` is a value here"),
         ("r->three = malloc", "`request.three` keeps its allocator, because no call frees it"),
     ] {
-        let expected = format!("{}: {what}", server.line(at));
+        let expected = format!("{}: {message}", server.line(at));
         assert!(notes.contains(&expected), "{expected}\n{notes}");
     }
     let expected = "util.h:2: not replaced: this call of `free` is in text that was not parsed";
@@ -119,7 +119,7 @@ fn frees_by_macros_and_values_are_replaced_or_noted() {
 
 #[test]
 fn a_pointer_with_marks_is_freed_as_the_structure_of_its_cast() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     // As in lighttpd.
@@ -144,7 +144,7 @@ fn a_pointer_with_marks_is_freed_as_the_structure_of_its_cast() {
 
 #[test]
 fn all_alternatives_of_a_function_are_rewritten() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let server = Server::new(
@@ -175,7 +175,7 @@ fn all_alternatives_of_a_function_are_rewritten() {
 
 #[test]
 fn a_structure_that_is_freed_as_the_one_that_it_begins_with_has_no_pool() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let code = "static void last(struct request *r)
@@ -204,7 +204,7 @@ fn a_structure_that_is_freed_as_the_one_that_it_begins_with_has_no_pool() {
 
 #[test]
 fn memory_larger_than_its_bound_is_from_malloc() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let code = "static void first(struct request *r);

@@ -1,7 +1,7 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{HERE, copy, has, output, run, stingy};
+use crate::common::{CRATE_DIR, copy, is_installed, output, run, stingy};
 
 /// The analysis of `tux.c`, compiled in a new folder.
 fn tux() -> (TempDir, Value) {
@@ -21,7 +21,7 @@ fn names<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
 
 #[test]
 fn the_stages_of_tux_are_found_in_order() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let (folder, analysis) = tux();
@@ -65,7 +65,7 @@ fn the_stages_of_tux_are_found_in_order() {
 
 #[test]
 fn sizes_are_those_of_the_compiler() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let (folder, analysis) = tux();
@@ -89,7 +89,7 @@ fn sizes_are_those_of_the_compiler() {
 
 #[test]
 fn states_and_constructs_that_are_not_understood_are_reported_with_their_lines() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -120,7 +120,7 @@ states.c:86: the next stage, `(enum state)(wanted + 1)`, is not constant
 
 #[test]
 fn macros_tables_and_initializers_are_regarded() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -178,12 +178,12 @@ styles.c:134: no path to `NEVER` was found; what requests hold there is unknown
 
 #[test]
 fn states_may_be_indexes_of_functions() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
     copy("tests/data/table.c", folder.path());
-    let description = format!("{HERE}/tests/data/states.toml");
+    let description = format!("{CRATE_DIR}/tests/data/states.toml");
     let toml = std::fs::read_to_string(description).expect("the description");
     let toml = toml.replace("states.c", "table.c").replace("\"states\"", "\"table\"");
     std::fs::write(folder.path().join("stingy.toml"), toml).expect("a file");
@@ -202,7 +202,7 @@ CLOSE        64        -  -connection +-context
 
 #[test]
 fn members_may_contain_the_function_of_the_next_stage() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -237,7 +237,7 @@ on_close        40        -  -connection
 
 #[test]
 fn handlers_and_calls_through_pointers_are_followed() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -287,7 +287,7 @@ fn errors_name_the_file_and_the_remedy() {
     let toml = std::fs::read_to_string(folder.path().join("stingy.toml")).expect("the file");
     let lacks = toml.replace("event_loop", "no_loop");
     std::fs::write(folder.path().join("stingy.toml"), lacks).expect("a file");
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     run(folder.path(), "gcc", &["-o", "tux", "tux.c"]);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::common::{HERE, copy, has, output, run, stingy};
+use crate::common::{CRATE_DIR, copy, is_installed, output, run, stingy};
 use crate::server::{LOOP, Server};
 
 /// Two stages, of which the second has this name.
@@ -33,7 +33,7 @@ fn error(server: &Server) -> String {
 
 #[test]
 fn a_stage_may_have_the_name_of_a_structure() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let server = Server::new(MEMBERS, &stages("request"));
@@ -42,7 +42,7 @@ fn a_stage_may_have_the_name_of_a_structure() {
 
 #[test]
 fn a_stage_named_like_the_event_loop_is_refused() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let server = Server::new(MEMBERS, &stages("entry"));
@@ -52,7 +52,7 @@ fn a_stage_named_like_the_event_loop_is_refused() {
 
 #[test]
 fn an_object_named_like_a_macro_of_the_header_is_refused() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let server = Server::new(&MEMBERS.replace("item", "H"), &stages("last"));
@@ -68,12 +68,12 @@ fn an_object_named_like_a_macro_of_the_header_is_refused() {
 
 #[test]
 fn a_dispatching_function_without_cases_is_refused() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
     copy("tests/data/states.c", folder.path());
-    let description = format!("{HERE}/tests/data/states.toml");
+    let description = format!("{CRATE_DIR}/tests/data/states.toml");
     let toml = std::fs::read_to_string(description).expect("the description");
     let toml = toml.replace("dispatch = \"drive\"", "dispatch = \"install\"");
     std::fs::write(folder.path().join("stingy.toml"), toml).expect("a file");
@@ -86,7 +86,7 @@ fn a_dispatching_function_without_cases_is_refused() {
 
 #[test]
 fn patches_apply_to_sources_in_the_folder_only() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let code = format!("static void first(struct request *r);\n{LOOP}{}", stages("last"));
@@ -109,7 +109,7 @@ fn patches_apply_to_sources_in_the_folder_only() {
 
 #[test]
 fn a_source_that_is_named_twice_counts_once() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     for sources in ["[\"server.c\", \".\"]", "[\".\", \"./server.c\"]"] {
@@ -124,7 +124,7 @@ fn a_source_that_is_named_twice_counts_once() {
 
 #[test]
 fn an_object_file_is_no_program() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let server = Server::new(MEMBERS, &stages("last"));
@@ -164,7 +164,7 @@ fn pointers_have_the_size_of_the_program() {
 
 #[test]
 fn long_chains_of_code_are_analysed() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let chain: String = (0..2000).map(|i| format!("if (r->n == {i}) r->n++; else ")).collect();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::common::{HERE, has, output, run, stingy};
+use crate::common::{CRATE_DIR, is_installed, output, run, stingy};
 
 /// The folder of `obtain.sh`.
 const FOLDER: &str = "PHALANX_STINGY_SERVERS";
@@ -34,14 +34,14 @@ fn built() -> Vec<(&'static str, PathBuf)> {
 }
 
 fn analysis(server: &str, folder: &Path) -> Value {
-    let description = format!("{HERE}/examples/servers/{server}.toml");
+    let description = format!("{CRATE_DIR}/examples/servers/{server}.toml");
     std::fs::copy(description, folder.join("stingy.toml")).expect("the description");
     serde_json::from_str(&stingy(folder, &["memwalk", "--json"])).expect("JSON")
 }
 
 /// The transitions listed by hand: from, to, function.
 fn listed(server: &str) -> BTreeSet<String> {
-    let path = format!("{HERE}/examples/servers/{server}.transitions");
+    let path = format!("{CRATE_DIR}/examples/servers/{server}.transitions");
     let text = std::fs::read_to_string(path).expect("the list");
     text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
@@ -95,7 +95,7 @@ fn alias_size(folder: &Path, program: &str, name: &str) -> Option<u64> {
 #[test]
 fn sizes_equal_those_of_pahole() {
     let built = built();
-    if built.is_empty() || !has("pahole") {
+    if built.is_empty() || !is_installed("pahole") {
         return;
     }
     for (server, folder) in built {

@@ -1,6 +1,6 @@
 //! Sizes of objects: those of the compiler, or unknown.
 
-use crate::common::has;
+use crate::common::is_installed;
 use crate::server::{LOOP, Server};
 
 /// Stages that allocate a buffer of this size and free it.
@@ -22,7 +22,7 @@ fn stages(size: &str) -> String {
 
 #[test]
 fn an_array_has_the_size_of_its_elements() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let members =
@@ -43,7 +43,7 @@ fn an_array_has_the_size_of_its_elements() {
 
 #[test]
 fn a_name_with_several_meanings_has_no_size() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let first = "static void first(struct request *r);\n";
@@ -65,7 +65,7 @@ fn a_name_with_several_meanings_has_no_size() {
 
 #[test]
 fn the_order_of_deallocations_and_loops_are_regarded() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let server = Server::new(
@@ -98,7 +98,7 @@ fn the_order_of_deallocations_and_loops_are_regarded() {
 
 #[test]
 fn deallocations_count_unless_a_directive_or_a_jump_passes_them() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let server = Server::new(
@@ -146,7 +146,7 @@ fn deallocations_count_unless_a_directive_or_a_jump_passes_them() {
 
 #[test]
 fn the_stack_of_recursive_functions_does_not_depend_on_the_order() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     // `second` is reached first, within the recursion of `one`, where it does not reach `deep`.

@@ -3,7 +3,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::common::{copy, has, output, run, stingy};
+use crate::common::{copy, is_installed, output, run, stingy};
 
 /// The L2 cache of the simulation in bytes, and the number of requests in flight, which need ten times as much.
 const L2_BYTES: &str = "131072";
@@ -47,7 +47,7 @@ fn misses(folder: &Path, program: &str, requests: &str) -> f64 {
 
 #[test]
 fn patched_tux_gives_the_same_responses() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let folder = both();
@@ -62,19 +62,19 @@ fn patched_tux_gives_the_same_responses() {
 
 #[test]
 fn sizes_of_the_environment_may_have_units() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let folder = both();
-    let with = |size: &str| {
+    let pools_with = |size: &str| {
         let mut command = Command::new(folder.path().join("new/tux"));
         command.args(["3", "30"]).env("STINGY_L2", size).output().expect("the server")
     };
     for size in ["", "4096", "512K", "1M"] {
-        assert!(with(size).status.success(), "{size:?}");
+        assert!(pools_with(size).status.success(), "{size:?}");
     }
     for size in ["100", "1G", "K", "512KB", "1 M", "99999999999999999M"] {
-        let output = with(size);
+        let output = pools_with(size);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && errors.contains("512K or 1M"), "{size:?}: {errors}");
     }
@@ -82,7 +82,7 @@ fn sizes_of_the_environment_may_have_units() {
 
 #[test]
 fn patched_tux_has_at_most_two_fifths_of_the_misses() {
-    if !has("gcc") || !has("patch") || !has("valgrind") {
+    if !is_installed("gcc") || !is_installed("patch") || !is_installed("valgrind") {
         return;
     }
     let folder = both();
@@ -97,7 +97,7 @@ fn patched_tux_has_at_most_two_fifths_of_the_misses() {
 
 #[test]
 fn only_the_wanted_objects_are_replaced_and_events_are_bounded() {
-    if !has("gcc") || !has("patch") {
+    if !is_installed("gcc") || !is_installed("patch") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -136,7 +136,7 @@ fn only_the_wanted_objects_are_replaced_and_events_are_bounded() {
 
 #[test]
 fn threads_free_the_memory_of_each_other() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let folder = both();
@@ -151,7 +151,7 @@ fn threads_free_the_memory_of_each_other() {
 
 #[test]
 fn slots_and_stages_are_not_lost() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let folder = both();
@@ -160,8 +160,8 @@ fn slots_and_stages_are_not_lost() {
     let files = ["pools.c", "new/stingy.c"];
     let flags = ["-O2", "-g", "-Wall", "-Werror", "-Inew", "-pthread", "-o", "pools"];
     run(at, "gcc", &[&flags[..], &files[..]].concat());
-    for what in ["pool", "threads", "patience"] {
-        run(at, "./pools", &[what]);
+    for message in ["pool", "threads", "patience"] {
+        run(at, "./pools", &[message]);
     }
     let inside = output(at, "./pools", &["inside"]);
     let errors = String::from_utf8_lossy(&inside.stderr);
@@ -170,7 +170,7 @@ fn slots_and_stages_are_not_lost() {
 
 #[test]
 fn constructs_that_cannot_be_rewritten_are_reported_with_their_lines() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

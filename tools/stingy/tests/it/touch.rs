@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{copy, has, output, run, stingy};
+use crate::common::{copy, is_installed, output, run, stingy};
 
 /// The row of a stage.
 fn row<'r>(report: &'r Value, stage: &str) -> &'r Value {
@@ -16,7 +16,7 @@ fn row<'r>(report: &'r Value, stage: &str) -> &'r Value {
 
 #[test]
 fn known_accesses_are_counted_exactly() {
-    if !has("gcc") || !has("valgrind") {
+    if !is_installed("gcc") || !is_installed("valgrind") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -55,7 +55,7 @@ fn known_accesses_are_counted_exactly() {
 
 #[test]
 fn lines_are_those_of_the_accessed_memory_and_symbols() {
-    if !has("gcc") || !has("valgrind") {
+    if !is_installed("gcc") || !is_installed("valgrind") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -80,7 +80,7 @@ fn lines_are_those_of_the_accessed_memory_and_symbols() {
 
 #[test]
 fn functions_that_do_not_exist_are_reported() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -97,7 +97,7 @@ fn functions_that_do_not_exist_are_reported() {
 
 #[test]
 fn programs_are_found_through_links() {
-    if !has("gcc") || !has("valgrind") {
+    if !is_installed("gcc") || !is_installed("valgrind") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -118,7 +118,7 @@ fn programs_are_found_through_links() {
 
 #[test]
 fn a_function_belongs_to_the_stage_that_states_most_of_its_name() {
-    if !has("gcc") || !has("valgrind") {
+    if !is_installed("gcc") || !is_installed("valgrind") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -142,17 +142,17 @@ fn a_function_belongs_to_the_stage_that_states_most_of_its_name() {
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let twice = error(touch(["outer=outer", "again=outer"], &[]));
-    assert!(twice.contains("another stage contains `outer"), "{twice}");
+    let duplicate = error(touch(["outer=outer", "again=outer"], &[]));
+    assert!(duplicate.contains("another stage contains `outer"), "{duplicate}");
     // The program ends with 3.
-    let early = error(touch(stages, &["--skip=9"]));
-    assert!(early.contains("before the program ended (exit status: 3)"), "{early}");
+    let skipped_all = error(touch(stages, &["--skip=9"]));
+    assert!(skipped_all.contains("before the program ended (exit status: 3)"), "{skipped_all}");
     error(touch(stages, &["--requests=0"]));
 }
 
 #[test]
 fn a_signal_ends_an_idle_program() {
-    if !has("gcc") || !has("valgrind") {
+    if !is_installed("gcc") || !is_installed("valgrind") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -183,7 +183,7 @@ fn a_signal_ends_an_idle_program() {
 
 #[test]
 fn a_missing_valgrind_is_to_be_installed() {
-    if !has("gcc") {
+    if !is_installed("gcc") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -198,8 +198,8 @@ fn a_missing_valgrind_is_to_be_installed() {
 
 /// The program `phalanx`: that of the environment, or the one that was built beside the tools.
 fn web_server() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_BIN_EXE_phalanx-stingy")).with_file_name("phalanx");
-    let program = std::env::var_os("PHALANX_BINARY").map_or(beside, PathBuf::from);
+    let server_program = Path::new(env!("CARGO_BIN_EXE_phalanx-stingy")).with_file_name("phalanx");
+    let program = std::env::var_os("PHALANX_BINARY").map_or(server_program, PathBuf::from);
     if !program.is_file() {
         eprintln!("SKIPPED: {} is not built; cargo build -p phalanx-cli", program.display());
         return None;
@@ -255,7 +255,7 @@ fn two_runs_of_the_web_server_agree() {
         eprintln!("SKIPPED: takes a minute and a half of processor time; set PHALANX_TOUCH=1");
         return;
     }
-    let Some(program) = web_server().filter(|_| has("valgrind")) else { return };
+    let Some(program) = web_server().filter(|_| is_installed("valgrind")) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("page.html"), "x".repeat(1_400)).expect("a page");
     let runs = std::thread::scope(|scope| {

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{copy, has, output, run, stingy};
+use crate::common::{copy, is_installed, output, run, stingy};
 
 /// A folder with a file of the crate's examples or test data and its description, built by gcc; `None` without the tools.
 fn built(source: &str, description: &str, flags: &[&str]) -> Option<tempfile::TempDir> {
-    if !has("gcc") || !has("valgrind") {
+    if !is_installed("gcc") || !is_installed("valgrind") {
         return None;
     }
     let folder = tempfile::tempdir().expect("a folder");

@@ -41,12 +41,12 @@ pub(super) fn trace(
         visits.is_none_or(|visits| live.visits <= visits)
     })?;
     if live.allocations == 0 {
-        let what = "no allocation was traced; link the program dynamically, and build it to use `malloc` of the C library";
-        return Err(Error::contents(&path, what));
+        let message = "no allocation was traced; link the program dynamically, and build it to use `malloc` of the C library";
+        return Err(Error::contents(&path, message));
     }
     if !live.has_begun {
-        let what = "no code of the stages was executed; the program must be that of the sources";
-        return Err(Error::contents(&path, what));
+        let message = "no code of the stages was executed; the program must be that of the sources";
+        return Err(Error::contents(&path, message));
     }
     for (n, (stage, peaks)) in analysis.stages.iter_mut().zip(&live.stages).enumerate() {
         let objects = analysis.objects.iter().zip(&peaks.objects).filter(|(_, bytes)| **bytes > 0);
@@ -78,8 +78,8 @@ fn compile(folder: &Path) -> Result<OsString, Error> {
         .output()
         .map_err(Error::read(compiler))?;
     if !output.status.success() {
-        let what = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(Error::contents(compiler, what));
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Error::contents(compiler, message));
     }
     Ok(library.into())
 }
