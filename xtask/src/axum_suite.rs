@@ -93,8 +93,8 @@ fn test(folder: &Path) -> Outcome {
 
 /// The version of axum in a lock file.
 fn version(lock: &str) -> Option<&str> {
-    let after = lock.split("name = \"axum\"\nversion = \"").nth(1)?;
-    after.split('"').next()
+    let rest = lock.split("name = \"axum\"\nversion = \"").nth(1)?;
+    rest.split('"').next()
 }
 
 /// The folder of the package in cargo's registry.

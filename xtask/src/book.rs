@@ -34,11 +34,11 @@ no-section-label = true
 
 /// Writes the sources of the book and runs mdbook.
 pub(crate) fn run(root: &Path) -> Outcome {
-    println!("{}", make(root)?.display());
+    println!("{}", build_book(root)?.display());
     Ok(true)
 }
 
-fn make(root: &Path) -> Result<PathBuf, Failure> {
+fn build_book(root: &Path) -> Result<PathBuf, Failure> {
     let tree = Tree::load(root)?;
     let book = target(root).join("book");
     let source = book.join("src");
@@ -47,10 +47,10 @@ fn make(root: &Path) -> Result<PathBuf, Failure> {
     }
     let chapters = chapters(&tree);
     // Linked files that are not chapters.
-    let beside = chapters.iter().flat_map(|path| linked(&tree, path));
+    let next_to_pages = chapters.iter().flat_map(|path| linked(&tree, path));
     let pictures = tree.paths().filter(|path| path.starts_with(PICTURES)).map(str::to_owned);
-    let beside = beside.chain(pictures);
-    for path in chapters.iter().cloned().chain(beside).collect::<BTreeSet<_>>() {
+    let next_to_pages = next_to_pages.chain(pictures);
+    for path in chapters.iter().cloned().chain(next_to_pages).collect::<BTreeSet<_>>() {
         let to = source.join(&path);
         std::fs::create_dir_all(to.parent().expect("within the book"))?;
         std::fs::copy(root.join(&path), to).map_err(|error| format!("{path}: {error}"))?;
@@ -93,8 +93,8 @@ fn summary(tree: &Tree, chapters: &[String]) -> String {
         }
         let text = tree.text(path).unwrap_or_default();
         let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(path);
-        let mark = if path == INDEX { "" } else { "- " };
-        let _ = writeln!(out, "{mark}[{}]({path})", title.replace(['[', ']', '`'], ""));
+        let bullet = if path == INDEX { "" } else { "- " };
+        let _ = writeln!(out, "{bullet}[{}]({path})", title.replace(['[', ']', '`'], ""));
     }
     out
 }

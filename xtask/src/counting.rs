@@ -19,21 +19,21 @@ pub(crate) fn run(root: &Path, pairs: usize) -> Outcome {
     let mut runs = Vec::new();
     for pair in 0..pairs {
         // Alternate which program runs first.
-        let (with, without) = if pair % 2 == 0 {
-            let with = measure(&counted)?;
-            (with, measure(&uncounted)?)
+        let (counted_cost, uncounted_cost) = if pair % 2 == 0 {
+            let counted_cost = measure(&counted)?;
+            (counted_cost, measure(&uncounted)?)
         } else {
-            let without = measure(&uncounted)?;
-            (measure(&counted)?, without)
+            let uncounted_cost = measure(&uncounted)?;
+            (measure(&counted)?, uncounted_cost)
         };
-        runs.push((with, without));
+        runs.push((counted_cost, uncounted_cost));
     }
     println!("{:<12} {:>10} {:>10} {:>8}  {pairs} pairs", "", "counted", "uncounted", "ratio");
     for (at, name) in FIGURES.iter().enumerate() {
-        let with = median(runs.iter().map(|run| run.0[at]));
-        let without = median(runs.iter().map(|run| run.1[at]));
+        let counted_cost = median(runs.iter().map(|run| run.0[at]));
+        let uncounted_cost = median(runs.iter().map(|run| run.1[at]));
         let ratio = median(runs.iter().map(|run| run.0[at] / run.1[at]));
-        println!("{name:<12} {with:>10.2} {without:>10.2} {ratio:>8.3}");
+        println!("{name:<12} {counted_cost:>10.2} {uncounted_cost:>10.2} {ratio:>8.3}");
     }
     Ok(true)
 }
@@ -62,8 +62,8 @@ fn measure(program: &Path) -> Result<[f64; 3], String> {
 
 /// The value of the field `name` in a flat JSON object.
 fn number(text: &str, name: &str) -> Option<f64> {
-    let (_, behind) = text.split_once(&format!("\"{name}\""))?;
-    let value = behind.trim_start().strip_prefix(':')?.trim_start();
+    let (_, rest) = text.split_once(&format!("\"{name}\""))?;
+    let value = rest.trim_start().strip_prefix(':')?.trim_start();
     value.split([',', '}', '\n']).next()?.trim().parse().ok()
 }
 

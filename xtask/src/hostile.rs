@@ -58,22 +58,22 @@ pub(crate) fn run(root: &Path, tools: &[Tool]) -> Outcome {
         let name = tool.to_possible_value().expect("no tool is hidden");
         let name = name.get_name();
         println!("\n--- {name}");
-        match watch(root, *tool) {
+        match run_tool(root, *tool) {
             Ok(()) => {}
-            Err(Obstacle::Missing(why)) => skipped.push(format!("{name}: {why}")),
-            Err(Obstacle::Failed(why)) => failed.push(format!("{name}: {why}")),
+            Err(Obstacle::Missing(reason)) => skipped.push(format!("{name}: {reason}")),
+            Err(Obstacle::Failed(reason)) => failed.push(format!("{name}: {reason}")),
         }
     }
-    for why in &skipped {
-        println!("\n!!! SKIPPED: {why}");
+    for reason in &skipped {
+        println!("\n!!! SKIPPED: {reason}");
     }
-    for why in &failed {
-        eprintln!("xtask hostile: {why}");
+    for reason in &failed {
+        eprintln!("xtask hostile: {reason}");
     }
     Ok(failed.is_empty())
 }
 
-fn watch(root: &Path, tool: Tool) -> Result<(), Obstacle> {
+fn run_tool(root: &Path, tool: Tool) -> Result<(), Obstacle> {
     match tool {
         Tool::Miri => miri(root, &["-p", "phalanx-core", "--test", "hostile"]),
         // The other tests use sockets and threads of the machine.
@@ -113,15 +113,15 @@ fn asan(root: &Path) -> Result<(), Obstacle> {
 
 fn valgrind(root: &Path) -> Result<(), Obstacle> {
     if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
-        let why = "valgrind is not installed; try `apt-get install valgrind`";
-        return Err(Obstacle::Missing(why.into()));
+        let reason = "valgrind is not installed; try `apt-get install valgrind`";
+        return Err(Obstacle::Missing(reason.into()));
     }
     // With the flags and features of the other tests, so that nothing is compiled twice.
     let programs = artifacts::build(root, &["--workspace", "--test", "hostile"]);
     let programs = programs.map_err(Obstacle::Failed)?;
     if programs.len() != PROGRAMS {
-        let why = format!("cargo has built {} programs instead of {PROGRAMS}", programs.len());
-        return Err(Obstacle::Failed(why));
+        let reason = format!("cargo has built {} programs instead of {PROGRAMS}", programs.len());
+        return Err(Obstacle::Failed(reason));
     }
     for program in programs {
         let mut command = Command::new("valgrind");
@@ -135,13 +135,15 @@ fn valgrind(root: &Path) -> Result<(), Obstacle> {
 
 /// Ensures that a nightly toolchain with these components is installed.
 fn nightly(components: &[&str]) -> Result<(), Obstacle> {
-    let missing = |why: &str| Err(Obstacle::Missing(why.into()));
+    let missing = |reason: &str| Err(Obstacle::Missing(reason.into()));
     let listed = rustup(&["component", "list", "--toolchain", "nightly", "--installed"]).output();
     match listed {
         Err(_) => return missing("a nightly toolchain is required, and rustup is not installed"),
         Ok(listed) if listed.status.success() => {
             let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-            if components.iter().all(|wanted| listed.lines().any(|have| have.starts_with(wanted))) {
+            if components.iter().all(|component_prefix| {
+                listed.lines().any(|have| have.starts_with(component_prefix))
+            }) {
                 return Ok(());
             }
         }

@@ -177,8 +177,8 @@ fn main() -> ExitCode {
 
 /// The workspace root: the parent of this crate's folder, whatever the current directory is.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("the crate is in the workspace").to_owned()
+    let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest_dir.parent().expect("the crate is in the workspace").to_owned()
 }
 
 #[cfg(test)]

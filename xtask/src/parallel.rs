@@ -39,8 +39,8 @@ mod tests {
     #[test]
     fn results_are_in_the_order_of_the_items() {
         let items: Vec<u32> = (0..100).collect();
-        let doubled: Vec<u32> = (0..100).map(|item| 2 * item).collect();
-        assert_eq!(map(&items, 3, |item| 2 * item), doubled);
+        let results: Vec<u32> = (0..100).map(|item| 2 * item).collect();
+        assert_eq!(map(&items, 3, |item| 2 * item), results);
         assert_eq!(map(&items[..0], 3, |item| 2 * item), []);
     }
 }

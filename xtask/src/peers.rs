@@ -63,8 +63,8 @@ pub(crate) fn run(root: &Path) -> Outcome {
     if !missing.is_empty() {
         println!("not installed: apt-get install {}", missing.join(" "));
     }
-    for why in &failed {
-        eprintln!("xtask peers: {why}");
+    for reason in &failed {
+        eprintln!("xtask peers: {reason}");
     }
     Ok(failed.is_empty())
 }

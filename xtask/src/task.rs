@@ -13,12 +13,12 @@ pub(crate) type Outcome = Result<bool, Failure>;
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// Prints why the task failed, if so, and returns its exit code.
-pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
-    match outcome {
+pub(crate) fn exit_code(result: Outcome) -> ExitCode {
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(why) => {
-            eprintln!("xtask: {why}");
+        Err(reason) => {
+            eprintln!("xtask: {reason}");
             ExitCode::FAILURE
         }
     }

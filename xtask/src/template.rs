@@ -13,11 +13,11 @@ const CRATES: &[&str] = &["axum", "compat", "core", "driver", "fibre", "macros",
 /// Makes the project in a folder, or makes one in `target/template` and tests it.
 pub(crate) fn run(root: &Path, folder: Option<&Path>) -> Outcome {
     match folder {
-        Some(folder) => make(root, folder)?,
+        Some(folder) => instantiate(root, folder)?,
         None => {
             let folder = root.join("target/template").join(NAME);
             let _ = fs::remove_dir_all(&folder);
-            make(root, &folder)?;
+            instantiate(root, &folder)?;
             test(root, &folder)?;
         }
     }
@@ -25,7 +25,7 @@ pub(crate) fn run(root: &Path, folder: Option<&Path>) -> Outcome {
 }
 
 /// Makes the project. Its crates are those of this workspace, because none is released yet.
-fn make(root: &Path, folder: &Path) -> Result<(), String> {
+fn instantiate(root: &Path, folder: &Path) -> Result<(), String> {
     if folder.exists() {
         return Err(format!("{} exists; name a new folder", folder.display()));
     }

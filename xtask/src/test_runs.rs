@@ -14,7 +14,7 @@ use crate::parallel;
 use crate::task::{Outcome, target};
 
 /// The programs that take longest, which start first: otherwise one of them might run alone at the end.
-const LONGEST: &[&str] =
+const LONGEST_RUNNING: &[&str] =
     &["phalanx-bench it", "phalanx-broker it", "phalanx-cli it", "phalanx-web it", "phalanx it"];
 /// Threads of all test programs together, for each core. Most tests of servers and of the runtime wait rather than
 /// compute.
@@ -30,8 +30,8 @@ pub(crate) fn run(root: &Path, arguments: Vec<String>, filters: Vec<String>) -> 
     if programs.is_empty() {
         return Err("there is no test program; see the arguments of `cargo test`".into());
     }
-    let place = |program: &Program| LONGEST.iter().position(|name| *name == program.name);
-    programs.sort_by_key(|program| place(program).unwrap_or(LONGEST.len()));
+    let rank = |program: &Program| LONGEST_RUNNING.iter().position(|name| *name == program.name);
+    programs.sort_by_key(|program| rank(program).unwrap_or(LONGEST_RUNNING.len()));
     let libraries = &libraries(root)?;
     let folder = target(root).join("test-output");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -80,9 +80,11 @@ fn libraries(root: &Path) -> Result<OsString, String> {
         return Err("`rustc --print target-libdir` failed".into());
     }
     let mut folders = OsString::from(String::from_utf8_lossy(&output.stdout).trim());
-    if let Some(others) = std::env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
+    if let Some(inherited) =
+        std::env::var_os("LD_LIBRARY_PATH").filter(|inherited| !inherited.is_empty())
+    {
         folders.push(":");
-        folders.push(others);
+        folders.push(inherited);
     }
     Ok(folders)
 }

@@ -56,19 +56,19 @@ struct Fault {
     /// The line, counted from 1.
     line: usize,
     /// The problem and its remedy.
-    what: String,
+    message: String,
 }
 
 impl Fault {
     /// A fault at line `line` (counted from 1) of `path`.
-    fn new(path: &str, line: usize, what: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, what: what.into() }
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, message: message.into() }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
     }
 }
 

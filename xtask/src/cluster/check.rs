@@ -14,10 +14,10 @@ use fastrand::Rng;
 use super::disturb::disturb;
 use super::ending;
 use super::ledger::{Ledger, Verdict};
-use super::load::{Shared, locked};
+use super::load::{Shared, lock};
 use super::machines::Machine;
 use super::nemesis::Nemesis;
-use super::nodes::{Cluster, Shape};
+use super::nodes::{Cluster, ClusterConfig};
 use crate::live::{Home, binary, quantile};
 use crate::task::Outcome;
 
@@ -102,8 +102,8 @@ impl Options {
             match separated {
                 Ok(Some(machines)) => return Ok((kinds, machines)),
                 Ok(None) => {}
-                Err(why) if !is_named => println!("LEFT OUT: the fault split: {why}"),
-                Err(why) => return Err(format!("the fault split is not possible: {why}")),
+                Err(reason) if !is_named => println!("LEFT OUT: the fault split: {reason}"),
+                Err(reason) => return Err(format!("the fault split is not possible: {reason}")),
             }
             kinds.retain(|kind| *kind != Nemesis::Split);
         }
@@ -116,15 +116,15 @@ impl Options {
 
 /// Runs the check. Returns whether it found no fault.
 pub(super) fn check(root: &Path, options: &Options) -> Outcome {
-    let Options { seconds, rate, kept: are_kept, .. } = *options;
+    let Options { seconds, rate, kept: sessions_kept, .. } = *options;
     let seed = options.seed.map_or_else(|| process::id().into(), NonZeroU64::get);
     let ending = ending()?;
-    let (binary, home) = (binary(root)?, Home::make("cluster")?);
+    let (binary, home) = (binary(root)?, Home::create("cluster")?);
     let (kinds, machines) = options.plan()?;
-    let shape = Shape { nodes: NODES, servers: options.nats as usize, are_kept };
+    let shape = ClusterConfig { nodes: NODES, servers: options.nats as usize, sessions_kept };
     let cluster = Cluster::start(&machines, &binary, home.path(), shape)?;
     println!("{PROMISES}");
-    if are_kept {
+    if sessions_kept {
         println!("{KEPT_SESSION_PROMISES}");
     }
     let servers = match options.nats {
@@ -137,49 +137,50 @@ pub(super) fn check(root: &Path, options: &Options) -> Outcome {
     let shared = Arc::new(Shared {
         cluster,
         ledger: Ledger::default(),
-        disturbed: NODES - usize::from(are_kept),
+        disturbed_nodes: NODES - usize::from(sessions_kept),
         may_lose: AtomicBool::new(false),
-        are_kept,
+        sessions_kept,
         roams: options.roam.then_some(seed),
-        places: Mutex::default(),
+        node_of_subscriber: Mutex::default(),
         returns: Mutex::default(),
         moves: Mutex::default(),
         interval: Duration::from_secs(1) / rate,
         kept: Mutex::default(),
         subscribed: AtomicUsize::new(0),
-        is_over: AtomicBool::new(false),
+        is_load_over: AtomicBool::new(false),
         is_complete: AtomicBool::new(false),
     });
     let mut continued = Vec::new();
-    let ran = disturb(&shared, &kinds, seconds, &mut Rng::with_seed(seed), &ending, &mut continued);
-    if ran.is_err() {
+    let result =
+        disturb(&shared, &kinds, seconds, &mut Rng::with_seed(seed), &ending, &mut continued);
+    if result.is_err() {
         shared.is_complete.store(true, Ordering::Relaxed);
         shared.cluster.kill();
     }
     let (verdict, faults) = shared.ledger.finish();
     faults.iter().for_each(|fault| println!("FAULT: {fault}"));
-    let is_good = verdict == Verdict::default() && ran.is_ok();
-    if !is_good {
+    let is_ok = verdict == Verdict::default() && result.is_ok();
+    if !is_ok {
         // For a diagnosis.
         println!("data and logs are kept in {}", home.keep().display());
     }
-    ran?;
+    result?;
     let continued = times("others continue after a kill", &mut continued);
-    if are_kept {
+    if sessions_kept {
         // A client whose node is lost waits for its failover.
-        println!("{verdict} {}", times("failovers", &mut locked(&shared.returns)));
+        println!("{verdict} {}", times("failovers", &mut lock(&shared.returns)));
         println!("{continued}");
         if options.roam {
-            println!("{}", times("moves", &mut locked(&shared.moves)));
+            println!("{}", times("moves", &mut lock(&shared.moves)));
         }
     } else {
         println!("{verdict} {continued}");
     }
-    Ok(is_good)
+    Ok(is_ok)
 }
 
 /// The number and the quantiles of times.
-fn times(what: &str, all: &mut [Duration]) -> String {
+fn times(name: &str, all: &mut [Duration]) -> String {
     let [p50, p99] = [0.5, 0.99].map(|share| quantile(all, share).as_secs_f64());
-    format!("{what}={} p50={p50:.3}s p99={p99:.3}s", all.len())
+    format!("{name}={} p50={p50:.3}s p99={p99:.3}s", all.len())
 }

@@ -10,12 +10,12 @@ use fastrand::Rng;
 use phalanx_mqtt::QoS;
 
 use super::ledger::Kind;
-use super::load::{Publisher, STUCK, Shared, Subscriber, WINDOW, locked};
+use super::load::{Publisher, STUCK, Shared, Subscriber, WINDOW, lock};
 use super::nemesis::{LIMIT, Nemesis, Strike};
 use super::probes;
 
 /// Time after a fault of a node in which the loss of its sessions is noticed.
-const NOTICED: Duration = Duration::from_secs(10);
+const DETECTION_TIME: Duration = Duration::from_secs(10);
 
 /// Runs the load and the faults, and waits for the rest.
 pub(super) fn disturb(
@@ -28,40 +28,41 @@ pub(super) fn disturb(
 ) -> Result<(), String> {
     let nodes = 0..shared.cluster.nodes.len();
     // Members of a group may get a message again when a node is lost.
-    let groups = if shared.are_kept { &[None][..] } else { &[None, Some("g")] };
+    let groups = if shared.sessions_kept { &[None][..] } else { &[None, Some("g")] };
     let mut subscribers = Vec::new();
     for node in nodes.clone() {
         for group in groups {
-            let own = Subscriber { shared: shared.clone(), node, number: 1, group: *group };
-            shared.ledger.receives(&own.receiver());
-            subscribers.push(thread::spawn(move || own.run()));
+            let subscriber = Subscriber { shared: shared.clone(), node, number: 1, group: *group };
+            shared.ledger.receives(&subscriber.receiver());
+            subscribers.push(thread::spawn(move || subscriber.run()));
         }
     }
     await_subscribed(shared, subscribers.len())?;
-    heal(shared);
+    wait_for_delivery(shared);
     let supervised = shared.clone();
     let supervisor = thread::spawn(move || supervise(&supervised));
     let load = [(QoS::AtLeastOnce, false), (QoS::ExactlyOnce, false), (QoS::AtLeastOnce, true)];
     let publish = |node| {
         load.map(|(qos, is_retained)| {
-            let own = Publisher { shared: shared.clone(), node, qos, is_retained };
-            thread::spawn(move || own.run())
+            let publisher = Publisher { shared: shared.clone(), node, qos, is_retained };
+            thread::spawn(move || publisher.run())
         })
     };
     let publishers: Vec<_> = nodes.flat_map(publish).collect();
-    let (begun, mut struck) = (Instant::now(), None);
-    while begun.elapsed() < Duration::from_secs(seconds) && !ending.load(Ordering::Relaxed) {
+    let (start, mut last_node_fault) = (Instant::now(), None);
+    while start.elapsed() < Duration::from_secs(seconds) && !ending.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(200 + random.u64(..2_000)));
-        settle(shared, &mut subscribers)?;
-        let strikes = Strike::draw(kinds, shared.disturbed, random);
+        replace_lost_subscribers(shared, &mut subscribers)?;
+        let strikes = Strike::draw(kinds, shared.disturbed_nodes, random);
         if !strikes.is_empty() {
-            let (at, servers) = (begun.elapsed().as_secs_f64(), shared.cluster.servers.len());
-            let is_of_node = strikes.iter().any(|strike| strike.may_cost_sessions(servers));
-            let was_of_node = struck.is_some_and(|at: Instant| at.elapsed() < NOTICED);
+            let (at, servers) = (start.elapsed().as_secs_f64(), shared.cluster.servers.len());
+            let is_of_node = strikes.iter().any(|inject| inject.may_cost_sessions(servers));
+            let was_of_node =
+                last_node_fault.is_some_and(|at: Instant| at.elapsed() < DETECTION_TIME);
             shared.may_lose.store(is_of_node || was_of_node, Ordering::Relaxed);
-            let (whats, times) = strike(shared, &strikes)?;
-            let passes = heal(shared);
-            struck = if is_of_node { Some(Instant::now()) } else { struck };
+            let (descriptions, times) = inject(shared, &strikes)?;
+            let passes = wait_for_delivery(shared);
+            last_node_fault = if is_of_node { Some(Instant::now()) } else { last_node_fault };
             // With two faults, the other one delays it.
             let time = times.first().filter(|_| strikes.len() == 1);
             continued.extend(time);
@@ -70,19 +71,19 @@ pub(super) fn disturb(
             });
             println!(
                 "{at:6.1} s {}: {time}messages pass {:.1} s after it; {} accepted, {} missing",
-                whats.join(" and "),
+                descriptions.join(" and "),
                 passes.as_secs_f64(),
                 shared.ledger.count(),
                 shared.ledger.missing(),
             );
         }
-        quiet(shared);
+        check_connectivity(shared);
         if let Some(node) = shared.cluster.nodes.iter().find(|node| !node.process().lives()) {
             return Err(format!("node {} ended by itself", node.name));
         }
     }
     replace_retained(shared)?;
-    shared.is_over.store(true, Ordering::Relaxed);
+    shared.is_load_over.store(true, Ordering::Relaxed);
     finish(shared, &publishers);
     shared.is_complete.store(true, Ordering::Relaxed);
     for client in subscribers.into_iter().chain(publishers).chain([supervisor]) {
@@ -92,20 +93,23 @@ pub(super) fn disturb(
 }
 
 fn await_subscribed(shared: &Shared, count: usize) -> Result<(), String> {
-    await_of("the subscriptions", STUCK, || shared.subscribed.load(Ordering::Relaxed) >= count)
+    wait_until("the subscriptions", STUCK, || shared.subscribed.load(Ordering::Relaxed) >= count)
 }
 
 /// Begins a subscriber at each node that faults concern and that has none, because other nodes have adopted its sessions.
 /// Clients that roam return there.
-fn settle(shared: &Arc<Shared>, subscribers: &mut Vec<JoinHandle<()>>) -> Result<(), String> {
-    for node in 0..if shared.roams.is_some() { 0 } else { shared.disturbed } {
-        if locked(&shared.places).values().any(|at| *at == node) {
+fn replace_lost_subscribers(
+    shared: &Arc<Shared>,
+    subscribers: &mut Vec<JoinHandle<()>>,
+) -> Result<(), String> {
+    for node in 0..if shared.roams.is_some() { 0 } else { shared.disturbed_nodes } {
+        if lock(&shared.node_of_subscriber).values().any(|at| *at == node) {
             continue;
         }
         let number = subscribers.len() + 1;
-        let own = Subscriber { shared: shared.clone(), node, number, group: None };
-        let receiver = own.receiver();
-        subscribers.push(thread::spawn(move || own.run()));
+        let subscriber = Subscriber { shared: shared.clone(), node, number, group: None };
+        let receiver = subscriber.receiver();
+        subscribers.push(thread::spawn(move || subscriber.run()));
         await_subscribed(shared, subscribers.len())?;
         shared.ledger.receives_from_now(&receiver, WINDOW);
     }
@@ -119,11 +123,13 @@ fn supervise(shared: &Shared) {
         for (n, node) in shared.cluster.nodes.iter().enumerate() {
             let fault = match node.process().start_without_sessions() {
                 Ok(false) => continue,
-                Ok(true) if n < shared.disturbed && shared.may_lose.load(Ordering::Relaxed) => {
+                Ok(true)
+                    if n < shared.disturbed_nodes && shared.may_lose.load(Ordering::Relaxed) =>
+                {
                     continue;
                 }
                 Ok(_) => format!("node {} lost its sessions without a fault of its own", node.name),
-                Err(why) => why,
+                Err(reason) => reason,
             };
             shared.ledger.fault(Kind::Stuck, &fault);
         }
@@ -132,29 +138,31 @@ fn supervise(shared: &Shared) {
 }
 
 /// Causes faults at the same time. Returns their descriptions, and the times until the other nodes continued.
-fn strike(shared: &Shared, strikes: &[Strike]) -> Result<(Vec<String>, Vec<Duration>), String> {
+fn inject(shared: &Shared, strikes: &[Strike]) -> Result<(Vec<String>, Vec<Duration>), String> {
     let run = |strike: &Strike| {
         let mut continued = None;
-        strike.run(shared, &mut continued).map(|what| (what, continued))
+        strike.run(shared, &mut continued).map(|message| (message, continued))
     };
-    let ran: Vec<_> = thread::scope(|scope| {
+    let results: Vec<_> = thread::scope(|scope| {
         let all: Vec<_> = strikes.iter().map(|strike| scope.spawn(|| run(strike))).collect();
-        all.into_iter().map(|one| one.join().map_err(|_| "a fault panicked".to_owned())?).collect()
+        all.into_iter()
+            .map(|handle| handle.join().map_err(|_| "a fault panicked".to_owned())?)
+            .collect()
     });
-    let ran = ran.into_iter().collect::<Result<Vec<_>, String>>()?;
-    let (whats, times): (Vec<_>, Vec<_>) = ran.into_iter().unzip();
-    Ok((whats, times.into_iter().flatten().collect()))
+    let results = results.into_iter().collect::<Result<Vec<_>, String>>()?;
+    let (descriptions, times): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+    Ok((descriptions, times.into_iter().flatten().collect()))
 }
 
 /// Waits until messages pass between all nodes. Returns the time.
-fn heal(shared: &Shared) -> Duration {
-    let begun = Instant::now();
+fn wait_for_delivery(shared: &Shared) -> Duration {
+    let start = Instant::now();
     for_pairs(shared, |from, to| probes::passes(from, to, LIMIT));
-    begun.elapsed()
+    start.elapsed()
 }
 
 /// Checks that apply while there is no fault.
-fn quiet(shared: &Shared) {
+fn check_connectivity(shared: &Shared) {
     for_pairs(shared, |from, to| probes::passes_at_once(from, to, STUCK));
     for_pairs(shared, |from, to| probes::moves(from, to, STUCK, || Ok(())).map(drop));
 }
@@ -167,8 +175,8 @@ fn for_pairs(
     for from in nodes {
         for to in nodes.iter().filter(|to| to.name != from.name) {
             if let Err(error) = check(from, to) {
-                let what = format!("from {} to {}: {error}", from.name, to.name);
-                shared.ledger.fault(Kind::Stuck, &what);
+                let message = format!("from {} to {}: {error}", from.name, to.name);
+                shared.ledger.fault(Kind::Stuck, &message);
             }
         }
     }
@@ -177,9 +185,9 @@ fn for_pairs(
 /// Waits until there are newer retained messages. A node that joins while they are published may have earlier ones until
 /// then.
 fn replace_retained(shared: &Shared) -> Result<(), String> {
-    let before = locked(&shared.kept).clone();
-    await_of("newer retained messages", STUCK, || {
-        let now = locked(&shared.kept);
+    let before = lock(&shared.kept).clone();
+    wait_until("newer retained messages", STUCK, || {
+        let now = lock(&shared.kept);
         before.iter().all(|(topic, number)| now.get(topic) != Some(number))
     })
 }
@@ -187,23 +195,23 @@ fn replace_retained(shared: &Shared) -> Result<(), String> {
 /// Waits until everything has arrived, and compares the retained messages.
 fn finish(shared: &Shared, publishers: &[JoinHandle<()>]) {
     let all_sent = || publishers.iter().all(JoinHandle::is_finished);
-    if await_of("the publishers", 2 * STUCK, all_sent).is_err() {
-        let left = publishers.iter().filter(|own| !own.is_finished()).count();
-        shared.ledger.fault(Kind::Stuck, &format!("{left} publishers do not finish"));
+    if wait_until("the publishers", 2 * STUCK, all_sent).is_err() {
+        let unfinished = publishers.iter().filter(|handle| !handle.is_finished()).count();
+        shared.ledger.fault(Kind::Stuck, &format!("{unfinished} publishers do not finish"));
     }
     // As long as messages arrive.
-    let (mut missing, mut since) = (usize::MAX, Instant::now());
-    while missing > 0 && since.elapsed() < STUCK {
+    let (mut missing, mut last_progress) = (usize::MAX, Instant::now());
+    while missing > 0 && last_progress.elapsed() < STUCK {
         thread::sleep(Duration::from_millis(100));
         let now = shared.ledger.missing();
         if now < missing {
-            (missing, since) = (now, Instant::now());
+            (missing, last_progress) = (now, Instant::now());
         }
     }
     let expected = shared.kept.lock().map(|kept| kept.clone()).unwrap_or_default();
     for node in &shared.cluster.nodes {
         let mut found = BTreeMap::new();
-        let agrees = await_of("the retained messages", STUCK, || {
+        let agrees = wait_until("the retained messages", STUCK, || {
             found = probes::retained(node, expected.len()).unwrap_or_default();
             found == expected
         });
@@ -211,8 +219,8 @@ fn finish(shared: &Shared, publishers: &[JoinHandle<()>]) {
             for (topic, number) in &expected {
                 if found.get(topic) != Some(number) {
                     let found = found.get(topic);
-                    let what = format!("{} has {found:?} at {topic}, not {number}", node.name);
-                    shared.ledger.fault(Kind::Lost, &what);
+                    let message = format!("{} has {found:?} at {topic}, not {number}", node.name);
+                    shared.ledger.fault(Kind::Lost, &message);
                 }
             }
         }
@@ -220,11 +228,15 @@ fn finish(shared: &Shared, publishers: &[JoinHandle<()>]) {
 }
 
 /// Waits for a condition.
-fn await_of(what: &str, limit: Duration, mut is: impl FnMut() -> bool) -> Result<(), String> {
-    let begun = Instant::now();
-    while !is() {
-        if begun.elapsed() > limit {
-            return Err(format!("{what} take longer than {} s", limit.as_secs()));
+fn wait_until(
+    name: &str,
+    limit: Duration,
+    mut predicate: impl FnMut() -> bool,
+) -> Result<(), String> {
+    let start = Instant::now();
+    while !predicate() {
+        if start.elapsed() > limit {
+            return Err(format!("{name} take longer than {} s", limit.as_secs()));
         }
         thread::sleep(Duration::from_millis(20));
     }

@@ -27,15 +27,15 @@ pub(super) struct Receiver {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) lost: usize,
-    pub(super) twice: usize,
+    pub(super) duplicated: usize,
     pub(super) reordered: usize,
     pub(super) stuck: usize,
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lost, twice, reordered, stuck } = self;
-        write!(f, "lost={lost} twice={twice} reordered={reordered} stuck={stuck}")
+        let Self { lost, duplicated, reordered, stuck } = self;
+        write!(f, "lost={lost} twice={duplicated} reordered={reordered} stuck={stuck}")
     }
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Lost,
-    Twice,
+    Duplicated,
     Reordered,
     Stuck,
 }
@@ -56,14 +56,14 @@ pub(super) struct Ledger(Mutex<Records>);
 struct Records {
     /// The accepted messages of each series, by number.
     accepted: BTreeMap<Series, Vec<bool>>,
-    received: BTreeMap<Receiver, BTreeMap<Series, Seen>>,
+    received: BTreeMap<Receiver, BTreeMap<Series, Deliveries>>,
     verdict: Verdict,
     faults: Vec<String>,
 }
 
 /// Messages of a series at one receiver.
 #[derive(Default)]
-struct Seen {
+struct Deliveries {
     /// How often each came, by number.
     counts: Vec<u32>,
     /// The largest number.
@@ -94,35 +94,35 @@ impl Ledger {
     pub(super) fn receives_from_now(&self, receiver: &Receiver, window: usize) {
         let mut records = self.lock();
         let Records { accepted, received, .. } = &mut *records;
-        let of = received.entry(receiver.clone()).or_default();
+        let by_series = received.entry(receiver.clone()).or_default();
         for (series, accepted) in accepted {
-            of.entry(series.clone()).or_default().from = accepted.len() + window;
+            by_series.entry(series.clone()).or_default().from = accepted.len() + window;
         }
     }
 
     /// A receiver got a message.
     pub(super) fn received(&self, receiver: &Receiver, series: &Series, number: u64) {
         let mut records = self.lock();
-        let of = records.received.entry(receiver.clone()).or_default();
-        let seen = of.entry(series.clone()).or_default();
-        let count = slot(&mut seen.counts, number);
+        let by_series = records.received.entry(receiver.clone()).or_default();
+        let deliveries = by_series.entry(series.clone()).or_default();
+        let count = slot(&mut deliveries.counts, number);
         *count += 1;
         let (is_first, is_twice) = (*count == 1, *count == 2);
-        let last = seen.last;
-        seen.last = last.max(number as usize);
-        let what = || format!("{} got {number} of {series} after {last}", receiver.name);
+        let last = deliveries.last;
+        deliveries.last = last.max(number as usize);
+        let message = || format!("{} got {number} of {series} after {last}", receiver.name);
         // Repetitions are allowed with QoS 1, and the order of messages applies to their first deliveries.
         if is_twice && series.qos == QoS::ExactlyOnce as u8 {
-            records.fault(Kind::Twice, &what());
+            records.fault(Kind::Duplicated, &message());
         }
         if is_first && last > number as usize && !receiver.is_group {
-            records.fault(Kind::Reordered, &what());
+            records.fault(Kind::Reordered, &message());
         }
     }
 
     /// Adds a fault.
-    pub(super) fn fault(&self, kind: Kind, what: &str) {
-        self.lock().fault(kind, what);
+    pub(super) fn fault(&self, kind: Kind, message: &str) {
+        self.lock().fault(kind, message);
     }
 
     /// The number of accepted messages.
@@ -144,37 +144,39 @@ impl Ledger {
                 format!("{} did not get {number} of {series}", receiver.name)
             })
             .collect();
-        missing.iter().for_each(|what| records.fault(Kind::Lost, what));
+        missing.iter().for_each(|message| records.fault(Kind::Lost, message));
         (records.verdict, std::mem::take(&mut records.faults))
     }
 }
 
 impl Records {
-    fn fault(&mut self, kind: Kind, what: &str) {
-        let Verdict { lost, twice, reordered, stuck } = &mut self.verdict;
+    fn fault(&mut self, kind: Kind, message: &str) {
+        let Verdict { lost, duplicated, reordered, stuck } = &mut self.verdict;
         let (count, name) = match kind {
             Kind::Lost => (lost, "lost"),
-            Kind::Twice => (twice, "twice"),
+            Kind::Duplicated => (duplicated, "twice"),
             Kind::Reordered => (reordered, "reordered"),
             Kind::Stuck => (stuck, "stuck"),
         };
         *count += 1;
         if self.faults.len() < DESCRIBED {
-            self.faults.push(format!("{name}: {what}"));
+            self.faults.push(format!("{name}: {message}"));
         }
     }
 
     fn missing(&self) -> impl Iterator<Item = (&Receiver, &Series, usize)> {
-        self.received.iter().flat_map(move |(receiver, of)| {
+        self.received.iter().flat_map(move |(receiver, by_series)| {
             self.accepted.iter().flat_map(move |(series, accepted)| {
-                let seen = of.get(series);
-                let from = seen.map_or(0, |own| own.from);
-                let came = move |n: usize| seen.and_then(|own| own.counts.get(n)).copied();
+                let deliveries = by_series.get(series);
+                let from = deliveries.map_or(0, |deliveries| deliveries.from);
+                let count_of = move |n: usize| {
+                    deliveries.and_then(|deliveries| deliveries.counts.get(n)).copied()
+                };
                 let missing = accepted
                     .iter()
                     .enumerate()
                     .filter(move |(n, is)| **is && *n >= from)
-                    .filter(move |(n, _)| came(*n).is_none_or(|count| count == 0));
+                    .filter(move |(n, _)| count_of(*n).is_none_or(|count| count == 0));
                 missing.map(move |(n, _)| (receiver, series, n))
             })
         })
@@ -226,12 +228,12 @@ mod tests {
     #[test]
     fn a_later_receiver_need_not_get_earlier_messages() {
         let (ledger, series) = (Ledger::default(), Series { publisher: "a".into(), qos: 1 });
-        let late = Receiver { name: "late".into(), is_group: false };
+        let late_receiver = Receiver { name: "late".into(), is_group: false };
         (1..=4).for_each(|n| ledger.accepted(&series, n));
-        ledger.receives_from_now(&late, 1);
+        ledger.receives_from_now(&late_receiver, 1);
         (5..=6).for_each(|n| ledger.accepted(&series, n));
         assert_eq!(ledger.missing(), 1, "5 may have been sent before");
-        ledger.received(&late, &series, 6);
+        ledger.received(&late_receiver, &series, 6);
         assert_eq!(ledger.missing(), 0);
     }
 }

@@ -11,7 +11,7 @@ use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, QoS};
 
 use super::ledger::{Kind, Ledger, Receiver, Series};
 use super::nodes::{Cluster, Node};
-use super::roaming::Course;
+use super::roaming::Route;
 use super::wire::{Wire, id};
 
 /// Time without progress after which a client of a running node is stuck.
@@ -30,15 +30,15 @@ pub(super) struct Shared {
     /// Interval between two messages of a publisher.
     pub(super) interval: Duration,
     /// The nodes that faults concern: the first ones.
-    pub(super) disturbed: usize,
+    pub(super) disturbed_nodes: usize,
     /// Whether a fault of a node may have cost it its sessions.
     pub(super) may_lose: AtomicBool,
     /// Whether NATS has a copy of the sessions, so that clients find theirs at other nodes.
-    pub(super) are_kept: bool,
+    pub(super) sessions_kept: bool,
     /// The seed of the courses of clients, if they change their node every few seconds.
     pub(super) roams: Option<u64>,
     /// Where the subscribers are, and the times until they found their sessions at another node.
-    pub(super) places: Mutex<BTreeMap<String, usize>>,
+    pub(super) node_of_subscriber: Mutex<BTreeMap<String, usize>>,
     pub(super) returns: Mutex<Vec<Duration>>,
     /// The times that clients which roam took to connect, unless they were refused first.
     pub(super) moves: Mutex<Vec<Duration>>,
@@ -47,7 +47,7 @@ pub(super) struct Shared {
     /// Subscribers that are subscribed.
     pub(super) subscribed: AtomicUsize,
     /// The publishers publish nothing new.
-    pub(super) is_over: AtomicBool,
+    pub(super) is_load_over: AtomicBool,
     /// The subscribers end.
     pub(super) is_complete: AtomicBool,
 }
@@ -55,29 +55,29 @@ pub(super) struct Shared {
 impl Shared {
     /// Connects a client with a kept session, again and again, perhaps to one node after the other. `None` once the run is
     /// complete.
-    pub(super) fn connect(&self, at: &mut usize, client: &str, was_there: bool) -> Option<Wire> {
-        let (mut begun, first, since) = (Instant::now(), *at, Instant::now());
+    pub(super) fn connect(&self, at: &mut usize, client: &str, had_session: bool) -> Option<Wire> {
+        let (mut attempt_start, first, start) = (Instant::now(), *at, Instant::now());
         while !self.is_complete.load(Ordering::Relaxed) {
             let node = &self.cluster.nodes[*at];
             match Wire::connect(node.address, client, true) {
                 Ok(wire) => {
-                    if was_there && !wire.is_present {
+                    if had_session && !wire.is_present {
                         self.ledger.fault(Kind::Lost, &format!("the session of {client}"));
                     }
                     if *at != first && client.starts_with(SUBSCRIBER) {
-                        locked(&self.returns).push(since.elapsed());
-                    } else if was_there && *at == first && self.roams.is_some() {
-                        locked(&self.moves).push(since.elapsed());
+                        lock(&self.returns).push(start.elapsed());
+                    } else if had_session && *at == first && self.roams.is_some() {
+                        lock(&self.moves).push(start.elapsed());
                     }
                     return Some(wire);
                 }
                 Err(error) => {
-                    if is_late(node, begun) {
-                        let what = format!("{client} cannot connect: {error}");
-                        self.ledger.fault(Kind::Stuck, &what);
-                        begun = Instant::now();
+                    if is_late(node, attempt_start) {
+                        let message = format!("{client} cannot connect: {error}");
+                        self.ledger.fault(Kind::Stuck, &message);
+                        attempt_start = Instant::now();
                     }
-                    if self.are_kept {
+                    if self.sessions_kept {
                         *at = (*at + 1) % self.cluster.nodes.len();
                     }
                     thread::sleep(POLL);
@@ -88,7 +88,7 @@ impl Shared {
     }
 }
 
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -131,21 +131,21 @@ impl Publisher {
     pub(super) fn run(self) {
         let kind = if self.is_retained { "retained" } else { "load" };
         let client = format!("publisher-{}-{kind}-{}", self.node().name, self.qos as u8);
-        let (mut in_flight, mut number, mut was_there) = (VecDeque::new(), 0, false);
-        let (mut at, mut course) = (self.node, Course::of(&self.shared, &client));
-        while let Some(mut wire) = self.shared.connect(&mut at, &client, was_there) {
-            was_there = true;
+        let (mut in_flight, mut number, mut had_session) = (VecDeque::new(), 0, false);
+        let (mut at, mut route) = (self.node, Route::new(&self.shared, &client));
+        while let Some(mut wire) = self.shared.connect(&mut at, &client, had_session) {
+            had_session = true;
             // Retained messages of different nodes may arrive in another order than they were published.
             if !self.is_retained {
-                course.arrive();
+                route.arrive();
             }
-            let published = self.publish((&mut wire, at), &course, (&mut in_flight, &mut number));
-            at = course.next(at);
+            let published = self.publish((&mut wire, at), &route, (&mut in_flight, &mut number));
+            at = route.next(at);
             match published {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::TimedOut => {
-                    let what = format!("{client} has waited for {} messages", in_flight.len());
-                    self.shared.ledger.fault(Kind::Stuck, &what);
+                    let message = format!("{client} has waited for {} messages", in_flight.len());
+                    self.shared.ledger.fault(Kind::Stuck, &message);
                 }
                 Err(_) => (),
             }
@@ -166,34 +166,35 @@ impl Publisher {
     fn publish(
         &self,
         (wire, at): (&mut Wire, usize),
-        course: &Course,
+        route: &Route,
         (in_flight, number): (&mut VecDeque<InFlight>, &mut u64),
     ) -> io::Result<()> {
         let node = &self.shared.cluster.nodes[at];
-        for own in in_flight.iter_mut() {
-            own.since = Instant::now();
-            match own.is_released {
-                true => wire.send(&Packet::PubRel(Ack::of(id(own.number))))?,
-                false => self.send(wire, own.number, true)?,
+        for message in in_flight.iter_mut() {
+            message.since = Instant::now();
+            match message.is_released {
+                true => wire.send(&Packet::PubRel(Ack::of(id(message.number))))?,
+                false => self.send(wire, message.number, true)?,
             }
         }
         let (mut next, window) = (Instant::now(), if self.is_retained { 1 } else { WINDOW });
         loop {
-            let is_over = self.shared.is_over.load(Ordering::Relaxed);
-            if course.is_due() && !is_over {
+            let is_load_over = self.shared.is_load_over.load(Ordering::Relaxed);
+            if route.is_due() && !is_load_over {
                 return Err(ErrorKind::Interrupted.into());
             }
-            if is_over && in_flight.is_empty() {
+            if is_load_over && in_flight.is_empty() {
                 return Ok(());
             }
-            if !is_over && in_flight.len() < window && Instant::now() >= next {
+            if !is_load_over && in_flight.len() < window && Instant::now() >= next {
                 *number += 1;
-                let own = InFlight { number: *number, is_released: false, since: Instant::now() };
-                in_flight.push_back(own);
+                let message =
+                    InFlight { number: *number, is_released: false, since: Instant::now() };
+                in_flight.push_back(message);
                 self.send(wire, *number, false)?;
                 next = Instant::now() + self.shared.interval;
             }
-            if in_flight.front().is_some_and(|own| is_late(node, own.since)) {
+            if in_flight.front().is_some_and(|message| is_late(node, message.since)) {
                 return Err(ErrorKind::TimedOut.into());
             }
             let Some(received) = wire.next(POLL.min(self.shared.interval))? else { continue };
@@ -206,15 +207,15 @@ impl Publisher {
                 }
                 other => return Err(io::Error::other(format!("unexpected {other:?}"))),
             };
-            let at = in_flight.iter().position(|own| id(own.number) == ack.id);
+            let at = in_flight.iter().position(|message| id(message.number) == ack.id);
             let Some(at) = at else { continue };
-            let own = &mut in_flight[at];
+            let message = &mut in_flight[at];
             if !ack.reason.is_failure() {
-                self.accepted(own.number);
+                self.accepted(message.number);
             }
             match release {
                 Some(id) => {
-                    own.is_released = true;
+                    message.is_released = true;
                     wire.send(&Packet::PubRel(Ack::of(id)))?;
                 }
                 None => drop(in_flight.remove(at)),
@@ -272,23 +273,23 @@ impl Subscriber {
         let node = &self.shared.cluster.nodes[self.node];
         let kind = self.group.unwrap_or("all");
         let client = format!("{SUBSCRIBER}-{}-{}-{kind}", node.name, self.number);
-        let (mut at, mut course) = (self.node, Course::of(&self.shared, &client));
+        let (mut at, mut route) = (self.node, Route::new(&self.shared, &client));
         let mut received = HashSet::new();
-        let mut was_there = false;
-        while let Some(mut wire) = self.shared.connect(&mut at, &client, was_there) {
-            was_there = true;
-            locked(&self.shared.places).insert(client.clone(), at);
-            course.arrive();
+        let mut had_session = false;
+        while let Some(mut wire) = self.shared.connect(&mut at, &client, had_session) {
+            had_session = true;
+            lock(&self.shared.node_of_subscriber).insert(client.clone(), at);
+            route.arrive();
             // Ends with the connection.
-            let _ = self.receive(&mut wire, &course, &mut received);
-            at = course.next(at);
+            let _ = self.receive(&mut wire, &route, &mut received);
+            at = route.next(at);
         }
     }
 
     fn receive(
         &self,
         wire: &mut Wire,
-        course: &Course,
+        route: &Route,
         received: &mut HashSet<PacketId>,
     ) -> io::Result<()> {
         if !wire.is_present {
@@ -298,10 +299,10 @@ impl Subscriber {
                 Some(group) => format!("$share/{group}/load/#"),
                 None => "load/#".to_owned(),
             };
-            wire.ask_for(&filter, QoS::ExactlyOnce)?;
+            wire.subscribe(&filter, QoS::ExactlyOnce)?;
         }
         let receiver = self.receiver();
-        while !self.shared.is_complete.load(Ordering::Relaxed) && !course.is_due() {
+        while !self.shared.is_complete.load(Ordering::Relaxed) && !route.is_due() {
             let Some(packet) = wire.next(POLL)? else { continue };
             match packet.packet()? {
                 Packet::SubAck(_) => {

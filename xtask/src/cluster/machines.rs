@@ -15,7 +15,7 @@ use std::thread;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// The network namespace of the calling thread.
-const OWN_SPACE: &str = "/proc/thread-self/ns/net";
+const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 /// A machine on which processes run.
 #[derive(Debug)]
@@ -25,11 +25,11 @@ pub(super) struct Machine {
     /// The address for the other machines.
     pub(super) inner: IpAddr,
     /// `None`: this machine itself.
-    space: Option<Space>,
+    namespace: Option<Namespace>,
 }
 
 #[derive(Debug)]
-struct Space {
+struct Namespace {
     /// Keeps the namespace until it is closed.
     file: File,
     /// This process' end of the link to the bridge.
@@ -39,7 +39,7 @@ struct Space {
 impl Machine {
     /// This machine, with a loopback address.
     pub(super) fn this(address: Ipv4Addr) -> Arc<Self> {
-        Arc::new(Self { outer: address.into(), inner: address.into(), space: None })
+        Arc::new(Self { outer: address.into(), inner: address.into(), namespace: None })
     }
 
     /// Makes `count` namespaces, and one for the bridge, into which it moves the calling thread and all threads that this
@@ -48,15 +48,16 @@ impl Machine {
     /// # Errors
     /// If `ip` is not installed, or namespaces are not permitted. The calling thread is then in its old namespace.
     pub(super) fn separate(count: usize) -> Result<Vec<Arc<Self>>, String> {
-        let outside = File::open(OWN_SPACE).map_err(|error| format!("{OWN_SPACE}: {error}"))?;
-        Self::bridge(count).map_err(|why| match enter(&outside) {
-            Ok(()) => why,
-            Err(error) => format!("{why}, and the thread cannot leave the namespace: {error}"),
+        let original =
+            File::open(OWN_NAMESPACE).map_err(|error| format!("{OWN_NAMESPACE}: {error}"))?;
+        Self::bridge(count).map_err(|reason| match enter(&original) {
+            Ok(()) => reason,
+            Err(error) => format!("{reason}, and the thread cannot leave the namespace: {error}"),
         })
     }
 
     fn bridge(count: usize) -> Result<Vec<Arc<Self>>, String> {
-        let hub = Named::add("hub")?;
+        let hub = NamespaceName::add("hub")?;
         enter(&hub.open()?)
             .map_err(|error| format!("cannot enter a network namespace: {error}"))?;
         ip("link add machines type bridge")?;
@@ -67,8 +68,8 @@ impl Machine {
 
     /// Makes the namespace of a number, and its links.
     fn connect(n: u8) -> Result<Self, String> {
-        let space = Named::add(&n.to_string())?;
-        let name = &space.0;
+        let namespace = NamespaceName::add(&n.to_string())?;
+        let name = &namespace.0;
         let [near, outer] = [1, 2].map(|end| Ipv4Addr::new(10, 1, n, end));
         let (inner, link) = (Ipv4Addr::new(10, 0, 0, n), format!("machine-{n}"));
         ip(&format!("link add clients-{n} type veth peer name clients netns {name}"))?;
@@ -81,21 +82,21 @@ impl Machine {
             ip(&format!("-n {name} link set {link} up"))?;
         }
         ip(&format!("-n {name} link set lo up"))?;
-        let space = Space { file: space.open()?, link };
-        Ok(Self { outer: outer.into(), inner: inner.into(), space: Some(space) })
+        let namespace = Namespace { file: namespace.open()?, link };
+        Ok(Self { outer: outer.into(), inner: inner.into(), namespace: Some(namespace) })
     }
 
     /// Calls `work` in a thread on this machine. Threads, processes and sockets that it creates stay in the namespace.
     pub(super) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-        let Some(space) = &self.space else { return Ok(work()) };
-        let inside = || enter(&space.file).map(|()| work());
-        thread::scope(|scope| scope.spawn(inside).join())
+        let Some(namespace) = &self.namespace else { return Ok(work()) };
+        let run_inside = || enter(&namespace.file).map(|()| work());
+        thread::scope(|scope| scope.spawn(run_inside).join())
             .map_err(|_| io::Error::other("the thread on a machine panicked"))?
     }
 
     /// Cuts it off from the other machines, or connects it again.
     pub(super) fn set_link(&self, is_up: bool) -> Result<(), String> {
-        let Some(Space { link, .. }) = &self.space else {
+        let Some(Namespace { link, .. }) = &self.namespace else {
             return Err("this machine has no link that can be cut".into());
         };
         ip(&format!("link set {link} {}", if is_up { "up" } else { "down" }))
@@ -103,13 +104,13 @@ impl Machine {
 }
 
 /// The name of a namespace, which it needs until its links are made. Dropping it removes the name.
-struct Named(String);
+struct NamespaceName(String);
 
-impl Named {
+impl NamespaceName {
     fn add(suffix: &str) -> Result<Self, String> {
-        let own = Self(format!("xtask-{}-{suffix}", process::id()));
-        ip(&format!("netns add {}", own.0))?;
-        Ok(own)
+        let name = Self(format!("xtask-{}-{suffix}", process::id()));
+        ip(&format!("netns add {}", name.0))?;
+        Ok(name)
     }
 
     fn open(&self) -> Result<File, String> {
@@ -118,14 +119,14 @@ impl Named {
     }
 }
 
-impl Drop for Named {
+impl Drop for NamespaceName {
     fn drop(&mut self) {
         let _ = ip(&format!("netns delete {}", self.0));
     }
 }
 
-fn enter(space: &File) -> io::Result<()> {
-    Ok(move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
+fn enter(namespace: &File) -> io::Result<()> {
+    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
 /// Runs iproute2's `ip`.
@@ -164,18 +165,18 @@ mod tests {
     fn a_cut_link_separates_machines_but_no_clients() {
         // In a thread, because it moves into the namespace of the bridge.
         let work = || {
-            let own = || fs::read_link(OWN_SPACE).unwrap();
-            let (before, taken) = (own(), Named::add("2"));
+            let current = || fs::read_link(OWN_NAMESPACE).unwrap();
+            let (before, taken) = (current(), NamespaceName::add("2"));
             assert!(Machine::separate(2).is_err(), "two namespaces have one name");
-            assert_eq!(own(), before);
+            assert_eq!(current(), before);
             drop(taken);
             let machines = match Machine::separate(2) {
                 Ok(machines) => machines,
-                Err(why) => return eprintln!("LEFT OUT: a cut link, because {why}"),
+                Err(reason) => return eprintln!("LEFT OUT: a cut link, because {reason}"),
             };
-            assert_ne!(own(), before);
+            assert_ne!(current(), before);
             let [first, second] = &machines[..] else { panic!("{machines:?}") };
-            let (address, served) = serve(second, second.inner);
+            let (address, server) = serve(second, second.inner);
             let mut stream = first.run(|| TcpStream::connect(address)).unwrap().unwrap();
             second.set_link(false).unwrap();
             stream.write_all(b"held back").unwrap();
@@ -186,10 +187,10 @@ mod tests {
             connect(outer, 5_000).unwrap().write_all(b"client").unwrap();
             assert_eq!(client.join().unwrap(), b"client");
             assert!(first.run(|| connect(outer, 200)).unwrap().is_err(), "there is another path");
-            assert!(!served.is_finished());
+            assert!(!server.is_finished());
             second.set_link(true).unwrap();
             drop(stream);
-            assert_eq!(served.join().unwrap(), b"held back");
+            assert_eq!(server.join().unwrap(), b"held back");
         };
         thread::spawn(work).join().unwrap();
     }

@@ -42,7 +42,7 @@ use clap::{Subcommand, value_parser};
 use crate::live::{Home, binary};
 use crate::task::Outcome;
 use machines::Machine;
-use nodes::{Cluster, Shape};
+use nodes::{Cluster, ClusterConfig};
 
 /// The tasks of `cargo xtask cluster`.
 #[derive(Subcommand)]
@@ -68,9 +68,10 @@ pub(crate) enum Task {
 /// Runs a task.
 pub(crate) fn run(root: &Path, task: Task) -> Outcome {
     match task {
-        Task::Up { nodes, nats } => {
-            up(root, Shape { nodes: nodes as usize, servers: nats as usize, are_kept: false })
-        }
+        Task::Up { nodes, nats } => up(
+            root,
+            ClusterConfig { nodes: nodes as usize, servers: nats as usize, sessions_kept: false },
+        ),
         Task::Check(options) => check::check(root, &options),
     }
 }
@@ -86,9 +87,9 @@ fn ending() -> Result<Arc<AtomicBool>, String> {
 }
 
 /// Runs a cluster until Ctrl-C.
-fn up(root: &Path, shape: Shape) -> Outcome {
+fn up(root: &Path, shape: ClusterConfig) -> Outcome {
     let ending = ending()?;
-    let (binary, home) = (binary(root)?, Home::make("cluster")?);
+    let (binary, home) = (binary(root)?, Home::create("cluster")?);
     let cluster =
         Cluster::start(&[Machine::this(Ipv4Addr::LOCALHOST)], &binary, home.path(), shape)?;
     println!("data and logs in {}", home.path().display());

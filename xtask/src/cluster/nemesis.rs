@@ -13,7 +13,7 @@ use super::probes;
 use super::relay::Mode;
 
 /// Longest duration of a fault, in milliseconds.
-const LONGEST: u64 = 9_000;
+const MAX_FAULT_MS: u64 = 9_000;
 
 /// Time in which messages have to pass again.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ impl Strike {
     pub(super) fn draw(kinds: &[Nemesis], nodes: usize, random: &mut Rng) -> Vec<Self> {
         let mut one = |kinds: &[Nemesis], (at, choices): (usize, usize)| {
             let kind = *kinds.get(random.u64(..kinds.len().max(1) as u64) as usize)?;
-            let length = Duration::from_millis(200 + random.u64(..LONGEST));
+            let length = Duration::from_millis(200 + random.u64(..MAX_FAULT_MS));
             let mode = if random.u64(..2) == 0 { Mode::Frozen } else { Mode::Closed };
             let at = at + random.u64(..choices as u64) as usize;
             let is_pair = random.u64(..3) == 0;
@@ -70,14 +70,15 @@ impl Strike {
         };
         let Some((first, is_pair)) = one(kinds, (0, nodes)) else { return Vec::new() };
         // A restart concerns all nodes.
-        let others = kinds.iter().filter(|kind| ![first.kind, Nemesis::Restart].contains(kind));
-        let others: Vec<_> = others.copied().collect();
+        let other_kinds =
+            kinds.iter().filter(|kind| ![first.kind, Nemesis::Restart].contains(kind));
+        let other_kinds: Vec<_> = other_kinds.copied().collect();
         match first.kind {
             Nemesis::Restart => vec![first],
             _ if !is_pair => vec![first],
             _ => {
-                let second = one(&others, (first.at + 1, nodes - 1));
-                [first].into_iter().chain(second.map(|(own, _)| own)).collect()
+                let second = one(&other_kinds, (first.at + 1, nodes - 1));
+                [first].into_iter().chain(second.map(|(strike, _)| strike)).collect()
             }
         }
     }
@@ -107,13 +108,13 @@ impl Strike {
     ) -> Result<String, String> {
         let Self { kind, at, server, length, mode } = self;
         let (nodes, servers) = (&shared.cluster.nodes, &shared.cluster.servers);
-        let (node, begun) = (&nodes[at], Instant::now());
-        let rest = || thread::sleep(length.saturating_sub(begun.elapsed()));
-        let mut what = format!("{kind} {}", node.name);
+        let (node, start) = (&nodes[at], Instant::now());
+        let rest = || thread::sleep(length.saturating_sub(start.elapsed()));
+        let mut message = format!("{kind} {}", node.name);
         match kind {
             Nemesis::Kill => {
                 node.process().kill();
-                *continued = others_continue(shared, at, begun);
+                *continued = others_continue(shared, at, start);
                 rest();
                 node.process().start()?;
             }
@@ -125,7 +126,7 @@ impl Strike {
             Nemesis::Cut => {
                 let is_first_only = self.cuts_one(servers.len());
                 let from = if is_first_only { " from one server" } else { "" };
-                what = format!("{what}{from} ({mode:?})");
+                message = format!("{message}{from} ({mode:?})");
                 node.set_relays(mode, is_first_only);
                 rest();
                 node.set_relays(Mode::Open, false);
@@ -137,42 +138,42 @@ impl Strike {
             }
             Nemesis::NatsKill => {
                 let number = server % servers.len();
-                what = format!("{kind} {}", number + 1);
+                message = format!("{kind} {}", number + 1);
                 servers[number].kill();
                 rest();
                 servers[number].start()?;
             }
             Nemesis::NatsStop => {
                 let number = server % servers.len();
-                what = format!("{kind} {}", number + 1);
+                message = format!("{kind} {}", number + 1);
                 servers[number].stop();
                 rest();
                 servers[number].resume();
             }
             Nemesis::Restart => {
-                what = kind.to_string();
-                for node in &nodes[..shared.disturbed] {
+                message = kind.to_string();
+                for node in &nodes[..shared.disturbed_nodes] {
                     node.process().end()?;
                     node.process().start()?;
                 }
             }
         }
-        Ok(format!("{what} for {:.1} s", begun.elapsed().as_secs_f64()))
+        Ok(format!("{message} for {:.1} s", start.elapsed().as_secs_f64()))
     }
 }
 
 /// The time from the kill of a node until a client has connected to another one, subscribed, and received a message of
 /// the third one.
-fn others_continue(shared: &Shared, killed: usize, begun: Instant) -> Option<Duration> {
+fn others_continue(shared: &Shared, killed: usize, start: Instant) -> Option<Duration> {
     let nodes = &shared.cluster.nodes;
     let others: Vec<_> = (0..nodes.len()).filter(|n| *n != killed).collect();
     let [.., to, from] = others[..] else { return None };
     match probes::passes(&nodes[from], &nodes[to], LIMIT) {
-        Ok(()) => Some(begun.elapsed()),
+        Ok(()) => Some(start.elapsed()),
         Err(error) => {
-            let what =
+            let message =
                 format!("the others do not continue without {}: {error}", nodes[killed].name);
-            shared.ledger.fault(Kind::Stuck, &what);
+            shared.ledger.fault(Kind::Stuck, &message);
             None
         }
     }

@@ -28,11 +28,11 @@ const SEPARATE: [&str; 2] = ["--allow-anonymous", "--admin-public"];
 
 /// The size of a cluster.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct ClusterConfig {
     pub(super) nodes: usize,
     pub(super) servers: usize,
     /// Whether NATS has a copy of the sessions.
-    pub(super) are_kept: bool,
+    pub(super) sessions_kept: bool,
 }
 
 /// NATS servers and their brokers. Dropping it kills all of them.
@@ -76,10 +76,10 @@ impl Cluster {
         machines: &[Arc<Machine>],
         binary: &Path,
         folder: &Path,
-        shape: Shape,
+        config: ClusterConfig,
     ) -> Result<Self, String> {
-        let servers = servers::start(machines, folder, shape.servers, shape.are_kept)?;
-        let kept = shape.are_kept.then_some("--cluster-keep-sessions");
+        let servers = servers::start(machines, folder, config.servers, config.sessions_kept)?;
+        let keep_sessions_flag = config.sessions_kept.then_some("--cluster-keep-sessions");
         let node = |n| {
             let name = char::from(b'a' + n as u8).to_string();
             // Each broker tries another server first.
@@ -89,9 +89,9 @@ impl Cluster {
             let start = |to| machine.run(|| Relay::start(machine.inner, to)).flatten();
             let relay = |to| start(to).map_err(|error| format!("no relay: {error}"));
             let relays = order.map(relay).collect::<Result<_, _>>()?;
-            Node::start(machine, &name, (binary, folder), relays, kept)
+            Node::start(machine, &name, (binary, folder), relays, keep_sessions_flag)
         };
-        let nodes = (0..shape.nodes).map(node).collect::<Result<_, String>>()?;
+        let nodes = (0..config.nodes).map(node).collect::<Result<_, String>>()?;
         Ok(Self { servers, nodes })
     }
 }
@@ -109,7 +109,7 @@ impl Node {
         name: &str,
         (binary, folder): (&Path, &Path),
         relays: Vec<Relay>,
-        kept: Option<&'static str>,
+        keep_sessions_flag: Option<&'static str>,
     ) -> Result<Self, String> {
         let (address, admin) = (free(machine, machine.outer)?, free(machine, machine.outer)?);
         let (binary, data) = (binary.to_owned(), folder.join(name));
@@ -119,18 +119,19 @@ impl Node {
         fs::write(&token, "token-of-the-clusters-of-developers\n")
             .and_then(|()| private(&token))
             .map_err(|error| format!("{}: {error}", token.display()))?;
-        let own = name.to_owned();
+        let node_name = name.to_owned();
         let separate = (!address.ip().is_loopback()).then_some(SEPARATE);
-        let servers: Vec<_> = relays.iter().map(|own| format!("nats://{}", own.address)).collect();
+        let servers: Vec<_> =
+            relays.iter().map(|relay| format!("nats://{}", relay.address)).collect();
         let servers = servers.join(",");
         let process = Process::new(machine, address, move || {
             let mut command = Command::new(&binary);
-            command.args(["broker", "--workers", "2", "--node-name", &own]);
+            command.args(["broker", "--workers", "2", "--node-name", &node_name]);
             command.arg("--listen").arg(address.to_string());
             command.arg("--admin").arg(admin.to_string());
             command.args(["--cluster", &servers]);
             command.arg("--persistence-dir").arg(&data);
-            command.arg("--admin-token-file").arg(&token).args(QUEUES).args(kept);
+            command.arg("--admin-token-file").arg(&token).args(QUEUES).args(keep_sessions_flag);
             command.args(separate.iter().flatten());
             if let Ok(file) = File::options().create(true).append(true).open(&log) {
                 command.stderr(file);
@@ -210,14 +211,14 @@ impl Process {
         let output = child.stdout.take().map(BufReader::new);
         // A broker prints its addresses; the pipe must not fill.
         thread::spawn(move || output.map(|output| output.lines().for_each(drop)));
-        let begun = Instant::now();
+        let start = Instant::now();
         while TcpStream::connect(self.address).is_err() {
             match child.try_wait() {
                 Ok(Some(status)) if status.code() == Some(ADOPTED) => return Ok(false),
                 Ok(Some(status)) => return Err(format!("{command:?} ended: {status}")),
                 _ => (),
             }
-            if begun.elapsed() > LIMIT {
+            if start.elapsed() > LIMIT {
                 let _ = child.kill();
                 return Err(format!("{command:?} does not listen"));
             }
@@ -258,7 +259,7 @@ impl Process {
         self.signal("TERM");
         let State { child, .. } = std::mem::take(&mut *self.state());
         let Some(mut child) = child else { return Ok(()) };
-        let begun = Instant::now();
+        let start = Instant::now();
         loop {
             match child.try_wait() {
                 Ok(Some(status)) if status.success() || status.code() == Some(ADOPTED) => {
@@ -266,7 +267,7 @@ impl Process {
                 }
                 Ok(Some(status)) => return Err(format!("a process ended: {status}")),
                 Err(error) => return Err(format!("a process cannot be awaited: {error}")),
-                Ok(None) if begun.elapsed() > LIMIT => {
+                Ok(None) if start.elapsed() > LIMIT => {
                     let _ = child.kill();
                     return Err("a process does not end".into());
                 }

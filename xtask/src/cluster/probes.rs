@@ -15,27 +15,27 @@ use super::wire::Wire;
 const WAIT: Duration = Duration::from_millis(200);
 
 /// A name that no earlier probe had.
-fn fresh(what: &str) -> String {
+fn unique_name(prefix: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("{what}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+    format!("{prefix}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn timed_out(what: &str) -> io::Error {
-    io::Error::new(ErrorKind::TimedOut, format!("no {what}"))
+fn timed_out(message: &str) -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, format!("no {message}"))
 }
 
 /// Waits for a packet that is wanted.
 fn wait_for<T>(
     wire: &mut Wire,
-    what: &str,
+    message: &str,
     limit: Duration,
-    wanted: impl Fn(&Packet<'_>) -> Option<T>,
+    matches: impl Fn(&Packet<'_>) -> Option<T>,
 ) -> io::Result<T> {
-    let until = Instant::now() + limit;
+    let deadline = Instant::now() + limit;
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let received = wire.next(left)?.ok_or_else(|| timed_out(what))?;
-        if let Some(found) = wanted(&received.packet()?) {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let received = wire.next(remaining)?.ok_or_else(|| timed_out(message))?;
+        if let Some(found) = matches(&received.packet()?) {
             return Ok(found);
         }
     }
@@ -54,8 +54,8 @@ fn publish(wire: &mut Wire, topic: &str, limit: Duration) -> io::Result<()> {
 }
 
 fn subscribed(at: &Node, topic: &str, limit: Duration) -> io::Result<Wire> {
-    let mut wire = Wire::connect(at.address, &fresh("prober"), false)?;
-    wire.ask_for(topic, QoS::AtLeastOnce)?;
+    let mut wire = Wire::connect(at.address, &unique_name("prober"), false)?;
+    wire.subscribe(topic, QoS::AtLeastOnce)?;
     wait_for(&mut wire, "SUBACK", limit, |packet| {
         matches!(packet, Packet::SubAck(_)).then_some(())
     })?;
@@ -68,14 +68,14 @@ fn is_message(packet: &Packet<'_>) -> Option<()> {
 
 /// A new subscriber at one node gets what is published at another one, after several attempts.
 pub(super) fn passes(from: &Node, to: &Node, limit: Duration) -> io::Result<()> {
-    let (until, topic) = (Instant::now() + limit, fresh("probe"));
+    let (deadline, topic) = (Instant::now() + limit, unique_name("probe"));
     let mut last = timed_out("message");
     // A node that has just started refuses connections.
-    while Instant::now() < until {
+    while Instant::now() < deadline {
         let attempt = || {
             let mut subscriber = subscribed(to, &topic, limit)?;
-            let mut publisher = Wire::connect(from.address, &fresh("prober"), false)?;
-            while Instant::now() < until {
+            let mut publisher = Wire::connect(from.address, &unique_name("prober"), false)?;
+            while Instant::now() < deadline {
                 publish(&mut publisher, &topic, limit)?;
                 match wait_for(&mut subscriber, "message", WAIT, is_message) {
                     Err(error) if error.kind() == ErrorKind::TimedOut => (),
@@ -95,8 +95,8 @@ pub(super) fn passes(from: &Node, to: &Node, limit: Duration) -> io::Result<()> 
 
 /// A new subscriber at one node gets the first message that is published at another one after its SUBACK.
 pub(super) fn passes_at_once(from: &Node, to: &Node, limit: Duration) -> io::Result<()> {
-    let topic = fresh("once");
-    let mut publisher = Wire::connect(from.address, &fresh("prober"), false)?;
+    let topic = unique_name("once");
+    let mut publisher = Wire::connect(from.address, &unique_name("prober"), false)?;
     let mut subscriber = subscribed(to, &topic, limit)?;
     publish(&mut publisher, &topic, limit)?;
     wait_for(&mut subscriber, "message", limit, is_message)
@@ -110,26 +110,26 @@ pub(super) fn moves(
     limit: Duration,
     between: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<Duration> {
-    let client = fresh("roaming");
+    let client = unique_name("roaming");
     let mut first = Wire::connect(from.address, &client, false)?;
     between()?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let _second = Wire::connect(to.address, &client, false)?;
-    let ended = wait_for(&mut first, "end of the earlier connection", limit, |packet| {
+    let result = wait_for(&mut first, "end of the earlier connection", limit, |packet| {
         matches!(packet, Packet::Disconnect(_)).then_some(())
     });
-    match ended {
+    match result {
         Err(error) if error.kind() == ErrorKind::TimedOut => Err(error),
-        _ => Ok(begun.elapsed()),
+        _ => Ok(start.elapsed()),
     }
 }
 
 /// The retained messages of a node below `kept`, as numbers by topic.
-pub(super) fn retained(at: &Node, most: usize) -> io::Result<BTreeMap<String, u64>> {
-    let mut wire = Wire::connect(at.address, &fresh("reader"), false)?;
-    wire.ask_for("kept/#", QoS::AtLeastOnce)?;
+pub(super) fn retained(at: &Node, max: usize) -> io::Result<BTreeMap<String, u64>> {
+    let mut wire = Wire::connect(at.address, &unique_name("reader"), false)?;
+    wire.subscribe("kept/#", QoS::AtLeastOnce)?;
     let mut found = BTreeMap::new();
-    while found.len() < most {
+    while found.len() < max {
         let Some(received) = wire.next(Duration::from_secs(2))? else { break };
         if let Packet::Publish(message) = received.packet()? {
             let number =

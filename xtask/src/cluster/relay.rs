@@ -37,8 +37,8 @@ impl Relay {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let mode = Arc::new(AtomicU8::new(Mode::Open as u8));
-        let own = mode.clone();
-        thread::spawn(move || accept(&listener, to, &own));
+        let shared_mode = mode.clone();
+        thread::spawn(move || accept(&listener, to, &shared_mode));
         Ok(Self { address, mode })
     }
 
@@ -53,20 +53,20 @@ impl Drop for Relay {
     }
 }
 
-fn is(mode: &AtomicU8, which: Mode) -> bool {
-    mode.load(Ordering::Relaxed) == which as u8
+fn has_mode(mode: &AtomicU8, expected: Mode) -> bool {
+    mode.load(Ordering::Relaxed) == expected as u8
 }
 
 fn accept(listener: &TcpListener, to: SocketAddr, mode: &Arc<AtomicU8>) {
-    while !is(mode, Mode::Ended) {
+    while !has_mode(mode, Mode::Ended) {
         match listener.accept() {
             // A closed relay, or an unreachable server: the connection ends.
-            Ok((near, _)) if !is(mode, Mode::Closed) => {
+            Ok((client_side, _)) if !has_mode(mode, Mode::Closed) => {
                 // Takes long if the server's machine is cut off.
-                let mode = mode.clone();
+                let shared_mode = mode.clone();
                 thread::spawn(move || {
-                    let far = TcpStream::connect(to);
-                    far.and_then(|far| join(near, far, &mode))
+                    let server_side = TcpStream::connect(to);
+                    server_side.and_then(|server_side| join(client_side, server_side, &shared_mode))
                 });
             }
             Ok(_) => (),
@@ -76,14 +76,16 @@ fn accept(listener: &TcpListener, to: SocketAddr, mode: &Arc<AtomicU8>) {
 }
 
 /// Passes data in both directions, in two threads.
-fn join(near: TcpStream, far: TcpStream, mode: &Arc<AtomicU8>) -> io::Result<()> {
-    near.set_nonblocking(false)?;
-    for (from, to) in [(near.try_clone()?, far.try_clone()?), (far, near)] {
+fn join(client_side: TcpStream, server_side: TcpStream, mode: &Arc<AtomicU8>) -> io::Result<()> {
+    client_side.set_nonblocking(false)?;
+    for (from, to) in
+        [(client_side.try_clone()?, server_side.try_clone()?), (server_side, client_side)]
+    {
         from.set_read_timeout(Some(POLL))?;
         to.set_nodelay(true)?;
-        let mode = mode.clone();
+        let shared_mode = mode.clone();
         thread::spawn(move || {
-            let _ = pass(&from, &to, &mode);
+            let _ = pass(&from, &to, &shared_mode);
             let _ = from.shutdown(Shutdown::Both);
             let _ = to.shutdown(Shutdown::Both);
         });
@@ -102,10 +104,10 @@ fn pass(mut from: &TcpStream, mut to: &TcpStream, mode: &AtomicU8) -> io::Result
                 _ => return Err(error),
             },
         };
-        while is(mode, Mode::Frozen) {
+        while has_mode(mode, Mode::Frozen) {
             thread::sleep(POLL);
         }
-        if is(mode, Mode::Closed) || is(mode, Mode::Ended) {
+        if has_mode(mode, Mode::Closed) || has_mode(mode, Mode::Ended) {
             return Ok(());
         }
         to.write_all(&bytes[..count])?;

@@ -7,34 +7,34 @@ use fastrand::Rng;
 use super::load::Shared;
 
 /// Limits of the time that a client stays at a node, in milliseconds.
-const STAYS: (u64, u64) = (300, 4_000);
+const STAY_MS: (u64, u64) = (300, 4_000);
 
 /// The nodes that a client visits.
-pub(super) struct Course {
+pub(super) struct Route {
     nodes: u64,
     /// `None` if the client stays where it is.
     random: Option<Rng>,
-    leaves: Option<Instant>,
+    leave_at: Option<Instant>,
 }
 
-impl Course {
+impl Route {
     /// The course of the client with this name.
-    pub(super) fn of(shared: &Shared, client: &str) -> Self {
+    pub(super) fn new(shared: &Shared, client: &str) -> Self {
         let mix = |seed: u64, byte| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).max(1);
         let random = shared.roams.map(|seed| Rng::with_seed(client.bytes().fold(seed, mix)));
-        Self { nodes: shared.cluster.nodes.len() as u64, random, leaves: None }
+        Self { nodes: shared.cluster.nodes.len() as u64, random, leave_at: None }
     }
 
     /// Draws when the client, which has arrived at a node, leaves it.
     pub(super) fn arrive(&mut self) {
-        let stay = |random: &mut Rng| STAYS.0 + random.u64(..STAYS.1 - STAYS.0);
+        let stay = |random: &mut Rng| STAY_MS.0 + random.u64(..STAY_MS.1 - STAY_MS.0);
         let stay = self.random.as_mut().map(stay);
-        self.leaves = stay.map(|stay| Instant::now() + Duration::from_millis(stay));
+        self.leave_at = stay.map(|stay| Instant::now() + Duration::from_millis(stay));
     }
 
     /// Whether the client is to leave its node.
     pub(super) fn is_due(&self) -> bool {
-        self.leaves.is_some_and(|at| Instant::now() >= at)
+        self.leave_at.is_some_and(|at| Instant::now() >= at)
     }
 
     /// The node for the next connection: another one if the client is to leave this one.

@@ -26,8 +26,11 @@ pub(super) fn start(
         .map_err(|error| format!("{}: {error}", configuration.display()))?;
     let machine = |n: usize| &machines[n % machines.len()];
     let addresses = |n| {
-        let own = machine(n);
-        Ok((free(own, own.inner)?, free(own, own.inner)?))
+        let server_machine = machine(n);
+        Ok((
+            free(server_machine, server_machine.inner)?,
+            free(server_machine, server_machine.inner)?,
+        ))
     };
     let addresses = (0..count).map(addresses).collect::<Result<Vec<_>, String>>()?;
     let routes: Vec<_> = addresses.iter().map(|(_, route)| format!("nats://{route}")).collect();

@@ -48,12 +48,12 @@ impl Wire {
         let stream = TcpStream::connect_timeout(&address, LIMIT)?;
         stream.set_write_timeout(Some(LIMIT))?;
         stream.set_nodelay(true)?;
-        let mut own = Self { stream, input: Vec::new(), is_present: false };
+        let mut wire = Self { stream, input: Vec::new(), is_present: false };
         let mut properties = PropertyBuffer::new();
         if lasts {
             properties.push(Property::SessionExpiry(u32::MAX)).map_err(invalid)?;
         }
-        own.send(&Packet::Connect(Connect {
+        wire.send(&Packet::Connect(Connect {
             version: Version::V5,
             client_id: client,
             clean_start: !lasts,
@@ -63,11 +63,11 @@ impl Wire {
             will: None,
             properties: properties.get(),
         }))?;
-        let received = own.next(LIMIT)?.ok_or_else(|| io::Error::from(ErrorKind::TimedOut))?;
+        let received = wire.next(LIMIT)?.ok_or_else(|| io::Error::from(ErrorKind::TimedOut))?;
         match received.packet()? {
             Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => {
-                own.is_present = ack.session_present;
-                Ok(own)
+                wire.is_present = ack.session_present;
+                Ok(wire)
             }
             other => Err(io::Error::other(format!("not connected: {other:?}"))),
         }
@@ -80,7 +80,7 @@ impl Wire {
     }
 
     /// Sends SUBSCRIBE.
-    pub(super) fn ask_for(&mut self, filter: &str, qos: QoS) -> io::Result<()> {
+    pub(super) fn subscribe(&mut self, filter: &str, qos: QoS) -> io::Result<()> {
         let options = SubscribeOptions { qos, ..SubscribeOptions::default() };
         let mut filters = SubscriptionBuffer::new();
         filters.push(filter, options).map_err(invalid)?;
@@ -93,17 +93,17 @@ impl Wire {
 
     /// The next packet; `None` if there is none for some time.
     pub(super) fn next(&mut self, wait: Duration) -> io::Result<Option<Received>> {
-        let until = Instant::now() + wait;
+        let deadline = Instant::now() + wait;
         loop {
             if let Some(frame) = Frame::split(&self.input, Frame::MAX_BODY).map_err(invalid)? {
                 let bytes = self.input.drain(..frame.length()).collect();
                 return Ok(Some(Received(bytes)));
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Ok(None);
             }
-            self.stream.set_read_timeout(Some(left))?;
+            self.stream.set_read_timeout(Some(remaining))?;
             let mut bytes = [0; 16 * 1024];
             match self.stream.read(&mut bytes) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::Dist;
-use super::tools::{gzip, run, say};
+use super::tools::{gzip, run, with_path};
 use crate::live;
 
 /// Destination and mode of each file of `packaging/debian`.
@@ -28,7 +28,7 @@ const EXAMPLES: [&str; 3] =
     ["fail2ban/phalanx-broker.conf", "grafana/phalanx-broker.json", "nats/nats-server.conf"];
 
 /// Builds the package, and returns its version.
-pub(super) fn make(dist: &Dist) -> Result<String, String> {
+pub(super) fn build_package(dist: &Dist) -> Result<String, String> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -39,26 +39,30 @@ pub(super) fn make(dist: &Dist) -> Result<String, String> {
     let stage = dist.stage("deb")?;
     dist.install(&program, &stage.join("usr"))?;
     for (name, to, mode) in FILES {
-        place(&dist.root.join("packaging/debian").join(name), &stage.join(to), mode)?;
+        install_file(&dist.root.join("packaging/debian").join(name), &stage.join(to), mode)?;
     }
     let documents = stage.join("usr/share/doc/phalanx");
-    place(&dist.root.join("packaging/debian/copyright"), &documents.join("copyright"), 0o644)?;
-    place(&dist.root.join("LICENSE-MIT"), &documents.join("LICENSE-MIT"), 0o644)?;
-    place(&dist.root.join("CHANGELOG.md"), &documents.join("changelog"), 0o644)?;
+    install_file(
+        &dist.root.join("packaging/debian/copyright"),
+        &documents.join("copyright"),
+        0o644,
+    )?;
+    install_file(&dist.root.join("LICENSE-MIT"), &documents.join("LICENSE-MIT"), 0o644)?;
+    install_file(&dist.root.join("CHANGELOG.md"), &documents.join("changelog"), 0o644)?;
     gzip(&documents.join("changelog"))?;
     for name in EXAMPLES {
         let to = documents.join("examples").join(name);
-        place(&dist.root.join("packaging").join(name), &to, 0o644)?;
+        install_file(&dist.root.join("packaging").join(name), &to, 0o644)?;
     }
 
-    let bytes = fs::read(&program).map_err(say(&program))?;
+    let bytes = fs::read(&program).map_err(with_path(&program))?;
     let library = newest_glibc(&bytes).ok_or("the program requires no version of glibc")?;
     let control = stage.join("DEBIAN/control");
     let text = control_file(&version, architecture, &library, kibibytes(&stage)?);
-    fs::write(&control, text).map_err(say(&control))?;
+    fs::write(&control, text).map_err(with_path(&control))?;
     let conffiles = stage.join("DEBIAN/conffiles");
     let text = "/etc/phalanx/broker.toml\n/etc/phalanx/web.toml\n";
-    fs::write(&conffiles, text).map_err(say(&conffiles))?;
+    fs::write(&conffiles, text).map_err(with_path(&conffiles))?;
 
     let package = dist.out.join(format!("phalanx_{version}_{architecture}.deb"));
     // As good as by default, unless somebody only checks that it can be built.
@@ -67,14 +71,14 @@ pub(super) fn make(dist: &Dist) -> Result<String, String> {
     build.env("SOURCE_DATE_EPOCH", &dist.time).args(["--root-owner-group", "-Zxz"]);
     build.args([&format!("-z{level}"), "--build"]);
     run(build.arg(&stage).arg(&package))?;
-    fs::remove_dir_all(&stage).map_err(say(&stage))?;
+    fs::remove_dir_all(&stage).map_err(with_path(&stage))?;
     Ok(version)
 }
 
-fn place(from: &Path, to: &Path, mode: u32) -> Result<(), String> {
-    fs::create_dir_all(to.parent().expect("within the staging folder")).map_err(say(to))?;
-    fs::copy(from, to).map_err(say(from))?;
-    fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(say(to))
+fn install_file(from: &Path, to: &Path, mode: u32) -> Result<(), String> {
+    fs::create_dir_all(to.parent().expect("within the staging folder")).map_err(with_path(to))?;
+    fs::copy(from, to).map_err(with_path(from))?;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(with_path(to))
 }
 
 fn control_file(version: &str, architecture: &str, library: &str, kibibytes: u64) -> String {
@@ -119,9 +123,9 @@ fn newest_glibc(program: &[u8]) -> Option<String> {
 /// Total size of the files in `folder`, in KiB.
 fn kibibytes(folder: &Path) -> Result<u64, String> {
     let mut sum = 0;
-    for entry in fs::read_dir(folder).map_err(say(folder))? {
-        let path = entry.map_err(say(folder))?.path();
-        let kind = fs::symlink_metadata(&path).map_err(say(&path))?;
+    for entry in fs::read_dir(folder).map_err(with_path(folder))? {
+        let path = entry.map_err(with_path(folder))?.path();
+        let kind = fs::symlink_metadata(&path).map_err(with_path(&path))?;
         sum += if kind.is_dir() { kibibytes(&path)? } else { kind.len().div_ceil(1024) };
     }
     Ok(sum)

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tools::{gzip, run as call, say};
+use tools::{gzip, run as call, with_path};
 
 use clap::ValueEnum;
 
@@ -28,14 +28,14 @@ pub(crate) enum Kind {
 
 /// Builds the files of these kinds, or of all.
 pub(crate) fn run(root: &Path, kinds: &[Kind]) -> Outcome {
-    let wanted = |kind| kinds.is_empty() || kinds.contains(&kind);
+    let is_selected = |kind| kinds.is_empty() || kinds.contains(&kind);
     let dist = Dist::new(root)?;
     let mut version = String::new();
-    if wanted(Kind::Deb) {
-        version = deb::make(&dist)?;
+    if is_selected(Kind::Deb) {
+        version = deb::build_package(&dist)?;
     }
-    if wanted(Kind::Static) {
-        version = musl::make(&dist)?;
+    if is_selected(Kind::Static) {
+        version = musl::build_package(&dist)?;
     }
     dist.sums(&version)?;
     Ok(true)
@@ -53,7 +53,7 @@ struct Dist {
 impl Dist {
     fn new(root: &Path) -> Result<Self, String> {
         let out = target(root).join("dist");
-        fs::create_dir_all(&out).map_err(say(&out))?;
+        fs::create_dir_all(&out).map_err(with_path(&out))?;
         let time = match std::env::var("SOURCE_DATE_EPOCH") {
             Ok(time) => time,
             Err(_) => {
@@ -67,41 +67,46 @@ impl Dist {
     fn stage(&self, name: &str) -> Result<PathBuf, String> {
         let stage = self.out.join(name);
         if stage.exists() {
-            fs::remove_dir_all(&stage).map_err(say(&stage))?;
+            fs::remove_dir_all(&stage).map_err(with_path(&stage))?;
         }
-        fs::create_dir_all(&stage).map_err(say(&stage))?;
+        fs::create_dir_all(&stage).map_err(with_path(&stage))?;
         Ok(stage)
     }
 
     /// The version that `program` reports.
     fn version(&self, program: &Path) -> Result<String, String> {
-        let said = call(Command::new(program).arg("--version"))?;
-        said.split_whitespace().nth(1).map(str::to_owned).ok_or(format!("no version in `{said}`"))
+        let version_line = call(Command::new(program).arg("--version"))?;
+        version_line
+            .split_whitespace()
+            .nth(1)
+            .map(str::to_owned)
+            .ok_or(format!("no version in `{version_line}`"))
     }
 
     /// Installs the stripped program, its manual pages and its completions under `prefix`, following the
     /// Filesystem Hierarchy Standard.
     fn install(&self, program: &Path, prefix: &Path) -> Result<(), String> {
         let bin = prefix.join("bin");
-        fs::create_dir_all(&bin).map_err(say(&bin))?;
-        let placed = bin.join("phalanx");
-        fs::copy(program, &placed).map_err(say(program))?;
-        call(Command::new("strip").arg("--strip-debug").arg(&placed))?;
+        fs::create_dir_all(&bin).map_err(with_path(&bin))?;
+        let installed = bin.join("phalanx");
+        fs::copy(program, &installed).map_err(with_path(program))?;
+        call(Command::new("strip").arg("--strip-debug").arg(&installed))?;
         let share = prefix.join("share");
         let pages = share.join("man/man1");
         call(Command::new(program).arg("man").arg(&pages))?;
-        for page in fs::read_dir(&pages).map_err(say(&pages))? {
-            gzip(&page.map_err(say(&pages))?.path())?;
+        for page in fs::read_dir(&pages).map_err(with_path(&pages))? {
+            gzip(&page.map_err(with_path(&pages))?.path())?;
         }
-        for (shell, place) in [
+        for (shell, destination) in [
             ("bash", "bash-completion/completions/phalanx"),
             ("fish", "fish/vendor_completions.d/phalanx.fish"),
             ("zsh", "zsh/vendor-completions/_phalanx"),
         ] {
-            let place = share.join(place);
+            let destination = share.join(destination);
             let text = call(Command::new(program).args(["completions", shell]))? + "\n";
-            fs::create_dir_all(place.parent().expect("within the prefix")).map_err(say(&place))?;
-            fs::write(&place, text).map_err(say(&place))?;
+            fs::create_dir_all(destination.parent().expect("within the prefix"))
+                .map_err(with_path(&destination))?;
+            fs::write(&destination, text).map_err(with_path(&destination))?;
         }
         Ok(())
     }
@@ -109,8 +114,9 @@ impl Dist {
     /// Writes SHA256SUMS for the files of this version.
     fn sums(&self, version: &str) -> Result<(), String> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.out).map_err(say(&self.out))? {
-            let name = entry.map_err(say(&self.out))?.file_name().to_string_lossy().into_owned();
+        for entry in fs::read_dir(&self.out).map_err(with_path(&self.out))? {
+            let name =
+                entry.map_err(with_path(&self.out))?.file_name().to_string_lossy().into_owned();
             if is_release(&name, version) {
                 names.push(name);
             }
@@ -118,7 +124,7 @@ impl Dist {
         names.sort();
         let sums = call(Command::new("sha256sum").args(&names).current_dir(&self.out))? + "\n";
         let path = self.out.join("SHA256SUMS");
-        fs::write(&path, &sums).map_err(say(&path))?;
+        fs::write(&path, &sums).map_err(with_path(&path))?;
         print!("{}:\n{sums}", self.out.display());
         Ok(())
     }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::Dist;
-use super::tools::{run, say};
+use super::tools::{run, with_path};
 use crate::task::{cargo, succeed};
 
 /// Builds the archive, and returns its version.
-pub(super) fn make(dist: &Dist) -> Result<String, String> {
+pub(super) fn build_package(dist: &Dist) -> Result<String, String> {
     let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     // The cryptography library contains C code.
     run(Command::new("musl-gcc").arg("--version"))?;
@@ -30,7 +30,7 @@ pub(super) fn make(dist: &Dist) -> Result<String, String> {
     dist.install(&program, &stage)?;
     for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md"] {
         let from = dist.root.join(file);
-        fs::copy(&from, stage.join(file)).map_err(say(&from))?;
+        fs::copy(&from, stage.join(file)).map_err(with_path(&from))?;
     }
     run(Command::new("tar")
         .args([
@@ -43,6 +43,6 @@ pub(super) fn make(dist: &Dist) -> Result<String, String> {
         .arg(format!("--mtime=@{}", dist.time))
         .args(["--create", &format!("--file={name}.tar.gz"), &name])
         .current_dir(&dist.out))?;
-    fs::remove_dir_all(&stage).map_err(say(&stage))?;
+    fs::remove_dir_all(&stage).map_err(with_path(&stage))?;
     Ok(version)
 }

@@ -18,15 +18,16 @@ pub(super) fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             let package = PACKAGES.iter().find(|(program, _)| *program == name);
-            let hint =
-                package.map_or(String::new(), |(_, of)| format!("; try `apt-get install {of}`"));
+            let hint = package.map_or(String::new(), |(_, package_name)| {
+                format!("; try `apt-get install {package_name}`")
+            });
             format!("{name} is not installed{hint}")
         }
         _ => format!("{name}: {error}"),
     })?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{name} failed: {}", said.trim()));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{name} failed: {}", stderr.trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
@@ -37,7 +38,7 @@ pub(super) fn gzip(path: &Path) -> Result<(), String> {
 }
 
 /// Prefixes an error with `path`.
-pub(super) fn say<E: Display>(path: &Path) -> impl FnOnce(E) -> String {
+pub(super) fn with_path<E: Display>(path: &Path) -> impl FnOnce(E) -> String {
     move |error| format!("{}: {error}", path.display())
 }
 

@@ -61,7 +61,7 @@ impl Baseline {
                 out.push('\n');
                 before = group;
             }
-            let _ = writeln!(out, "{name:<32} {:>12}", shown(*value));
+            let _ = writeln!(out, "{name:<32} {:>12}", format_value(*value));
         }
         out
     }
@@ -71,19 +71,19 @@ impl Baseline {
     }
 
     /// The figures of workloads that are not among `workloads`.
-    pub(super) fn stale(&self, workloads: &[&str]) -> Vec<String> {
+    pub(super) fn stale_figures(&self, workloads: &[&str]) -> Vec<String> {
         let names = self.figures.iter().map(|(name, _)| name);
         names.filter(|name| !workloads.contains(&workload(name))).cloned().collect()
     }
 
     /// Compares a figure with its baseline.
-    pub(super) fn judge(&self, (name, now): &Figure) -> Verdict {
+    pub(super) fn compare(&self, (name, now): &Figure) -> Verdict {
         let Some(before) = self.value(name) else { return Verdict::New };
-        let (share, least) = tolerance(name);
-        let room = (before * share).max(least);
+        let (share, min) = tolerance(name);
+        let tolerated = (before * share).max(min);
         match now - before {
-            more if more > room => Verdict::Worse,
-            less if less < -room => Verdict::Better,
+            increase if increase > tolerated => Verdict::Worse,
+            change if change < -tolerated => Verdict::Better,
             _ => Verdict::Same,
         }
     }
@@ -113,7 +113,7 @@ fn tolerance(name: &str) -> (f64, f64) {
 }
 
 /// A value as written to the file, rounded so that insignificant changes do not appear.
-pub(super) fn shown(value: f64) -> String {
+pub(super) fn format_value(value: f64) -> String {
     let value = if value.abs() < 0.0005 { 0.0 } else { value };
     match value {
         large if large >= 1000.0 => format!("{large:.0}"),
@@ -142,21 +142,21 @@ mod tests {
 
     #[test]
     fn figures_of_removed_workloads_are_stale() {
-        assert_eq!(baseline().stale(&["call", "web"]), Vec::<String>::new());
-        assert_eq!(baseline().stale(&["call"]), ["web.i1_misses"]);
+        assert_eq!(baseline().stale_figures(&["call", "web"]), Vec::<String>::new());
+        assert_eq!(baseline().stale_figures(&["call"]), ["web.i1_misses"]);
         let text = include_str!("../../gates.txt");
         let workloads: Vec<_> = super::super::count::names().collect();
-        assert_eq!(Baseline::read(text).unwrap().stale(&workloads), Vec::<String>::new());
+        assert_eq!(Baseline::read(text).unwrap().stale_figures(&workloads), Vec::<String>::new());
     }
 
     #[test]
     fn changes_beyond_the_tolerance_are_worse() {
-        let judge = |name: &str, value| baseline().judge(&(name.to_owned(), value));
-        assert_eq!(judge("call.instructions", 203.9), Verdict::Same);
-        assert_eq!(judge("call.instructions", 204.1), Verdict::Worse);
-        assert_eq!(judge("call.instructions", 195.0), Verdict::Better);
-        assert_eq!(judge("call.allocations", 0.1), Verdict::Worse);
-        assert_eq!(judge("web.i1_misses", 9.4), Verdict::Same);
-        assert_eq!(judge("join.instructions", 1.0), Verdict::New);
+        let compare = |name: &str, value| baseline().compare(&(name.to_owned(), value));
+        assert_eq!(compare("call.instructions", 203.9), Verdict::Same);
+        assert_eq!(compare("call.instructions", 204.1), Verdict::Worse);
+        assert_eq!(compare("call.instructions", 195.0), Verdict::Better);
+        assert_eq!(compare("call.allocations", 0.1), Verdict::Worse);
+        assert_eq!(compare("web.i1_misses", 9.4), Verdict::Same);
+        assert_eq!(compare("join.instructions", 1.0), Verdict::New);
     }
 }

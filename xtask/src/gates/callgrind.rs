@@ -29,9 +29,9 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// The counts per item, from this run and from `few`, a run with `more` items less.
-    pub(super) fn beyond(self, few: Self, more: f64) -> Self {
-        Self::each(|count| (count(&self) - count(&few)) / more)
+    /// The counts per item, from this run and from `base`, a run with `extra_items` fewer items.
+    pub(super) fn per_item(self, base: Self, extra_items: f64) -> Self {
+        Self::each(|count| (count(&self) - count(&base)) / extra_items)
     }
 
     /// The median of each count.
@@ -85,7 +85,7 @@ pub(super) fn version() -> Option<String> {
 /// When the sums are missing.
 pub(super) fn read(text: &str) -> Result<Counts, String> {
     let mut names = HashMap::new();
-    let (mut called, mut events, mut sums) = (None, Vec::new(), Vec::new());
+    let (mut callee, mut events, mut sums) = (None, Vec::new(), Vec::new());
     let mut counts = Counts::default();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("events:") {
@@ -95,11 +95,11 @@ pub(super) fn read(text: &str) -> Result<Counts, String> {
         } else if let Some(rest) = line.strip_prefix("fn=") {
             name(&mut names, rest);
         } else if let Some(rest) = line.strip_prefix("cfn=") {
-            called = name(&mut names, rest);
+            callee = name(&mut names, rest);
         } else if let Some(rest) = line.strip_prefix("calls=") {
             // Recursion is marked after the name: `malloc'2`.
             let to =
-                called.as_deref().map_or("", |name: &str| name.split('\'').next().unwrap_or(name));
+                callee.as_deref().map_or("", |name: &str| name.split('\'').next().unwrap_or(name));
             if ALLOCATOR.contains(&to) {
                 let times = rest.split_whitespace().next().and_then(|times| times.parse().ok());
                 counts.allocations += times.unwrap_or(0.0);
@@ -107,15 +107,15 @@ pub(super) fn read(text: &str) -> Result<Counts, String> {
         }
     }
     let sum = |of: &[&str]| {
-        let mut whole = 0.0;
+        let mut total = 0.0;
         for event in of {
             let at = events.iter().position(|name| name == event);
             let Some(sum) = at.and_then(|at| sums.get(at)) else {
                 return Err(format!("callgrind's output has no sum of `{event}`"));
             };
-            whole += sum;
+            total += sum;
         }
-        Ok(whole)
+        Ok(total)
     };
     counts.instructions = sum(&["Ir"])?;
     counts.i1_misses = sum(&["I1mr"])?;
@@ -159,15 +159,15 @@ totals: 100 20 10 5 4 3 2 1 1
     #[test]
     fn sums_and_calls_are_read() {
         let counts = read(OUT).unwrap();
-        let wanted = Counts {
+        let expected = Counts {
             instructions: 100.0,
             i1_misses: 5.0,
             d1_misses: 7.0,
             ll_misses: 4.0,
             allocations: 6.0,
         };
-        assert_eq!(counts, wanted);
-        assert_eq!(counts.beyond(counts, 3.0), Counts::default());
+        assert_eq!(counts, expected);
+        assert_eq!(counts.per_item(counts, 3.0), Counts::default());
     }
 
     #[test]

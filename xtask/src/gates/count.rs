@@ -13,7 +13,7 @@ use crate::task::Failure;
 
 /// A single-threaded workload: its name in `phalanx-kernels`, and the numbers of iterations in each pair of runs that
 /// are compared.
-struct Work {
+struct Workload {
     name: &'static str,
     counts: [u32; 2],
     /// Whether it runs in a fraction of a second, and its memory nearly fills the simulated cache.
@@ -26,13 +26,13 @@ struct Work {
 const SHIFTS: [(usize, usize); 5] =
     [(0, 0), (832, 1_664), (1_664, 3_328), (2_496, 832), (3_328, 2_496)];
 
-const WORK: [Work; 6] = [
-    Work { name: "dispatch", counts: [6_400, 32_000], is_shifted: true },
-    Work { name: "call", counts: [6_400, 32_000], is_shifted: true },
-    Work { name: "call-direct", counts: [6_400, 32_000], is_shifted: true },
-    Work { name: "http", counts: [640, 3_200], is_shifted: true },
-    Work { name: "match", counts: [1_024, 3_072], is_shifted: false },
-    Work { name: "match-cohort", counts: [1_024, 3_072], is_shifted: false },
+const WORK: [Workload; 6] = [
+    Workload { name: "dispatch", counts: [6_400, 32_000], is_shifted: true },
+    Workload { name: "call", counts: [6_400, 32_000], is_shifted: true },
+    Workload { name: "call-direct", counts: [6_400, 32_000], is_shifted: true },
+    Workload { name: "http", counts: [640, 3_200], is_shifted: true },
+    Workload { name: "match", counts: [1_024, 3_072], is_shifted: false },
+    Workload { name: "match-cohort", counts: [1_024, 3_072], is_shifted: false },
 ];
 
 /// Requests to the server in the two runs. Earlier requests warm its caches.
@@ -40,7 +40,7 @@ const REQUESTS: [u32; 2] = [256, 1_280];
 
 /// The names of all counted workloads.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    WORK.iter().map(|work| work.name).chain(["web"])
+    WORK.iter().map(|workload| workload.name).chain(["web"])
 }
 
 /// The counted programs.
@@ -58,53 +58,56 @@ pub(super) fn count_all(names: &[&'static str], programs: &Programs) -> Vec<Coun
 }
 
 fn count(name: &str, Programs { phalanx, kernels }: &Programs) -> Counted {
-    let home = Home::make(&format!("gates-{name}"))?;
-    if let Some(work) = WORK.iter().find(|work| work.name == name) {
-        let more = f64::from(work.counts[1] - work.counts[0]);
-        let shifts = if work.is_shifted { &SHIFTS[..] } else { &SHIFTS[..1] };
-        let each = shifts.iter().map(|shift| {
-            let [few, many] = work.counts.map(|times| alone(work, times, *shift, kernels, &home));
-            Ok(many?.beyond(few?, more))
+    let home = Home::create(&format!("gates-{name}"))?;
+    if let Some(workload) = WORK.iter().find(|workload| workload.name == name) {
+        let extra_items = f64::from(workload.counts[1] - workload.counts[0]);
+        let shifts = if workload.is_shifted { &SHIFTS[..] } else { &SHIFTS[..1] };
+        let per_item_counts = shifts.iter().map(|shift| {
+            let [few, many] =
+                workload.counts.map(|times| count_process(workload, times, *shift, kernels, &home));
+            Ok(many?.per_item(few?, extra_items))
         });
-        let each = each.collect::<Result<Vec<_>, Failure>>()?;
-        return Ok((figures(name, Counts::median(&each)), Vec::new()));
+        let per_item_counts = per_item_counts.collect::<Result<Vec<_>, Failure>>()?;
+        return Ok((figures(name, Counts::median(&per_item_counts)), Vec::new()));
     }
     let small = home.root().join("small");
     std::fs::write(small, [b'x'; 2048])?;
     let [few, many] = REQUESTS.map(|times| simulated(times, phalanx, &home));
-    let more = f64::from(REQUESTS[1] - REQUESTS[0]);
-    let each = many?.into_iter().zip(few?).map(|(many, few)| many.beyond(few, more));
+    let extra_items = f64::from(REQUESTS[1] - REQUESTS[0]);
+    let per_item_counts =
+        many?.into_iter().zip(few?).map(|(many, few)| many.per_item(few, extra_items));
     // The thread that serves. The others work by the clock, so their counts depend on the machine's load.
-    let each = each.max_by(|one, other| one.instructions.total_cmp(&other.instructions));
-    let each = each.ok_or("callgrind has counted no thread")?;
-    let (mut found, mut skipped) = (figures(name, each), Vec::new());
+    let per_item_counts =
+        per_item_counts.max_by(|one, other| one.instructions.total_cmp(&other.instructions));
+    let per_item_counts = per_item_counts.ok_or("callgrind has counted no thread")?;
+    let (mut found, mut skipped) = (figures(name, per_item_counts), Vec::new());
     for driver in ["poll", "uring"] {
         let [few, many] = REQUESTS.map(|times| system_calls(driver, times, phalanx, &home.root()));
         match few.and_then(|few| Ok(many? - few)) {
             Ok(more) => {
-                let each = more / f64::from(REQUESTS[1] - REQUESTS[0]);
-                found.push((format!("{name}.{driver}.system_calls"), each));
+                let calls = more / f64::from(REQUESTS[1] - REQUESTS[0]);
+                found.push((format!("{name}.{driver}.system_calls"), calls));
             }
-            Err(why) => skipped.push(format!("{name}.{driver}.system_calls: {why}")),
+            Err(reason) => skipped.push(format!("{name}.{driver}.system_calls: {reason}")),
         }
     }
     Ok((found, skipped))
 }
 
-fn figures(name: &str, each: Counts) -> Vec<Figure> {
+fn figures(name: &str, per_item_counts: Counts) -> Vec<Figure> {
     let figures = [
-        ("instructions", each.instructions),
-        ("allocations", each.allocations),
-        ("i1_misses", each.i1_misses),
-        ("d1_misses", each.d1_misses),
-        ("ll_misses", each.ll_misses),
+        ("instructions", per_item_counts.instructions),
+        ("allocations", per_item_counts.allocations),
+        ("i1_misses", per_item_counts.i1_misses),
+        ("d1_misses", per_item_counts.d1_misses),
+        ("ll_misses", per_item_counts.ll_misses),
     ];
-    figures.map(|(of, value)| (format!("{name}.{of}"), value)).to_vec()
+    figures.map(|(figure, value)| (format!("{name}.{figure}"), value)).to_vec()
 }
 
 /// A run of a program that exits by itself, with its stack and its heap shifted by so many bytes.
-fn alone(
-    work: &Work,
+fn count_process(
+    workload: &Workload,
     times: u32,
     (stack, heap): (usize, usize),
     program: &Path,
@@ -112,14 +115,14 @@ fn alone(
 ) -> Result<Counts, Failure> {
     let directory = home.root();
     let (mut command, out) = callgrind::command(program, &directory);
-    command.arg(work.name).arg(format!("--count={times}")).arg(format!("--heap-shift={heap}"));
+    command.arg(workload.name).arg(format!("--count={times}")).arg(format!("--heap-shift={heap}"));
     command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     command.env("SHIFT", "x".repeat(stack));
     let output = command.stdin(Stdio::null()).output()?;
     if !output.status.success() {
         let log = std::fs::read_to_string(directory.join("valgrind.log")).unwrap_or_default();
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{command:?}: {}\n{}", said.trim(), log.trim()).into());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{command:?}: {}\n{}", stderr.trim(), log.trim()).into());
     }
     Ok(callgrind::read(&std::fs::read_to_string(out)?)?)
 }
@@ -170,8 +173,8 @@ fn system_calls(driver: &str, times: u32, program: &Path, root: &Path) -> Result
     command.stderr(Stdio::piped());
     let arguments = [&ONE[..], &["--driver", driver, "--admin", "127.0.0.1:0"]].concat();
     let mut server = Server::start_by(command, root, &arguments)?;
-    let said = BufReader::new(server.stderr().expect("a pipe")).lines();
-    let at = said.map_while(Result::ok).find_map(|line| {
+    let stderr = BufReader::new(server.stderr().expect("a pipe")).lines();
+    let at = stderr.map_while(Result::ok).find_map(|line| {
         let (_, at) = line.split_once("admin page at http://")?;
         at.trim_end_matches('/').parse().ok()
     });

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use clap::builder::PossibleValuesParser;
 
-use baseline::{Baseline, Verdict, shown};
+use baseline::{Baseline, Verdict, format_value};
 use count::Programs;
 
 use crate::live;
@@ -32,7 +32,7 @@ pub(crate) fn run(root: &Path, update: bool, only: &[String]) -> Outcome {
         callgrind::version().ok_or("valgrind is not installed; try `apt-get install valgrind`")?;
     let path = root.join(FILE);
     let mut held = match std::fs::read_to_string(&path) {
-        Ok(text) => Baseline::read(&text).map_err(|why| format!("{FILE}: {why}"))?,
+        Ok(text) => Baseline::read(&text).map_err(|reason| format!("{FILE}: {reason}"))?,
         Err(_) if update => Baseline::default(),
         Err(error) => {
             return Err(format!("{FILE}: {error}; `cargo xtask gates --update` writes it").into());
@@ -51,10 +51,10 @@ pub(crate) fn run(root: &Path, update: bool, only: &[String]) -> Outcome {
     let is_wanted = |name: &&str| only.is_empty() || only.iter().any(|it| it == name);
     let names: Vec<_> = count::names().filter(is_wanted).collect();
     for (name, counted) in names.iter().zip(count::count_all(&names, &programs)) {
-        let (figures, missing) = counted.map_err(|why| format!("{name}: {why}"))?;
+        let (figures, missing) = counted.map_err(|reason| format!("{name}: {reason}"))?;
         skipped.extend(missing);
         for figure in figures {
-            let verdict = held.judge(&figure);
+            let verdict = held.compare(&figure);
             let (name, now) = &figure;
             let before = held.value(name);
             println!("{}", line(name, before, *now, verdict));
@@ -70,13 +70,13 @@ pub(crate) fn run(root: &Path, update: bool, only: &[String]) -> Outcome {
             }
         }
     }
-    for why in &skipped {
-        println!("\n!!! SKIPPED: {why}");
+    for reason in &skipped {
+        println!("\n!!! SKIPPED: {reason}");
     }
     let workloads: Vec<_> = count::names().collect();
-    let stale = held.stale(&workloads);
+    let stale_figures = held.stale_figures(&workloads);
     if update {
-        held.figures.retain(|(name, _)| !stale.contains(name));
+        held.figures.retain(|(name, _)| !stale_figures.contains(name));
         held.made_by = made_by;
         std::fs::write(&path, held.write()).map_err(|error| format!("{FILE}: {error}"))?;
         println!("\n{FILE} is written; `git diff {FILE}` shows the changes");
@@ -91,13 +91,13 @@ pub(crate) fn run(root: &Path, update: bool, only: &[String]) -> Outcome {
             "\ncorrect it; or, if the cost is justified, run `cargo xtask gates --update` and state the reason in the commit"
         );
     }
-    if !stale.is_empty() {
-        let names = stale.join("\n");
+    if !stale_figures.is_empty() {
+        let names = stale_figures.join("\n");
         println!(
             "\nno workload has these figures; `cargo xtask gates --update` removes them:\n{names}"
         );
     }
-    Ok(worse.is_empty() && stale.is_empty())
+    Ok(worse.is_empty() && stale_figures.is_empty())
 }
 
 /// A line of the table.
@@ -112,8 +112,8 @@ fn line(name: &str, before: Option<f64>, now: f64, verdict: Verdict) -> String {
         Verdict::Better => "  better",
         Verdict::Worse => "  WORSE",
     };
-    let before = before.map_or(String::new(), shown);
-    format!("{name:<32}{before:>12}{:>12}{change:>9}{word}", shown(now))
+    let before = before.map_or(String::new(), format_value);
+    format!("{name:<32}{before:>12}{:>12}{change:>9}{word}", format_value(now))
 }
 
 /// The version of the compiler, on which figures depend.

@@ -16,19 +16,19 @@ const RESERVED_DESCRIPTORS: u64 = 700;
 const CONNECTIONS_PER_ADDRESS: u64 = 25_000;
 
 /// Opens connections, sends one request on each, and prints the server's memory per connection.
-pub(crate) fn run(root: &Path, wanted: u64) -> Outcome {
+pub(crate) fn run(root: &Path, connections: u64) -> Outcome {
     let limits = std::fs::read_to_string("/proc/self/limits")?;
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let limit = limit.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    let count = wanted
+    let count = connections
         .min(limit.unwrap_or(1024).saturating_sub(RESERVED_DESCRIPTORS))
         .min(CONNECTIONS_PER_ADDRESS);
-    if count < wanted {
+    if count < connections {
         println!(
-            "{count} connections instead of {wanted}: limited by descriptors or ports of this machine"
+            "{count} connections instead of {connections}: limited by descriptors or ports of this machine"
         );
     }
-    let (binary, home) = (binary(root)?, Home::make("idle")?);
+    let (binary, home) = (binary(root)?, Home::create("idle")?);
     let arguments = ["--workers", "1", "--idle-timeout", "3600s"];
     with_each_driver((&binary, &home), &arguments, |driver, server| {
         let mut open = Vec::new();

@@ -44,7 +44,7 @@ fn build(root: &Path, package: &str, program: &str) -> io::Result<PathBuf> {
 pub(crate) struct Home(PathBuf);
 
 impl Home {
-    pub(crate) fn make(name: &str) -> io::Result<Self> {
+    pub(crate) fn create(name: &str) -> io::Result<Self> {
         let path = std::env::temp_dir().join(format!("phalanx-{name}-{}", std::process::id()));
         std::fs::create_dir_all(path.join("root"))?;
         Ok(Self(path))
@@ -83,32 +83,32 @@ fn with_each_driver(
     mut measure: impl FnMut(&str, &Server) -> Outcome,
 ) -> Outcome {
     std::fs::write(home.root().join("small"), vec![b'x'; 2048])?;
-    let (mut measured, mut good) = (0, true);
+    let (mut measured, mut is_ok) = (0, true);
     for driver in ["poll", "uring"] {
         let arguments = [&["--driver", driver], arguments].concat();
         match Server::start(program, &home.root(), &arguments) {
             Ok(server) => {
                 measured += 1;
-                good &= measure(driver, &server)?;
+                is_ok &= measure(driver, &server)?;
             }
             Err(error) => println!("{driver}: not measured: {error}"),
         }
     }
-    outcome(measured, good)
+    outcome(measured, is_ok)
 }
 
 /// The outcome of so many measurements: whether all was well with the drivers that started.
-fn outcome(measured: usize, good: bool) -> Outcome {
+fn outcome(measured: usize, is_ok: bool) -> Outcome {
     match measured {
         0 => Err("the server started with no driver, so nothing was measured".into()),
-        _ => Ok(good),
+        _ => Ok(is_ok),
     }
 }
 
 /// The quantile `share` of `times`, which are sorted in place.
-pub(crate) fn quantile(times: &mut [Duration], share: f64) -> Duration {
+pub(crate) fn quantile(times: &mut [Duration], fraction: f64) -> Duration {
     times.sort_unstable();
-    let at = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));
+    let at = ((times.len() as f64 * fraction) as usize).min(times.len().saturating_sub(1));
     times.get(at).copied().unwrap_or_default()
 }
 
@@ -120,8 +120,12 @@ mod tests {
     fn a_run_without_a_measurement_is_an_error() {
         assert!(outcome(0, true).is_err());
         assert!(matches!((outcome(1, true), outcome(2, false)), (Ok(true), Ok(false))));
-        let home = Home::make("no-driver").unwrap();
-        let with = |program| with_each_driver((Path::new(program), &home), &[], |_, _| Ok(true));
-        assert!(with("/no/such/program").is_err_and(|why| why.to_string().contains("no driver")));
+        let home = Home::create("no-driver").unwrap();
+        let run_with =
+            |program| with_each_driver((Path::new(program), &home), &[], |_, _| Ok(true));
+        assert!(
+            run_with("/no/such/program")
+                .is_err_and(|reason| reason.to_string().contains("no driver"))
+        );
     }
 }

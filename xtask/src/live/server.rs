@@ -83,8 +83,8 @@ impl Server {
     /// # Errors
     /// When they do not within the timeout, or the process has exited.
     pub(crate) fn asleep(&self) -> io::Result<()> {
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < TIMEOUT {
+        let start = std::time::Instant::now();
+        while start.elapsed() < TIMEOUT {
             let mut sleeping = true;
             for task in fs::read_dir(format!("/proc/{}/task", self.id()))? {
                 // A thread that has exited meanwhile is not running either.
@@ -157,7 +157,7 @@ impl Client {
 
     /// Reads one answer.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
-        let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+        let bad = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_owned());
         let head = loop {
             if let Some(end) = self.bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
                 break end + 4;

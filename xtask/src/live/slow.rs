@@ -9,15 +9,19 @@ use super::{Home, binary, quantile, with_each_driver};
 use crate::task::{Failure, Outcome};
 
 /// Modes of slowhttptest: slow heads, slow bodies, and answers that are not read.
-const KINDS: [(&str, &[&str], Fate); 3] = [
-    ("heads", &["-H", "-i", "2", "-x", "24"], Fate::Held),
-    ("bodies", &["-B", "-i", "2", "-s", "60000", "-x", "10"], Fate::Closed),
-    ("readers", &["-X", "-w", "64", "-y", "512", "-n", "1", "-z", "32", "-k", "1"], Fate::Held),
+const KINDS: [(&str, &[&str], ConnectionState); 3] = [
+    ("heads", &["-H", "-i", "2", "-x", "24"], ConnectionState::Held),
+    ("bodies", &["-B", "-i", "2", "-s", "60000", "-x", "10"], ConnectionState::Closed),
+    (
+        "readers",
+        &["-X", "-w", "64", "-y", "512", "-n", "1", "-z", "32", "-k", "1"],
+        ConnectionState::Held,
+    ),
 ];
 
 /// The connections of slow clients when they have started.
 #[derive(Clone, Copy)]
-enum Fate {
+enum ConnectionState {
     /// They are open, and slow.
     Held,
     /// The server has answered and closed them: it rejects a POST to a file without awaiting the body.
@@ -34,44 +38,45 @@ const MAX_MEMORY: u64 = 64 * 1024;
 
 /// Runs slowhttptest next to a normal client on each driver and prints the results of both.
 pub(crate) fn run(root: &Path, count: u64, seconds: u64) -> Outcome {
-    let (binary, home) = (binary(root)?, Home::make("slow")?);
+    let (binary, home) = (binary(root)?, Home::create("slow")?);
     std::fs::write(home.root().join("large"), vec![b'x'; 8 << 20])?;
     println!("a GET of 2 KiB every millisecond, with {count} slow connections, {seconds} s each");
     // Latency is measured here; overload control would reject requests on a busy machine.
     let arguments = ["--max-queue-delay", "0"];
     with_each_driver((&binary, &home), &arguments, |driver, server| {
-        let mut good = true;
+        let mut is_ok = true;
         // The first requests pay for lazy initialization.
         probe(server, Duration::from_secs(1))?;
-        for (kind, flags, fate) in KINDS {
+        for (kind, flags, state) in KINDS {
             let before = server.memory()?;
-            let mut alone = probe(server, Duration::from_secs(seconds))?;
+            let mut baseline = probe(server, Duration::from_secs(seconds))?;
             let idle = server.descriptors()?;
             let mut slow = slow_clients(server, count, seconds, flags)?;
             let mut open = idle;
-            slow.await_fate(fate, count, || {
+            slow.await_state(state, count, || {
                 open = server.descriptors()?;
                 Ok(open.saturating_sub(idle) as u64)
             })?;
             // The last ones connect and send their requests.
             std::thread::sleep(Duration::from_secs(3));
-            let mut beside = probe(server, Duration::from_secs(seconds))?;
+            let mut under_load = probe(server, Duration::from_secs(seconds))?;
             let after = server.memory()?;
             drop(slow);
-            let (p99, was) = (quantile(&mut beside, 0.99), quantile(&mut alone, 0.99));
-            let ratio = p99.as_secs_f64() / was.max(MIN_LATENCY).as_secs_f64();
+            let (p99, baseline_p99) =
+                (quantile(&mut under_load, 0.99), quantile(&mut baseline, 0.99));
+            let ratio = p99.as_secs_f64() / baseline_p99.max(MIN_LATENCY).as_secs_f64();
             let each = after.saturating_sub(before) / count;
-            let well = ratio <= MAX_RATIO && each <= MAX_MEMORY;
+            let within_limits = ratio <= MAX_RATIO && each <= MAX_MEMORY;
             println!(
-                "{driver}, {kind}: p50 {:?} and {:?} beside, p99 {was:?} and {p99:?} (x {ratio:.2}); \
+                "{driver}, {kind}: p50 {:?} and {:?} beside, p99 {baseline_p99:?} and {p99:?} (x {ratio:.2}); \
                  {open} descriptors, {each} bytes of memory for each: {}",
-                quantile(&mut alone, 0.5),
-                quantile(&mut beside, 0.5),
-                if well { "well" } else { "NOT WELL" },
+                quantile(&mut baseline, 0.5),
+                quantile(&mut under_load, 0.5),
+                if within_limits { "well" } else { "NOT WELL" },
             );
-            good &= well;
+            is_ok &= within_limits;
         }
-        Ok(good)
+        Ok(is_ok)
     })
 }
 
@@ -79,12 +84,12 @@ pub(crate) fn run(root: &Path, count: u64, seconds: u64) -> Outcome {
 fn probe(server: &Server, during: Duration) -> Result<Vec<Duration>, String> {
     let failed = |error| format!("a normal client's request failed: {error}");
     let mut client = Client::connect(server.address).map_err(failed)?;
-    let (begun, mut times, mut refused) = (Instant::now(), Vec::new(), 0);
-    while begun.elapsed() < during {
-        let asked = Instant::now();
+    let (start, mut times, mut refused) = (Instant::now(), Vec::new(), 0);
+    while start.elapsed() < during {
+        let request_start = Instant::now();
         let answer = client.get("/small").map_err(failed)?;
         match answer.status {
-            200 => times.push(asked.elapsed()),
+            200 => times.push(request_start.elapsed()),
             503 => refused += 1,
             status => return Err(format!("a normal client received status {status}")),
         }
@@ -106,16 +111,16 @@ impl Slow {
     ///
     /// # Errors
     /// As [`check`](Self::check), after [`MAX_START`].
-    fn await_fate(
+    fn await_state(
         &mut self,
-        fate: Fate,
+        state: ConnectionState,
         count: u64,
         mut connected: impl FnMut() -> Result<u64, Failure>,
     ) -> Result<(), Failure> {
-        let begun = Instant::now();
+        let start = Instant::now();
         loop {
-            let checked = self.check(fate, connected()?, count);
-            if checked.is_ok() || begun.elapsed() > MAX_START {
+            let checked = self.check(state, connected()?, count);
+            if checked.is_ok() || start.elapsed() > MAX_START {
                 return Ok(checked?);
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -127,15 +132,19 @@ impl Slow {
     /// # Errors
     /// If fewer than nine in ten are connected that should be, or the process has ended; if connections that should be
     /// closed are open, or the process has failed.
-    fn check(&mut self, fate: Fate, connected: u64, count: u64) -> Result<(), String> {
-        let ended = self.0.try_wait().map_err(|error| format!("slowhttptest: {error}"))?;
-        let seen = format!("{connected} of {count} slow clients are connected");
-        match (fate, ended) {
-            (Fate::Held, None) if connected * 10 >= count * 9 => Ok(()),
-            (Fate::Held, None) => Err(format!("only {seen}")),
-            (Fate::Closed, Some(status)) if status.success() && connected * 10 <= count => Ok(()),
-            (_, None) => Err(seen),
-            (_, Some(status)) => Err(format!("slowhttptest has ended: {status}; {seen}")),
+    fn check(&mut self, state: ConnectionState, connected: u64, count: u64) -> Result<(), String> {
+        let exited = self.0.try_wait().map_err(|error| format!("slowhttptest: {error}"))?;
+        let progress = format!("{connected} of {count} slow clients are connected");
+        match (state, exited) {
+            (ConnectionState::Held, None) if connected * 10 >= count * 9 => Ok(()),
+            (ConnectionState::Held, None) => Err(format!("only {progress}")),
+            (ConnectionState::Closed, Some(status))
+                if status.success() && connected * 10 <= count =>
+            {
+                Ok(())
+            }
+            (_, None) => Err(progress),
+            (_, Some(status)) => Err(format!("slowhttptest has ended: {status}; {progress}")),
         }
     }
 }
@@ -170,24 +179,27 @@ mod tests {
             Slow(Command::new(program).arg(argument).spawn().expect("a program of every system"))
         };
         let mut slow = start("sleep", "60");
-        assert_eq!(slow.check(Fate::Held, 900, 1000), Ok(()));
+        assert_eq!(slow.check(ConnectionState::Held, 900, 1000), Ok(()));
         // slowhttptest ends when the server has closed all connections.
-        for (fate, connected) in [(Fate::Held, 899), (Fate::Closed, 0)] {
-            let why = format!("{connected} of 1000");
-            assert!(slow.check(fate, connected, 1000).is_err_and(|error| error.contains(&why)));
+        for (state, connected) in [(ConnectionState::Held, 899), (ConnectionState::Closed, 0)] {
+            let progress = format!("{connected} of 1000");
+            assert!(
+                slow.check(state, connected, 1000).is_err_and(|error| error.contains(&progress))
+            );
         }
-        let ended = |program| {
-            let mut ended = start(program, "");
-            ended.0.wait().expect("a child");
-            ended
+        let exited = |program| {
+            let mut exited = start(program, "");
+            exited.0.wait().expect("a child");
+            exited
         };
-        let held = ended("true").check(Fate::Held, 1000, 1000);
-        assert!(held.is_err_and(|why| why.contains("has ended")));
-        assert_eq!(ended("true").check(Fate::Closed, 0, 1000), Ok(()));
-        assert!(ended("true").check(Fate::Closed, 101, 1000).is_err());
-        assert!(ended("false").check(Fate::Closed, 0, 1000).is_err());
+        let held = exited("true").check(ConnectionState::Held, 1000, 1000);
+        assert!(held.is_err_and(|progress| progress.contains("has ended")));
+        assert_eq!(exited("true").check(ConnectionState::Closed, 0, 1000), Ok(()));
+        assert!(exited("true").check(ConnectionState::Closed, 101, 1000).is_err());
+        assert!(exited("false").check(ConnectionState::Closed, 0, 1000).is_err());
         let mut connected = 600..;
-        let arriving = slow.await_fate(Fate::Held, 602, || Ok(connected.next().unwrap_or(0) - 60));
+        let arriving =
+            slow.await_state(ConnectionState::Held, 602, || Ok(connected.next().unwrap_or(0) - 60));
         assert!(arriving.is_ok(), "{arriving:?}");
     }
 }

@@ -26,11 +26,11 @@ const SIZES: [usize; 6] = [1, 3_000, 60_000, 70_000, 400_000, 3_000_000];
 /// Unchanging files, more than fit in the cache.
 const STABLE: usize = 60;
 /// Files that are replaced continuously.
-const CHANGING: usize = 6;
+const CHANGING_FILES: usize = 6;
 /// Cache size, and the maximum age of a cached file: revalidation after one second, plus slack for a stalled
 /// machine.
 const CACHE: &str = "8M";
-const STALE: Duration = Duration::from_secs(4);
+const MAX_STALENESS: Duration = Duration::from_secs(4);
 const CLIENTS: u64 = 6;
 /// Response header field with the version of the configuration.
 const VERSION_FIELD: &str = "X-Number";
@@ -48,9 +48,9 @@ struct Shared {
     configuration: PathBuf,
     reloads: AtomicU64,
     killed: AtomicU64,
-    over: AtomicBool,
+    is_over: AtomicBool,
     answers: AtomicU64,
-    left: AtomicU64,
+    disconnects: AtomicU64,
     /// For each changing file, the time and number of each version.
     versions: Vec<Mutex<Vec<(Instant, u64)>>>,
     faults: Mutex<Vec<String>>,
@@ -58,7 +58,7 @@ struct Shared {
 
 /// Runs the load for some seconds.
 pub(crate) fn run(root: &Path, seconds: u64) -> Outcome {
-    let home = Home::make("soak")?;
+    let home = Home::create("soak")?;
     for n in 0..STABLE {
         let content = content(n as u64, SIZES[n % SIZES.len()]);
         std::fs::write(home.root().join(format!("stable-{n}")), content)?;
@@ -85,13 +85,13 @@ pub(crate) fn run(root: &Path, seconds: u64) -> Outcome {
         configuration: configuration.clone(),
         reloads: AtomicU64::new(0),
         killed: AtomicU64::new(0),
-        over: AtomicBool::new(false),
+        is_over: AtomicBool::new(false),
         answers: AtomicU64::new(0),
-        left: AtomicU64::new(0),
-        versions: (0..CHANGING).map(|_| Mutex::default()).collect(),
+        disconnects: AtomicU64::new(0),
+        versions: (0..CHANGING_FILES).map(|_| Mutex::default()).collect(),
         faults: Mutex::default(),
     };
-    (0..CHANGING).try_for_each(|n| shared.replace(n, 1))?;
+    (0..CHANGING_FILES).try_for_each(|n| shared.replace(n, 1))?;
     let admin: SocketAddr = admin.parse().map_err(|_| "no address")?;
     println!("mixed load for {seconds} s");
 
@@ -104,7 +104,7 @@ pub(crate) fn run(root: &Path, seconds: u64) -> Outcome {
     println!(
         "{} answers checked, {} connections left early, {} clients killed, {} reloads",
         shared.answers.load(Ordering::Relaxed),
-        shared.left.load(Ordering::Relaxed),
+        shared.disconnects.load(Ordering::Relaxed),
         shared.killed.load(Ordering::Relaxed),
         shared.reloads.load(Ordering::Relaxed),
     );
@@ -160,7 +160,7 @@ impl std::fmt::Display for Held {
 
 /// Waits until the resources are stable.
 fn at_rest(server: &Server, admin: SocketAddr) -> Result<Held, String> {
-    let look = || -> std::io::Result<Held> {
+    let measure = || -> std::io::Result<Held> {
         let snapshot = Client::connect(admin)?.get("/snapshot.json")?;
         let text = String::from_utf8_lossy(&snapshot.body).into_owned();
         let numbers = text.split("\"operations\":").skip(1).filter_map(|rest| {
@@ -174,21 +174,21 @@ fn at_rest(server: &Server, admin: SocketAddr) -> Result<Held, String> {
             memory: server.memory()?,
         })
     };
-    stable(Duration::from_millis(500), look)
+    stable(Duration::from_millis(500), measure)
 }
 
 /// Looks until two results in a row have the same operations and descriptors.
 ///
 /// # Errors
-/// If they are not the same after 60 times, or `look` fails.
+/// If they are not the same after 60 times, or `measure` fails.
 fn stable(
     pause: Duration,
-    mut look: impl FnMut() -> std::io::Result<Held>,
+    mut measure: impl FnMut() -> std::io::Result<Held>,
 ) -> Result<Held, String> {
     let mut last: Option<Held> = None;
     for _ in 0..60 {
         thread::sleep(pause);
-        let held = look().map_err(|error| format!("cannot read its metrics: {error}"))?;
+        let held = measure().map_err(|error| format!("cannot read its metrics: {error}"))?;
         let same = |last: &Held| {
             (last.operations, last.descriptors) == (held.operations, held.descriptors)
         };
@@ -216,9 +216,9 @@ fn version(bytes: &[u8]) -> Option<u64> {
 }
 
 impl Shared {
-    fn fault(&self, what: String) {
+    fn fault(&self, message: String) {
         if let Ok(mut faults) = self.faults.lock() {
-            faults.push(what);
+            faults.push(message);
         }
     }
 
@@ -234,30 +234,32 @@ impl Shared {
     }
 
     /// Whether the file had this version between `begun` and now, or shortly before.
-    fn had(&self, n: usize, version: u64, begun: Instant) -> bool {
+    fn was_current(&self, n: usize, version: u64, start: Instant) -> bool {
         let versions = self.versions[n].lock().expect("whole");
         let at = versions.iter().position(|(_, one)| *one == version);
         // A version ends when the next one begins.
-        at.is_some_and(|at| versions.get(at + 1).is_none_or(|(end, _)| *end + STALE >= begun))
+        at.is_some_and(|at| {
+            versions.get(at + 1).is_none_or(|(end, _)| *end + MAX_STALENESS >= start)
+        })
     }
 
     /// Loads the server for the given time.
     fn load(&self, server: &mut Server, during: Duration) -> Result<(), String> {
-        self.over.store(false, Ordering::Relaxed);
-        let begun = Instant::now();
+        self.is_over.store(false, Ordering::Relaxed);
+        let start = Instant::now();
         let result = thread::scope(|scope| {
             for seed in 0..CLIENTS {
                 scope.spawn(move || self.client(seed));
             }
-            scope.spawn(|| self.disturb());
+            scope.spawn(|| self.change_files());
             scope.spawn(|| self.kill());
             let mut next = Duration::from_secs(2);
-            while begun.elapsed() < during {
+            while start.elapsed() < during {
                 thread::sleep(Duration::from_millis(100));
                 if !server.lives() {
                     break;
                 }
-                if begun.elapsed() > next {
+                if start.elapsed() > next {
                     next += Duration::from_secs(2);
                     let number = self.reloads.fetch_add(1, Ordering::Relaxed) + 1;
                     let changed = configure(&self.configuration, number);
@@ -266,17 +268,17 @@ impl Shared {
                     }
                 }
             }
-            self.over.store(true, Ordering::Relaxed);
+            self.is_over.store(true, Ordering::Relaxed);
             server.lives()
         });
         result.then_some(()).ok_or_else(|| "the server has exited".to_owned())
     }
 
     /// Replaces files; truncates one and extends it again.
-    fn disturb(&self) {
+    fn change_files(&self) {
         let mut random = Rng::with_seed(77);
-        while !self.over.load(Ordering::Relaxed) {
-            let n = random.u64(..CHANGING as u64) as usize;
+        while !self.is_over.load(Ordering::Relaxed) {
+            let n = random.u64(..CHANGING_FILES as u64) as usize;
             let last = self.versions[n].lock().expect("whole").last().map_or(0, |last| last.1);
             if let Err(error) = self.replace(n, last + 1) {
                 self.fault(format!("cannot replace a file: {error}"));
@@ -292,7 +294,7 @@ impl Shared {
     /// Starts clients with many connections and kills them before they finish.
     fn kill(&self) {
         let mut random = Rng::with_seed(99);
-        while !self.over.load(Ordering::Relaxed) {
+        while !self.is_over.load(Ordering::Relaxed) {
             let url = format!("http://{}/stable-4", self.address);
             let mut load = Command::new(&self.binary);
             load.args(["load", &*url, "--connections", KILLED_CONNECTIONS, "--duration", "60"]);
@@ -309,19 +311,20 @@ impl Shared {
     /// Whether the server comes to serve the configuration of this number.
     fn serves(&self, number: u64) -> bool {
         let line = format!("\r\n{VERSION_FIELD}: {number}\r\n");
-        let asked = || Client::connect(self.address).and_then(|mut client| client.get("/stable-0"));
+        let request =
+            || Client::connect(self.address).and_then(|mut client| client.get("/stable-0"));
         (0..100).any(|_| {
             thread::sleep(Duration::from_millis(100));
-            asked().is_ok_and(|answer| answer.head.contains(&line))
+            request().is_ok_and(|answer| answer.head.contains(&line))
         })
     }
 
     /// Runs one client after another.
     fn client(&self, seed: u64) {
         let mut random = Rng::with_seed(seed + 1);
-        while !self.over.load(Ordering::Relaxed) {
+        while !self.is_over.load(Ordering::Relaxed) {
             match random.u64(..10) {
-                0 => self.leave(&mut random),
+                0 => self.disconnect_midway(&mut random),
                 1 => self.cut(),
                 _ => {
                     if let Err(error) = self.converse(&mut random) {
@@ -333,7 +336,7 @@ impl Shared {
     }
 
     /// Disconnects in the middle of a request or an answer.
-    fn leave(&self, random: &mut Rng) {
+    fn disconnect_midway(&self, random: &mut Rng) {
         let Ok(Client { mut stream, .. }) = Client::connect(self.address) else { return };
         let n = random.u64(..STABLE as u64);
         let request = format!("GET /stable-{n} HTTP/1.1\r\nHost: soak\r\n\r\n").repeat(3);
@@ -344,7 +347,7 @@ impl Shared {
             let _ = stream.set_read_timeout(Some(Duration::from_millis(5)));
             let _ = std::io::Read::read(&mut stream, &mut piece);
         }
-        self.left.fetch_add(1, Ordering::Relaxed);
+        self.disconnects.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A truncated file may end its connection, but must not contain a wrong byte.
@@ -352,8 +355,8 @@ impl Shared {
         let Ok(mut client) = Client::connect(self.address) else { return };
         let Ok(answer) = client.get("/cut") else { return };
         // Between truncation and the next write, parts of the file are holes.
-        let right = answer.body.iter().all(|byte| *byte == b'c' || *byte == 0);
-        if !(answer.status == 200 && right || matches!(answer.status, 500 | 503)) {
+        let is_intact = answer.body.iter().all(|byte| *byte == b'c' || *byte == 0);
+        if !(answer.status == 200 && is_intact || matches!(answer.status, 500 | 503)) {
             self.fault(format!("status {} and wrong bytes for a truncated file", answer.status));
         }
         self.answers.fetch_add(1, Ordering::Relaxed);
@@ -364,25 +367,25 @@ impl Shared {
         let failed = |error: std::io::Error| format!("no answer: {error}");
         let mut client = Client::connect(self.address).map_err(failed)?;
         for _ in 0..1 + random.u64(..20) {
-            if self.over.load(Ordering::Relaxed) {
+            if self.is_over.load(Ordering::Relaxed) {
                 break;
             }
             let depth = match random.u64(..4) {
                 0 => 1 + random.u64(..16),
                 _ => 1,
             };
-            let asked: Vec<_> = (0..depth)
+            let request: Vec<_> = (0..depth)
                 .map(|_| match random.u64(..3) {
-                    0 => ("changing", random.u64(..CHANGING as u64) as usize),
+                    0 => ("changing", random.u64(..CHANGING_FILES as u64) as usize),
                     _ => ("stable", random.u64(..STABLE as u64) as usize),
                 })
                 .collect();
-            let lines = asked
+            let lines = request
                 .iter()
                 .map(|(kind, n)| format!("GET /{kind}-{n} HTTP/1.1\r\nHost: soak\r\n\r\n"));
-            let begun = Instant::now();
+            let start = Instant::now();
             client.stream.write_all(lines.collect::<String>().as_bytes()).map_err(failed)?;
-            for (kind, n) in asked {
+            for (kind, n) in request {
                 let answer = client.answer().map_err(failed)?;
                 self.answers.fetch_add(1, Ordering::Relaxed);
                 // Rejected by overload control, which is a valid answer.
@@ -390,11 +393,11 @@ impl Shared {
                     continue;
                 }
                 let version = version(&answer.body);
-                let right = match kind {
+                let is_intact = match kind {
                     "stable" => version == Some(n as u64),
-                    _ => version.is_some_and(|version| self.had(n, version, begun)),
+                    _ => version.is_some_and(|version| self.was_current(n, version, start)),
                 };
-                if answer.status != 200 || !right {
+                if answer.status != 200 || !is_intact {
                     let length = answer.body.len();
                     return Err(format!(
                         "{} and {length} bytes of version {version:?} for {kind}-{n}",
@@ -414,11 +417,11 @@ mod tests {
     #[test]
     fn resources_that_change_are_an_error() {
         let held = |operations| Held { operations, descriptors: 9, memory: 1 << 20 };
-        let mut looks = 0..;
-        let changing = stable(Duration::ZERO, || Ok(held(looks.next().unwrap_or(0))));
-        assert!(changing.is_err_and(|why| why.contains("59 operations")));
-        let mut looks = 0..;
-        let settled = stable(Duration::ZERO, || Ok(held(looks.next().unwrap_or(0).min(5))));
-        assert_eq!(settled.map(|held| held.operations), Ok(5));
+        let mut samples = 0..;
+        let unstable = stable(Duration::ZERO, || Ok(held(samples.next().unwrap_or(0))));
+        assert!(unstable.is_err_and(|reason| reason.contains("59 operations")));
+        let mut samples = 0..;
+        let settled_state = stable(Duration::ZERO, || Ok(held(samples.next().unwrap_or(0).min(5))));
+        assert_eq!(settled_state.map(|held| held.operations), Ok(5));
     }
 }

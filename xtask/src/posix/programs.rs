@@ -8,10 +8,10 @@ use super::Options;
 use crate::parallel;
 
 /// Folders whose tests change the machine: its clock.
-const SKIPPED: &[&str] = &["clock_settime", "clocks"];
+const SKIPPED_FOLDERS: &[&str] = &["clock_settime", "clocks"];
 /// Folders of the suite: tests of interfaces, whose names begin with a digit, and tests of their interplay.
 const INTERFACES: &str = "conformance/interfaces";
-const OTHERS: [&str; 2] = ["functional", "stress"];
+const OTHER_SUITES: [&str; 2] = ["functional", "stress"];
 /// Files that other tests include or that run them, and measurements of scalability, which create as many threads or
 /// processes as the machine permits.
 const PARTS: &[&str] = &["testfrmw", "threads_scenarii", "helper", "s-c", "s-c1", "s-c2"];
@@ -67,7 +67,7 @@ pub(super) fn compile(options: &Options, target: &Path) -> Result<Vec<Program>, 
 fn sources(suite: &Path, filters: &[String]) -> Result<Vec<(String, PathBuf)>, String> {
     let mut sources = Vec::new();
     collect(&suite.join(INTERFACES), "", &|stem| starts_with_digit(stem), &mut sources)?;
-    for folder in OTHERS {
+    for folder in OTHER_SUITES {
         let is_test = |stem: &str| !PARTS.contains(&stem);
         collect(&suite.join(folder), &format!("{folder}/"), &is_test, &mut sources)?;
     }
@@ -98,7 +98,7 @@ fn collect(
         .map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
     for inner in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
         let name = inner.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !SKIPPED.contains(&name.as_str()) {
+        if !SKIPPED_FOLDERS.contains(&name.as_str()) {
             collect(&inner, &format!("{prefix}{name}/"), is_test, sources)?;
         }
     }
@@ -145,13 +145,13 @@ mod tests {
     fn a_suite_of_which_nothing_compiles_is_an_error() {
         let home = std::env::temp_dir().join(format!("phalanx-posix-{}", std::process::id()));
         let tests = home.join(INTERFACES).join("sem_wait");
-        for folder in [tests.clone(), home.join(OTHERS[0]), home.join(OTHERS[1])] {
+        for folder in [tests.clone(), home.join(OTHER_SUITES[0]), home.join(OTHER_SUITES[1])] {
             fs::create_dir_all(folder).unwrap();
         }
         fs::write(tests.join("1-1.c"), "this is not C\n").unwrap();
         let options = Options { suite: home.clone(), filters: vec![], carriers: 2, jobs: None };
         let compiled = compile(&options, &home.join("target"));
         fs::remove_dir_all(&home).unwrap();
-        assert!(compiled.is_err_and(|why| why.contains("none of 1 tests")));
+        assert!(compiled.is_err_and(|reason| reason.contains("none of 1 tests")));
     }
 }

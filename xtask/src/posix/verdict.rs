@@ -123,8 +123,8 @@ mod tests {
             (5 << 8, Verdict::Untested),
             (11, Verdict::Signal(11)),
         ];
-        for (status, wanted) in table {
-            assert_eq!(Verdict::from(ExitStatus::from_raw(status)), wanted, "{status}");
+        for (status, expected) in table {
+            assert_eq!(Verdict::from(ExitStatus::from_raw(status)), expected, "{status}");
         }
     }
 }

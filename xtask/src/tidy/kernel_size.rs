@@ -53,11 +53,11 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
         .map(|(_, code)| code.lines().filter(|line| !line.trim().is_empty()).count());
     let lines: usize = lines.sum();
     let large = (lines > MAX_LINES).then(|| {
-        let what = format!(
+        let message = format!(
             "the kernel has {lines} lines of code, at most {MAX_LINES} are allowed; remove code, or move an \
              optional mechanism to `processor/policy`"
         );
-        Fault::new("crates/core/src/lib.rs", 1, what)
+        Fault::new("crates/core/src/lib.rs", 1, message)
     });
     stale.chain(large).collect()
 }

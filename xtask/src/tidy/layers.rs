@@ -139,9 +139,9 @@ fn check_against(table: &Table, tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for &(folder, path, text) in crates.values() {
         let Some((_, allowed)) = table.iter().find(|(name, _)| *name == folder) else {
-            let what =
+            let message =
                 format!("the crate `{folder}` has no layer; add it to xtask/src/tidy/layers.rs");
-            faults.push(Fault::new(path, 1, what));
+            faults.push(Fault::new(path, 1, message));
             continue;
         };
         let mut used = Vec::new();
@@ -153,17 +153,17 @@ fn check_against(table: &Table, tree: &Tree) -> Vec<Fault> {
             }
             used.push(below);
             if !allowed.contains(&below) {
-                let what = format!(
+                let message = format!(
                     "`{folder}` depends on `{below}`, which is not below it; \
                      move the dependent code up or the required code down"
                 );
-                faults.push(Fault::new(path, dependency.line, what));
+                faults.push(Fault::new(path, dependency.line, message));
             }
         }
         for below in allowed.iter().filter(|below| !used.contains(below)) {
-            let what =
+            let message =
                 format!("`{folder}` does not depend on `{below}`; remove the edge from the table");
-            faults.push(Fault::new(path, 1, what));
+            faults.push(Fault::new(path, 1, message));
         }
     }
     faults

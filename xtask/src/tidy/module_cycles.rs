@@ -48,13 +48,13 @@ fn check_crate(tree: &Tree, source: &str) -> Vec<Fault> {
         if cycle.len() <= max_files || !is_first {
             continue;
         }
-        let what = format!(
+        let message = format!(
             "{} files import each other in a circle, at most {max_files} are allowed: {}; move what they \
              share to a lower file",
             cycle.len(),
             cycle.join(", ")
         );
-        faults.push(Fault::new(cycle[0], 1, what));
+        faults.push(Fault::new(cycle[0], 1, message));
     }
     faults
 }
@@ -66,11 +66,11 @@ pub(super) fn imports<'a>(tree: &'a Tree, source: &str) -> (BTreeMap<String, &'a
         files.iter().map(|(path, _)| (module(&path[source.len()..]), *path)).collect();
     let mut imports = Imports::new();
     for (path, code) in &files {
-        let own = module(&path[source.len()..]);
-        let named = absolute(&path[source.len()..], code).into_iter();
-        let targets = named.filter_map(|(_, import)| innermost(&import, &paths));
-        let others = targets.filter(|target| *target != own && target != "crate").collect();
-        imports.insert(own, others);
+        let own_path = module(&path[source.len()..]);
+        let accesses_found = absolute(&path[source.len()..], code).into_iter();
+        let targets = accesses_found.filter_map(|(_, import)| innermost(&import, &paths));
+        let others = targets.filter(|target| *target != own_path && target != "crate").collect();
+        imports.insert(own_path, others);
     }
     (paths, imports)
 }

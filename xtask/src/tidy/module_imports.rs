@@ -25,7 +25,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
 fn check_crate(tree: &Tree, layers: &Layers) -> Vec<Fault> {
     let source = layers.source();
     let (root, folder) = source.split_at(source.find("/src/").map_or(0, |at| at + "/src/".len()));
-    let own = format!("crate::{}", folder.replace('/', "::"));
+    let own_path = format!("crate::{}", folder.replace('/', "::"));
     let files = files(tree, &source);
     let modules: BTreeSet<&str> =
         files.iter().filter_map(|(path, _)| module(path, &source)).collect();
@@ -36,24 +36,24 @@ fn check_crate(tree: &Tree, layers: &Layers) -> Vec<Fault> {
             continue;
         };
         for (line, import) in absolute(&path[root.len()..], code) {
-            let Some(inner) = import.strip_prefix(&own) else { continue };
+            let Some(inner) = import.strip_prefix(&own_path) else { continue };
             let target = inner.split("::").next().unwrap_or_default();
             if !modules.contains(target) {
-                let what = format!(
+                let message = format!(
                     "`{import}` is a path through the root of `{}`; name the module that defines the item",
                     layers.folder
                 );
-                faults.push(Fault::new(path, line, what));
+                faults.push(Fault::new(path, line, message));
             } else if layers.level(target).is_some_and(|above| above > layer) {
                 let is_exempt = |e: &Exception| e.file == *path && e.target == target;
                 match layers.exceptions.iter().position(is_exempt) {
                     Some(exempt) => used[exempt] = true,
                     None => {
-                        let what = format!(
+                        let message = format!(
                             "`{import}` is in a higher layer; move the item down or this code up \
                              (layers: {TABLE})"
                         );
-                        faults.push(Fault::new(path, line, what));
+                        faults.push(Fault::new(path, line, message));
                     }
                 }
             }
@@ -67,8 +67,8 @@ fn check_crate(tree: &Tree, layers: &Layers) -> Vec<Fault> {
 /// Modules without a layer, and listed modules that do not exist.
 fn mismatches(modules: &BTreeSet<&str>, layers: &Layers) -> Vec<Fault> {
     let listed: BTreeSet<&str> = layers.layers.iter().copied().flatten().copied().collect();
-    let fault = |name: &str, what: &str| {
-        Fault::new(TABLE, 1, format!("`{}{name}` {what}", layers.source()))
+    let fault = |name: &str, message: &str| {
+        Fault::new(TABLE, 1, format!("`{}{name}` {message}", layers.source()))
     };
     let missing = modules.difference(&listed).map(|name| fault(name, "has no layer; add it"));
     let stale = listed.difference(modules).map(|name| fault(name, "does not exist; remove it"));
@@ -88,15 +88,15 @@ fn unneeded(layers: &Layers, used: &[bool]) -> Vec<Fault> {
         })
         .collect();
     if layers.exceptions.len() > MAX_EXCEPTIONS {
-        let what = format!(
+        let message = format!(
             "{} exceptions, at most {MAX_EXCEPTIONS} are allowed; remove an upward import",
             layers.exceptions.len()
         );
-        faults.push(Fault::new(TABLE, 1, what));
+        faults.push(Fault::new(TABLE, 1, message));
     }
     if let Some(exception) = layers.exceptions.iter().find(|e| e.reason.trim().is_empty()) {
-        let what = format!("the exception of `{}` has no reason; state it", exception.file);
-        faults.push(Fault::new(TABLE, 1, what));
+        let message = format!("the exception of `{}` has no reason; state it", exception.file);
+        faults.push(Fault::new(TABLE, 1, message));
     }
     faults
 }

@@ -30,9 +30,11 @@ const REMEDY: &str = "core must be pure; let the caller pass it in";
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, code) in files(tree, SOURCE) {
-        let named = accesses(&code).into_iter();
-        faults
-            .extend(named.map(|(line, what)| Fault::new(path, line, format!("{what}; {REMEDY}"))));
+        let accesses_found = accesses(&code).into_iter();
+        faults.extend(
+            accesses_found
+                .map(|(line, message)| Fault::new(path, line, format!("{message}; {REMEDY}"))),
+        );
     }
     faults.extend(tree.text(MANIFEST).map(dependencies).unwrap_or_default());
     faults
@@ -51,7 +53,7 @@ fn accesses(code: &str) -> Vec<(usize, String)> {
         let names_crate = after.starts_with("::") && !use_paths::continues(before)
             || before.ends_with("use")
             || before.ends_with("extern crate");
-        let what = if CRATES.contains(&word) && names_crate {
+        let message = if CRATES.contains(&word) && names_crate {
             format!("the crate `{word}` in core")
         } else if MACROS.contains(&word) && after.starts_with('!') {
             format!("`{word}!` in core")
@@ -60,7 +62,7 @@ fn accesses(code: &str) -> Vec<(usize, String)> {
         } else {
             continue;
         };
-        found.push((line_of(code, at), what));
+        found.push((line_of(code, at), message));
     }
     found
 }
@@ -84,13 +86,13 @@ fn dependencies(manifest: &str) -> Vec<Fault> {
         _ => false,
     };
     let refused = manifest::dependencies(manifest).into_iter().filter(|d| !allowed(d));
-    let say = |name: &str| {
+    let fault = |name: &str| {
         format!(
             "core depends on `{name}`; it may on `thiserror`, under cfg(loom) on `loom`, in tests on \
              anything: put the code that needs it in a crate above"
         )
     };
-    refused.map(|d| Fault::new(MANIFEST, d.line, say(&d.name))).collect()
+    refused.map(|d| Fault::new(MANIFEST, d.line, fault(&d.name))).collect()
 }
 
 #[cfg(test)]
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     fn faults(path: &str, text: &str) -> Vec<(usize, String)> {
-        check(&Tree::of(&[(path, text)])).into_iter().map(|f| (f.line, f.what)).collect()
+        check(&Tree::of(&[(path, text)])).into_iter().map(|f| (f.line, f.message)).collect()
     }
 
     fn in_lib(text: &str) -> Vec<(usize, String)> {
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn every_form_of_access_is_found() {
-        let planted = [
+        let violations = [
             "use std::fs;",
             "use std::{cell::Cell, time::{Duration, Instant}};",
             "fn a() -> std::time::SystemTime { b() }",
@@ -120,7 +122,7 @@ mod tests {
             "fn f() { println!(\"x\") }",
             "#[cfg(not(test))]\nuse std::thread;",
         ];
-        for text in planted {
+        for text in violations {
             assert_eq!(in_lib(text).len(), 1, "{text}: {:?}", in_lib(text));
         }
         assert_eq!(in_lib("\nuse std::io;")[0].0, 2);

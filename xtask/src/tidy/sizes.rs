@@ -22,11 +22,11 @@ fn check_against(tree: &Tree, longer: &[(&str, &str)]) -> Vec<Fault> {
     let lines = |text: &str| text.lines().count();
     let long = tree.rust().filter(|(path, text)| lines(text) > MAX_LINES && !excepted(path)).map(
         |(path, text)| {
-            let what = format!(
+            let message = format!(
                 "{} lines, at most {MAX_LINES} are allowed; split the file by responsibility",
                 lines(text)
             );
-            Fault::new(path, MAX_LINES + 1, what)
+            Fault::new(path, MAX_LINES + 1, message)
         },
     );
     let is_long = |path| tree.text(path).is_some_and(|text| lines(text) > MAX_LINES);

@@ -10,7 +10,7 @@ const TABLE: &str = "xtask/unsafe.txt";
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     let table = tree.text(TABLE).unwrap_or_default();
-    let mut named = Vec::new();
+    let mut accesses_found = Vec::new();
     for (i, entry) in table.lines().enumerate() {
         let entry = entry.trim();
         if entry.is_empty() || entry.starts_with('#') {
@@ -19,24 +19,25 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
         let (path, reason) = entry.split_once(char::is_whitespace).unwrap_or((entry, ""));
         let stale = tree.text(path).is_none_or(|text| first_use(text).is_none());
         if stale {
-            let what = format!("`{path}` does not exist or contains no `unsafe`; remove the line");
-            faults.push(Fault::new(TABLE, i + 1, what));
+            let message =
+                format!("`{path}` does not exist or contains no `unsafe`; remove the line");
+            faults.push(Fault::new(TABLE, i + 1, message));
         } else if reason.trim().is_empty() {
             faults.push(Fault::new(TABLE, i + 1, format!("`{path}` has no reason; add one")));
         }
-        named.push(path);
+        accesses_found.push(path);
     }
     for (path, text) in tree.rust() {
         let Some(line) = first_use(text) else { continue };
-        if !named.contains(&path) {
-            let what = format!(
+        if !accesses_found.contains(&path) {
+            let message = format!(
                 "`unsafe` in a file that {TABLE} does not list; remove it or list the file"
             );
-            faults.push(Fault::new(path, line, what));
+            faults.push(Fault::new(path, line, message));
         } else if !argues(text) {
-            let what = "no safety argument in this file; add one to its top doc comment, \
+            let message = "no safety argument in this file; add one to its top doc comment, \
                         under `//! # Safety`";
-            faults.push(Fault::new(path, 1, what));
+            faults.push(Fault::new(path, 1, message));
         }
     }
     faults

@@ -18,15 +18,15 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
                     let dead =
                         links(prose).into_iter().filter(|link| !link_exists(tree, path, link));
                     faults.extend(dead.map(|link| {
-                        let what = format!(
+                        let message = format!(
                             "the target of the link `{link}` does not exist; correct or remove it"
                         );
-                        Fault::new(path, line, what)
+                        Fault::new(path, line, message)
                     }));
                 }
                 Run::Code(code) if MAPS.contains(&path) && !path_exists(tree, code) => {
-                    let what = format!("`{code}` does not exist; correct the path");
-                    faults.push(Fault::new(path, line, what));
+                    let message = format!("`{code}` does not exist; correct the path");
+                    faults.push(Fault::new(path, line, message));
                 }
                 Run::Code(_) => {}
             }
@@ -63,8 +63,8 @@ fn link_exists(tree: &Tree, from: &str, link: &str) -> bool {
 /// A path that begins with a top-level folder must be complete. Another `.rs` path may be the end of a path, so
 /// `poll/readiness.rs` suffices where the crate is clear.
 fn path_exists(tree: &Tree, code: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
-    if code.starts_with(['/', '.']) && !code.starts_with(".c") || !code.chars().all(plain) {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    if code.starts_with(['/', '.']) && !code.starts_with(".c") || !code.chars().all(is_plain) {
         return true;
     }
     if let Some((top, _)) = code.split_once('/')

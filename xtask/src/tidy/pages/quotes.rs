@@ -36,7 +36,7 @@ fn check_page(tree: &Tree, path: &str, text: &str) -> Vec<Fault> {
             at += 1;
             continue;
         }
-        let fault = |what: String| Fault::new(path, at + 1, what);
+        let fault = |message: String| Fault::new(path, at + 1, message);
         let length = lines[at + 1..].iter().take_while(|line| !line.starts_with("```")).count();
         let block = &lines[at + 1..at + 1 + length];
         let from = at.checked_sub(1).and_then(|above| lines[above].strip_prefix("<!-- from "));

@@ -14,7 +14,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
         let lines = page.lines().enumerate().filter(|(_, line)| *line == marker);
         lines.map(|(number, _)| number).collect::<Vec<_>>()
     };
-    let what = match [lines(MARKERS[0]), lines(MARKERS[1])].as_slice() {
+    let message = match [lines(MARKERS[0]), lines(MARKERS[1])].as_slice() {
         [begin, end] if begin.len() != 1 || end.len() != 1 || begin > end => {
             format!("the page needs the lines {} and {}, once each", MARKERS[0], MARKERS[1])
         }
@@ -23,7 +23,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
         }
         _ => return Vec::new(),
     };
-    vec![Fault::new(PAGE, 1, what)]
+    vec![Fault::new(PAGE, 1, message)]
 }
 
 #[cfg(test)]

@@ -113,17 +113,17 @@ mod tests {
                     [workspace.dependencies]\nj = \"1\"\n[build-dependencies]\nk = \"1\"\n";
         let found: Vec<_> =
             dependencies(text).into_iter().map(|d| (d.line, d.name, d.kind, d.target)).collect();
-        let plain = |line, name: &str, kind| (line, name.to_owned(), kind, None);
+        let is_plain = |line, name: &str, kind| (line, name.to_owned(), kind, None);
         let linux = Some("cfg(target_os = \"linux\")".to_owned());
         assert_eq!(
             found,
             [
-                plain(4, "b", Kind::Normal),
-                plain(5, "c", Kind::Normal),
-                plain(8, "g", Kind::Normal),
+                is_plain(4, "b", Kind::Normal),
+                is_plain(5, "c", Kind::Normal),
+                is_plain(8, "g", Kind::Normal),
                 (10, "h".to_owned(), Kind::Dev, linux),
-                plain(11, "i", Kind::Normal),
-                plain(18, "k", Kind::Build),
+                is_plain(11, "i", Kind::Normal),
+                is_plain(18, "k", Kind::Build),
             ]
         );
         assert_eq!(name(text), Some("a"));

@@ -38,9 +38,9 @@ pub(crate) fn anchors(text: &str) -> Vec<String> {
         if in_fence || !line.starts_with('#') || !title.starts_with(' ') {
             continue;
         }
-        let kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
-        let plain: String = title.trim().to_lowercase().chars().filter(kept).collect();
-        found.push(plain.replace(' ', "-"));
+        let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
+        let is_plain: String = title.trim().to_lowercase().chars().filter(is_kept).collect();
+        found.push(is_plain.replace(' ', "-"));
     }
     found
 }

@@ -38,8 +38,8 @@ pub(crate) fn code(source: &str) -> String {
         };
         for (i, &c) in chars.iter().enumerate().take(end).skip(at) {
             // Keep the quotes, so that `extern "C"` differs from `extern crate`.
-            let kept = c == '\n' || (c == '"' && (i == at || i + 1 == end));
-            out.push(if kept { c } else { ' ' });
+            let is_kept = c == '\n' || (c == '"' && (i == at || i + 1 == end));
+            out.push(if is_kept { c } else { ' ' });
         }
     }
     out.into_iter().collect()

@@ -21,13 +21,14 @@ pub(crate) fn from_crate(code: &str, krate: &str) -> Vec<(usize, String)> {
 pub(crate) fn absolute(path: &str, code: &str) -> Vec<(usize, String)> {
     let mut paths = from_crate(code, "crate");
     let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
-    let own: Vec<&str> = stem.split('/').collect();
+    let own_path: Vec<&str> = stem.split('/').collect();
     paths.extend(from_crate(code, "super").into_iter().map(|(line, path)| {
-        let (mut rest, mut depth) = (path.as_str(), own.len());
+        let (mut rest, mut depth) = (path.as_str(), own_path.len());
         while let Some(tail) = rest.strip_prefix("super::") {
             (rest, depth) = (tail, depth.saturating_sub(1));
         }
-        let above = own[..depth].iter().map(|module| format!("{module}::")).collect::<String>();
+        let above =
+            own_path[..depth].iter().map(|module| format!("{module}::")).collect::<String>();
         (line, format!("crate::{above}{rest}"))
     }));
     paths.sort();
@@ -130,9 +131,9 @@ mod tests {
     #[test]
     fn relative_paths_become_absolute() {
         let paths = |path| absolute(path, "use super::a::B; use super::super::C; crate::D;");
-        let wanted = |paths: [&str; 3]| paths.map(|path| (1, path.to_owned()));
-        assert_eq!(paths("x/y/z.rs"), wanted(["crate::D", "crate::x::C", "crate::x::y::a::B"]));
-        assert_eq!(paths("x/y/mod.rs"), wanted(["crate::C", "crate::D", "crate::x::a::B"]));
+        let expected = |paths: [&str; 3]| paths.map(|path| (1, path.to_owned()));
+        assert_eq!(paths("x/y/z.rs"), expected(["crate::D", "crate::x::C", "crate::x::y::a::B"]));
+        assert_eq!(paths("x/y/mod.rs"), expected(["crate::C", "crate::D", "crate::x::a::B"]));
     }
 
     #[test]
