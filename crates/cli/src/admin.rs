@@ -15,9 +15,9 @@ const MAX_BODY_BYTES: u64 = 256 << 20;
 
 /// Resolves every name to one address, since a URL cannot contain the scope of an IPv6 address.
 #[derive(Debug)]
-struct Fixed(SocketAddr);
+struct FixedResolver(SocketAddr);
 
-impl Resolver for Fixed {
+impl Resolver for FixedResolver {
     fn resolve(
         &self,
         _: &http::Uri,
@@ -34,7 +34,7 @@ impl Resolver for Fixed {
 pub(crate) fn get(address: SocketAddr, path: &str) -> Result<Vec<u8>, Error> {
     let config = Config::builder().timeout_global(Some(TIMEOUT)).proxy(None);
     let config = config.max_redirects(0).build();
-    let agent = Agent::with_parts(config, DefaultConnector::new(), Fixed(address));
+    let agent = Agent::with_parts(config, DefaultConnector::new(), FixedResolver(address));
     let host = SocketAddr::new(address.ip(), address.port());
     let mut response = agent.get(format!("http://{host}{path}")).call()?;
     response.body_mut().with_config().limit(MAX_BODY_BYTES).read_to_vec()

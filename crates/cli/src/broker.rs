@@ -68,8 +68,8 @@ impl Broker {
         }
         if let Some(path) = &self.check_persistence_dir {
             let excluded = ["persistence-dir", "ephemeral"];
-            if let Some(why) = self.options.conflict("--check-persistence-dir", &excluded) {
-                return usage(&why);
+            if let Some(reason) = self.options.conflict("--check-persistence-dir", &excluded) {
+                return usage(&reason);
             }
             return check(path);
         }
@@ -130,8 +130,8 @@ fn check(path: &Path) -> ExitCode {
     match phalanx_broker::check_persistence_dir(path) {
         // A wrong directory must not be mistaken for a valid backup.
         Ok(checked) if checked.segments == 0 => {
-            let what = "contains no journal: no broker has stored data there";
-            report(format_args!("{}: {what}", path.display()));
+            let message = "contains no journal: no broker has stored data there";
+            report(format_args!("{}: {message}", path.display()));
             ExitCode::from(2)
         }
         Ok(checked) => stdout::print(checked),

@@ -49,11 +49,12 @@ pub(crate) fn read(
     origins: &mut Origins,
     pipes: &Pipes,
 ) -> Result<(), Vec<ConfigError>> {
-    let mut files = Files { config, origins, pipes, seen: HashSet::new(), errors: Vec::new() };
+    let mut files =
+        Files { config, origins, pipes, files_read: HashSet::new(), errors: Vec::new() };
     match pipes.read(path) {
         Ok(text) => {
             // A pipe, such as /dev/stdin, has no canonical path; no other file includes it.
-            files.seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
+            files.files_read.insert(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()));
             files.add(path, &text, 0);
         }
         Err(error) => {
@@ -70,7 +71,7 @@ struct Files<'a, K> {
     origins: &'a mut Origins,
     pipes: &'a Pipes,
     /// The files that were read.
-    seen: HashSet<PathBuf>,
+    files_read: HashSet<PathBuf>,
     errors: Vec<ConfigError>,
 }
 
@@ -81,9 +82,9 @@ impl<K: Keys> Files<'_, K> {
         let read = if depth == 0 { phalanx_config::read } else { read_included };
         self.errors
             .extend(read(self.config, text, &name, base, self.origins).err().into_iter().flatten());
-        for (pattern, place) in self.origins.take_includes() {
-            if let Err(what) = self.include(base, &pattern, depth + 1) {
-                self.errors.push(ConfigError::new(&place, "include", &what));
+        for (pattern, origin) in self.origins.take_includes() {
+            if let Err(message) = self.include(base, &pattern, depth + 1) {
+                self.errors.push(ConfigError::new(&origin, "include", &message));
             }
         }
     }
@@ -99,11 +100,11 @@ impl<K: Keys> Files<'_, K> {
             |path: &Path, error: io::Error| format!("cannot read {}: {error}", path.display());
         for path in matching(base, pattern)? {
             let text = self.pipes.read(&path).map_err(|error| unreadable(&path, error))?;
-            let own = fs::canonicalize(&path).map_err(|error| unreadable(&path, error))?;
-            if !self.seen.insert(own) {
+            let canonical = fs::canonicalize(&path).map_err(|error| unreadable(&path, error))?;
+            if !self.files_read.insert(canonical) {
                 return Err(format!("{} is included twice", path.display()));
             }
-            if self.seen.len() > MAX_FILES {
+            if self.files_read.len() > MAX_FILES {
                 return Err(format!("more than {MAX_FILES} files; join some of them"));
             }
             self.add(&path, &text, depth);
@@ -124,9 +125,9 @@ fn matching(base: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
             base.display()
         ));
     };
-    let whole = Path::new(&Pattern::escape(base)).join(pattern);
+    let absolute = Path::new(&Pattern::escape(base)).join(pattern);
     let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::new() };
-    let found = glob_with(&whole.to_string_lossy(), options);
+    let found = glob_with(&absolute.to_string_lossy(), options);
     let found =
         found.map_err(|error| format!("found {pattern:?}, which is not a valid glob: {error}"))?;
     found.map(|path| path.map_err(|error| error.to_string())).collect()

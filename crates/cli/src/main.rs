@@ -59,8 +59,8 @@ fn suggested(mut error: Error) -> Error {
     {
         let command = Cli::command();
         let known = command.get_subcommands().map(|known| known.get_name());
-        if let Some(near) = nearest(unknown, known).map(str::to_owned) {
-            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near]));
+        if let Some(suggestion) = nearest(unknown, known).map(str::to_owned) {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![suggestion]));
         }
     }
     error

@@ -40,7 +40,7 @@ impl Man {
     pub(crate) fn run(self, command: Command) -> ExitCode {
         let written = std::fs::create_dir_all(&self.directory)
             .and_then(|()| clap_mangen::generate_to(command, &self.directory));
-        let place = |error| io::Error::other(format!("{}: {error}", self.directory.display()));
-        finish(written.map_err(place))
+        let with_path = |error| io::Error::other(format!("{}: {error}", self.directory.display()));
+        finish(written.map_err(with_path))
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct Options<C> {
     /// The values of flags and variables.
     pub(crate) given: Table,
     /// The flag or the variable of each key that is given.
-    pub(crate) places: HashMap<String, String>,
+    pub(crate) origins_by_key: HashMap<String, String>,
     server: PhantomData<fn() -> C>,
 }
 
@@ -62,13 +62,13 @@ impl<C> Options<C> {
     /// The reason why `given` cannot be combined with another flag: it sets one of these keys. Variables do not
     /// conflict, because flags take precedence.
     pub(crate) fn conflict(&self, given: &str, keys: &[&str]) -> Option<String> {
-        let flags = keys.iter().filter_map(|key| self.places.get(*key));
-        let flag = flags.into_iter().find(|place| is_flag(place))?;
+        let flags = keys.iter().filter_map(|key| self.origins_by_key.get(*key));
+        let flag = flags.into_iter().find(|origin| is_flag(origin))?;
         Some(format!("{given} cannot be used with {flag}"))
     }
 
-    /// Sets a key that was given as `place`.
-    pub(crate) fn give(&mut self, key: &str, place: String, value: Written) {
+    /// Sets a key that was given as `origin`.
+    pub(crate) fn set(&mut self, key: &str, origin: String, value: Written) {
         let (tables, name) = key.rsplit_once('.').unwrap_or(("", key));
         let mut table = &mut self.given;
         let mut path = String::new();
@@ -76,7 +76,10 @@ impl<C> Options<C> {
             path = if path.is_empty() { part.to_owned() } else { format!("{path}.{part}") };
             let inner = table.entry(part).or_insert_with(|| Table::new().into());
             let is_off = inner.as_str() == Some("false");
-            if is_off && self.places.get(&path).is_some_and(|of| is_flag(of)) && !is_flag(&place) {
+            if is_off
+                && self.origins_by_key.get(&path).is_some_and(|origin| is_flag(origin))
+                && !is_flag(&origin)
+            {
                 // `--access-log=false` takes precedence over variables of keys below it.
                 return;
             }
@@ -87,7 +90,7 @@ impl<C> Options<C> {
             table = inner.as_table_mut().expect("a table");
         }
         table.insert(name.to_owned(), value);
-        self.places.insert(key.to_owned(), place);
+        self.origins_by_key.insert(key.to_owned(), origin);
     }
 }
 
@@ -110,8 +113,8 @@ impl<C: Server> Args for Options<C> {
 }
 
 /// Whether a place is a flag or an argument rather than a variable.
-fn is_flag(place: &str) -> bool {
-    place.starts_with('-')
+fn is_flag(origin: &str) -> bool {
+    origin.starts_with('-')
 }
 
 /// The flag of a key.
@@ -144,23 +147,26 @@ fn argument<C: Server>(key: &Declaration) -> Option<Arg> {
 
 impl<C: Server> FromArgMatches for Options<C> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let (pipes, given, places) = Default::default();
+        let (pipes, given, origins_by_key) = Default::default();
         let file = FileArgs::from_arg_matches(matches)?;
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let mut options = Self { file, pipes, cores, given, places, server: PhantomData };
+        let mut options = Self { file, pipes, cores, given, origins_by_key, server: PhantomData };
         for key in declarations(&mut C::default()) {
             let (Some(flag), Some(variable)) = (&key.flag, key.variable(C::COMMAND)) else {
                 continue;
             };
             let Some(values) = matches.get_many::<OsString>(flag) else { continue };
-            let place = match matches.value_source(flag) {
+            let origin = match matches.value_source(flag) {
                 Some(ValueSource::EnvVariable) => variable,
                 _ => format!("--{flag}"),
             };
             let text = |value: &OsString| {
                 let text = value.to_str().map(Written::from);
                 text.ok_or_else(|| {
-                    Error::raw(ErrorKind::InvalidUtf8, format!("{place}: {value:?} is not UTF-8\n"))
+                    Error::raw(
+                        ErrorKind::InvalidUtf8,
+                        format!("{origin}: {value:?} is not UTF-8\n"),
+                    )
                 })
             };
             let mut texts = values.map(text).collect::<Result<Vec<_>, _>>()?;
@@ -170,13 +176,13 @@ impl<C: Server> FromArgMatches for Options<C> {
             } else {
                 texts.swap_remove(0)
             };
-            options.give(&key.key, place, value);
+            options.set(&key.key, origin, value);
         }
         if let Some(port) = options.file.port {
-            if let Some(why) = options.conflict("--port", &["listen"]) {
-                return Err(Error::raw(ErrorKind::ArgumentConflict, why + "\n"));
+            if let Some(reason) = options.conflict("--port", &["listen"]) {
+                return Err(Error::raw(ErrorKind::ArgumentConflict, reason + "\n"));
             }
-            options.give("listen", "--port".to_owned(), vec![port.to_string()].into());
+            options.set("listen", "--port".to_owned(), vec![port.to_string()].into());
         }
         Ok(options)
     }

@@ -57,8 +57,8 @@ impl Passwd {
         });
         match set {
             Ok(()) => ExitCode::SUCCESS,
-            Err(what) => {
-                stdout::complain(format_args!("phalanx passwd: {what}"));
+            Err(message) => {
+                stdout::complain(format_args!("phalanx passwd: {message}"));
                 ExitCode::FAILURE
             }
         }
@@ -66,15 +66,15 @@ impl Passwd {
 }
 
 fn read(user: &str) -> Result<String, String> {
-    let asked = |prompt: &str| {
+    let ask = |prompt: &str| {
         rpassword::prompt_password(prompt)
             .map_err(|error| format!("cannot read the password: {error}"))
     };
     if !io::stdin().is_terminal() {
         return line().map_err(|error| format!("cannot read the password: {error}"));
     }
-    let first = asked(&format!("Password of {user}: "))?;
-    match asked("Repeat the password: ")? == first {
+    let first = ask(&format!("Password of {user}: "))?;
+    match ask("Repeat the password: ")? == first {
         true => Ok(first),
         false => Err("the passwords differ".to_owned()),
     }

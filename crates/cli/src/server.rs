@@ -61,8 +61,8 @@ impl<C: Server> Options<C> {
             Ok(inherited) => inherited,
             Err(error) => return fail(error),
         };
-        let given = inherited.listen();
-        let mut config = match self.load(given.as_deref()) {
+        let inherited_addresses = inherited.listen();
+        let mut config = match self.load(inherited_addresses.as_deref()) {
             Ok(config) => config,
             Err(errors) => {
                 errors.iter().for_each(report);
@@ -82,7 +82,7 @@ impl<C: Server> Options<C> {
         }
         adjust(&mut config);
         phalanx::runtime::raise_open_files();
-        match config.operate(inherited, Arc::new(Service::new(self, given))) {
+        match config.operate(inherited, Arc::new(Service::new(self, inherited_addresses))) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 report(&error);
@@ -91,35 +91,39 @@ impl<C: Server> Options<C> {
         }
     }
 
-    /// The configuration from the file, --set, the environment and the flags. Inherited sockets, if `given`, replace
+    /// The configuration from the file, --set, the environment and the flags. `inherited_addresses`, if any, replace
     /// all addresses.
     ///
     /// # Errors
     /// All errors of all sources; if there are none, all semantic errors.
-    pub(crate) fn load(&self, given: Option<&[Listen<C::Scheme>]>) -> Result<C, Vec<ConfigError>> {
+    pub(crate) fn load(
+        &self,
+        inherited_addresses: Option<&[Listen<C::Scheme>]>,
+    ) -> Result<C, Vec<ConfigError>> {
         let (mut config, mut origins, mut errors) = (C::default(), Origins::default(), Vec::new());
         config.parts().1.workers = self.cores.min(1024);
-        let here = Path::new("");
+        let base = Path::new("");
         if let Some(path) = &self.file.config {
             errors.extend(files::read(&mut config, path, &mut origins, &self.pipes).err());
         }
         for set in &self.file.set {
-            // The place does not include the value, which may be a secret.
+            // The origin does not include the value, which may be a secret.
             let key = set.lines().next().unwrap_or_default().split('=').next().unwrap_or_default();
-            let place = format!("--set {}", key.trim_end());
-            errors.extend(read(&mut config, set, &place, here, &mut origins).err());
+            let origin = format!("--set {}", key.trim_end());
+            errors.extend(read(&mut config, set, &origin, base, &mut origins).err());
         }
-        for (_, place) in origins.take_includes() {
-            let what = "only a configuration file can include others; use --config";
-            errors.push(vec![ConfigError::new(&place, "include", what)]);
+        for (_, origin) in origins.take_includes() {
+            let message = "only a configuration file can include others; use --config";
+            errors.push(vec![ConfigError::new(&origin, "include", message)]);
         }
-        errors.extend(read_given(&mut config, &self.given, &self.places, &mut origins).err());
-        if let Some(given) = given {
-            *config.parts().0 = given.to_vec();
+        errors
+            .extend(read_given(&mut config, &self.given, &self.origins_by_key, &mut origins).err());
+        if let Some(addresses) = inherited_addresses {
+            *config.parts().0 = addresses.to_vec();
         }
         if errors.is_empty() {
-            let wrong = config.check(&self.places);
-            errors.push(wrong.into_iter().map(|error| error.located(&origins)).collect());
+            let semantic_errors = config.check(&self.origins_by_key);
+            errors.push(semantic_errors.into_iter().map(|error| error.located(&origins)).collect());
         }
         let keys = declarations(&mut C::default());
         let flag = |key: &str| keys.iter().find(|known| known.key == key)?.flag.clone();
@@ -130,8 +134,8 @@ impl<C: Server> Options<C> {
 }
 
 /// Reports invalid arguments, and returns the exit code.
-pub(crate) fn usage(why: &str) -> ExitCode {
-    report(format_args!("{why}; see --help"));
+pub(crate) fn usage(reason: &str) -> ExitCode {
+    report(format_args!("{reason}; see --help"));
     ExitCode::from(2)
 }
 
@@ -143,14 +147,14 @@ fn fail(error: impl Display) -> ExitCode {
 
 /// Prints a configuration that is independent of the current directory.
 fn print<C: Server>(config: &C) -> ExitCode {
-    let mut whole = C::default();
-    let read = std::env::current_dir().map_err(|error| error.to_string()).and_then(|here| {
+    let mut absolute = C::default();
+    let read = std::env::current_dir().map_err(|error| error.to_string()).and_then(|base| {
         let text = table(config).to_string();
-        read(&mut whole, &text, "configuration", &here, &mut Origins::default())
+        read(&mut absolute, &text, "configuration", &base, &mut Origins::default())
             .map_err(|errors| errors.iter().map(ConfigError::to_string).collect())
     });
     match read {
-        Ok(()) => stdout::print(table(&whole)),
-        Err(why) => fail(format_args!("cannot print the configuration: {why}")),
+        Ok(()) => stdout::print(table(&absolute)),
+        Err(reason) => fail(format_args!("cannot print the configuration: {reason}")),
     }
 }

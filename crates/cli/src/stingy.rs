@@ -24,9 +24,10 @@ pub(crate) struct Stingy {
 
 impl Stingy {
     pub(crate) fn run(self) -> ExitCode {
-        let own = std::env::current_exe().ok();
-        let beside = own.map(|own| own.with_file_name(PROGRAM)).filter(|path| path.is_file());
-        let program = beside.unwrap_or_else(|| PROGRAM.into());
+        let current = std::env::current_exe().ok();
+        let sibling =
+            current.map(|current| current.with_file_name(PROGRAM)).filter(|path| path.is_file());
+        let program = sibling.unwrap_or_else(|| PROGRAM.into());
         // Returns only if it fails.
         let error = Command::new(&program).args(self.arguments).exec();
         if error.kind() == ErrorKind::NotFound {

@@ -40,26 +40,28 @@ impl Web {
     pub(crate) fn run(mut self) -> ExitCode {
         if let Some(directory) = self.directory {
             if !directory.exists() {
-                explain(&directory);
+                explain_flag_value(&directory);
             }
-            if let Some(why) = self.options.conflict("DIRECTORY", &["host.root"]) {
-                return usage(&why);
+            if let Some(reason) = self.options.conflict("DIRECTORY", &["host.root"]) {
+                return usage(&reason);
             }
             let Some(path) = directory.to_str() else {
                 return usage(&format!("DIRECTORY: {directory:?} is not UTF-8"));
             };
-            self.options.give("host.root", "DIRECTORY".into(), path.into());
+            self.options.set("host.root", "DIRECTORY".into(), path.into());
         }
         self.options.run(|_| ())
     }
 }
 
 /// Explains a word that follows a flag and is taken for the directory, as in `--access-log combined`.
-fn explain(directory: &Path) {
+fn explain_flag_value(directory: &Path) {
     let next =
         env::args_os().skip(1).zip(env::args_os().skip(2)).find(|(_, next)| next == directory);
-    let Some((before, _)) = next else { return };
-    let Some(flag) = before.to_str().and_then(|before| before.strip_prefix("--")) else { return };
+    let Some((previous, _)) = next else { return };
+    let Some(flag) = previous.to_str().and_then(|previous| previous.strip_prefix("--")) else {
+        return;
+    };
     let keys = declarations(&mut Config::default());
     if !keys.iter().any(|key| key.flag.as_deref() == Some(flag)) {
         return;
@@ -87,8 +89,8 @@ impl Server for Config {
         let mut errors = self.check();
         let certificate = "host.tls.certificate";
         if given.contains_key(certificate) && !self.listen.iter().any(Listen::is_tls) {
-            let what = "no address uses TLS; listen on https://ADDR:PORT";
-            errors.push(ConfigError::of(certificate, what));
+            let message = "no address uses TLS; listen on https://ADDR:PORT";
+            errors.push(ConfigError::of(certificate, message));
         }
         errors
     }

@@ -33,9 +33,10 @@ impl TypedValueParser for Parser {
         value: &OsStr,
     ) -> Result<Address, Error> {
         let parsed = value.to_str().ok_or("it is not UTF-8".to_owned()).and_then(str::parse);
-        parsed.map_err(|why: String| {
-            let what = format!("invalid address of the broker (--broker, PHALANX_BROKER): {why}\n");
-            Error::raw(ErrorKind::ValueValidation, what).with_cmd(command)
+        parsed.map_err(|reason: String| {
+            let message =
+                format!("invalid address of the broker (--broker, PHALANX_BROKER): {reason}\n");
+            Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)
         })
     }
 }
@@ -62,22 +63,22 @@ impl FromStr for Address {
         if rest.contains('/') {
             return Err("unexpected text after the port; topics are given by --topic".into());
         }
-        let (user, place) = match rest.rsplit_once('@') {
-            Some((user, place)) => (Some(user), place),
+        let (user, authority) = match rest.rsplit_once('@') {
+            Some((user, authority)) => (Some(user), authority),
             None => (None, rest),
         };
         if user.is_some_and(|user| user.contains(':')) {
-            let why = "a password on the command line is visible to others; use PHALANX_PASSWORD or --password-file";
-            return Err(why.into());
+            let reason = "a password on the command line is visible to others; use PHALANX_PASSWORD or --password-file";
+            return Err(reason.into());
         }
         if user == Some("") {
             return Err("no name before the @".into());
         }
         let default_port = if tls { TLS_PORT } else { PORT };
-        let Authority { host, port } = match place.parse::<Ipv6Addr>() {
+        let Authority { host, port } = match authority.parse::<Ipv6Addr>() {
             // Without a port, brackets are not needed.
-            Ok(_) => Authority { host: place.to_owned(), port: default_port },
-            Err(_) => Authority::parse(place, default_port)?,
+            Ok(_) => Authority { host: authority.to_owned(), port: default_port },
+            Err(_) => Authority::parse(authority, default_port)?,
         };
         Ok(Self { user: user.map(str::to_owned), host, port, tls })
     }
@@ -101,18 +102,24 @@ mod tests {
             let Address { user, host, port, .. } = text.parse().unwrap();
             (user.unwrap_or_default(), host, port)
         };
-        let of = |user: &str, host: &str, port| (user.to_owned(), host.to_owned(), port);
-        assert_eq!(parts("mqtt://ann@broker.example:1884/"), of("ann", "broker.example", 1884));
-        assert_eq!(parts("ann@x@broker"), of("ann@x", "broker", 1883));
-        assert_eq!(parts("localhost:7"), of("", "localhost", 7));
-        assert_eq!(parts("mqtt://[::1]:7"), of("", "::1", 7));
-        assert_eq!((parts("[::1]"), parts("::1")), (of("", "::1", 1883), of("", "::1", 1883)));
+        let address = |user: &str, host: &str, port| (user.to_owned(), host.to_owned(), port);
+        assert_eq!(
+            parts("mqtt://ann@broker.example:1884/"),
+            address("ann", "broker.example", 1884)
+        );
+        assert_eq!(parts("ann@x@broker"), address("ann@x", "broker", 1883));
+        assert_eq!(parts("localhost:7"), address("", "localhost", 7));
+        assert_eq!(parts("mqtt://[::1]:7"), address("", "::1", 7));
+        assert_eq!(
+            (parts("[::1]"), parts("::1")),
+            (address("", "::1", 1883), address("", "::1", 1883))
+        );
         let sealed: Address = "mqtts://a".parse().unwrap();
         assert_eq!(
             (sealed.tls, sealed.port, sealed.to_string()),
             (true, 8883, "mqtts://a:8883".into())
         );
-        for (text, says) in [
+        for (text, expected) in [
             ("wss://a", "WebSocket is not supported"),
             ("http://a", "unsupported scheme http://"),
             ("mqtt://ann:secret@a", "PHALANX_PASSWORD"),
@@ -125,7 +132,7 @@ mod tests {
             ("[::1]x", ":PORT"),
         ] {
             let error = text.parse::<Address>().unwrap_err();
-            assert!(error.contains(says) && !error.contains("secret"), "{text}: {error}");
+            assert!(error.contains(expected) && !error.contains("secret"), "{text}: {error}");
         }
     }
 }

@@ -24,14 +24,14 @@ pub(super) struct Limit {
     /// Limit of a wait for one answer.
     pub(super) answer: Duration,
     /// End of all waits.
-    pub(super) until: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
 }
 
 impl Limit {
     /// The end of a wait that begins now.
     pub(super) fn end(self) -> Instant {
         let end = Instant::now() + self.answer;
-        self.until.map_or(end, |until| until.min(end))
+        self.deadline.map_or(end, |deadline| deadline.min(end))
     }
 }
 
@@ -40,27 +40,28 @@ pub(super) fn connect(to: &To, limit: Limit) -> Result<Accepted, Failure> {
     let password = password(to)?;
     // A token contains its user, so a password alone is allowed.
     let is_alone = password.is_some() && to.broker.user.is_none();
-    let alone = |why: &str| Err(Failure::Usage(format!("{why}: --broker mqtt://USER@HOST")));
+    let require_user =
+        |reason: &str| Err(Failure::Usage(format!("{reason}: --broker mqtt://USER@HOST")));
     if is_alone && to.v311 {
-        return alone("a password requires a user name with MQTT 3.1.1");
+        return require_user("a password requires a user name with MQTT 3.1.1");
     }
-    let named = [&to.ca, &to.cert].iter().any(|path| path.is_some());
-    if named && !to.broker.tls {
-        let why = "certificates require TLS: --broker mqtts://HOST";
-        return Err(Failure::Usage(why.into()));
+    let has_certificates = [&to.ca, &to.cert].iter().any(|path| path.is_some());
+    if has_certificates && !to.broker.tls {
+        let reason = "certificates require TLS: --broker mqtts://HOST";
+        return Err(Failure::Usage(reason.into()));
     }
     let version = if to.v311 { Version::V3 } else { Version::V5 };
-    match ask(to, limit, version, password.as_deref())? {
-        Some(granted) => Ok(granted),
+    match attempt(to, limit, version, password.as_deref())? {
+        Some(accepted) => Ok(accepted),
         // The broker does not support MQTT 5.
         None if version == Version::V5 => {
             if is_alone {
-                return alone(
+                return require_user(
                     "the broker supports only MQTT 3.1.1, where a password requires a user name",
                 );
             }
-            let again = ask(to, limit, Version::V3, password.as_deref())?;
-            again.ok_or_else(|| {
+            let retried = attempt(to, limit, Version::V3, password.as_deref())?;
+            retried.ok_or_else(|| {
                 Failure::Broker(format!("{} supports neither MQTT 5 nor 3.1.1", to.broker))
             })
         }
@@ -81,21 +82,21 @@ fn password(to: &To) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 /// Sends CONNECT in one version; `None` if the broker does not support that version.
-fn ask(
+fn attempt(
     to: &To,
     limit: Limit,
     version: Version,
     password: Option<&[u8]>,
 ) -> Result<Option<Accepted>, Failure> {
-    let stream = reach(to, limit)?;
+    let stream = connect_tcp(to, limit)?;
     let wire = match to.broker.tls {
         false => Wire::Plain(stream),
         true => Wire::handshake(stream, &to.broker.host, wire::config(to)?, limit.end())
-            .map_err(|error| Failure::of_system(&format!("no TLS with {}", to.broker), &error))?,
+            .map_err(|error| Failure::from_io(&format!("no TLS with {}", to.broker), &error))?,
     };
     let connection = Connection::new(wire, version, to.keep_alive);
     let mut connection =
-        connection.map_err(|error| Failure::of_system("cannot use a socket", &error))?;
+        connection.map_err(|error| Failure::from_io("cannot use a socket", &error))?;
     connection.send(&Packet::Connect(Connect {
         version,
         client_id: to.client_id.as_deref().unwrap_or_default(),
@@ -122,7 +123,7 @@ fn ask(
             let mut receive_maximum = usize::from(u16::MAX);
             for property in ack.properties {
                 match property {
-                    Property::ReceiveMaximum(most) => receive_maximum = most.into(),
+                    Property::ReceiveMaximum(max) => receive_maximum = max.into(),
                     Property::ServerKeepAlive(seconds) => connection.set_keep_alive(seconds),
                     _ => (),
                 }
@@ -131,8 +132,8 @@ fn ask(
         }
         Packet::ConnAck(ack) if ack.reason == Reason::UNSUPPORTED_PROTOCOL_VERSION => Ok(None),
         Packet::ConnAck(ack) => {
-            let why = reason_text(ack.reason, ack.properties);
-            Err(Failure::Broker(format!("{} refuses: {why}", to.broker)))
+            let reason = reason_text(ack.reason, ack.properties);
+            Err(Failure::Broker(format!("{} refuses: {reason}", to.broker)))
         }
         _ => Err(Failure::Broker(format!("{} does not respond like an MQTT broker", to.broker))),
     }
@@ -144,26 +145,26 @@ fn is_other_version(received: &ReceivedPacket) -> bool {
 }
 
 /// Connects to the first reachable address of the broker.
-fn reach(to: &To, limit: Limit) -> Result<TcpStream, Failure> {
+fn connect_tcp(to: &To, limit: Limit) -> Result<TcpStream, Failure> {
     let broker = &to.broker;
     let addresses = (broker.host.as_str(), broker.port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses
         .map_err(|error| Failure::Broker(format!("cannot resolve {}: {error}", broker.host)))?
         .collect();
-    let mut why = io::Error::other("no address");
+    let mut reason = io::Error::other("no address");
     for address in addresses {
-        let left = limit.end().saturating_duration_since(Instant::now());
-        let connected = match left.is_zero() {
+        let remaining = limit.end().saturating_duration_since(Instant::now());
+        let result = match remaining.is_zero() {
             true => Err(io::ErrorKind::TimedOut.into()),
-            false => TcpStream::connect_timeout(&address, left),
+            false => TcpStream::connect_timeout(&address, remaining),
         };
-        match connected {
+        match result {
             Ok(stream) => return Ok(stream),
-            Err(error) => why = error,
+            Err(error) => reason = error,
         }
     }
-    let text = format!("cannot reach {broker}: {why}\n  check that a broker is running there");
-    Err(match why.kind() {
+    let text = format!("cannot reach {broker}: {reason}\n  check that a broker is running there");
+    Err(match reason.kind() {
         io::ErrorKind::TimedOut => Failure::Timeout(text),
         _ => Failure::Broker(text),
     })

@@ -16,7 +16,7 @@ use super::wire::Wire;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval without keep-alive: a day, short enough to be added to any instant.
-const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+const NO_KEEP_ALIVE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An event.
 pub(super) enum Event {
@@ -40,8 +40,8 @@ impl ReceivedPacket {
     /// # Errors
     /// When the bytes are not a valid packet.
     pub(super) fn packet(&self) -> Result<Packet<'_>, Failure> {
-        let frame = Frame::split(&self.bytes, Frame::MAX_PACKET).map_err(wrong)?;
-        Packet::decode(frame.expect("the frame is complete"), self.version).map_err(wrong)
+        let frame = Frame::split(&self.bytes, Frame::MAX_PACKET).map_err(invalid_mqtt)?;
+        Packet::decode(frame.expect("the frame is complete"), self.version).map_err(invalid_mqtt)
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -49,7 +49,7 @@ impl ReceivedPacket {
     }
 }
 
-fn wrong(error: Error) -> Failure {
+fn invalid_mqtt(error: Error) -> Failure {
     Failure::Broker(format!("the broker sent invalid MQTT: {error}"))
 }
 
@@ -63,12 +63,12 @@ pub(super) struct Connection {
     input: Vec<u8>,
     output: Vec<u8>,
     /// Whether sent data was lost.
-    lost: bool,
+    send_failed: bool,
     /// Whether the broker closed its end.
     closed: bool,
     /// Time of the last sent packet, and of an unanswered ping.
     last_sent: Instant,
-    pinged: Option<Instant>,
+    ping_sent: Option<Instant>,
 }
 
 impl Connection {
@@ -82,10 +82,10 @@ impl Connection {
             keep_alive: None,
             input: Vec::new(),
             output: Vec::new(),
-            lost: false,
+            send_failed: false,
             closed: false,
             last_sent: Instant::now(),
-            pinged: None,
+            ping_sent: None,
         };
         connection.set_keep_alive(keep_alive);
         Ok(connection)
@@ -122,7 +122,7 @@ impl Connection {
 
     /// Sends as much queued data as the socket takes. Returns whether it took any.
     fn flush(&mut self) -> bool {
-        let mut took = self.wire.send_buffered();
+        let mut has_sent = self.wire.send_buffered();
         let mut sent = 0;
         while sent < self.output.len() {
             match self.wire.write(&self.output[sent..]) {
@@ -132,36 +132,36 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 // Not an error yet: the broker may have sent a reason, which must be read first.
                 Err(_) => {
-                    self.lost = true;
+                    self.send_failed = true;
                     self.output.clear();
                     return true;
                 }
             }
         }
         self.output.drain(..sent);
-        took |= self.wire.send_buffered() | (sent > 0);
-        if took {
+        has_sent |= self.wire.send_buffered() | (sent > 0);
+        if has_sent {
             self.last_sent = Instant::now();
         }
-        took
+        has_sent
     }
 
-    /// Waits for the next event until `until`, including events of `input` if given.
+    /// Waits for the next event until `deadline`, including events of `input` if given.
     pub(super) fn next(
         &mut self,
-        until: Option<Instant>,
+        deadline: Option<Instant>,
         input: Option<BorrowedFd<'_>>,
     ) -> Result<Event, Failure> {
         loop {
-            let frame = Frame::split(&self.input, Frame::MAX_PACKET).map_err(wrong)?;
+            let frame = Frame::split(&self.input, Frame::MAX_PACKET).map_err(invalid_mqtt)?;
             if let Some(length) = frame.map(|frame| frame.length()) {
                 let bytes = self.input.drain(..length).collect();
                 let received = ReceivedPacket { bytes, version: self.version };
                 match received.packet() {
-                    Ok(Packet::PingResp) => self.pinged = None,
+                    Ok(Packet::PingResp) => self.ping_sent = None,
                     Ok(Packet::Disconnect(Disconnect { reason, properties })) => {
-                        let why = reason_text(reason, properties);
-                        return Err(Failure::Broker(format!("the broker disconnected: {why}")));
+                        let text = reason_text(reason, properties);
+                        return Err(Failure::Broker(format!("the broker disconnected: {text}")));
                     }
                     _ => return Ok(Event::Packet(received)),
                 }
@@ -172,12 +172,12 @@ impl Connection {
                 return Err(Failure::Broker("the broker closed the connection".into()));
             }
             let now = Instant::now();
-            if until.is_some_and(|until| until <= now) {
+            if deadline.is_some_and(|deadline| deadline <= now) {
                 return Ok(Event::Timeout);
             }
             let next_ping = self.ping_if_due(now)?;
-            let is_silent = self.pinged.is_some() && next_ping <= now;
-            let wait = until.map_or(next_ping, |until| until.min(next_ping));
+            let is_silent = self.ping_sent.is_some() && next_ping <= now;
+            let wait = deadline.map_or(next_ping, |deadline| deadline.min(next_ping));
             let timeout = Timespec::try_from(wait.saturating_duration_since(now)).ok();
             let mut sockets = PollFlags::IN;
             if !self.is_flushed() {
@@ -188,22 +188,22 @@ impl Connection {
             match poll(&mut fds, timeout.as_ref()) {
                 Ok(_) => (),
                 Err(Errno::INTR) => continue,
-                Err(error) => return Err(Failure::of_system("cannot wait", &error.into())),
+                Err(error) => return Err(Failure::from_io("cannot wait", &error.into())),
             }
-            let woken: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-            if woken[0] {
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            if ready[0] {
                 return Err(Failure::Interrupted);
             }
-            if woken[1] {
-                let took = !self.is_flushed() && self.flush();
+            if ready[1] {
+                let has_sent = !self.is_flushed() && self.flush();
                 self.receive()?;
-                if took {
+                if has_sent {
                     return Ok(Event::Sent);
                 }
             } else if is_silent {
                 return Err(Failure::Timeout("the broker does not answer a ping".into()));
             }
-            if woken.get(2) == Some(&true) {
+            if ready.get(2) == Some(&true) {
                 return Ok(Event::Input);
             }
         }
@@ -211,15 +211,16 @@ impl Connection {
 
     /// Sends a ping if it is due, and returns the time of the next one, or the end of the wait for an answer.
     fn ping_if_due(&mut self, now: Instant) -> Result<Instant, Failure> {
-        if let Some(pinged) = self.pinged {
-            return Ok(pinged + TIMEOUT);
+        if let Some(ping_sent) = self.ping_sent {
+            return Ok(ping_sent + TIMEOUT);
         }
         // Ping early, to allow for network delay.
-        let due = self.last_sent + self.keep_alive.map_or(NEVER, |silence| silence * 3 / 4);
+        let due =
+            self.last_sent + self.keep_alive.map_or(NO_KEEP_ALIVE, |interval| interval * 3 / 4);
         if due > now {
             return Ok(due);
         }
-        self.pinged = Some(now);
+        self.ping_sent = Some(now);
         self.last_sent = now;
         self.send(&Packet::PingReq)?;
         Ok(now + TIMEOUT)
@@ -236,11 +237,11 @@ impl Connection {
                 Ok(count) => {
                     self.input.extend_from_slice(&chunk[..count]);
                     // The answer to a ping may follow many messages whose output takes long.
-                    self.pinged = self.pinged.map(|_| Instant::now());
+                    self.ping_sent = self.ping_sent.map(|_| Instant::now());
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
-                    _ => return Err(Failure::of_system("the connection is lost", &error)),
+                    _ => return Err(Failure::from_io("the connection is lost", &error)),
                 },
             }
             if !self.wire.has_unread() {
@@ -254,21 +255,20 @@ impl Connection {
     /// # Errors
     /// When the delivery is uncertain: the broker closed the connection or did not respond.
     pub(super) fn disconnect(mut self) -> Result<(), Failure> {
-        let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
-        self.send(&goodbye)?;
-        let mut until = Instant::now() + TIMEOUT;
+        self.send(&Packet::Disconnect(Disconnect::because(Reason::SUCCESS)))?;
+        let mut deadline = Instant::now() + TIMEOUT;
         // The broker closes the connection after reading DISCONNECT. Packets received until then are ignored.
         loop {
-            let left = self.is_flushed() && !self.lost;
-            if left {
+            let all_sent = self.is_flushed() && !self.send_failed;
+            if all_sent {
                 self.wire.finish();
             }
-            match self.next(Some(until), None) {
+            match self.next(Some(deadline), None) {
                 Ok(Event::Packet(_)) => (),
-                Ok(Event::Sent) => until = Instant::now() + TIMEOUT,
+                Ok(Event::Sent) => deadline = Instant::now() + TIMEOUT,
                 // The broker has read everything.
-                Ok(_) if left => return Ok(()),
-                Err(_) if self.closed && left => return Ok(()),
+                Ok(_) if all_sent => return Ok(()),
+                Err(_) if self.closed && all_sent => return Ok(()),
                 Ok(_) => {
                     return Err(Failure::Timeout("the broker does not read the sent data".into()));
                 }
@@ -291,19 +291,19 @@ mod tests {
     use super::*;
 
     /// A server that sends its reason and closes in one write, like Mosquitto.
-    fn refuses(listener: &TcpListener, config: Arc<ServerConfig>) {
+    fn reject_connect(listener: &TcpListener, config: Arc<ServerConfig>) {
         let (mut socket, _) = listener.accept().unwrap();
         let mut session = ServerConnection::new(config).unwrap();
         while session.is_handshaking() {
             session.complete_io(&mut socket).unwrap();
         }
-        let refusal = ConnAck {
+        let response = ConnAck {
             session_present: false,
             reason: Reason::BAD_USER_NAME_OR_PASSWORD,
             properties: Properties::NONE,
         };
         let mut packet = Vec::new();
-        Packet::ConnAck(refusal).encode(Version::V5, &mut packet).unwrap();
+        Packet::ConnAck(response).encode(Version::V5, &mut packet).unwrap();
         session.writer().write_all(&packet).unwrap();
         session.send_close_notify();
         let mut piece = Vec::new();
@@ -351,16 +351,16 @@ mod tests {
     fn an_answer_that_has_arrived_counts_however_late_it_is_read() {
         let (mut connection, mut broker) = connected();
         let Some(long_ago) = Instant::now().checked_sub(2 * TIMEOUT) else { return };
-        connection.pinged = Some(long_ago);
+        connection.ping_sent = Some(long_ago);
         Packet::PingResp.encode(Version::V5, &mut connection.output).unwrap();
         let answer = std::mem::take(&mut connection.output);
         broker.write_all(&answer).unwrap();
         poll(&mut [PollFd::new(&connection.wire, PollFlags::IN)], None).unwrap();
-        let soon = || Some(Instant::now() + Duration::from_millis(10));
-        assert!(matches!(connection.next(soon(), None), Ok(Event::Timeout)));
-        assert_eq!(connection.pinged, None);
-        connection.pinged = Some(long_ago);
-        assert!(matches!(connection.next(soon(), None), Err(Failure::Timeout(_))));
+        let short_deadline = || Some(Instant::now() + Duration::from_millis(10));
+        assert!(matches!(connection.next(short_deadline(), None), Ok(Event::Timeout)));
+        assert_eq!(connection.ping_sent, None);
+        connection.ping_sent = Some(long_ago);
+        assert!(matches!(connection.next(short_deadline(), None), Err(Failure::Timeout(_))));
     }
 
     #[test]
@@ -388,21 +388,21 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| refuses(&listener, Arc::new(server)));
+            scope.spawn(|| reject_connect(&listener, Arc::new(server)));
             let wire =
                 Wire::handshake(stream, "localhost", Arc::new(client), Instant::now() + TIMEOUT);
             let mut connection = Connection::new(wire.unwrap(), Version::V5, 0).unwrap();
-            let until = Some(Instant::now() + TIMEOUT);
+            let deadline = Some(Instant::now() + TIMEOUT);
             // Everything has arrived before the client reads.
             std::thread::sleep(Duration::from_millis(100));
-            let Ok(Event::Packet(received)) = connection.next(until, None) else {
+            let Ok(Event::Packet(received)) = connection.next(deadline, None) else {
                 panic!("no packet")
             };
             let packet = received.packet().unwrap_or_else(|_| panic!("no packet"));
             let Packet::ConnAck(ack) = packet else { panic!("no CONNACK") };
             assert_eq!(ack.reason, Reason::BAD_USER_NAME_OR_PASSWORD);
             // Then the end of the stream, not a timeout.
-            assert!(matches!(connection.next(until, None), Err(Failure::Broker(_))));
+            assert!(matches!(connection.next(deadline, None), Err(Failure::Broker(_))));
         });
     }
 }

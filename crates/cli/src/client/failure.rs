@@ -23,13 +23,13 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn of_system(what: &str, error: &io::Error) -> Self {
+    pub(super) fn from_io(message: &str, error: &io::Error) -> Self {
         match error.kind() {
             // A blocking socket with a timeout reports the latter.
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-                Self::Timeout(format!("{what}: timeout"))
+                Self::Timeout(format!("{message}: timeout"))
             }
-            _ => Self::Broker(format!("{what}: {error}")),
+            _ => Self::Broker(format!("{message}: {error}")),
         }
     }
 
@@ -54,13 +54,13 @@ impl Failure {
 
 /// A reason code with the broker's reason string, if any, and a remedy.
 pub(super) fn reason_text(reason: Reason, properties: Properties<'_>) -> String {
-    let own = properties.iter().find_map(|property| match property {
+    let reason_string = properties.iter().find_map(|property| match property {
         Property::ReasonString(text) => Some(text),
         _ => None,
     });
     let mut text = reason.to_string();
-    if let Some(own) = own {
-        text = format!("{text}: {own}");
+    if let Some(reason_string) = reason_string {
+        text = format!("{text}: {reason_string}");
     }
     let login = "the user name in --broker mqtt://USER@HOST, the password in PHALANX_PASSWORD or --password-file";
     let hint = match reason {

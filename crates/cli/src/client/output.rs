@@ -102,11 +102,11 @@ mod tests {
             duplicate: false,
             properties: properties.get(),
         };
-        let whole = json!({
+        let expected = json!({
             "topic": "a/b", "payload": "x\"y", "qos": 0, "retain": true,
             "user_properties": [["k", "1"], ["k", "2"]], "content_type": "text/plain", "expiry": 60,
         });
-        assert_eq!(to_json(&message), whole);
+        assert_eq!(to_json(&message), expected);
         message.payload = &[0xff, 0x01];
         let json = to_json(&message);
         assert_eq!((json.get("payload"), &json["payload_hex"]), (None, &json!("ff01")));

@@ -30,7 +30,7 @@ pub(crate) struct Pub {
     topic: String,
 
     #[command(flatten)]
-    what: What,
+    source: MessageSource,
 
     /// QoS: 0 at most once, 1 at least once, 2 exactly once.
     #[arg(long, short, default_value = "0", value_parser = super::qos)]
@@ -59,7 +59,7 @@ pub(crate) struct Pub {
 /// The message.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-struct What {
+struct MessageSource {
     /// Text of the message
     #[arg(long, short, value_name = "TEXT")]
     message: Option<String>,
@@ -94,29 +94,31 @@ impl Pub {
 
     fn publish(&self) -> Result<(), Failure> {
         if !topic::is_name(&self.topic) {
-            let why = "is not a topic name: it is empty, too long, or contains a wildcard (+ or #)";
-            return Err(Failure::Usage(format!("{:?} {why}", self.topic)));
+            let reason =
+                "is not a topic name: it is empty, too long, or contains a wildcard (+ or #)";
+            return Err(Failure::Usage(format!("{:?} {reason}", self.topic)));
         }
-        let mut source = self.what.open()?;
+        let mut source = self.source.open()?;
         let timeout = self.timeout;
-        let limit = Limit { answer: timeout, until: None };
+        let limit = Limit { answer: timeout, deadline: None };
         let Accepted { connection, receive_maximum } = connect(&self.to, limit)?;
         let mut properties = PropertyBuffer::new();
         let user = self.user_properties.iter().map(|(name, value)| Property::User(name, value));
         for property in user.chain(self.expiry.map(Property::MessageExpiry)) {
-            let pushed = properties.push(property);
-            pushed.map_err(|error| Failure::Usage(error.what().to_owned()))?;
+            let result = properties.push(property);
+            result.map_err(|error| Failure::Usage(error.what().to_owned()))?;
         }
         if connection.version == Version::V3 && !properties.get().is_empty() {
-            let why =
+            let reason =
                 "user properties and expiry require MQTT 5, but the connection uses MQTT 3.1.1";
-            return Err(Failure::Usage(why.into()));
+            return Err(Failure::Usage(reason.into()));
         }
         let in_flight = Vec::new();
-        let most = receive_maximum.min(MAX_INFLIGHT);
-        let mut sending = Sending { own: self, connection, properties, in_flight, next: 0, most };
-        sending.send(&mut source, timeout)?;
-        sending.connection.disconnect()
+        let max_inflight = receive_maximum.min(MAX_INFLIGHT);
+        let mut publisher =
+            Publisher { options: self, connection, properties, in_flight, next: 0, max_inflight };
+        publisher.send(&mut source, timeout)?;
+        publisher.connection.disconnect()
     }
 }
 
@@ -124,16 +126,16 @@ impl Pub {
 const MAX_INFLIGHT: usize = 256;
 
 /// State of the transfer.
-struct Sending<'a> {
-    own: &'a Pub,
+struct Publisher<'a> {
+    options: &'a Pub,
     connection: Connection,
     properties: PropertyBuffer,
     in_flight: Vec<PacketId>,
     next: u16,
-    most: usize,
+    max_inflight: usize,
 }
 
-impl Sending<'_> {
+impl Publisher<'_> {
     /// Sends all messages and waits for their acknowledgements.
     fn send(&mut self, source: &mut Source, timeout: Duration) -> Result<(), Failure> {
         loop {
@@ -149,39 +151,39 @@ impl Sending<'_> {
             let stdin = io::stdin();
             let input = (has_room && !source.is_ended()).then(|| stdin.as_fd());
             // Every answer and any progress of the transfer restart the timeout. Waiting for input has no timeout.
-            let until = (!is_done).then(|| Instant::now() + timeout);
-            match self.connection.next(until, input)? {
-                Event::Packet(received) => self.answered(&received)?,
+            let deadline = (!is_done).then(|| Instant::now() + timeout);
+            match self.connection.next(deadline, input)? {
+                Event::Packet(received) => self.handle_ack(&received)?,
                 Event::Input => source.read()?,
                 Event::Sent => (),
                 Event::Timeout => {
-                    let why = match self.in_flight.len() {
+                    let reason = match self.in_flight.len() {
                         0 => "the broker does not read; the last messages may be lost".to_owned(),
                         missing => {
                             format!("the broker does not answer; {missing} messages may be lost")
                         }
                     };
-                    return Err(Failure::Timeout(why));
+                    return Err(Failure::Timeout(reason));
                 }
             }
         }
     }
 
     fn has_room(&self) -> bool {
-        self.in_flight.len() < self.most && self.connection.is_flushed()
+        self.in_flight.len() < self.max_inflight && self.connection.is_flushed()
     }
 
     fn publish(&mut self, payload: &[u8]) -> Result<(), Failure> {
-        let delivery = match self.own.qos {
+        let delivery = match self.options.qos {
             QoS::AtMostOnce => Delivery::AtMostOnce,
             QoS::AtLeastOnce => Delivery::AtLeastOnce(self.id()),
             QoS::ExactlyOnce => Delivery::ExactlyOnce(self.id()),
         };
         self.connection.send(&Packet::Publish(Publish {
-            topic: &self.own.topic,
+            topic: &self.options.topic,
             payload,
             delivery,
-            retain: self.own.retain,
+            retain: self.options.retain,
             duplicate: false,
             properties: self.properties.get(),
         }))
@@ -200,22 +202,24 @@ impl Sending<'_> {
         }
     }
 
-    fn answered(&mut self, received: &ReceivedPacket) -> Result<(), Failure> {
-        let done = match received.packet()? {
+    fn handle_ack(&mut self, received: &ReceivedPacket) -> Result<(), Failure> {
+        let acknowledged = match received.packet()? {
             Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason.is_failure() => {
-                let why = reason_text(ack.reason, ack.properties);
-                return Err(Failure::Broker(format!("the broker rejected the message: {why}")));
+                let reason = reason_text(ack.reason, ack.properties);
+                return Err(Failure::Broker(format!("the broker rejected the message: {reason}")));
             }
             Packet::PubRec(ack) => return self.connection.send(&Packet::PubRel(Ack::of(ack.id))),
             Packet::PubAck(ack) => ack.id,
             Packet::PubComp(Ack { id, reason: Reason::SUCCESS, .. }) => id,
             Packet::PubComp(ack) => {
-                let why = reason_text(ack.reason, ack.properties);
-                return Err(Failure::Broker(format!("the message may have arrived twice: {why}")));
+                let reason = reason_text(ack.reason, ack.properties);
+                return Err(Failure::Broker(format!(
+                    "the message may have arrived twice: {reason}"
+                )));
             }
             _ => return Ok(()),
         };
-        self.in_flight.retain(|id| *id != done);
+        self.in_flight.retain(|id| *id != acknowledged);
         Ok(())
     }
 }
@@ -225,27 +229,27 @@ enum Source {
     /// A single message, until it was taken.
     Once(Option<Vec<u8>>),
     /// Lines: the bytes read, how many of them contain no end of a line, and whether the input has ended.
-    Lines { read: Vec<u8>, searched: usize, ended: bool },
+    Lines { buffer: Vec<u8>, searched: usize, is_ended: bool },
 }
 
-impl What {
+impl MessageSource {
     fn open(&self) -> Result<Source, Failure> {
         // One byte more than fits a packet, which is then rejected.
-        let whole = |source: &mut dyn Read| {
+        let read_bounded = |source: &mut dyn Read| {
             let mut bytes = Vec::new();
             source.take(Frame::MAX_PACKET as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
         };
-        let of_file = |path: &PathBuf| match path.as_os_str() == "-" {
-            true => whole(&mut io::stdin()),
-            false => whole(&mut File::open(path)?),
+        let read_file = |path: &PathBuf| match path.as_os_str() == "-" {
+            true => read_bounded(&mut io::stdin()),
+            false => read_bounded(&mut File::open(path)?),
         };
         Ok(match (&self.message, &self.file) {
             (Some(text), _) => Source::Once(Some(text.clone().into_bytes())),
             (None, Some(path)) => Source::Once(Some(
-                of_file(path)
+                read_file(path)
                     .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?,
             )),
-            (None, None) => Source::Lines { read: Vec::new(), searched: 0, ended: false },
+            (None, None) => Source::Lines { buffer: Vec::new(), searched: 0, is_ended: false },
         })
     }
 }
@@ -255,19 +259,19 @@ impl Source {
     fn next(&mut self) -> Option<Vec<u8>> {
         match self {
             Self::Once(message) => message.take(),
-            Self::Lines { read, searched, ended } => {
-                let end = read[*searched..].iter().position(|byte| *byte == b'\n');
+            Self::Lines { buffer, searched, is_ended } => {
+                let end = buffer[*searched..].iter().position(|byte| *byte == b'\n');
                 let Some(end) = end.map(|end| *searched + end) else {
-                    *searched = read.len();
+                    *searched = buffer.len();
                     // The last line may lack a newline.
-                    let rest = *ended && !read.is_empty();
+                    let rest = *is_ended && !buffer.is_empty();
                     return rest.then(|| {
                         *searched = 0;
-                        std::mem::take(read)
+                        std::mem::take(buffer)
                     });
                 };
                 *searched = 0;
-                let mut line: Vec<u8> = read.drain(..=end).collect();
+                let mut line: Vec<u8> = buffer.drain(..=end).collect();
                 line.pop();
                 if line.last() == Some(&b'\r') {
                     line.pop();
@@ -281,7 +285,7 @@ impl Source {
     fn is_ended(&self) -> bool {
         match self {
             Self::Once(message) => message.is_none(),
-            Self::Lines { read, ended, .. } => *ended && read.is_empty(),
+            Self::Lines { buffer, is_ended, .. } => *is_ended && buffer.is_empty(),
         }
     }
 
@@ -291,20 +295,20 @@ impl Source {
         match rustix::io::read(io::stdin(), &mut chunk) {
             Ok(count) => self.take(&chunk[..count]),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(()),
-            Err(error) => Err(Failure::of_system("cannot read the input", &error.into())),
+            Err(error) => Err(Failure::from_io("cannot read the input", &error.into())),
         }
     }
 
     /// Adds input that follows the start of a line; none at the end of the input.
     fn take(&mut self, input: &[u8]) -> Result<(), Failure> {
-        let Self::Lines { read, ended, .. } = self else { return Ok(()) };
-        if read.len() > Frame::MAX_PACKET {
-            let most = Frame::MAX_PACKET;
-            let why = format!("a line is longer than the largest MQTT packet ({most} bytes)");
-            return Err(Failure::Usage(why));
+        let Self::Lines { buffer, is_ended, .. } = self else { return Ok(()) };
+        if buffer.len() > Frame::MAX_PACKET {
+            let max = Frame::MAX_PACKET;
+            let reason = format!("a line is longer than the largest MQTT packet ({max} bytes)");
+            return Err(Failure::Usage(reason));
         }
-        read.extend_from_slice(input);
-        *ended = input.is_empty();
+        buffer.extend_from_slice(input);
+        *is_ended = input.is_empty();
         Ok(())
     }
 }
@@ -315,14 +319,14 @@ mod tests {
 
     #[test]
     fn lines_are_messages() {
-        let read = b"one\r\n\nlast".to_vec();
-        let mut source = Source::Lines { read, searched: 0, ended: false };
+        let buffer = b"one\r\n\nlast".to_vec();
+        let mut source = Source::Lines { buffer, searched: 0, is_ended: false };
         assert_eq!(source.next().as_deref(), Some(&b"one"[..]));
         assert_eq!(source.next().as_deref(), Some(&b""[..]));
         assert_eq!((source.next(), source.is_ended()), (None, false));
-        let Source::Lines { read, ended, .. } = &mut source else { unreachable!() };
-        read.extend(b" piece\nend");
-        *ended = true;
+        let Source::Lines { buffer, is_ended, .. } = &mut source else { unreachable!() };
+        buffer.extend(b" piece\nend");
+        *is_ended = true;
         assert_eq!(source.next().as_deref(), Some(&b"last piece"[..]));
         assert_eq!(source.next().as_deref(), Some(&b"end"[..]));
         assert_eq!((source.next(), source.is_ended()), (None, true));
@@ -330,8 +334,8 @@ mod tests {
 
     #[test]
     fn a_line_that_fits_no_packet_is_an_error() {
-        let read = vec![0; Frame::MAX_PACKET + 1];
-        let mut source = Source::Lines { searched: read.len(), read, ended: false };
+        let buffer = vec![0; Frame::MAX_PACKET + 1];
+        let mut source = Source::Lines { searched: buffer.len(), buffer, is_ended: false };
         assert!(matches!(source.take(b"more"), Err(Failure::Usage(_))));
     }
 

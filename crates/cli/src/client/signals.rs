@@ -23,9 +23,9 @@ impl Signals {
     pub(super) fn install() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         for signal in [SIGTERM, SIGINT] {
-            let seen = Arc::new(AtomicBool::new(false));
-            flag::register_conditional_default(signal, seen.clone())?;
-            flag::register(signal, seen)?;
+            let is_set = Arc::new(AtomicBool::new(false));
+            flag::register_conditional_default(signal, is_set.clone())?;
+            flag::register(signal, is_set)?;
             low_level::pipe::register(signal, write.try_clone()?)?;
         }
         Ok(Self(read))
@@ -48,14 +48,14 @@ impl Signals {
                 Ok(_) if !fds[0].revents().is_empty() => return Err(Failure::Interrupted),
                 Ok(_) => (),
                 Err(Errno::INTR) => continue,
-                Err(error) => return Err(Failure::of_system("cannot wait", &error.into())),
+                Err(error) => return Err(Failure::from_io("cannot wait", &error.into())),
             }
             let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
             match rustix::io::write(&stdout, piece) {
                 Ok(written) => bytes = &bytes[written..],
                 Err(Errno::INTR | Errno::AGAIN) => (),
                 Err(Errno::PIPE) => return Err(Failure::OutputClosed),
-                Err(error) => return Err(Failure::of_system("cannot print", &error.into())),
+                Err(error) => return Err(Failure::from_io("cannot print", &error.into())),
             }
         }
         Ok(())

@@ -81,38 +81,39 @@ impl Sub {
     }
 
     fn subscribe(&self) -> Result<(), Failure> {
-        let until = self.timeout.map(|timeout| Instant::now() + timeout);
-        let limit = Limit { answer: TIMEOUT, until };
+        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        let limit = Limit { answer: TIMEOUT, deadline };
         let connection = connect(&self.to, limit)?.connection;
         if connection.version == Version::V3 && self.filter.is_some() {
-            let why = "filters require MQTT 5, but the connection uses MQTT 3.1.1; append the filter to the topic: 'a/b?k>5'";
-            return Err(Failure::Usage(why.into()));
+            let reason = "filters require MQTT 5, but the connection uses MQTT 3.1.1; append the filter to the topic: 'a/b?k>5'";
+            return Err(Failure::Usage(reason.into()));
         }
         let form = match (self.json, self.verbose) {
             (true, _) => Form::Json,
             (false, true) => Form::WithTopic,
             (false, false) => Form::Payload,
         };
-        let left = self.count.map(NonZero::get);
-        let mut listening = Listening { connection, form, left, begun: HashSet::new() };
-        listening.connection.send(&Packet::Subscribe(Subscribe {
+        let remaining = self.count.map(NonZero::get);
+        let mut active =
+            ActiveSubscription { connection, form, remaining, received_ids: HashSet::new() };
+        active.connection.send(&Packet::Subscribe(Subscribe {
             id: PacketId::MIN,
-            filters: self.wanted()?.to_subscribe(),
+            filters: self.subscriptions()?.to_subscribe(),
             properties: self.properties()?.get(),
         }))?;
-        let mut asked = Some(limit.end());
+        let mut suback_deadline = Some(limit.end());
         // Retained messages may arrive before SUBACK.
-        while listening.left != Some(0) || asked.is_some() {
-            let received = match listening.connection.next(asked.or(until), None)? {
+        while active.remaining != Some(0) || suback_deadline.is_some() {
+            let received = match active.connection.next(suback_deadline.or(deadline), None)? {
                 Event::Packet(received) => received,
                 Event::Sent => continue,
-                _ if asked.is_some() => {
+                _ if suback_deadline.is_some() => {
                     return Err(Failure::Timeout("the broker does not answer SUBSCRIBE".into()));
                 }
-                _ => match listening.left {
-                    Some(left) => {
+                _ => match active.remaining {
+                    Some(remaining) => {
                         return Err(Failure::Timeout(format!(
-                            "timeout; {left} messages are missing"
+                            "timeout; {remaining} messages are missing"
                         )));
                     }
                     None => break,
@@ -120,32 +121,32 @@ impl Sub {
             };
             match received.packet()? {
                 Packet::SubAck(ack) => {
-                    asked = None;
-                    self.granted(
+                    suback_deadline = None;
+                    self.check_suback(
                         ack.reasons,
                         &reason_text(first_failure(ack.reasons), ack.properties),
                     )?;
                 }
                 packet => {
-                    listening.take(packet)?;
+                    active.take(packet)?;
                     // Printing may have taken long.
-                    asked = asked.map(|_| limit.end());
+                    suback_deadline = suback_deadline.map(|_| limit.end());
                 }
             }
         }
         // All messages were received, so errors of the disconnect do not matter.
-        let _ = listening.connection.disconnect();
+        let _ = active.connection.disconnect();
         Ok(())
     }
 
-    fn wanted(&self) -> Result<SubscriptionBuffer, Failure> {
-        let mut wanted = SubscriptionBuffer::new();
+    fn subscriptions(&self) -> Result<SubscriptionBuffer, Failure> {
+        let mut subscriptions = SubscriptionBuffer::new();
         let options = SubscribeOptions { qos: self.qos, ..SubscribeOptions::default() };
         for topic in &self.topics {
-            let pushed = wanted.push(topic, options);
-            pushed.map_err(|error| Failure::Usage(error.what().to_owned()))?;
+            let result = subscriptions.push(topic, options);
+            result.map_err(|error| Failure::Usage(error.what().to_owned()))?;
         }
-        Ok(wanted)
+        Ok(subscriptions)
     }
 
     fn properties(&self) -> Result<PropertyBuffer, Failure> {
@@ -153,22 +154,22 @@ impl Sub {
         let filter = self.filter.as_deref().map(|filter| Property::User("$where", filter));
         let fields = self.json_payload.then_some(Property::User("$payload", "json"));
         for property in filter.into_iter().chain(fields) {
-            let pushed = properties.push(property);
-            pushed.map_err(|error| Failure::Usage(error.what().to_owned()))?;
+            let result = properties.push(property);
+            result.map_err(|error| Failure::Usage(error.what().to_owned()))?;
         }
         Ok(properties)
     }
 
     /// Handles SUBACK: reports success or the reason of a rejection.
-    fn granted(&self, reasons: &[u8], why: &str) -> Result<(), Failure> {
-        let refused = self.topics.iter().zip(reasons).find(|(_, reason)| **reason >= 0x80);
-        if let Some((topic, _)) = refused {
-            let mut text = format!("the broker rejected {topic}: {why}");
+    fn check_suback(&self, reasons: &[u8], reason_text: &str) -> Result<(), Failure> {
+        let rejected = self.topics.iter().zip(reasons).find(|(_, reason)| **reason >= 0x80);
+        if let Some((topic, _)) = rejected {
+            let mut text = format!("the broker rejected {topic}: {reason_text}");
             let filter = self.filter.as_deref().map(Cow::Borrowed).or_else(|| condition(topic));
             if let Some(filter) = filter
-                && let Some(shown) = caret(&filter, why)
+                && let Some(marked) = caret(&filter, reason_text)
             {
-                text = format!("{text}\n{shown}");
+                text = format!("{text}\n{marked}");
             }
             return Err(Failure::Broker(text));
         }
@@ -187,20 +188,22 @@ fn first_failure(reasons: &[u8]) -> Reason {
 
 /// The content filter of `$share/GROUP/$where/CONDITION/TOPIC` or `TOPIC?QUERY`, as the broker counts its columns.
 fn condition(topic: &str) -> Option<Cow<'_, str>> {
-    let own = match topic.strip_prefix("$share/") {
+    let topic = match topic.strip_prefix("$share/") {
         Some(shared) => shared.split_once('/')?.1,
         None => topic,
     };
-    if let Some(own) = own.strip_prefix("$where/").or_else(|| own.strip_prefix("$where-json/")) {
-        return percent_decode_str(own.split_once('/')?.0).decode_utf8().ok();
+    if let Some(topic) =
+        topic.strip_prefix("$where/").or_else(|| topic.strip_prefix("$where-json/"))
+    {
+        return percent_decode_str(topic.split_once('/')?.0).decode_utf8().ok();
     }
-    let query = own.split_once('?')?.1;
+    let query = topic.split_once('?')?.1;
     Some(query.strip_prefix("$json&").unwrap_or(query).into())
 }
 
 /// The filter with a mark under the column that the broker's reason names; `None` if it names no column.
-fn caret(filter: &str, why: &str) -> Option<String> {
-    let digits = why.split_once("column ")?.1;
+fn caret(filter: &str, reason: &str) -> Option<String> {
+    let digits = reason.split_once("column ")?.1;
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     let column: usize = digits[..end].parse().ok()?;
     // The column of an error at the end is one past the last character.
@@ -211,21 +214,21 @@ fn caret(filter: &str, why: &str) -> Option<String> {
 }
 
 /// An active subscription.
-struct Listening {
+struct ActiveSubscription {
     connection: Connection,
     form: Form,
     /// Number of messages still to receive.
-    left: Option<u64>,
+    remaining: Option<u64>,
     /// QoS 2 messages that were printed and may be sent again.
-    begun: HashSet<PacketId>,
+    received_ids: HashSet<PacketId>,
 }
 
-impl Listening {
+impl ActiveSubscription {
     fn take(&mut self, packet: Packet<'_>) -> Result<(), Failure> {
         match packet {
             Packet::Publish(message) => self.print(&message),
             Packet::PubRel(ack) => {
-                self.begun.remove(&ack.id);
+                self.received_ids.remove(&ack.id);
                 self.connection.send(&Packet::PubComp(Ack::of(ack.id)))
             }
             _ => Ok(()),
@@ -234,13 +237,13 @@ impl Listening {
 
     fn print(&mut self, message: &Publish<'_>) -> Result<(), Failure> {
         let is_new = match message.delivery {
-            Delivery::ExactlyOnce(id) => self.begun.insert(id),
+            Delivery::ExactlyOnce(id) => self.received_ids.insert(id),
             _ => true,
         };
-        if is_new && self.left != Some(0) {
+        if is_new && self.remaining != Some(0) {
             // Print before acknowledging: an acknowledged message is not sent again.
             self.connection.print(&self.form.text(message))?;
-            self.left = self.left.map(|left| left - 1);
+            self.remaining = self.remaining.map(|remaining| remaining - 1);
         }
         match message.delivery {
             Delivery::AtMostOnce => Ok(()),
@@ -256,11 +259,12 @@ mod tests {
 
     #[test]
     fn the_mark_is_under_the_column() {
-        let marked = caret("n >> 5", "topic filter invalid: wrong at column 4: expected").unwrap();
-        assert_eq!(marked, "  n >> 5\n     ^");
+        let expected =
+            caret("n >> 5", "topic filter invalid: wrong at column 4: expected").unwrap();
+        assert_eq!(expected, "  n >> 5\n     ^");
         assert_eq!(caret("é>", "column 3").unwrap(), "  é>\n    ^");
-        for why in ["column 9", "column 0", "column x", "no place"] {
-            assert_eq!(caret("n >> 5", why), None, "{why}");
+        for reason in ["column 9", "column 0", "column x", "no place"] {
+            assert_eq!(caret("n >> 5", reason), None, "{reason}");
         }
     }
 

@@ -23,11 +23,13 @@ pub(super) enum Wire {
 pub(super) fn config(to: &To) -> Result<Arc<ClientConfig>, Failure> {
     let connector =
         Connector::load(to.ca.as_deref(), to.cert.as_deref().zip(to.key.as_deref()), &[]);
-    connector.map(|connector| connector.config()).map_err(|why| Failure::Usage(why.to_string()))
+    connector
+        .map(|connector| connector.config())
+        .map_err(|reason| Failure::Usage(reason.to_string()))
 }
 
 impl Wire {
-    /// Performs a handshake with `host`, until `until`.
+    /// Performs a handshake with `host`, until `deadline`.
     ///
     /// # Errors
     /// When the broker's certificate or the connection is bad.
@@ -35,17 +37,17 @@ impl Wire {
         mut stream: TcpStream,
         host: &str,
         config: Arc<ClientConfig>,
-        until: Instant,
+        deadline: Instant,
     ) -> io::Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let mut session = ClientConnection::new(config, name).map_err(io::Error::other)?;
         while session.is_handshaking() || session.wants_write() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            stream.set_read_timeout(Some(left))?;
-            stream.set_write_timeout(Some(left))?;
+            stream.set_read_timeout(Some(remaining))?;
+            stream.set_write_timeout(Some(remaining))?;
             if session.wants_write() {
                 session.write_tls(&mut stream)?;
                 continue;
@@ -65,7 +67,7 @@ impl Wire {
     fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
-            Self::Tls(sealed) => &sealed.sock,
+            Self::Tls(tls) => &tls.sock,
         }
     }
 
@@ -77,32 +79,32 @@ impl Wire {
 
     /// Whether written data is buffered.
     pub(super) fn has_unsent(&self) -> bool {
-        matches!(self, Self::Tls(sealed) if sealed.conn.wants_write())
+        matches!(self, Self::Tls(tls) if tls.conn.wants_write())
     }
 
     /// Sends as much buffered data as the socket takes. Returns whether it took any. The next read reports an error.
     pub(super) fn send_buffered(&mut self) -> bool {
-        let mut took = false;
-        if let Self::Tls(sealed) = self {
-            while sealed.conn.wants_write()
-                && matches!(sealed.conn.write_tls(&mut sealed.sock), Ok(sent) if sent > 0)
+        let mut has_sent = false;
+        if let Self::Tls(tls) = self {
+            while tls.conn.wants_write()
+                && matches!(tls.conn.write_tls(&mut tls.sock), Ok(sent) if sent > 0)
             {
-                took = true;
+                has_sent = true;
             }
         }
-        took
+        has_sent
     }
 
     /// Whether decrypted data is buffered; polling the socket does not report it.
     pub(super) fn has_unread(&self) -> bool {
-        matches!(self, Self::Tls(sealed) if !sealed.conn.wants_read())
+        matches!(self, Self::Tls(tls) if !tls.conn.wants_read())
     }
 
     /// Closes the sending direction.
     pub(super) fn finish(&mut self) {
-        if let Self::Tls(sealed) = self {
-            sealed.conn.send_close_notify();
-            let _ = sealed.flush();
+        if let Self::Tls(tls) = self {
+            tls.conn.send_close_notify();
+            let _ = tls.flush();
         }
         let _ = self.socket().shutdown(Shutdown::Write);
     }
@@ -113,7 +115,7 @@ impl Read for Wire {
         match self {
             Self::Plain(stream) => stream.read(bytes),
             // Some servers close without close_notify. Truncation shows as an incomplete packet.
-            Self::Tls(sealed) => sealed.read(bytes).or_else(|error| match error.kind() {
+            Self::Tls(tls) => tls.read(bytes).or_else(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof => Ok(0),
                 _ => Err(error),
             }),
@@ -125,14 +127,14 @@ impl Write for Wire {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => stream.write(bytes),
-            Self::Tls(sealed) => sealed.write(bytes),
+            Self::Tls(tls) => tls.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(stream) => stream.flush(),
-            Self::Tls(sealed) => sealed.flush(),
+            Self::Tls(tls) => tls.flush(),
         }
     }
 }
@@ -174,8 +176,8 @@ mod tests {
             .unwrap()
             .with_root_certificates(RootCertStore::empty())
             .with_no_client_auth();
-        let until = Instant::now() + Duration::from_millis(500);
-        let error = Wire::handshake(stream, "localhost", Arc::new(config), until).err().unwrap();
+        let deadline = Instant::now() + Duration::from_millis(500);
+        let error = Wire::handshake(stream, "localhost", Arc::new(config), deadline).err().unwrap();
         let expected = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
         assert!(expected.contains(&error.kind()), "{error:?}");
     }

@@ -11,10 +11,10 @@ use super::reader::Setting;
 /// The bridges under translation: the options that follow `connection` apply to it.
 #[derive(Default)]
 pub(super) struct Bridges {
-    all: Vec<Translated>,
+    all: Vec<TranslatedBridge>,
 }
 
-struct Translated {
+struct TranslatedBridge {
     setting: Setting,
     /// The options that follow it.
     options: Vec<Setting>,
@@ -36,7 +36,7 @@ impl Bridges {
             let (setting, addresses) = (setting.clone(), Vec::new());
             let (tls, is_tls, needs_psk) = (BridgeTls::default(), false, false);
             let options = Vec::new();
-            self.all.push(Translated {
+            self.all.push(TranslatedBridge {
                 setting,
                 options,
                 bridge,
@@ -50,26 +50,26 @@ impl Bridges {
         if !is_option(&setting.key) {
             return false;
         }
-        let done = match self.all.last_mut() {
+        let result = match self.all.last_mut() {
             Some(bridge) => bridge.take(setting, notes),
             None => Err("there is no `connection` before it".to_owned()),
         };
-        if let Err(why) = done {
-            notes.left_out(setting, &why);
+        if let Err(reason) = result {
+            notes.left_out(setting, &reason);
         }
         true
     }
 
     /// Adds the bridges to the configuration.
     pub(super) fn finish(self, config: &mut Config, notes: &mut Notes) {
-        config.bridges = self.all.into_iter().filter_map(|own| own.finish(notes)).collect();
+        config.bridges = self.all.into_iter().filter_map(|bridge| bridge.finish(notes)).collect();
     }
 }
 
 /// Whether an option belongs to bridges.
 fn is_option(key: &str) -> bool {
-    let starts = ["bridge_", "remote_", "local_", "notification"];
-    let whole = [
+    let prefixes = ["bridge_", "remote_", "local_", "notification"];
+    let keys = [
         "address",
         "addresses",
         "topic",
@@ -85,10 +85,10 @@ fn is_option(key: &str) -> bool {
         "round_robin",
         "restart_timeout",
     ];
-    whole.contains(&key) || starts.iter().any(|start| key.starts_with(start))
+    keys.contains(&key) || prefixes.iter().any(|start| key.starts_with(start))
 }
 
-impl Translated {
+impl TranslatedBridge {
     fn take(&mut self, setting: &Setting, notes: &mut Notes) -> Result<(), String> {
         self.options.push(setting.clone());
         let Self { bridge, tls, .. } = self;
@@ -151,7 +151,7 @@ impl Translated {
             }
             "bridge_bind_address" => return Err("the system selects the address".into()),
             key => match unneeded(key) {
-                Some(why) => notes.unneeded(setting, why),
+                Some(reason) => notes.unneeded(setting, reason),
                 None => return Err(UNKNOWN.into()),
             },
         }
@@ -166,9 +166,9 @@ impl Translated {
         };
         let mut parts = value.split_whitespace();
         let first = seconds(parts.next().unwrap_or_default())?;
-        let longest = parts.next().map_or(Ok(first), seconds)?;
+        let max = parts.next().map_or(Ok(first), seconds)?;
         let bridge = &mut self.bridge;
-        (bridge.reconnect_delay, bridge.max_reconnect_delay) = (first, longest.max(first));
+        (bridge.reconnect_delay, bridge.max_reconnect_delay) = (first, max.max(first));
         Ok(())
     }
 
@@ -178,8 +178,8 @@ impl Translated {
         if needs_psk && !is_tls {
             notes
                 .left_out(&setting, "without its pre-shared key the bridge would not be encrypted");
-            let others = options.iter().filter(|own| own.key != "bridge_psk");
-            others.for_each(|own| notes.left_out(own, "its bridge is left out"));
+            let dependent = options.iter().filter(|setting| setting.key != "bridge_psk");
+            dependent.for_each(|setting| notes.left_out(setting, "its bridge is left out"));
             return None;
         }
         let scheme = if is_tls { "mqtts" } else { "mqtt" };
@@ -191,27 +191,28 @@ impl Translated {
                 let port = if has_port { "" } else { ":1883" };
                 match format!("{scheme}://{text}{port}").parse() {
                     Ok(remote) => bridge.address.push(remote),
-                    Err(why) => notes.left_out(&setting, &why),
+                    Err(reason) => notes.left_out(&setting, &reason),
                 }
             }
         }
-        let is_silent = |own: &Setting| {
+        let disables_notifications = |setting: &Setting| {
             matches!(
-                (&*own.key, own.flag()),
+                (&*setting.key, setting.flag()),
                 ("notifications", Ok(false)) | ("notifications_local_only", Ok(true))
             )
         };
-        if options.iter().any(is_silent) && bridge.notification_topic.take().is_some() {
-            let topics = options.iter().filter(|own| own.key == "notification_topic");
-            let why = "the remote broker gets no notifications, and the topic here is \
+        if options.iter().any(disables_notifications) && bridge.notification_topic.take().is_some()
+        {
+            let topics = options.iter().filter(|setting| setting.key == "notification_topic");
+            let reason = "the remote broker gets no notifications, and the topic here is \
                        $SYS/broker/connection/NAME/state";
-            topics.for_each(|own| notes.left_out(own, why));
+            topics.for_each(|setting| notes.left_out(setting, reason));
         }
         if bridge.client_id.is_empty() {
             bridge.client_id = bridge.name.clone();
-            let what = "the default client identifier of mosquitto begins with the host name; this one is the name of \
+            let message = "the default client identifier of mosquitto begins with the host name; this one is the name of \
                         the bridge";
-            notes.hint(&setting, what);
+            notes.hint(&setting, message);
         }
         bridge.tls = is_tls.then_some(tls);
         Some(bridge)

@@ -37,7 +37,7 @@ pub(super) struct Listener {
     /// Whether an option has a value for which mosquitto does not start.
     is_malformed: bool,
     /// All settings except those about TLS.
-    pub(super) own: ListenerConfig,
+    pub(super) settings: ListenerConfig,
 }
 
 impl Listener {
@@ -63,7 +63,7 @@ impl Listener {
             identity: false,
             subject: false,
             is_malformed: false,
-            own: ListenerConfig::default(),
+            settings: ListenerConfig::default(),
         }
     }
 
@@ -94,17 +94,17 @@ impl Listener {
                 );
             }
             "use_username_as_clientid" => {
-                self.own.user_as_client_id = self.flag(setting)?.then_some(true);
+                self.settings.user_as_client_id = self.flag(setting)?.then_some(true);
             }
             "allow_anonymous" | "listener_allow_anonymous" => {
-                self.own.allow_anonymous = Some(self.flag(setting)?);
+                self.settings.allow_anonymous = Some(self.flag(setting)?);
             }
-            "password_file" => self.own.password_file = Some(value.into()),
+            "password_file" => self.settings.password_file = Some(value.into()),
             "max_connections" => {
-                let Ok(most) = value.parse::<i64>() else {
+                let Ok(max) = value.parse::<i64>() else {
                     return self.malformed("expected a number");
                 };
-                self.own.connections = usize::try_from(most).ok();
+                self.settings.connections = usize::try_from(max).ok();
             }
             "accept_protocol_versions" => return self.accept(value, setting, notes),
             "bind_interface" => {
@@ -128,9 +128,9 @@ impl Listener {
     }
 
     /// The error of an option that mosquitto rejects.
-    fn malformed(&mut self, why: &str) -> Result<(), String> {
+    fn malformed(&mut self, reason: &str) -> Result<(), String> {
         self.is_malformed = true;
-        Err(why.to_owned())
+        Err(reason.to_owned())
     }
 
     /// Why the listener would accept clients that it does not accept in mosquitto, because an option is left out.
@@ -161,13 +161,14 @@ impl Listener {
         }
     }
 
-    pub(super) fn leave_out(&self, why: &str, notes: &mut Notes) {
-        notes.left_out(&self.setting, why);
-        let noted = ["psk_hint", "capath", "bind_interface", "use_subject_as_username"];
-        let others = self.options.iter().filter(|own| !noted.contains(&own.key.as_str()));
-        let at = |own: &Setting| (own.file.clone(), own.line);
-        for own in others.filter(|own| at(own) != at(&self.setting)) {
-            notes.left_out(own, "its listener is left out");
+    pub(super) fn leave_out(&self, reason: &str, notes: &mut Notes) {
+        notes.left_out(&self.setting, reason);
+        let reported = ["psk_hint", "capath", "bind_interface", "use_subject_as_username"];
+        let others =
+            self.options.iter().filter(|setting| !reported.contains(&setting.key.as_str()));
+        let at = |setting: &Setting| (setting.file.clone(), setting.line);
+        for setting in others.filter(|setting| at(setting) != at(&self.setting)) {
+            notes.left_out(setting, "its listener is left out");
         }
     }
 
@@ -193,50 +194,56 @@ impl Listener {
         if protocols.is_empty() {
             return self.malformed("none of these versions is supported");
         }
-        self.own.protocols = Some(protocols).filter(|own| own.len() < 2);
+        self.settings.protocols = Some(protocols).filter(|protocols| protocols.len() < 2);
         Ok(())
     }
 
     /// Adds the settings of the listener to the configuration.
     pub(super) fn settings(mut self, address: Listen, config: &mut Config, notes: &mut Notes) {
-        let mut own = std::mem::take(&mut self.own);
-        own.address = address;
-        let is_open = own.allow_anonymous.unwrap_or(config.security.allow_anonymous);
-        if is_open && own.user_as_client_id == Some(true) {
+        let mut settings = std::mem::take(&mut self.settings);
+        settings.address = address;
+        let is_open = settings.allow_anonymous.unwrap_or(config.security.allow_anonymous);
+        if is_open && settings.user_as_client_id == Some(true) {
             // mosquitto rejects clients without a user name here.
-            own.allow_anonymous = Some(false);
+            settings.allow_anonymous = Some(false);
         }
         if self.needs_certificates && !self.identity && self.certificate.is_some() {
             // Clients with a certificate log in like others.
-            own.certificate_user = Some(false);
+            settings.certificate_user = Some(false);
         }
-        self.close(address, &mut own, config, notes);
+        self.close(address, &mut settings, config, notes);
         let tls = self.tls(notes);
         if let Some(tls) = tls {
             match &config.security.tls {
                 Some(other) if *other == tls => (),
-                Some(_) => own.tls = Some(tls),
+                Some(_) => settings.tls = Some(tls),
                 None => config.security.tls = Some(tls),
             }
         }
-        if own != ListenerConfig::new(address) {
-            config.listeners.push(own);
+        if settings != ListenerConfig::new(address) {
+            config.listeners.push(settings);
         }
     }
 
     /// Lets nobody log in where nobody can log in to mosquitto. Such a public address without client certificates is an
     /// error of the configuration.
-    fn close(&self, address: Listen, own: &mut ListenerConfig, config: &Config, notes: &mut Notes) {
+    fn close(
+        &self,
+        address: Listen,
+        settings: &mut ListenerConfig,
+        config: &Config,
+        notes: &mut Notes,
+    ) {
         let security = &config.security;
-        let has_users = own.password_file.is_some() || security.password_file.is_some();
+        let has_users = settings.password_file.is_some() || security.password_file.is_some();
         let certificates = self.needs_certificates && self.certificate.is_some();
-        let is_open = own.allow_anonymous.unwrap_or(security.allow_anonymous);
+        let is_open = settings.allow_anonymous.unwrap_or(security.allow_anonymous);
         let has_logins = has_users || is_open || certificates && self.identity;
         if !has_logins && (certificates || address.address.is_local()) {
-            own.allow_anonymous = Some(false);
-            let what = "nobody can log in here, because there are no users; set password-file, jwt, auth-http or \
+            settings.allow_anonymous = Some(false);
+            let message = "nobody can log in here, because there are no users; set password-file, jwt, auth-http or \
                         allow-anonymous";
-            notes.hint(&self.setting, what);
+            notes.hint(&self.setting, message);
         }
     }
 
@@ -247,8 +254,11 @@ impl Listener {
             }
             return None;
         };
-        let client_authorities =
-            self.authorities.as_ref().filter(|_| self.needs_certificates).map(|own| &own.value);
+        let client_authorities = self
+            .authorities
+            .as_ref()
+            .filter(|_| self.needs_certificates)
+            .map(|setting| &setting.value);
         let tls = Tls {
             certificate: certificate.value.clone().into(),
             key: self.key.map(|key| key.value).unwrap_or_default().into(),
@@ -257,12 +267,12 @@ impl Listener {
                 .revoked
                 .as_ref()
                 .filter(|_| self.needs_certificates)
-                .map(|own| (&own.value).into()),
+                .map(|setting| (&setting.value).into()),
         };
         if !self.needs_certificates {
-            let why = "clients without a certificate are accepted, so none is requested";
+            let reason = "clients without a certificate are accepted, so none is requested";
             let unneeded = [self.authorities, self.revoked].into_iter().flatten();
-            unneeded.for_each(|own| notes.unneeded(&own, why));
+            unneeded.for_each(|setting| notes.unneeded(&setting, reason));
         }
         Some(tls)
     }
@@ -303,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_listener_that_would_accept_more_clients_is_left_out() {
-        for (options, why) in [
+        for (options, reason) in [
             ("psk_hint x\npsk_file /p\n".to_owned(), "without its pre-shared keys"),
             (format!("{TLS}capath /cas\nrequire_certificate true\n"), "without `cafile`"),
             ("bind_interface eth0\n".to_owned(), "without its interface"),
@@ -318,7 +328,7 @@ mod tests {
             let text = format!("listener 1884\nallow_anonymous true\n{options}");
             let (alone, notes) = of(&text, "1: listener 1884: left out: ");
             assert!(alone.contains("listen = []") && !alone.contains("[tls]"), "{alone}");
-            assert!(notes.len() == 1 && notes[0].contains(why), "{notes:?}");
+            assert!(notes.len() == 1 && notes[0].contains(reason), "{notes:?}");
             let (both, notes) = of(&format!("{text}max_connections 7\nlistener 1885\n"), "");
             assert!(both.contains("listen = [\"mqtt://[::]:1885\"]"), "{both}");
             let others = notes.iter().filter(|note| note.ends_with("its listener is left out"));

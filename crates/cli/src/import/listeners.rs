@@ -64,8 +64,8 @@ impl Listeners {
             "listener_allow_anonymous" => (),
             "allow_anonymous" if self.has_users && self.last.is_none() => {
                 match setting.flag() {
-                    Ok(is) => self.default_anonymous = Some(is),
-                    Err(why) => notes.left_out(setting, &why),
+                    Ok(flag) => self.default_anonymous = Some(flag),
+                    Err(reason) => notes.left_out(setting, &reason),
                 }
                 return true;
             }
@@ -81,8 +81,8 @@ impl Listeners {
             return true;
         }
         last.options.push(setting.clone());
-        if let Err(why) = last.take(setting, notes) {
-            notes.left_out(setting, &why);
+        if let Err(reason) = last.take(setting, notes) {
+            notes.left_out(setting, &reason);
         }
         true
     }
@@ -91,15 +91,15 @@ impl Listeners {
     fn listener(&mut self, setting: &Setting, notes: &mut Notes) {
         let value = setting.value.as_str();
         let (port, host) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
-        let well = port.parse().ok().filter(|port| *port > 0);
+        let valid_port = port.parse().ok().filter(|port| *port > 0);
         let is_unix = port == "0";
-        self.last = Some(self.add(setting, well.unwrap_or(0), host.trim()));
-        if well.is_none() {
-            let why = match is_unix {
+        self.last = Some(self.add(setting, valid_port.unwrap_or(0), host.trim()));
+        if valid_port.is_none() {
+            let reason = match is_unix {
                 true => "Unix sockets are not supported",
                 false => "expected a port from 1 to 65535",
             };
-            notes.left_out(setting, why);
+            notes.left_out(setting, reason);
         }
     }
 
@@ -123,13 +123,13 @@ impl Listeners {
     /// left out, the configuration has no address.
     pub(super) fn finish(mut self, config: &mut Config, notes: &mut Notes) {
         if let Some(default) = self.default {
-            self.all[default].own.allow_anonymous = self.default_anonymous;
+            self.all[default].settings.allow_anonymous = self.default_anonymous;
         }
         let mut all = Vec::new();
         let has_some = !self.all.is_empty();
         for listener in self.all.into_iter().filter(|own| !own.is_skipped) {
-            if let Some(why) = listener.exposure() {
-                listener.leave_out(why, notes);
+            if let Some(reason) = listener.exposure() {
+                listener.leave_out(reason, notes);
                 continue;
             }
             let Some(address) = listener.address() else {
@@ -158,12 +158,12 @@ impl Listeners {
 /// Allows the origins of a listener for WebSocket. All listeners share them.
 fn allow_origins(listener: &Listener, config: &mut Config, notes: &mut Notes) {
     let allowed = &mut config.security.allowed_origins;
-    if allowed.iter().any(|own| own == "*") {
+    if allowed.iter().any(|origin| origin == "*") {
         return;
     }
     if listener.origins.is_empty() {
-        let what = "`allowed-origins` is \"*\" for all addresses, as in mosquitto; name your origins instead";
-        notes.hint(&listener.setting, what);
+        let message = "`allowed-origins` is \"*\" for all addresses, as in mosquitto; name your origins instead";
+        notes.hint(&listener.setting, message);
         *allowed = vec!["*".to_owned()];
     } else {
         allowed.extend(listener.origins.iter().cloned());

@@ -10,39 +10,39 @@ pub(super) struct Notes {
     lines: Vec<String>,
     /// The places of options that are left out and of options that are not needed. Sets, because an option may have
     /// several notes.
-    left_out: BTreeSet<Place>,
-    unneeded: BTreeSet<Place>,
+    left_out: BTreeSet<SettingLocation>,
+    unneeded: BTreeSet<SettingLocation>,
 }
 
 /// A file and a line.
-type Place = (String, usize);
+type SettingLocation = (String, usize);
 
 impl Notes {
     /// An option without an equivalent, or with a value that cannot be translated.
-    pub(super) fn left_out(&mut self, setting: &Setting, why: &str) {
-        self.left_out.insert(place(setting));
-        self.add(setting, "left out", why);
+    pub(super) fn left_out(&mut self, setting: &Setting, reason: &str) {
+        self.left_out.insert(origin(setting));
+        self.add(setting, "left out", reason);
     }
 
     /// An option whose purpose is fulfilled without a key.
-    pub(super) fn unneeded(&mut self, setting: &Setting, why: &str) {
-        self.unneeded.insert(place(setting));
-        self.add(setting, "not needed", why);
+    pub(super) fn unneeded(&mut self, setting: &Setting, reason: &str) {
+        self.unneeded.insert(origin(setting));
+        self.add(setting, "not needed", reason);
     }
 
     /// Adds a hint about an option that is translated.
-    pub(super) fn hint(&mut self, setting: &Setting, what: &str) {
-        self.add(setting, "note", what);
+    pub(super) fn hint(&mut self, setting: &Setting, message: &str) {
+        self.add(setting, "note", message);
     }
 
     /// Adds a hint about the whole result.
-    pub(super) fn add_general(&mut self, what: &str) {
-        self.lines.push(what.to_owned());
+    pub(super) fn add_general(&mut self, message: &str) {
+        self.lines.push(message.to_owned());
     }
 
-    fn add(&mut self, Setting { file, line, key, value }: &Setting, kind: &str, why: &str) {
+    fn add(&mut self, Setting { file, line, key, value }: &Setting, kind: &str, reason: &str) {
         let value = if value.is_empty() { String::new() } else { format!(" {value}") };
-        self.lines.push(format!("{file}:{line}: {key}{value}: {kind}: {why}"));
+        self.lines.push(format!("{file}:{line}: {key}{value}: {kind}: {reason}"));
     }
 
     pub(super) fn lines(&self) -> impl Iterator<Item = &String> {
@@ -60,15 +60,15 @@ impl Notes {
     }
 }
 
-fn place(setting: &Setting) -> Place {
+fn origin(setting: &Setting) -> SettingLocation {
     (setting.file.clone(), setting.line)
 }
 
 /// The reason why an option is never translated, and whether its purpose is fulfilled nevertheless; `None` if it is
 /// unknown.
 pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
-    let left_out = |why| Some((false, why));
-    let unneeded = |why| Some((true, why));
+    let left_out = |reason| Some((false, reason));
+    let unneeded = |reason| Some((true, reason));
     match key {
         "autosave_interval" | "autosave_on_changes" | "persistence_file" => {
             unneeded("everything acknowledged is on disk")

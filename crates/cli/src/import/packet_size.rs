@@ -24,17 +24,17 @@ pub(super) struct PacketSize {
 impl PacketSize {
     /// Sets the limit of the configuration, whose persistence is known.
     pub(super) fn finish(self, config: &mut Config, notes: &mut Notes) {
-        let most = if config.persistence_dir.is_some() { MAX_DURABLE_PACKET } else { MAX_PACKET };
+        let max = if config.persistence_dir.is_some() { MAX_DURABLE_PACKET } else { MAX_PACKET };
         let payload = self.payload.map(|bytes| bytes.saturating_add(HEADER));
-        let wanted = self.packet.into_iter().chain(payload).min();
-        config.limits.packet_size = wanted.unwrap_or(most).clamp(128, most);
-        match wanted {
+        let configured = self.packet.into_iter().chain(payload).min();
+        config.limits.packet_size = configured.unwrap_or(max).clamp(128, max);
+        match configured {
             None => notes.add_general(
                 "max-packet-size: mosquitto accepts packets of any size, so this is the highest value; lower it to what \
                  your clients send",
             ),
-            Some(bytes) if bytes > most => notes.add_general(&format!(
-                "max-packet-size: the highest value is {most} bytes, and mosquitto accepts {bytes}"
+            Some(bytes) if bytes > max => notes.add_general(&format!(
+                "max-packet-size: the highest value is {max} bytes, and mosquitto accepts {bytes}"
             )),
             Some(_) => (),
         }

@@ -24,12 +24,12 @@ pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
     let mut packet_size = PacketSize::default();
     for setting in settings {
         let value = setting.value.as_str();
-        let done = match setting.key.as_str() {
+        let result = match setting.key.as_str() {
             _ if bridges.take(setting, &mut notes) => Ok(()),
             _ if listeners.take(setting, &mut notes) => Ok(()),
-            "max_packet_size" => number(value).map(|most| packet_size.packet = most),
-            "message_size_limit" => number(value).map(|most| packet_size.payload = most),
-            "persistence" => setting.flag().map(|is| persists = is),
+            "max_packet_size" => number(value).map(|max| packet_size.packet = max),
+            "message_size_limit" => number(value).map(|max| packet_size.payload = max),
+            "persistence" => setting.flag().map(|flag| persists = flag),
             "persistence_location" => {
                 location = Some(setting);
                 Ok(())
@@ -38,11 +38,11 @@ pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
                 logging.of_type(settings);
                 Ok(())
             }
-            "connection_messages" => setting.flag().map(|is| logging.connections = is),
-            _ => one(&mut config, setting, &mut notes),
+            "connection_messages" => setting.flag().map(|flag| logging.connections = flag),
+            _ => take_other(&mut config, setting, &mut notes),
         };
-        if let Err(why) = done {
-            notes.left_out(setting, &why);
+        if let Err(reason) = result {
+            notes.left_out(setting, &reason);
         }
     }
     listeners.finish(&mut config, &mut notes);
@@ -52,9 +52,9 @@ pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
         let folder = location.map_or("/var/lib/mosquitto", |setting| setting.value.as_str());
         let folder = format!("{}-phalanx", folder.trim_end_matches('/'));
         if let Some(setting) = location {
-            let what =
+            let message =
                 "sessions and retained messages are not imported, so another directory is used";
-            notes.hint(setting, what);
+            notes.hint(setting, message);
         }
         config.persistence_dir = Some(folder.into());
     } else if let Some(setting) = location {
@@ -83,7 +83,7 @@ impl Logging {
 }
 
 /// Translates an option that does not depend on others.
-fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), String> {
+fn take_other(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), String> {
     let value = setting.value.as_str();
     let limits = &mut config.limits;
     match setting.key.as_str() {
@@ -96,8 +96,8 @@ fn one(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Result<(), 
             _ => config.security.acl_file = Some(value.into()),
         },
         "global_max_connections" => {
-            if let Some(most) = unlimited(value)? {
-                limits.connections = most;
+            if let Some(max) = unlimited(value)? {
+                limits.connections = max;
             }
         }
         "max_queued_messages" => limits.queued_messages = number(value)?.unwrap_or(usize::MAX),
@@ -319,11 +319,11 @@ mod tests {
             ("retain_available false", "no equivalent"),
             ("max_qos 1", "every QoS"),
         ];
-        for (line, why) in table {
+        for (line, reason) in table {
             let (_, notes) = translated(&format!("\n{line}\nmax_packet_size 1000\n"));
             assert_eq!(notes.len(), 1, "{line}: {notes:?}");
             assert!(notes[0].starts_with(&format!("2: {line}: left out: ")), "{}", notes[0]);
-            assert!(notes[0].contains(why), "{}", notes[0]);
+            assert!(notes[0].contains(reason), "{}", notes[0]);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// Bytes at the end of an output that an error message includes.
-const SHOWN: usize = 600;
+const MAX_SHOWN_BYTES: usize = 600;
 
 /// Runs the command to its end. Returns the p99 that it printed, in nanoseconds.
 ///
@@ -15,20 +15,20 @@ pub(super) fn run(command: &str) -> Result<Option<f64>, String> {
     let (stdout, stderr) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
-        let said = if stderr.trim().is_empty() { &stdout } else { &stderr };
+        let text = if stderr.trim().is_empty() { &stdout } else { &stderr };
         return Err(format!(
             "the load `{command}` failed with {}; try it while the program runs. Its output:\n{}",
             output.status,
-            end(said)
+            tail(text)
         ));
     }
     Ok(p99(&stdout).or_else(|| p99(&stderr)))
 }
 
 /// The end of a text.
-pub(super) fn end(text: &str) -> &str {
+pub(super) fn tail(text: &str) -> &str {
     let text = text.trim_end();
-    let mut at = text.len().saturating_sub(SHOWN);
+    let mut at = text.len().saturating_sub(MAX_SHOWN_BYTES);
     while !text.is_char_boundary(at) {
         at += 1;
     }
@@ -43,8 +43,8 @@ fn p99(text: &str) -> Option<f64> {
         let lower = line.to_ascii_lowercase();
         names.iter().find_map(|name| {
             lower.match_indices(name).find_map(|(at, _)| {
-                let starts = lower[..at].chars().next_back();
-                if starts.is_some_and(|before| before.is_ascii_digit() || before == '.') {
+                let preceding = lower[..at].chars().next_back();
+                if preceding.is_some_and(|before| before.is_ascii_digit() || before == '.') {
                     return None;
                 }
                 time(&lower[at + name.len()..])
@@ -65,8 +65,8 @@ fn time(text: &str) -> Option<f64> {
     if text.starts_with(|next: char| next.is_ascii_digit() || next == '.') {
         return None;
     }
-    let begin = text.find(|next: char| next.is_ascii_digit())?;
-    let (name, rest) = text.split_at(begin);
+    let start = text.find(|next: char| next.is_ascii_digit())?;
+    let (name, rest) = text.split_at(start);
     let mut length = rest.find(|next: char| !(next.is_ascii_digit() || ".e".contains(next)));
     // Thousands, as in `1,234 us`.
     while let Some(at) = length
@@ -80,7 +80,8 @@ fn time(text: &str) -> Option<f64> {
     }
     let (number, rest) = rest.split_at(length.unwrap_or(rest.len()));
     let number: f64 = number.replace(',', "").parse().ok()?;
-    let after: String = rest.trim_start().chars().take_while(|next| next.is_alphabetic()).collect();
+    let suffix: String =
+        rest.trim_start().chars().take_while(|next| next.is_alphabetic()).collect();
     let before = name.trim_start_matches('_');
     let unit = |unit: &str| match unit {
         "ns" => Some(1.0),
@@ -90,13 +91,13 @@ fn time(text: &str) -> Option<f64> {
         _ => None,
     };
     // wrk's minutes and hours. As a part of a name, such letters mean something else.
-    let long = match &after[..] {
+    let long = match &suffix[..] {
         "m" => Some(60e9),
         "h" => Some(3600e9),
         _ => None,
     };
-    let named = before.split(|next: char| !next.is_alphabetic()).find_map(unit);
-    Some(number * long.or_else(|| unit(&after)).or(named).unwrap_or(1e6))
+    let named_unit = before.split(|next: char| !next.is_alphabetic()).find_map(unit);
+    Some(number * long.or_else(|| unit(&suffix)).or(named_unit).unwrap_or(1e6))
 }
 
 #[cfg(test)]

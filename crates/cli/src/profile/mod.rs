@@ -81,19 +81,19 @@ pub(crate) struct Profile {
 }
 
 fn spin(text: &str) -> Result<Duration, String> {
-    time(text, Duration::ZERO).and_then(|time| most(time, Duration::from_secs(1)))
+    time(text, Duration::ZERO).and_then(|time| at_most(time, Duration::from_secs(1)))
 }
 
 fn batch_delay(text: &str) -> Result<Duration, String> {
-    time(text, Duration::ZERO).and_then(|time| most(time, Duration::from_millis(10)))
+    time(text, Duration::ZERO).and_then(|time| at_most(time, Duration::from_millis(10)))
 }
 
 fn start(text: &str) -> Result<Duration, String> {
     time(text, Duration::from_secs(1))
 }
 
-fn most(time: Duration, most: Duration) -> Result<Duration, String> {
-    if time <= most { Ok(time) } else { Err(format!("expected at most {most:?}")) }
+fn at_most(time: Duration, max: Duration) -> Result<Duration, String> {
+    if time <= max { Ok(time) } else { Err(format!("expected at most {max:?}")) }
 }
 
 impl Profile {
@@ -110,10 +110,10 @@ impl Profile {
     fn measure(&self) -> Result<ExitCode, String> {
         // If `out` is a symbolic link, its target is replaced.
         let out = fs::canonicalize(&self.out).unwrap_or_else(|_| self.out.clone());
-        let refused =
+        let write_error =
             |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", out.display());
         // Checked first, because the measurement takes several minutes.
-        check_writable(&out).map_err(|error| refused(&error))?;
+        check_writable(&out).map_err(|error| write_error(&error))?;
         let values = SettingValues {
             active: self.active.clone(),
             spin: self.spin.clone(),
@@ -130,7 +130,7 @@ impl Profile {
         // The table is printed first, because it would be lost if the file could not be written.
         let printed = stdout::print(table(&profile));
         let file = ProfileFile::new(&profile, &driver);
-        file.write(&out).map_err(|error| refused(&error))?;
+        file.write(&out).map_err(|error| write_error(&error))?;
         stdout::print(format_args!("written to {}\n", self.out.display()));
         Ok(printed)
     }
@@ -179,10 +179,10 @@ fn table(profile: &TrafficProfile) -> String {
         let is_peak = |point: &Point| point.setting == mix.peak.setting;
         let peak = [&mix.peak].into_iter().filter(|_| !mix.points.iter().any(is_peak));
         for point in peak.chain(&mix.points) {
-            let chosen = if point.setting == mix.choice().setting { '*' } else { ' ' };
+            let mark = if point.setting == mix.choice().setting { '*' } else { ' ' };
             let Measured { cost_ns, p99_ns } = point.measured;
             text += &format!(
-                "  {chosen} {:>6} {:>8.0} {:>9.0} {:>9.2} {:>8.0} {:>15.2}\n",
+                "  {mark} {:>6} {:>8.0} {:>9.0} {:>9.2} {:>8.0} {:>15.2}\n",
                 point.setting.active,
                 point.setting.spin_ns as f64 / 1e3,
                 point.setting.coalesce_ns as f64 / 1e3,
@@ -191,12 +191,12 @@ fn table(profile: &TrafficProfile) -> String {
                 cost_ns / mix.peak.measured.cost_ns,
             );
         }
-        text += &verdict(mix);
+        text += &summary(mix);
     }
     text
 }
 
-fn verdict(mix: &Mix) -> String {
+fn summary(mix: &Mix) -> String {
     let choice = mix.choice();
     if choice.setting == mix.peak.setting {
         return "  no setting saves 5 % with a p99 of at most 1.15: all workers stay active\n"

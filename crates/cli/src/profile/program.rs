@@ -19,14 +19,14 @@ use super::load;
 use crate::admin;
 
 /// Time between two samples of the totals.
-const LOOK: Duration = Duration::from_millis(250);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 /// Time between two attempts while the program starts or ends.
-const RETRY: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Time for the program to end after SIGTERM.
 const END_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The effects of a load.
-pub(super) struct Seen {
+pub(super) struct Sample {
     pub(super) indicators: Indicators,
     pub(super) measured: Measured,
     /// Whether the p99 is the one that the load has printed.
@@ -75,9 +75,10 @@ impl Program {
         setting: Option<Setting>,
         timeout: Duration,
     ) -> Result<Self, String> {
-        let shown = command[0].to_string_lossy().into_owned();
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
-        let admin = free.map_err(|error| format!("no free port for the admin pages: {error}"))?;
+        let name = command[0].to_string_lossy().into_owned();
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
+        let admin =
+            address.map_err(|error| format!("no free port for the admin pages: {error}"))?;
         let stderr = tempfile::tempfile().and_then(|file| Ok((file.try_clone()?, file)));
         let (stderr, child_stderr) =
             stderr.map_err(|error| format!("no temporary file: {error}"))?;
@@ -90,54 +91,56 @@ impl Program {
             .stdout(Stdio::null())
             .stderr(child_stderr)
             .spawn()
-            .map_err(|error| format!("cannot start {shown}: {error}"))?;
+            .map_err(|error| format!("cannot start {name}: {error}"))?;
         *running = Some(Pid::from_child(&child));
         drop(running);
         let mut program = Self { child, admin, stderr };
-        let begin = Instant::now();
+        let start = Instant::now();
         loop {
             if let Ok(Some(status)) = program.child.try_wait() {
-                return Err(format!("{shown} ended with {status}:\n{}", program.said()));
+                return Err(format!("{name} ended with {status}:\n{}", program.stderr_tail()));
             }
             if admin::get(admin, "/placement.json").is_ok() {
                 return Ok(program);
             }
-            if begin.elapsed() > timeout {
+            if start.elapsed() > timeout {
                 return Err(format!(
-                    "{shown} did not open its admin pages within {timeout:?}. It must be phalanx web, phalanx \
+                    "{name} did not open its admin pages within {timeout:?}. It must be phalanx web, phalanx \
                      broker, or call Runtime::profiled. Its output:\n{}",
-                    program.said()
+                    program.stderr_tail()
                 ));
             }
-            thread::sleep(RETRY);
+            thread::sleep(RETRY_INTERVAL);
         }
     }
 
-    fn said(&mut self) -> String {
+    fn stderr_tail(&mut self) -> String {
         let mut text = Vec::new();
         let read = self.stderr.seek(SeekFrom::Start(0));
         let _ = read.and_then(|_| self.stderr.read_to_end(&mut text));
-        load::end(&String::from_utf8_lossy(&text)).to_owned()
+        load::tail(&String::from_utf8_lossy(&text)).to_owned()
     }
 
     /// The setting in force, and the totals.
-    fn look(&self) -> Result<(Setting, Totals), String> {
+    fn sample(&self) -> Result<(Setting, Totals), String> {
         let page = admin::get(self.admin, "/placement.json")
             .map_err(|error| format!("the program does not answer at {}: {error}", self.admin))?;
-        let wrong = || {
+        let invalid_page = || {
             "the program's /placement.json has no setting or totals; it is of another version"
                 .to_owned()
         };
-        let mut page: serde_json::Value = serde_json::from_slice(&page).map_err(|_| wrong())?;
-        let setting = page["setting"].as_str().ok_or_else(wrong)?;
-        let setting = setting.parse().map_err(|why| format!("the program's setting: {why}"))?;
-        let totals = serde_json::from_value(page["totals"].take()).map_err(|_| wrong())?;
+        let mut page: serde_json::Value =
+            serde_json::from_slice(&page).map_err(|_| invalid_page())?;
+        let setting = page["setting"].as_str().ok_or_else(invalid_page)?;
+        let setting =
+            setting.parse().map_err(|reason| format!("the program's setting: {reason}"))?;
+        let totals = serde_json::from_value(page["totals"].take()).map_err(|_| invalid_page())?;
         Ok((setting, totals))
     }
 
     /// The setting in force: with all processors, if none was given.
     pub(super) fn setting(&self) -> Result<Setting, String> {
-        Ok(self.look()?.0)
+        Ok(self.sample()?.0)
     }
 
     /// The name of its driver.
@@ -146,38 +149,41 @@ impl Program {
             .map_err(|error| format!("the program does not answer at {}: {error}", self.admin))?;
         let page = serde_json::from_slice::<serde_json::Value>(&page).ok();
         let driver = page.as_ref().and_then(|page| page["driver"].as_str());
-        let wrong = "the program's /snapshot.json has no driver; it is of another version";
-        Ok(driver.ok_or(wrong)?.to_owned())
+        let invalid_page = "the program's /snapshot.json has no driver; it is of another version";
+        Ok(driver.ok_or(invalid_page)?.to_owned())
     }
 
     /// Runs the load, and samples the totals while it runs.
     ///
     /// # Errors
     /// If the load fails, the program ends, or nothing was done.
-    pub(super) fn measure(&mut self, command: &str) -> Result<Seen, String> {
-        let mut looks = vec![self.look()?.1];
-        let ended = AtomicBool::new(false);
+    pub(super) fn measure(&mut self, command: &str) -> Result<Sample, String> {
+        let mut samples = vec![self.sample()?.1];
+        let is_done = AtomicBool::new(false);
         let p99 = thread::scope(|scope| {
             let load = scope.spawn(|| {
                 let p99 = load::run(command);
-                ended.store(true, Ordering::Relaxed);
+                is_done.store(true, Ordering::Relaxed);
                 p99
             });
-            let begin = Instant::now();
-            while !ended.load(Ordering::Relaxed) {
-                let due = LOOK * looks.len() as u32;
-                if begin.elapsed() >= due {
-                    looks.extend(self.look().map(|(_, totals)| totals));
+            let start = Instant::now();
+            while !is_done.load(Ordering::Relaxed) {
+                let due = SAMPLE_INTERVAL * samples.len() as u32;
+                if start.elapsed() >= due {
+                    samples.extend(self.sample().map(|(_, totals)| totals));
                 }
-                thread::sleep(RETRY);
+                thread::sleep(RETRY_INTERVAL);
             }
             load.join().expect("the load does not panic")
         })?;
         if let Ok(Some(status)) = self.child.try_wait() {
-            return Err(format!("the program ended under load with {status}:\n{}", self.said()));
+            return Err(format!(
+                "the program ended under load with {status}:\n{}",
+                self.stderr_tail()
+            ));
         }
-        looks.push(self.look()?.1);
-        let (indicators, measured) = evaluate(&looks);
+        samples.push(self.sample()?.1);
+        let (indicators, measured) = evaluate(&samples);
         let measured = measured.ok_or_else(|| {
             format!("the load `{command}` caused fewer than 50 operations; does it use the program's address, and is it long enough?")
         })?;
@@ -186,25 +192,25 @@ impl Program {
         let waits_ns = measured.p99_ns + self.setting()?.coalesce_ns as f64;
         let p99_ns = p99.unwrap_or(waits_ns);
         let measured = Measured { p99_ns, ..measured };
-        Ok(Seen { indicators, measured, has_printed_p99: p99.is_some() })
+        Ok(Sample { indicators, measured, has_printed_p99: p99.is_some() })
     }
 }
 
 /// The measurement between the first and the last sample under full load: without the start and the end of the load, if
 /// it is long.
-fn evaluate(looks: &[Totals]) -> (Indicators, Option<Measured>) {
-    let worked = |at: &usize| looks[*at + 1].operations > looks[*at].operations;
-    let busy: Vec<usize> = (0..looks.len() - 1).filter(worked).collect();
-    let (begin, end) = match busy[..] {
+fn evaluate(samples: &[Totals]) -> (Indicators, Option<Measured>) {
+    let is_busy = |at: &usize| samples[*at + 1].operations > samples[*at].operations;
+    let busy: Vec<usize> = (0..samples.len() - 1).filter(is_busy).collect();
+    let (start, end) = match busy[..] {
         [_, first, .., last, _] => (first, last + 1),
-        _ => (0, looks.len() - 1),
+        _ => (0, samples.len() - 1),
     };
-    let mut last = looks[end].clone();
+    let mut last = samples[end].clone();
     // Each sample opens a connection itself.
-    last.opens = last.opens.saturating_sub((end - begin) as u64);
-    let (mut indicators, measured) = last.since(&looks[begin]);
+    last.opens = last.opens.saturating_sub((end - start) as u64);
+    let (mut indicators, measured) = last.since(&samples[start]);
     // Taken from the middle, because all sockets are closed at the end.
-    indicators.sockets = looks[usize::midpoint(begin, end)].sockets as f64;
+    indicators.sockets = samples[usize::midpoint(start, end)].sockets as f64;
     (indicators, measured)
 }
 
@@ -218,12 +224,12 @@ impl Drop for Program {
             }
             *running = None;
         }
-        let begin = Instant::now();
-        while begin.elapsed() < END_TIMEOUT {
+        let start = Instant::now();
+        while start.elapsed() < END_TIMEOUT {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
-            thread::sleep(RETRY);
+            thread::sleep(RETRY_INTERVAL);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -236,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_start_and_the_end_of_a_load_are_left_out() {
-        let look = |(at, operations, sockets): (u64, u64, u64)| Totals {
+        let sample = |(at, operations, sockets): (u64, u64, u64)| Totals {
             uptime_ns: at * 1_000_000_000,
             operations,
             sockets,
@@ -245,13 +251,13 @@ mod tests {
             waits: vec![0; 64],
             ..Totals::default()
         };
-        let looks =
+        let samples =
             [(0, 0, 0), (1, 10, 4), (2, 1_010, 4), (3, 2_010, 4), (4, 3_010, 4), (5, 3_020, 0)];
-        let (indicators, measured) = evaluate(&looks.map(look));
+        let (indicators, measured) = evaluate(&samples.map(sample));
         assert_eq!((indicators.operations_per_second, indicators.sockets), (1_000.0, 4.0));
         assert_eq!(indicators.opens_per_operation, 0.1, "without those of the looks");
         assert!(measured.is_some());
-        let (indicators, _) = evaluate(&[(0, 0, 0), (2, 100, 3)].map(look));
+        let (indicators, _) = evaluate(&[(0, 0, 0), (2, 100, 3)].map(sample));
         assert_eq!(indicators.operations_per_second, 50.0);
     }
 }

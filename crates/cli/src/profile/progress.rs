@@ -14,25 +14,25 @@ impl Progress {
     }
 
     /// Shows what is measured now.
-    pub(super) fn begin(&self, what: &str) {
-        self.0.set_message(what.to_owned());
+    pub(super) fn start_run(&self, message: &str) {
+        self.0.set_message(message.to_owned());
         self.0.tick();
         if self.0.is_hidden() {
             let (run, total) = (self.0.position() + 1, self.0.length().unwrap_or_default());
             // stderr may be closed.
-            let _ = writeln!(std::io::stderr(), "{run} of {total}: {what}");
+            let _ = writeln!(std::io::stderr(), "{run} of {total}: {message}");
         }
     }
 
     /// Prints a permanent line.
-    pub(super) fn warn(&self, what: &str) {
+    pub(super) fn warn(&self, message: &str) {
         self.0.suspend(|| {
             // stderr may be closed.
-            let _ = writeln!(std::io::stderr(), "phalanx profile: {what}");
+            let _ = writeln!(std::io::stderr(), "phalanx profile: {message}");
         });
     }
 
-    pub(super) fn done(&self) {
+    pub(super) fn finish_run(&self) {
         self.0.inc(1);
     }
 }

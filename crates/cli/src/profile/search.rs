@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx::runtime::{Indicators, Measured, Mix, Point, Setting, TrafficProfile, pareto};
 
-use super::program::{Program, Seen};
+use super::program::{Program, Sample};
 use super::progress::Progress;
 
 /// The coalescing times to measure in addition to the program's default.
@@ -34,16 +34,17 @@ impl SettingValues {
         let nanos = |times: &[Duration]| -> Vec<u64> {
             times.iter().map(|time| time.as_nanos() as u64).collect()
         };
-        let doubled = std::iter::successors(Some(1), |active| Some(2 * active));
-        let usual = doubled.take_while(|active| *active < peak.active).chain([peak.active]);
-        let active = if self.active.is_empty() { usual.collect() } else { self.active.clone() };
+        let powers = std::iter::successors(Some(1), |active| Some(2 * active));
+        let default_active = powers.take_while(|active| *active < peak.active).chain([peak.active]);
+        let active =
+            if self.active.is_empty() { default_active.collect() } else { self.active.clone() };
         let spin = match &self.spin[..] {
             [] => vec![0, peak.spin_ns],
             given => nanos(given),
         };
         let coalesce = match &self.coalesce[..] {
             [] => [vec![peak.coalesce_ns], nanos(&COALESCE)].concat(),
-            given => nanos(given),
+            values => nanos(values),
         };
         let mut settings = vec![peak];
         for active in active {
@@ -63,14 +64,14 @@ impl SettingValues {
 /// A setting with its measurements, one for each round.
 struct Candidate {
     setting: Setting,
-    seen: Vec<Seen>,
+    samples: Vec<Sample>,
 }
 
 impl Candidate {
     /// The medians of all rounds.
     fn point(&self) -> Point {
-        let of = |figure: &dyn Fn(&Seen) -> f64| {
-            let mut values: Vec<f64> = self.seen.iter().map(figure).collect();
+        let median = |figure: &dyn Fn(&Sample) -> f64| {
+            let mut values: Vec<f64> = self.samples.iter().map(figure).collect();
             values.sort_by(f64::total_cmp);
             let middle = values.len() / 2;
             match values.len() % 2 {
@@ -78,21 +79,21 @@ impl Candidate {
                 _ => values[middle],
             }
         };
-        let indicator = |get: fn(&Indicators) -> f64| of(&|seen| get(&seen.indicators));
+        let indicator = |get: fn(&Indicators) -> f64| median(&|sample| get(&sample.indicators));
         Point {
             setting: self.setting,
             indicators: Indicators {
-                operations_per_second: indicator(|of| of.operations_per_second),
-                bytes_in_per_operation: indicator(|of| of.bytes_in_per_operation),
-                bytes_out_per_operation: indicator(|of| of.bytes_out_per_operation),
-                bytes_per_receive: indicator(|of| of.bytes_per_receive),
-                typical_bytes_per_send: indicator(|of| of.typical_bytes_per_send),
-                opens_per_operation: indicator(|of| of.opens_per_operation),
-                sockets: indicator(|of| of.sockets),
+                operations_per_second: indicator(|indicators| indicators.operations_per_second),
+                bytes_in_per_operation: indicator(|indicators| indicators.bytes_in_per_operation),
+                bytes_out_per_operation: indicator(|indicators| indicators.bytes_out_per_operation),
+                bytes_per_receive: indicator(|indicators| indicators.bytes_per_receive),
+                typical_bytes_per_send: indicator(|indicators| indicators.typical_bytes_per_send),
+                opens_per_operation: indicator(|indicators| indicators.opens_per_operation),
+                sockets: indicator(|indicators| indicators.sockets),
             },
             measured: Measured {
-                cost_ns: of(&|seen| seen.measured.cost_ns),
-                p99_ns: of(&|seen| seen.measured.p99_ns),
+                cost_ns: median(&|sample| sample.measured.cost_ns),
+                p99_ns: median(&|sample| sample.measured.p99_ns),
             },
         }
     }
@@ -107,11 +108,14 @@ fn halve(candidates: &mut Vec<Candidate>) {
     let peak = candidates[0].setting;
     let half = candidates.len().div_ceil(2);
     candidates.sort_by(|a, b| {
-        let rank = |of: &Candidate| (of.setting != peak, !is_best(of.setting));
-        let cost = |of: &Candidate| of.point().measured.cost_ns;
+        let rank = |candidate: &Candidate| (candidate.setting != peak, !is_best(candidate.setting));
+        let cost = |candidate: &Candidate| candidate.point().measured.cost_ns;
         rank(a).cmp(&rank(b)).then(cost(a).total_cmp(&cost(b)))
     });
-    let best = candidates.iter().filter(|of| of.setting == peak || is_best(of.setting)).count();
+    let best = candidates
+        .iter()
+        .filter(|candidate| candidate.setting == peak || is_best(candidate.setting))
+        .count();
     candidates.truncate(half.max(best));
 }
 
@@ -134,12 +138,13 @@ impl Search<'_> {
     /// # Errors
     /// If the program or a load fails.
     pub(super) fn run(&self, values: &SettingValues) -> Result<(TrafficProfile, String), String> {
-        let look =
+        let probe =
             || self.start(None).and_then(|program| Ok((program.setting()?, program.driver()?)));
-        let (peak, driver) = repeated(look, |_| ())?;
+        let (peak, driver) = with_retry(probe, |_| ())?;
         let settings = values.settings(peak)?;
-        let halved = std::iter::successors(Some(settings.len()), |left| Some(left.div_ceil(2)));
-        let total: usize = halved.take(self.rounds as usize).sum();
+        let round_sizes =
+            std::iter::successors(Some(settings.len()), |count| Some(count.div_ceil(2)));
+        let total: usize = round_sizes.take(self.rounds as usize).sum();
         let progress = Progress::new(total * self.loads.len());
         let mixes = self.loads.iter().map(|load| self.mix(load, &settings, &progress));
         Ok((TrafficProfile { mixes: mixes.collect::<Result<_, _>>()? }, driver))
@@ -157,7 +162,7 @@ impl Search<'_> {
     ) -> Result<Mix, String> {
         let name = load.name.clone();
         let mut candidates: Vec<_> =
-            settings.iter().map(|&setting| Candidate { setting, seen: Vec::new() }).collect();
+            settings.iter().map(|&setting| Candidate { setting, samples: Vec::new() }).collect();
         for round in 0..self.rounds {
             if round > 0 {
                 halve(&mut candidates);
@@ -169,19 +174,19 @@ impl Search<'_> {
             }
             for index in order {
                 let setting = candidates[index].setting;
-                progress.begin(&format!("{name}, {setting}"));
-                let seen = repeated(
+                progress.start_run(&format!("{name}, {setting}"));
+                let sample = with_retry(
                     || self.start(Some(setting))?.measure(load.command),
-                    |why| progress.warn(&format!("{why}\nrepeating this run")),
+                    |reason| progress.warn(&format!("{reason}\nrepeating this run")),
                 )?;
-                if round == 0 && setting == settings[0] && !seen.has_printed_p99 {
+                if round == 0 && setting == settings[0] && !sample.has_printed_p99 {
                     progress.warn(&format!(
                         "the load of mix {name:?} prints no p99 (wrk needs --latency); that of the waits in the \
                          program is used, which do not contain the network"
                     ));
                 }
-                candidates[index].seen.push(seen);
-                progress.done();
+                candidates[index].samples.push(sample);
+                progress.finish_run();
             }
         }
         let points: Vec<Point> = candidates.iter().map(Candidate::point).collect();
@@ -191,12 +196,12 @@ impl Search<'_> {
 
 /// Runs `run`, and repeats it once if it fails, so that earlier measurements are not lost. A load may fail by chance,
 /// or another process may take the port of the admin pages before the program does.
-fn repeated<T>(
+fn with_retry<T>(
     mut run: impl FnMut() -> Result<T, String>,
     warn: impl FnOnce(&str),
 ) -> Result<T, String> {
-    run().or_else(|why| {
-        warn(&why);
+    run().or_else(|reason| {
+        warn(&reason);
         run()
     })
 }
@@ -223,12 +228,12 @@ mod tests {
     #[test]
     fn the_worse_half_is_left_out() {
         let candidate = |active, cost_ns, p99_ns| {
-            let seen = Seen {
+            let sample = Sample {
                 indicators: Indicators::default(),
                 measured: Measured { cost_ns, p99_ns },
                 has_printed_p99: true,
             };
-            Candidate { setting: Setting { active, ..PEAK }, seen: vec![seen] }
+            Candidate { setting: Setting { active, ..PEAK }, samples: vec![sample] }
         };
         let mut candidates = vec![
             candidate(6, 9.0, 9.0),

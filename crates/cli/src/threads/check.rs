@@ -15,7 +15,7 @@ use super::{program, refusal};
 
 /// The result of a check.
 #[derive(Debug, Default)]
-pub(super) struct Checked {
+pub(super) struct CheckReport {
     /// The file that would be executed: for a script its interpreter.
     pub(super) executable: PathBuf,
     /// Reasons for which the program is refused; empty if it is suitable.
@@ -39,9 +39,9 @@ pub(super) struct Import {
 /// # Errors
 ///
 /// The program or one of its libraries cannot be found or read.
-pub(super) fn check(name: &Path) -> Result<Checked, String> {
+pub(super) fn check(name: &Path) -> Result<CheckReport, String> {
     let executable = program::executable(name)?;
-    let mut checked = Checked { executable: executable.clone(), ..Checked::default() };
+    let mut checked = CheckReport { executable: executable.clone(), ..CheckReport::default() };
     let bytes = read(&executable)?;
     if !bytes.starts_with(b"\x7fELF") {
         checked.refusals.push("neither an ELF program nor a script".to_owned());
@@ -72,7 +72,7 @@ pub(super) fn check(name: &Path) -> Result<Checked, String> {
     Ok(checked)
 }
 
-impl Checked {
+impl CheckReport {
     fn add(&mut self, path: &Path, elf: &Elf) {
         for name in &elf.imports {
             let treatment = Treatment::of(name);
@@ -83,7 +83,8 @@ impl Checked {
     }
 
     fn add_library(&mut self, path: &Path) -> Result<(), String> {
-        let elf = elf::parse(&read(path)?).map_err(|what| format!("{}: {what}", path.display()))?;
+        let elf =
+            elf::parse(&read(path)?).map_err(|message| format!("{}: {message}", path.display()))?;
         if let Some(reason) = refusal::of_sanitizers(&elf) {
             self.refusals.push(format!("{}: {reason}", path.display()));
         }

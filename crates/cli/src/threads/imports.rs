@@ -19,13 +19,13 @@ impl Treatment {
     pub(super) fn of(name: &str) -> Treatment {
         let contains = |names: &str| names.split_whitespace().any(|other| other == name);
         // Variants for large files, and those that _FORTIFY_SOURCE generates.
-        let plain = name.strip_prefix("__").and_then(|name| name.strip_suffix("_chk"));
-        let plain = plain.or(name.strip_suffix("64"));
-        match plain {
+        let base = name.strip_prefix("__").and_then(|name| name.strip_suffix("_chk"));
+        let base = base.or(name.strip_suffix("64"));
+        match base {
             _ if contains(CONVERTED) => Treatment::Converted,
             _ if contains(HOME) => Treatment::Home,
             _ if contains(BLOCKS) => Treatment::Blocks,
-            Some(plain) => Treatment::of(plain),
+            Some(base) => Treatment::of(base),
             None => Treatment::Untouched,
         }
     }
@@ -106,8 +106,8 @@ mod tests {
             ("apr_thread_create", Treatment::Untouched),
             ("", Treatment::Untouched),
         ];
-        for (name, wanted) in table {
-            assert_eq!(Treatment::of(name), wanted, "{name}");
+        for (name, expected) in table {
+            assert_eq!(Treatment::of(name), expected, "{name}");
         }
     }
 

@@ -35,13 +35,13 @@ pub(super) struct Settings {
 pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
     let [program, arguments @ ..] = command else { return "no command is given".to_owned() };
     // `env` executes its argument with the library.
-    let executed = if program::is_env(program.as_ref()) {
+    let env_program = if program::is_env(program.as_ref()) {
         program::of_env(arguments.iter().map(OsString::as_os_str))
     } else {
         None
     };
-    let was_pending = inherited::is_child_pending();
-    for program in iter::once(program.as_os_str()).chain(executed) {
+    let was_child_pending = inherited::is_child_pending();
+    for program in iter::once(program.as_os_str()).chain(env_program) {
         match check::check(program.as_ref()) {
             Ok(checked) if checked.refusals.is_empty() => {}
             Ok(checked) => {
@@ -54,7 +54,7 @@ pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
             Err(error) => return error,
         }
     }
-    let signals = inherited::signals(was_pending);
+    let signals = inherited::signals(was_child_pending);
     let file = match library() {
         Ok(file) => file,
         Err(error) => return error,
@@ -68,23 +68,23 @@ pub(super) fn launch(command: &[OsString], settings: &Settings) -> String {
         };
     }
     // The library restores the variables, so that programs executed by the program do not load it.
-    let mut add = |name: &str, value: &str, saved: &str| {
+    let mut set_variable = |name: &str, value: &str, saved: &str| {
         let old = std::env::var_os(name).filter(|old| !old.is_empty());
         // Of several tunables with one name, the last one counts; of several libraries, the first one.
         let colon = OsStr::new(":");
-        let all = match &old {
+        let joined = match &old {
             Some(old) if name == "GLIBC_TUNABLES" => [old, OsStr::new(value)].join(colon),
             Some(old) => [OsStr::new(value), old].join(colon),
             None => value.into(),
         };
-        command.env(name, all);
+        command.env(name, joined);
         if let Some(old) = old {
             command.env(saved, old);
         }
     };
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    add("LD_PRELOAD", &path, "PHALANX_THREADS_LD_PRELOAD");
-    add("GLIBC_TUNABLES", TUNABLES, "PHALANX_THREADS_GLIBC_TUNABLES");
+    set_variable("LD_PRELOAD", &path, "PHALANX_THREADS_LD_PRELOAD");
+    set_variable("GLIBC_TUNABLES", TUNABLES, "PHALANX_THREADS_GLIBC_TUNABLES");
     command.env("PHALANX_THREADS_LIBRARY", file.as_raw_fd().to_string());
     command.env("PHALANX_THREADS_CARRIERS", settings.carriers.to_string());
     if !signals.is_empty() {

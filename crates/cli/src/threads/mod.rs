@@ -95,8 +95,8 @@ impl Threads {
                 large_io: !self.no_large_io,
                 admin: self.admin,
             };
-            let why = launch::launch(&self.command, &settings);
-            stdout::complain(format_args!("phalanx threads: {why}"));
+            let reason = launch::launch(&self.command, &settings);
+            stdout::complain(format_args!("phalanx threads: {reason}"));
             return ExitCode::FAILURE;
         };
         let checked = match check::check(&program) {
@@ -106,7 +106,7 @@ impl Threads {
                 return ExitCode::FAILURE;
             }
         };
-        let text = if self.json { report::json(&checked) } else { report::plain(&checked) };
+        let text = if self.json { report::json(&checked) } else { report::text(&checked) };
         let printed = stdout::print(text);
         match checked.refusals.is_empty() {
             true => printed,

@@ -87,8 +87,8 @@ mod tests {
             ("#!\n", None),
             ("\x7fELF", None),
         ];
-        for (start, wanted) in table {
-            assert_eq!(interpreter(start.as_bytes()), wanted.map(PathBuf::from), "{start}");
+        for (start, expected) in table {
+            assert_eq!(interpreter(start.as_bytes()), expected.map(PathBuf::from), "{start}");
         }
     }
 }

@@ -88,14 +88,14 @@ mod tests {
 
     #[test]
     fn programs_are_refused_by_their_contents() {
-        let with = |interpreter: Option<&str>, is_go| {
+        let elf_with = |interpreter: Option<&str>, is_go| {
             let interpreter = interpreter.map(str::to_owned);
             of_program(&Elf { interpreter, is_go, ..Elf::default() }).join("; ")
         };
-        assert!(with(None, false).contains("statically linked"));
-        assert!(with(Some("/lib/ld-musl-x86_64.so.1"), false).contains("musl"));
-        assert!(with(Some("/bin/false"), false).contains("dynamic linker"));
-        assert!(with(None, true).contains("Go"));
+        assert!(elf_with(None, false).contains("statically linked"));
+        assert!(elf_with(Some("/lib/ld-musl-x86_64.so.1"), false).contains("musl"));
+        assert!(elf_with(Some("/bin/false"), false).contains("dynamic linker"));
+        assert!(elf_with(None, true).contains("Go"));
         let sanitized = Elf { exports: vec!["__tsan_init".to_owned()], ..Elf::default() };
         assert!(of_sanitizers(&sanitized).unwrap().contains("ThreadSanitizer"));
         assert_eq!(of_sanitizers(&Elf::default()), None);

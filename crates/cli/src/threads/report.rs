@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::check::Checked;
+use super::check::CheckReport;
 use super::imports::Treatment;
 
 /// A line with the verdict, then a line per import with its treatment. Untouched imports are only counted.
-pub(super) fn plain(checked: &Checked) -> String {
+pub(super) fn text(checked: &CheckReport) -> String {
     let mut text = checked.executable.display().to_string();
     match checked.refusals.is_empty() {
         true => text.push_str(": suitable"),
@@ -38,7 +38,7 @@ pub(super) fn plain(checked: &Checked) -> String {
 }
 
 /// A JSON object with all imports.
-pub(super) fn json(checked: &Checked) -> String {
+pub(super) fn json(checked: &CheckReport) -> String {
     let imports: serde_json::Map<String, Value> = checked
         .imports
         .iter()

@@ -19,8 +19,8 @@ pub(super) enum Next {
 /// State of the screen.
 pub(super) struct App {
     pub(super) name: String,
-    every: f64,
-    pub(super) summed: bool,
+    interval_seconds: f64,
+    pub(super) is_summed: bool,
     pub(super) paused: bool,
     pub(super) help: bool,
     pub(super) column: Option<usize>,
@@ -33,11 +33,11 @@ pub(super) struct App {
 }
 
 impl App {
-    pub(super) fn new(name: String, every: f64, summed: bool) -> Self {
+    pub(super) fn new(name: String, interval_seconds: f64, is_summed: bool) -> Self {
         Self {
             name,
-            every,
-            summed,
+            interval_seconds,
+            is_summed,
             paused: false,
             help: false,
             column: None,
@@ -50,8 +50,8 @@ impl App {
     }
 
     /// Interval between snapshots in seconds.
-    pub(super) fn every(&self) -> f64 {
-        self.every
+    pub(super) fn interval_seconds(&self) -> f64 {
+        self.interval_seconds
     }
 
     /// Handles the next snapshot, or a failure to get one.
@@ -78,7 +78,7 @@ impl App {
     /// The rows in the selected order.
     pub(super) fn rows(&self) -> Vec<Row> {
         let Some(interval) = &self.interval else { return Vec::new() };
-        let mut rows = rows(interval, self.summed);
+        let mut rows = rows(interval, self.is_summed);
         sort(&mut rows, self.column, self.reversed);
         rows
     }
@@ -92,13 +92,13 @@ impl App {
             KeyCode::Char('q') | KeyCode::Esc => return Next::Leave,
             KeyCode::Char('?' | 'h') => self.help = true,
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Char('a') => (self.summed, self.scrolled) = (!self.summed, 0),
+            KeyCode::Char('a') => (self.is_summed, self.scrolled) = (!self.is_summed, 0),
             KeyCode::Char('s') | KeyCode::Right => self.column = self.step(1),
             KeyCode::Char('S') | KeyCode::Left => self.column = self.step(-1),
             KeyCode::Char('r') => self.reversed = !self.reversed,
             KeyCode::Char('w') => (self.column, self.reversed) = (None, false),
-            KeyCode::Char('+' | '=') => self.every = faster(self.every),
-            KeyCode::Char('-') => self.every = slower(self.every),
+            KeyCode::Char('+' | '=') => self.interval_seconds = faster(self.interval_seconds),
+            KeyCode::Char('-') => self.interval_seconds = slower(self.interval_seconds),
             KeyCode::Down | KeyCode::Char('j') => self.scroll(1),
             KeyCode::Up | KeyCode::Char('k') => self.scroll(-1),
             KeyCode::PageDown => self.scroll(20),
@@ -121,12 +121,12 @@ impl App {
     }
 }
 
-fn faster(every: f64) -> f64 {
-    RATES.iter().rev().copied().find(|rate| *rate < every).unwrap_or(every)
+fn faster(interval_seconds: f64) -> f64 {
+    RATES.iter().rev().copied().find(|rate| *rate < interval_seconds).unwrap_or(interval_seconds)
 }
 
-fn slower(every: f64) -> f64 {
-    RATES.iter().copied().find(|rate| *rate > every).unwrap_or(every)
+fn slower(interval_seconds: f64) -> f64 {
+    RATES.iter().copied().find(|rate| *rate > interval_seconds).unwrap_or(interval_seconds)
 }
 
 #[cfg(test)]

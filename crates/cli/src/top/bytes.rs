@@ -12,49 +12,49 @@ pub(super) fn table(name: &str, snapshot: &Snapshot) -> String {
         snapshot.cache_bytes >> 10
     );
     let bytes = &snapshot.bytes;
-    let stages = bytes.operations.iter().map(|each| &each.stage);
+    let stages = bytes.operations.iter().map(|item| &item.stage);
     let objects =
         bytes.objects.iter().chain(&bytes.undeclared).chain(&bytes.stacks).chain(&bytes.replicas);
-    let stages = stages.chain(objects.map(|each| &each.stage));
+    let stages = stages.chain(objects.map(|item| &item.stage));
     let width = stages.map(|stage| stage.chars().count()).max().unwrap_or(0).max("stage".len());
     let _ = writeln!(
         out,
         "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  operation",
         "stage", "closure", "handed", "future", "result", "slot"
     );
-    for each in &bytes.operations {
+    for item in &bytes.operations {
         let _ = writeln!(
             out,
             "{:<width$}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {}",
-            each.stage,
-            each.closure,
-            each.invocation,
-            each.future,
-            each.result,
-            each.slot,
-            each.operation
+            item.stage,
+            item.closure,
+            item.invocation,
+            item.future,
+            item.result,
+            item.slot,
+            item.operation
         );
     }
-    let mut sized = |stage: &str, bytes: usize, what: &str| {
+    let mut add_row = |stage: &str, bytes: usize, message: &str| {
         let _ = writeln!(
             out,
-            "{stage:<width$}  {bytes:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {what}",
+            "{stage:<width$}  {bytes:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {message}",
             "", "", "", ""
         );
     };
-    for each in &bytes.objects {
-        sized(&each.stage, each.bytes, &format!("({}, one object per request)", each.name));
+    for item in &bytes.objects {
+        add_row(&item.stage, item.bytes, &format!("({}, one object per request)", item.name));
     }
-    for each in &bytes.undeclared {
-        let what = format!("{} (an object that the stage does not declare)", each.name);
-        sized(&each.stage, each.bytes, &what);
+    for item in &bytes.undeclared {
+        let message = format!("{} (an object that the stage does not declare)", item.name);
+        add_row(&item.stage, item.bytes, &message);
     }
-    for each in &bytes.stacks {
-        let what = format!("{} (stack of a fibre, the most measured)", each.name);
-        sized(&each.stage, each.bytes, &what);
+    for item in &bytes.stacks {
+        let message = format!("{} (stack of a fibre, the most measured)", item.name);
+        add_row(&item.stage, item.bytes, &message);
     }
-    for each in &bytes.replicas {
-        sized(&each.stage, each.bytes, "(replicas on all processors)");
+    for item in &bytes.replicas {
+        add_row(&item.stage, item.bytes, "(replicas on all processors)");
     }
     out
 }

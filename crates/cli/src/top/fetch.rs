@@ -34,8 +34,8 @@ impl std::fmt::Display for Failure {
                 f,
                 "{name} does not answer within {TIMEOUT:?}; the program may be blocked: its stderr reports stalls"
             ),
-            Self::Incompatible(name, why) => {
-                write!(f, "{name} is not the admin address of a Phalanx program: {why}")
+            Self::Incompatible(name, reason) => {
+                write!(f, "{name} is not the admin address of a Phalanx program: {reason}")
             }
             Self::Restarted => f.write_str("the program was restarted; try again"),
             Self::Terminal(error) => write!(f, "cannot use the terminal: {error}"),
@@ -66,21 +66,23 @@ impl Target {
     /// Fetches a snapshot. Requests it with the IP address as host; a name would need `--admin-hosts`.
     pub(super) fn snapshot(&self) -> Result<Snapshot, Failure> {
         let unreachable = |error| Failure::Unreachable(self.0.clone(), error);
-        let mut last = unreachable(io::Error::new(io::ErrorKind::NotFound, "no such address"));
+        let mut last_failure =
+            unreachable(io::Error::new(io::ErrorKind::NotFound, "no such address"));
         for address in self.0.to_socket_addrs().map_err(unreachable)? {
             match get(address, "/snapshot.json") {
                 Ok(body) => {
-                    return parse(&body).map_err(|why| Failure::Incompatible(self.0.clone(), why));
+                    return parse(&body)
+                        .map_err(|reason| Failure::Incompatible(self.0.clone(), reason));
                 }
-                Err(ureq::Error::Io(error)) => last = unreachable(error),
+                Err(ureq::Error::Io(error)) => last_failure = unreachable(error),
                 Err(error @ ureq::Error::ConnectionFailed) => {
-                    last = unreachable(io::Error::other(error));
+                    last_failure = unreachable(io::Error::other(error));
                 }
-                Err(ureq::Error::Timeout(_)) => last = Failure::Silent(self.0.clone()),
+                Err(ureq::Error::Timeout(_)) => last_failure = Failure::Silent(self.0.clone()),
                 Err(error) => return Err(Failure::Incompatible(self.0.clone(), error.to_string())),
             }
         }
-        Err(last)
+        Err(last_failure)
     }
 }
 
@@ -90,8 +92,8 @@ fn parse(body: &[u8]) -> Result<Snapshot, String> {
     let version = value.as_ref().and_then(|value| value.get("version")?.as_u64());
     match version {
         None => Err("/snapshot.json is not a snapshot".to_owned()),
-        Some(theirs) if theirs != u64::from(SNAPSHOT_VERSION) => Err(format!(
-            "its snapshots are of version {theirs}, and version {SNAPSHOT_VERSION} is understood; \
+        Some(version) if version != u64::from(SNAPSHOT_VERSION) => Err(format!(
+            "its snapshots are of version {version}, and version {SNAPSHOT_VERSION} is understood; \
              use the `phalanx` that belongs to it"
         )),
         Some(_) => serde_json::from_slice(body).map_err(|error| error.to_string()),
@@ -134,13 +136,13 @@ mod tests {
 
     #[test]
     fn invalid_snapshots_are_errors() {
-        for (body, why) in [
+        for (body, reason) in [
             ("<html>", "not a snapshot"),
             ("{\"version\":77}", "version 77"),
             ("{\"version\":1}", "missing field"),
         ] {
-            let said = parse(body.as_bytes()).expect_err(why);
-            assert!(said.contains(why), "{said}");
+            let error = parse(body.as_bytes()).expect_err(reason);
+            assert!(error.contains(reason), "{error}");
         }
     }
 }

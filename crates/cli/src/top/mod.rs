@@ -72,19 +72,19 @@ fn every(text: &str) -> Result<Duration, String> {
 impl Top {
     pub(crate) fn run(self) -> ExitCode {
         let target = Target::new(&self.address);
-        let outcome = match (self.once, self.bytes) {
+        let result = match (self.once, self.bytes) {
             (_, true) => {
                 target.snapshot().map(|at| stdout::print(bytes::table(target.name(), &at)))
             }
             (true, _) => self.once(&target),
             _ if !std::io::stdout().is_terminal() => {
-                let what = "phalanx top: stdout is not a terminal; use --once for a plain table";
-                stdout::complain(what);
+                let message = "phalanx top: stdout is not a terminal; use --once for a plain table";
+                stdout::complain(message);
                 return ExitCode::from(2);
             }
             _ => self.watch(target).map(|()| ExitCode::SUCCESS),
         };
-        match outcome {
+        match result {
             Ok(code) => code,
             Err(failure) => {
                 stdout::complain(format_args!("phalanx top: {failure}"));
@@ -94,35 +94,35 @@ impl Top {
     }
 
     fn once(&self, target: &Target) -> Result<ExitCode, Failure> {
-        let before = target.snapshot()?;
+        let previous = target.snapshot()?;
         thread::sleep(self.every);
-        let after = target.snapshot()?;
-        let interval = Interval::between(&before, &after).ok_or(Failure::Restarted)?;
-        Ok(stdout::print(plain::table(target.name(), &after, &interval, self.sum)))
+        let current = target.snapshot()?;
+        let interval = Interval::between(&previous, &current).ok_or(Failure::Restarted)?;
+        Ok(stdout::print(plain::table(target.name(), &current, &interval, self.sum)))
     }
 
     fn watch(&self, target: Target) -> Result<(), Failure> {
         // Report an unreachable address before the terminal is modified.
         let mut app = App::new(target.name().to_owned(), self.every.as_secs_f64(), self.sum);
         app.take(Ok(target.snapshot()?));
-        let every = Arc::new(AtomicU64::new(0));
-        let snapshots = look(target, every.clone());
+        let interval_ms = Arc::new(AtomicU64::new(0));
+        let snapshots = fetch_snapshots(target, interval_ms.clone());
         // Registered before the terminal is modified, so that a signal restores it.
-        let ended = Arc::new(AtomicBool::new(false));
+        let is_ended = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGHUP, SIGINT] {
-            signal_hook::flag::register(signal, ended.clone())?;
+            signal_hook::flag::register(signal, is_ended.clone())?;
         }
         let mut terminal = ratatui::try_init()?;
-        let outcome = interact(&mut app, &mut terminal, &snapshots, (&every, &ended));
+        let result = interact(&mut app, &mut terminal, &snapshots, (&interval_ms, &is_ended));
         ratatui::restore();
-        Ok(outcome?)
+        Ok(result?)
     }
 }
 
 /// Fetches snapshots on a separate thread, so that keys work while the program does not respond.
-fn look(
+fn fetch_snapshots(
     target: Target,
-    every: Arc<AtomicU64>,
+    interval_ms: Arc<AtomicU64>,
 ) -> Receiver<Result<phalanx::metrics::Snapshot, Failure>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -134,12 +134,13 @@ fn look(
             while slept < wait {
                 thread::sleep(POLL_INTERVAL);
                 slept += POLL_INTERVAL;
-                wait = wait.min(Duration::from_millis(every.load(Ordering::Relaxed).max(250)));
+                wait =
+                    wait.min(Duration::from_millis(interval_ms.load(Ordering::Relaxed).max(250)));
             }
             if sender.send(target.snapshot()).is_err() {
                 return;
             }
-            wait = Duration::from_millis(every.load(Ordering::Relaxed));
+            wait = Duration::from_millis(interval_ms.load(Ordering::Relaxed));
         }
     });
     receiver
@@ -149,10 +150,10 @@ fn interact(
     app: &mut App,
     terminal: &mut ratatui::DefaultTerminal,
     snapshots: &Receiver<Result<phalanx::metrics::Snapshot, Failure>>,
-    (every, ended): (&AtomicU64, &AtomicBool),
+    (interval_ms, is_ended): (&AtomicU64, &AtomicBool),
 ) -> std::io::Result<()> {
-    while !ended.load(Ordering::Relaxed) {
-        every.store((app.every() * 1000.0) as u64, Ordering::Relaxed);
+    while !is_ended.load(Ordering::Relaxed) {
+        interval_ms.store((app.interval_seconds() * 1000.0) as u64, Ordering::Relaxed);
         terminal.draw(|frame| view::draw(app, frame))?;
         if event::poll(POLL_INTERVAL)?
             && let Event::Key(key) = event::read()?

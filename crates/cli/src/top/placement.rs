@@ -6,13 +6,14 @@ use phalanx::metrics::Snapshot;
 /// mix and the indicators of a profile, and the last decision. Empty if automatic placement is off and nothing has moved.
 pub(super) fn placement(snapshot: &Snapshot) -> Vec<String> {
     let parts = [active(snapshot), moved(snapshot), comparisons(snapshot)];
-    let last = snapshot.placement.iter().flat_map(|one| one.lines(snapshot.uptime_ns));
+    let last = snapshot.placement.iter().flat_map(|counter| counter.lines(snapshot.uptime_ns));
     parts.into_iter().flatten().chain(last).collect()
 }
 
 fn moved(snapshot: &Snapshot) -> Option<String> {
-    let named = snapshot.counters.iter().filter(|one| one.name == "phalanx_connections_moved");
-    let connections: u64 = named.map(|counter| counter.count).sum();
+    let moved =
+        snapshot.counters.iter().filter(|counter| counter.name == "phalanx_connections_moved");
+    let connections: u64 = moved.map(|counter| counter.count).sum();
     let partitions: u64 = snapshot.processors.iter().map(|processor| processor.take_overs).sum();
     (connections + partitions > 0)
         .then(|| format!("moved: {connections} connections, {partitions} partitions"))
@@ -35,11 +36,11 @@ fn active(snapshot: &Snapshot) -> Option<String> {
 fn comparisons(snapshot: &Snapshot) -> Option<String> {
     let count = |result: &str| {
         let mut counters = snapshot.counters.iter();
-        let of = counters.find(|counter| {
+        let counter = counters.find(|counter| {
             counter.name == "phalanx_placement_comparisons"
                 && counter.label.as_ref().is_some_and(|[_, value]| value == result)
         });
-        of.map_or(0, |counter| counter.count)
+        counter.map_or(0, |counter| counter.count)
     };
     match (count("kept"), count("undone")) {
         (0, 0) => None,

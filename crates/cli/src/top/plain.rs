@@ -26,10 +26,15 @@ const COLUMNS: &[(&str, Figure)] = &[
 ];
 
 /// A line about the program and a line per stage and processor.
-pub(super) fn table(name: &str, snapshot: &Snapshot, interval: &Interval, summed: bool) -> String {
+pub(super) fn table(
+    name: &str,
+    snapshot: &Snapshot,
+    interval: &Interval,
+    is_summed: bool,
+) -> String {
     let mut lines = vec![vec!["stage".to_owned(), "processor".to_owned()]];
     lines[0].extend(COLUMNS.iter().map(|(title, _)| (*title).to_owned()));
-    for row in rows(interval, summed) {
+    for row in rows(interval, is_summed) {
         let processor = row.processor.map_or("all".to_owned(), |index| index.to_string());
         let mut line = vec![row.stage, processor];
         line.extend(COLUMNS.iter().map(|(_, figure)| figure(&row.figures)));

@@ -72,7 +72,7 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 /// The rows of an interval in wavefront order.
-pub(super) fn rows(interval: &Interval, summed: bool) -> Vec<Row> {
+pub(super) fn rows(interval: &Interval, is_summed: bool) -> Vec<Row> {
     let total = interval.total();
     interval
         .stages
@@ -85,7 +85,7 @@ pub(super) fn rows(interval: &Interval, summed: bool) -> Vec<Row> {
                 order,
                 figures: figures.clone(),
             };
-            match summed {
+            match is_summed {
                 true => vec![row(None, &total.stages[order])],
                 false => {
                     let all = interval.processors.iter().enumerate();

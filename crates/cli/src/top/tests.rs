@@ -129,9 +129,9 @@ fn keys_sum_pause_and_change_the_rate() {
     assert_eq!(app.latest.as_ref().unwrap().uptime_ns, 2_000_000_000);
     assert!(screen(&app, 80, 12)[0].ends_with("paused"));
     press(&mut app, "p+");
-    assert_eq!(app.every(), 0.5);
+    assert_eq!(app.interval_seconds(), 0.5);
     press(&mut app, "---");
-    assert_eq!(app.every(), 5.0);
+    assert_eq!(app.interval_seconds(), 5.0);
     assert_eq!(press(&mut app, "?"), Next::Stay);
     assert!(screen(&app, 80, 24).iter().any(|line| line.contains("wavefront order")));
     assert_eq!(press(&mut app, "q"), Next::Stay, "closes the help");

@@ -34,24 +34,24 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>) {
             .areas(frame.area());
     frame.render_widget(Paragraph::new(heading), head);
     lines(app, frame, table);
-    frame.render_widget(Paragraph::new(footing(app)), foot);
+    frame.render_widget(Paragraph::new(footer(app)), foot);
     if app.help {
         let area = frame.area();
         let (width, height) = (area.width.min(80), area.height.min(16));
         let x = (area.width - width) / 2;
         let y = (area.height - height) / 2;
-        let place = Rect { x, y, width, height };
-        frame.render_widget(Clear, place);
+        let area = Rect { x, y, width, height };
+        frame.render_widget(Clear, area);
         let block = Block::bordered().title(" phalanx top ");
-        frame.render_widget(Paragraph::new(HELP).block(block), place);
+        frame.render_widget(Paragraph::new(HELP).block(block), area);
     }
 }
 
 fn heading(app: &App) -> Vec<Line<'static>> {
     let mut first = vec![Span::from(format!("phalanx {}", app.name)).bold()];
     if let Some(snapshot) = &app.latest {
-        let up = time(snapshot.uptime_ns as f64);
-        first.push(format!("  up {up}  {}  {}", snapshot.driver, snapshot.phase).into());
+        let uptime = time(snapshot.uptime_ns as f64);
+        first.push(format!("  up {uptime}  {}  {}", snapshot.driver, snapshot.phase).into());
         if let Some(found) = snapshot.cohorts_found() {
             first.push(format!("  {}", cohorts(found)).into());
         }
@@ -83,7 +83,7 @@ fn heading(app: &App) -> Vec<Line<'static>> {
 }
 
 fn lines(app: &App, frame: &mut Frame<'_>, area: Rect) {
-    let shown: Vec<(usize, &Column)> =
+    let columns: Vec<(usize, &Column)> =
         COLUMNS.iter().enumerate().filter(|(_, column)| column.from_width <= area.width).collect();
     let title = |(index, column): &(usize, &Column)| {
         let style = match app.column == Some(*index) {
@@ -92,23 +92,24 @@ fn lines(app: &App, frame: &mut Frame<'_>, area: Rect) {
         };
         Cell::from(Line::from(column.title).right_aligned()).style(style)
     };
-    let place = Cell::from(Line::from("P").right_aligned());
-    let titles = [Cell::from("STAGE"), place].into_iter().chain(shown.iter().map(title));
+    let processor_title = Cell::from(Line::from("P").right_aligned());
+    let titles =
+        [Cell::from("STAGE"), processor_title].into_iter().chain(columns.iter().map(title));
     let titles = Row::new(titles).style(Style::new().bold().fg(Color::Cyan));
     let rows = app.rows();
     // Keep the column of names as narrow as the names: figures far from their names are hard to read.
-    let figures: u16 = 3 + shown.iter().map(|(_, column)| column.width + 1).sum::<u16>();
-    let longest = rows.iter().map(|row| row.stage.chars().count()).max().unwrap_or(0);
-    let name = (longest as u16).clamp(11, area.width.saturating_sub(figures).max(11));
-    let body = rows.into_iter().skip(app.scrolled).map(|row| line(&row, &shown));
+    let figures: u16 = 3 + columns.iter().map(|(_, column)| column.width + 1).sum::<u16>();
+    let longest_name = rows.iter().map(|row| row.stage.chars().count()).max().unwrap_or(0);
+    let name = (longest_name as u16).clamp(11, area.width.saturating_sub(figures).max(11));
+    let body = rows.into_iter().skip(app.scrolled).map(|row| line(&row, &columns));
     let widths = [Constraint::Length(name), Constraint::Length(2)];
-    let widths = widths.into_iter().chain(shown.iter().map(|(_, c)| Constraint::Length(c.width)));
+    let widths = widths.into_iter().chain(columns.iter().map(|(_, c)| Constraint::Length(c.width)));
     frame.render_widget(Table::new(body, widths).header(titles).column_spacing(1), area);
 }
 
-fn line(row: &rows::Row, shown: &[(usize, &Column)]) -> Row<'static> {
+fn line(row: &rows::Row, columns: &[(usize, &Column)]) -> Row<'static> {
     let processor = row.processor.map_or("*".to_owned(), |index| index.to_string());
-    let cells = shown
+    let cells = columns
         .iter()
         .map(|(_, column)| Cell::from(Line::from((column.cell)(&row.figures)).right_aligned()));
     let name = Cell::from(row.stage.clone());
@@ -123,14 +124,14 @@ fn line(row: &rows::Row, shown: &[(usize, &Column)]) -> Row<'static> {
     Row::new(first.into_iter().chain(cells)).style(style)
 }
 
-fn footing(app: &App) -> Line<'static> {
+fn footer(app: &App) -> Line<'static> {
     match &app.failure {
         Some(failure) => Span::from(failure.clone()).fg(Color::Red).into(),
         None => {
             let order = app.column.map_or("wavefront", |column| COLUMNS[column].title);
             let keys = format!(
                 "q quit  s sort ({order})  p pause  +/- every {} s  a sum  ? help",
-                app.every()
+                app.interval_seconds()
             );
             Span::from(keys).dim().into()
         }

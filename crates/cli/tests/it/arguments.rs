@@ -43,8 +43,11 @@ fn paths_that_are_no_text_are_errors() {
             Some(variable) => command.env(variable, wrong),
             None => command.arg(wrong),
         };
-        let (code, said) = run(&mut command);
-        assert!(code == Some(2) && said.contains("is not UTF-8"), "{arguments:?}: {code:?} {said}");
+        let (code, output) = run(&mut command);
+        assert!(
+            code == Some(2) && output.contains("is not UTF-8"),
+            "{arguments:?}: {code:?} {output}"
+        );
     }
 }
 
@@ -57,25 +60,25 @@ fn passwords_in_addresses_are_not_printed() {
         let help = bare().args([command, "--help"]).env("PHALANX_BROKER", url).output().unwrap();
         let help = String::from_utf8(help.stdout).unwrap();
         assert!(help.contains("PHALANX_BROKER") && !help.contains("hidden"), "{help}");
-        for (code, said) in [of_flag, of_variable] {
-            assert!(code == Some(2) && said.contains("PHALANX_PASSWORD"), "{said}");
-            assert!(!said.contains("hidden"), "{said}");
+        for (code, output) in [of_flag, of_variable] {
+            assert!(code == Some(2) && output.contains("PHALANX_PASSWORD"), "{output}");
+            assert!(!output.contains("hidden"), "{output}");
         }
     }
     for (key, url) in [("cluster", "nats://ann:hidden@host"), ("cluster", "http://ann:hidden@host")]
     {
         let flag = format!("--{key}={url}");
-        let (code, said) = run(bare().args(["broker", "--ephemeral", "--check", &flag]));
-        assert!(code == Some(2) && said.contains(key) && !said.contains("hidden"), "{said}");
+        let (code, output) = run(bare().args(["broker", "--ephemeral", "--check", &flag]));
+        assert!(code == Some(2) && output.contains(key) && !output.contains("hidden"), "{output}");
         // A value of another type, and a text that is not TOML.
         for set in [format!("{key} = ['{url}', 1]"), format!("{key} = '{url}' more")] {
             let of_flag = run(bare().args(["broker", "--ephemeral", "--check", "--set", &set]));
             let mut command = bare();
             command.args(["broker", "--ephemeral", "--check"]).env("PHALANX_BROKER_SET", &set);
-            for (code, said) in [of_flag, run(&mut command)] {
+            for (code, output) in [of_flag, run(&mut command)] {
                 assert!(
-                    code == Some(2) && said.contains(key) && !said.contains("hidden"),
-                    "{said}"
+                    code == Some(2) && output.contains(key) && !output.contains("hidden"),
+                    "{output}"
                 );
             }
         }
@@ -88,8 +91,8 @@ fn an_output_that_cannot_be_written_is_an_error() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = bare();
     command.args(["threads", "--json", "--check"]).arg(env!("CARGO_BIN_EXE_phalanx"));
-    let (code, said) = run(command.stdout(full));
-    assert!(code == Some(1) && said.contains("cannot print"), "{code:?} {said}");
+    let (code, output) = run(command.stdout(full));
+    assert!(code == Some(1) && output.contains("cannot print"), "{code:?} {output}");
 }
 
 /// As both servers.
@@ -101,8 +104,8 @@ fn admin_pages_of_threads_are_for_this_machine() {
         command.args(["threads", "--admin", "0.0.0.0:0"]).args(more).args(["--", "/no/such/file"]);
         run(&mut command)
     };
-    let (code, said) = command(&[]);
-    assert!(code == Some(2) && said.contains("set --admin-public"), "{code:?} {said}");
-    let (code, said) = command(&["--admin-public"]);
-    assert!(code == Some(1) && !said.contains("--admin-public"), "{code:?} {said}");
+    let (code, output) = command(&[]);
+    assert!(code == Some(2) && output.contains("set --admin-public"), "{code:?} {output}");
+    let (code, output) = command(&["--admin-public"]);
+    assert!(code == Some(1) && !output.contains("--admin-public"), "{code:?} {output}");
 }

@@ -16,12 +16,12 @@ fn unknown_commands_name_a_similar_one() {
     for (unknown, meant) in [("wbe", "web"), ("pbu", "pub"), ("tpo", "top"), ("brokers", "broker")]
     {
         let output = phalanx(&[unknown, "--help"]);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(&format!("exists: '{meant}'\n")), "{unknown}: {said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("exists: '{meant}'\n")), "{unknown}: {stderr}");
     }
-    let said = String::from_utf8(phalanx(&["zzz"]).stderr).unwrap();
-    assert!(!said.contains("exist"), "{said}");
+    let stderr = String::from_utf8(phalanx(&["zzz"]).stderr).unwrap();
+    assert!(!stderr.contains("exist"), "{stderr}");
 }
 
 #[test]
@@ -30,8 +30,8 @@ fn completions_contain_all_commands() {
         let output = phalanx(&["completions", shell]);
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
-        for wanted in ["web", "broker", "passwd", "max-connections"] {
-            assert!(text.contains(wanted), "{shell}: {wanted}");
+        for expected in ["web", "broker", "passwd", "max-connections"] {
+            assert!(text.contains(expected), "{shell}: {expected}");
         }
     }
     let output = phalanx(&["completions", "csh"]);
@@ -60,8 +60,8 @@ fn each_command_has_a_page() {
     assert!(page(&pages, "phalanx.1").contains("phalanx\\-web"));
     // The text of `--help`, and the environment variable.
     let web = page(&pages, "phalanx-web.1");
-    for wanted in [r"\-\-max\-connections", "PHALANX_WEB_MAX_CONNECTIONS", "SIGHUP"] {
-        assert!(web.contains(wanted), "{wanted}");
+    for expected in [r"\-\-max\-connections", "PHALANX_WEB_MAX_CONNECTIONS", "SIGHUP"] {
+        assert!(web.contains(expected), "{expected}");
     }
     let file = home.path().join("file");
     std::fs::write(&file, "").unwrap();

@@ -31,10 +31,10 @@ fn the_password_is_read_from_standard_input() {
         ("eve", "\n", "empty"),
         ("a:b", "x\n", "without colons"),
     ];
-    for (user, input, wanted) in table {
+    for (user, input, expected) in table {
         let output = passwd(&file, user, input);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && said.contains(wanted), "{said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && stderr.contains(expected), "{stderr}");
     }
     let output = passwd(&home.path().join("no/users"), "eve", "x\n");
     assert!(String::from_utf8(output.stderr).unwrap().contains("no/users"));

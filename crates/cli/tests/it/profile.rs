@@ -36,10 +36,10 @@ fn a_load_is_measured_and_its_profile_used() {
     std::fs::write(folder.path().join("file"), "content").unwrap();
     let load = format!("curl -sf -o /dev/null 'http://{address}/file?[1-300]' && echo p99 2 ms");
     let output = profile(&load, &out, &address, folder.path());
-    let (said, errors) =
+    let (stderr, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{errors}");
-    assert!(said.contains("p99 µs") && errors.contains("2 of 2"), "{said}\n{errors}");
+    assert!(stderr.contains("p99 µs") && errors.contains("2 of 2"), "{stderr}\n{errors}");
     let text = std::fs::read_to_string(&out).unwrap();
     let file: Value = serde_json::from_str(&text).unwrap();
     let peak = &file["mixes"][0]["peak"];
@@ -133,32 +133,32 @@ fn failures_say_what_to_do() {
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let said = error(profile("echo no route >&2; exit 7", &out, &address, folder.path()));
-    assert!(said.contains("no route") && said.contains("exit status: 7"), "{said}");
-    let said = error(profile("true", &out, &address, folder.path()));
-    assert!(said.contains("fewer than 50 operations"), "{said}");
+    let stderr = error(profile("echo no route >&2; exit 7", &out, &address, folder.path()));
+    assert!(stderr.contains("no route") && stderr.contains("exit status: 7"), "{stderr}");
+    let stderr = error(profile("true", &out, &address, folder.path()));
+    assert!(stderr.contains("fewer than 50 operations"), "{stderr}");
     // An unusable output path is reported before the first run, which would fail here.
     for place in [&folder.path().join("missing/file"), folder.path(), Path::new("/dev/null")] {
-        let said = error(profile("true", place, &address, folder.path()));
-        assert!(said.contains("cannot write") && !said.contains("operations"), "{said}");
+        let stderr = error(profile("true", place, &address, folder.path()));
+        assert!(stderr.contains("cannot write") && !stderr.contains("operations"), "{stderr}");
     }
     // A file with the name of the temporary one is kept.
     let theirs = folder.path().join("profile.json.new");
     std::fs::write(&theirs, "theirs").unwrap();
-    let said = error(profile("true", &out, &address, folder.path()));
-    assert!(said.contains("profile.json.new exists; remove it"), "{said}");
+    let stderr = error(profile("true", &out, &address, folder.path()));
+    assert!(stderr.contains("profile.json.new exists; remove it"), "{stderr}");
     assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "theirs");
     std::fs::remove_file(theirs).unwrap();
     let mut command = bare();
     command.args(["profile", "--load", "true", "--out"]).arg(&out).args(["--", "false"]);
-    let said = error(command.output().unwrap());
-    assert!(said.contains("false ended with"), "{said}");
+    let stderr = error(command.output().unwrap());
+    assert!(stderr.contains("false ended with"), "{stderr}");
     assert!(!out.exists(), "nothing was written");
 
     std::fs::write(&out, "{}").unwrap();
     let mut command = bare();
     web(&mut command, &address, folder.path());
     command.arg("--profile").arg(&out);
-    let said = error(command.output().unwrap());
-    assert!(said.contains("profile.json: not a profile"), "{said}");
+    let stderr = error(command.output().unwrap());
+    assert!(stderr.contains("profile.json: not a profile"), "{stderr}");
 }

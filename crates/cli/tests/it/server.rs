@@ -162,10 +162,10 @@ impl Server {
 
     /// Address of the admin pages, from its output.
     pub(crate) fn admin(&self) -> SocketAddr {
-        let said = "admin page at http://";
+        let prefix = "admin page at http://";
         eventually("the admin pages' address", || {
             let text = self.stderr();
-            let after = &text[text.find(said)? + said.len()..];
+            let after = &text[text.find(prefix)? + prefix.len()..];
             after[..after.find('/')?].parse().ok()
         })
     }
@@ -175,17 +175,18 @@ impl Server {
         let before = self.stderr().len();
         self.signal(Signal::HUP);
         eventually("a message about the reload", || {
-            let said = self.stderr()[before..].to_owned();
-            let over = said.contains("phalanx: reloaded") || said.contains("phalanx: not reloaded");
-            (over && said.ends_with('\n')).then_some(said)
+            let output = self.stderr()[before..].to_owned();
+            let is_done =
+                output.contains("phalanx: reloaded") || output.contains("phalanx: not reloaded");
+            (is_done && output.ends_with('\n')).then_some(output)
         })
     }
 
     /// Reloads the configuration, which succeeds. Returns the messages about it.
     pub(crate) fn reloaded(&self) -> String {
-        let said = self.reload();
-        assert!(said.contains("phalanx: reloaded"), "{said}");
-        said
+        let output = self.reload();
+        assert!(output.contains("phalanx: reloaded"), "{output}");
+        output
     }
 
     /// Waits for its successful exit, without output after the ready lines.

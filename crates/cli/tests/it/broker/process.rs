@@ -93,8 +93,8 @@ impl Broker {
         let before = self.server.stderr().len();
         self.server.reload();
         eventually(word, || {
-            let said = self.server.stderr()[before..].to_owned();
-            said.contains(word).then_some(said)
+            let output = self.server.stderr()[before..].to_owned();
+            output.contains(word).then_some(output)
         })
     }
 

@@ -1,6 +1,6 @@
 //! A test case: the bytes sent on a separate connection, and the required responses.
 //!
-//! Cases are data: the groups in `table/` list them, `judge.rs` runs them, and `differential.rs` uses their bytes
+//! Cases are data: the groups in `table/` list them, `check_case.rs` runs them, and `differential.rs` uses their bytes
 //! as seeds.
 
 /// A named exchange, with the section of the standard that requires the result.
@@ -11,7 +11,7 @@ pub(crate) struct Case {
     pub(crate) section: &'static str,
     pub(crate) send: Vec<u8>,
     pub(crate) pieces: Pieces,
-    pub(crate) want: Want,
+    pub(crate) requirements: Requirements,
 }
 
 /// How the bytes are written to the socket.
@@ -29,7 +29,7 @@ pub(crate) enum Pieces {
 
 /// The required responses, in order.
 #[derive(Clone, Debug)]
-pub(crate) struct Want {
+pub(crate) struct Requirements {
     pub(crate) answers: Vec<Answer>,
     pub(crate) end: End,
 }
@@ -124,22 +124,22 @@ pub(crate) fn any(statuses: &[u16]) -> Answer {
 }
 
 /// These responses, then the connection stays open.
-pub(crate) fn open(answers: impl Into<Vec<Answer>>) -> Want {
-    Want { answers: answers.into(), end: End::Open }
+pub(crate) fn open(answers: impl Into<Vec<Answer>>) -> Requirements {
+    Requirements { answers: answers.into(), end: End::Open }
 }
 
 /// These responses, then the connection is closed.
-pub(crate) fn closed(answers: impl Into<Vec<Answer>>) -> Want {
-    Want { answers: answers.into(), end: End::Closed }
+pub(crate) fn closed(answers: impl Into<Vec<Answer>>) -> Requirements {
+    Requirements { answers: answers.into(), end: End::Closed }
 }
 
 /// A response, and the connection is open or closed as it announces.
-pub(crate) fn as_announced(answer: Answer) -> Want {
-    Want { answers: vec![answer], end: End::AsAnnounced }
+pub(crate) fn as_announced(answer: Answer) -> Requirements {
+    Requirements { answers: vec![answer], end: End::AsAnnounced }
 }
 
 /// A response with one of these statuses, and the connection is closed.
-pub(crate) fn rejected(statuses: &[u16]) -> Want {
+pub(crate) fn rejected(statuses: &[u16]) -> Requirements {
     closed([any(statuses)])
 }
 
@@ -148,15 +148,15 @@ pub(crate) fn case(
     name: impl Into<String>,
     section: &'static str,
     send: impl AsRef<[u8]>,
-    want: Want,
+    requirements: Requirements,
 ) -> Case {
     let (name, send) = (name.into(), send.as_ref().to_vec());
-    Case { name, section, send, pieces: Pieces::Whole, want }
+    Case { name, section, send, pieces: Pieces::Whole, requirements }
 }
 
 impl Case {
     pub(crate) fn unannounced(mut self) -> Self {
-        self.want.end = End::ClosedUnannounced;
+        self.requirements.end = End::ClosedUnannounced;
         self
     }
 

@@ -6,21 +6,21 @@ use std::time::Duration;
 use phalanx_testkit::http::{Client, Response, find};
 
 use crate::conformance::case::{Answer, Case, Check, End, Pieces, get};
+use crate::conformance::escape::escape;
 use crate::conformance::parts::parts;
-use crate::conformance::show::show;
 use crate::conformance::tree::PROBE;
 
 /// Runs a case. The error contains everything needed to understand it.
-pub(crate) fn judge(address: SocketAddr, case: &Case, limit: Duration) -> Result<(), String> {
+pub(crate) fn check_case(address: SocketAddr, case: &Case, limit: Duration) -> Result<(), String> {
     match case.pieces {
         Pieces::EachCut => {
-            (1..case.send.len()).try_for_each(|cut| once(address, case, limit, Some(cut)))
+            (1..case.send.len()).try_for_each(|cut| run_case(address, case, limit, Some(cut)))
         }
-        _ => once(address, case, limit, None),
+        _ => run_case(address, case, limit, None),
     }
 }
 
-fn once(
+fn run_case(
     address: SocketAddr,
     case: &Case,
     limit: Duration,
@@ -46,24 +46,24 @@ fn once(
             "{} ({}){at}: {fault}\n  wanted {}\n  sent\n      {}\n  received\n      {}",
             case.name,
             case.section,
-            wanted(case),
-            show(&case.send),
-            show(wire.received())
+            requirements_text(case),
+            escape(&case.send),
+            escape(wire.received())
         )
     })
 }
 
 fn exchange(wire: &mut Client, case: &Case) -> Result<(), String> {
-    let mut said_close = false;
-    for (at, wanted) in case.want.answers.iter().enumerate() {
+    let mut announced_close = false;
+    for (at, expected) in case.requirements.answers.iter().enumerate() {
         let received = wire
-            .try_response(wanted.headless)
+            .try_response(expected.headless)
             .map_err(|fault| format!("answer {}: {fault}", at + 1))?;
-        said_close = received.says_close();
-        let last = at + 1 == case.want.answers.len();
-        compare(wanted, &received)
-            .and_then(|()| keeps_to_the_rules(wanted, &received))
-            .and_then(|()| match (last, case.want.end) {
+        announced_close = received.says_close();
+        let is_last = at + 1 == case.requirements.answers.len();
+        compare(expected, &received)
+            .and_then(|()| check_common_rules(expected, &received))
+            .and_then(|()| match (is_last, case.requirements.end) {
                 (true, End::Closed) if received.status >= 200 && !received.says_close() => {
                     Err("closes without having said so (RFC 9112, 9.6)".to_owned())
                 }
@@ -74,7 +74,7 @@ fn exchange(wire: &mut Client, case: &Case) -> Result<(), String> {
             })
             .map_err(|fault| format!("answer {} ({}): {fault}", at + 1, received.status))?;
     }
-    let end = match (case.want.end, said_close) {
+    let end = match (case.requirements.end, announced_close) {
         (End::AsAnnounced, true) => End::Closed,
         (End::AsAnnounced, false) => End::Open,
         (end, _) => end,
@@ -83,21 +83,21 @@ fn exchange(wire: &mut Client, case: &Case) -> Result<(), String> {
         End::Closed | End::ClosedUnannounced => wire.try_close(),
         End::Open | End::AsAnnounced => {
             wire.try_send(get("/probe.txt", "Connection: close\r\n").as_bytes());
-            let probe =
+            let response =
                 wire.try_response(false).map_err(|fault| format!("the next request: {fault}"))?;
-            if probe.status != 200 || probe.body != PROBE.as_bytes() {
-                return Err(format!("the next request was answered {}", probe.status));
+            if response.status != 200 || response.body != PROBE.as_bytes() {
+                return Err(format!("the next request was answered {}", response.status));
             }
             wire.try_close().map_err(|fault| format!("behind the next request: {fault}"))
         }
     }
 }
 
-fn compare(wanted: &Answer, received: &Response) -> Result<(), String> {
-    if !wanted.statuses.contains(&received.status) {
-        return Err(format!("not one of {:?}", wanted.statuses));
+fn compare(expected: &Answer, received: &Response) -> Result<(), String> {
+    if !expected.statuses.contains(&received.status) {
+        return Err(format!("not one of {:?}", expected.statuses));
     }
-    for check in &wanted.checks {
+    for check in &expected.checks {
         match check {
             Check::Field(name, value) => {
                 let found: Vec<_> = received.values(name).collect();
@@ -117,14 +117,14 @@ fn compare(wanted: &Answer, received: &Response) -> Result<(), String> {
                 return Err(format!("{name} should not be there"));
             }
             Check::Body(body) if *body != received.body => {
-                return Err(format!("the body is {}", show(&received.body)));
+                return Err(format!("the body is {}", escape(&received.body)));
             }
             Check::BodyWithout(text) if find(&received.body, text.as_bytes()).is_some() => {
                 return Err(format!("the body holds {text:?}"));
             }
-            Check::Parts(wanted) => {
+            Check::Parts(expected) => {
                 let found = parts(received)?;
-                if found != *wanted {
+                if found != *expected {
                     return Err(format!("the parts are {found:?}"));
                 }
             }
@@ -135,7 +135,7 @@ fn compare(wanted: &Answer, received: &Response) -> Result<(), String> {
 }
 
 /// Checks the rules for every response of an origin server.
-fn keeps_to_the_rules(wanted: &Answer, received: &Response) -> Result<(), String> {
+fn check_common_rules(expected: &Answer, received: &Response) -> Result<(), String> {
     let Response { status, body, .. } = received;
     let (count, has) =
         (|name| received.values(name).count(), |name| received.first(name).is_some());
@@ -174,7 +174,7 @@ fn keeps_to_the_rules(wanted: &Answer, received: &Response) -> Result<(), String
         ),
         (received.first("ETag").is_none_or(is_tag), "an ETag without quotes (RFC 9110, 8.8.3)"),
         (
-            wanted.headless || *status != 206 || has("Content-Range") != is_multipart(received),
+            expected.headless || *status != 206 || has("Content-Range") != is_multipart(received),
             "206 with both or neither of Content-Range and parts (RFC 9110, 15.3.7)",
         ),
         (
@@ -182,7 +182,7 @@ fn keeps_to_the_rules(wanted: &Answer, received: &Response) -> Result<(), String
             "Content-Range in an answer that is no part (RFC 9110, 14.4)",
         ),
     ];
-    match rules.iter().find(|(kept, _)| !kept) {
+    match rules.iter().find(|(is_met, _)| !is_met) {
         Some((_, rule)) => Err((*rule).to_owned()),
         None => Ok(()),
     }
@@ -195,9 +195,9 @@ fn is_multipart(received: &Response) -> bool {
 /// Whether the value is an IMF-fixdate (RFC 9110, 5.6.7).
 fn is_date(value: Option<&str>) -> bool {
     value.is_some_and(|value| {
-        let fixed = "Aaa, 00 Aaa 0000 00:00:00 GMT";
-        value.len() == fixed.len()
-            && value.bytes().zip(fixed.bytes()).all(|(byte, form)| match form {
+        let pattern = "Aaa, 00 Aaa 0000 00:00:00 GMT";
+        value.len() == pattern.len()
+            && value.bytes().zip(pattern.bytes()).all(|(byte, form)| match form {
                 b'0' => byte.is_ascii_digit(),
                 b'A' => byte.is_ascii_uppercase(),
                 b'a' => byte.is_ascii_lowercase(),
@@ -212,9 +212,9 @@ fn is_tag(value: &str) -> bool {
     opaque.len() >= 2 && opaque.starts_with('"') && opaque.ends_with('"')
 }
 
-fn wanted(case: &Case) -> String {
-    let each: Vec<_> = case
-        .want
+fn requirements_text(case: &Case) -> String {
+    let answers: Vec<_> = case
+        .requirements
         .answers
         .iter()
         .map(|answer| match answer.checks.is_empty() {
@@ -222,11 +222,11 @@ fn wanted(case: &Case) -> String {
             false => format!("{:?} with {:?}", answer.statuses, answer.checks),
         })
         .collect();
-    let end = match case.want.end {
+    let end = match case.requirements.end {
         End::Open => "and the connection open",
         End::Closed | End::ClosedUnannounced => "and the connection closed",
         End::AsAnnounced => "and the connection as announced",
     };
-    let text = format!("{} {end}", each.join(", then "));
+    let text = format!("{} {end}", answers.join(", then "));
     text.chars().take(600).collect()
 }

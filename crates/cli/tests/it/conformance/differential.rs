@@ -15,30 +15,30 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use phalanx_testkit::http::find;
 
+use crate::conformance::escape::escape;
 use crate::conformance::known;
 use crate::conformance::peers::{PEERS, Peer};
-use crate::conformance::show::show;
 use crate::conformance::table;
 use crate::conformance::tree::{Facts, PROBE, Tree};
 use crate::server::Server;
 
 /// Timeout for further bytes of a response, after which the server counts as waiting for the request.
-const SILENCE: Duration = Duration::from_millis(400);
+const QUIET_PERIOD: Duration = Duration::from_millis(400);
 /// The same timeout to confirm a difference, since a busy machine is slow.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server's interpretation of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct Observation {
     /// Number of answered requests.
-    good: usize,
+    answered: usize,
     /// Whether the next request was rejected as malformed, too large or not understood, which ended the
     /// connection.
-    refused: bool,
+    rejected: bool,
     /// Whether the probe request after the stream was answered.
-    last: bool,
+    answers_probe: bool,
     /// Whether the server waits for more bytes.
-    waits: bool,
+    is_waiting: bool,
     /// Status of the last response before the probe; zero without any.
     pub(crate) status: u16,
 }
@@ -56,22 +56,22 @@ pub(crate) fn differential() {
     }
     let seeds = seeds();
     let mut rng = Rng::with_seed(seed);
-    let (begun, mut streams, mut faults, mut known) =
+    let (started, mut streams, mut faults, mut known) =
         (Instant::now(), 0_u64, Vec::new(), std::collections::BTreeMap::new());
-    let mut collected = Collected::default();
+    let mut collected = DifferenceCounts::default();
     let collects = std::env::var_os("PHALANX_COLLECT").is_some();
-    while begun.elapsed() < Duration::from_secs(seconds) && faults.len() < 20 {
+    while started.elapsed() < Duration::from_secs(seconds) && faults.len() < 20 {
         let stream = stream(&seeds, &mut rng);
-        let mut ours = observe(server.address, &stream, SILENCE);
+        let mut ours = observe(server.address, &stream, QUIET_PERIOD);
         streams += 1;
         let mut narrower = 0;
         for (name, peer) in &peers {
-            let mut theirs = observe(peer.address, &stream, SILENCE);
-            let known_to = |name: &str, ours: Seen, theirs: Seen, kind| {
-                known::why(&Difference { peer: name, kind, ours, theirs, stream: &stream })
+            let mut theirs = observe(peer.address, &stream, QUIET_PERIOD);
+            let is_known = |name: &str, ours: Observation, theirs: Observation, kind| {
+                known::reason(&Difference { peer: name, kind, ours, theirs, stream: &stream })
                     .is_some()
             };
-            if difference(ours, theirs).is_some_and(|kind| !known_to(name, ours, theirs, kind)) {
+            if difference(ours, theirs).is_some_and(|kind| !is_known(name, ours, theirs, kind)) {
                 ours = observe(server.address, &stream, TIMEOUT);
                 theirs = observe(peer.address, &stream, TIMEOUT);
             }
@@ -81,29 +81,32 @@ pub(crate) fn differential() {
                 None => (),
                 Some(kind) if collects => {
                     let one = (kind, *name, ours.status, theirs.status);
-                    let known = known_to(name, ours, theirs, kind);
-                    let (times, shortest) = collected.entry((known, one)).or_default();
-                    *times += 1;
+                    let known = is_known(name, ours, theirs, kind);
+                    let (occurrences, shortest) = collected.entry((known, one)).or_default();
+                    *occurrences += 1;
                     if shortest.is_empty() || stream.len() < shortest.len() {
                         shortest.clone_from(&stream);
                     }
                 }
-                Some(kind) if known_to(name, ours, theirs, kind) => {
+                Some(kind) if is_known(name, ours, theirs, kind) => {
                     *known.entry((kind, *name)).or_insert(0_u32) += 1;
                 }
                 Some(kind) => faults.push(format!(
                     "{name} | {kind}: ours {ours:?}, theirs {theirs:?}\n      {}",
-                    show(&stream)
+                    escape(&stream)
                 )),
             }
         }
         // A request that a single server rejects is no concern; one that all reject should not be answered.
         if narrower == peers.len() && narrower >= 3 {
-            faults.push(format!("all | alone: ours {ours:?}\n      {}", show(&stream)));
+            faults.push(format!("all | alone: ours {ours:?}\n      {}", escape(&stream)));
         }
     }
-    for ((known, (kind, name, ours, theirs)), (times, stream)) in collected {
-        println!("{known} {name} | {kind} | {ours} | {theirs} {times} times:\n  {}", show(&stream));
+    for ((known, (kind, name, ours, theirs)), (occurrences, stream)) in collected {
+        println!(
+            "{known} {name} | {kind} | {ours} | {theirs} {occurrences} times:\n  {}",
+            escape(&stream)
+        );
     }
     println!("{streams} streams, {} peers, seed {seed}; known differences: {known:?}", peers.len());
     assert!(faults.is_empty(), "{} differ:\n\n{}", faults.len(), faults.join("\n\n"));
@@ -114,32 +117,32 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Count and shortest stream, by whether it is known, its kind, the peer and both statuses.
-type Collected =
+type DifferenceCounts =
     std::collections::BTreeMap<(bool, (&'static str, &'static str, u16, u16)), (u32, Vec<u8>)>;
 
 /// A stream that two servers interpret differently.
 pub(crate) struct Difference<'a> {
     pub(crate) peer: &'a str,
     pub(crate) kind: &'static str,
-    pub(crate) ours: Seen,
-    pub(crate) theirs: Seen,
+    pub(crate) ours: Observation,
+    pub(crate) theirs: Observation,
     pub(crate) stream: &'a [u8],
 }
 
 /// The kind of a difference, if there is one.
-fn difference(ours: Seen, theirs: Seen) -> Option<&'static str> {
-    if (ours.good, ours.last) == (theirs.good, theirs.last) {
+fn difference(ours: Observation, theirs: Observation) -> Option<&'static str> {
+    if (ours.answered, ours.answers_probe) == (theirs.answered, theirs.answers_probe) {
         return None;
     }
-    Some(match (ours.last, theirs.last) {
+    Some(match (ours.answers_probe, theirs.answers_probe) {
         // One server has found the next request where the other sees a body.
-        (false, true) if ours.waits => "we-wait",
-        (true, false) if theirs.waits => "they-wait",
+        (false, true) if ours.is_waiting => "we-wait",
+        (true, false) if theirs.is_waiting => "they-wait",
         // Both reached the end, but disagree on the requests before: the worst kind.
         (true, true) => "other-requests",
-        (false, true) if ours.refused => "stricter",
+        (false, true) if ours.rejected => "stricter",
         (false, true) => "ends-earlier",
-        (true, false) if theirs.refused => "laxer",
+        (true, false) if theirs.rejected => "laxer",
         (true, false) => "ends-later",
         // Neither continued: no later request can be smuggled.
         (false, false) => "ends-elsewhere",
@@ -147,14 +150,14 @@ fn difference(ours: Seen, theirs: Seen) -> Option<&'static str> {
 }
 
 /// Sends a stream and the probe request, and counts the responses.
-fn observe(address: SocketAddr, stream: &[u8], silence: Duration) -> Seen {
-    let last = b"GET /probe.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+fn observe(address: SocketAddr, stream: &[u8], quiet_period: Duration) -> Observation {
+    let probe = b"GET /probe.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let mut connection = TcpStream::connect(address).expect("the server accepts");
-    connection.set_read_timeout(Some(silence)).expect("a limit");
-    connection.set_write_timeout(Some(silence)).expect("a limit");
-    let _ = connection.write_all(&[stream, last].concat());
+    connection.set_read_timeout(Some(quiet_period)).expect("a limit");
+    connection.set_write_timeout(Some(quiet_period)).expect("a limit");
+    let _ = connection.write_all(&[stream, probe].concat());
     let (mut answers, mut piece) = (Vec::new(), [0; 16 * 1024]);
-    let waits = loop {
+    let is_waiting = loop {
         match connection.read(&mut piece) {
             Ok(0) => break false,
             Ok(count) => answers.extend_from_slice(&piece[..count]),
@@ -170,13 +173,21 @@ fn observe(address: SocketAddr, stream: &[u8], silence: Duration) -> Seen {
         statuses.extend(rest.get(..3).and_then(|code| std::str::from_utf8(code).ok()));
     }
     statuses.retain(|code| *code != "100");
-    let last = answers.ends_with(PROBE.as_bytes());
+    let answers_probe = answers.ends_with(PROBE.as_bytes());
     // A response after which the connection continues is one more recognized request, whatever its status.
-    let refusals = ["400", "403", "408", "411", "413", "414", "417", "431", "500", "501", "505"];
-    let refused = !last && statuses.last().is_some_and(|code| refusals.contains(code));
-    let before = statuses.len() - usize::from(last);
+    let rejection_codes =
+        ["400", "403", "408", "411", "413", "414", "417", "431", "500", "501", "505"];
+    let rejected =
+        !answers_probe && statuses.last().is_some_and(|code| rejection_codes.contains(code));
+    let before = statuses.len() - usize::from(answers_probe);
     let status = statuses[..before].last().map_or(0, |code| code.parse().unwrap_or(0));
-    Seen { good: statuses.len() - usize::from(refused), refused, last, waits, status }
+    Observation {
+        answered: statuses.len() - usize::from(rejected),
+        rejected,
+        answers_probe,
+        is_waiting,
+        status,
+    }
 }
 
 /// The requests from which streams are built.

@@ -5,12 +5,12 @@
 //! response, the section and the requirement. See docs/web/conformance.md.
 
 mod case;
+mod check_case;
 mod differential;
-mod judge;
+mod escape;
 mod known;
 mod parts;
 mod peers;
-mod show;
 mod suite;
 mod table;
 mod tree;
@@ -33,10 +33,10 @@ fn differential() {
     differential::differential();
 }
 
-/// Runs the cases on other servers if `PHALANX_WITNESSES` is set, for information only.
+/// Runs the cases on other servers if `PHALANX_OTHER_SERVERS` is set, for information only.
 #[test]
-fn witnesses() {
-    if std::env::var_os("PHALANX_WITNESSES").is_some() {
-        suite::witnesses();
+fn other_servers() {
+    if std::env::var_os("PHALANX_OTHER_SERVERS").is_some() {
+        suite::other_servers();
     }
 }

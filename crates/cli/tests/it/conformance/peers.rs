@@ -27,10 +27,10 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts a server on the files of `tree`. `None`, with a message, if it is not installed.
     pub(crate) fn start(name: &'static str, tree: &Tree) -> Option<Self> {
-        let directory = tree.beside().join(name);
+        let directory = tree.outside().join(name);
         fs::create_dir_all(&directory).expect("a directory for a peer");
         // They may run as another user.
-        for path in [tree.beside(), &directory] {
+        for path in [tree.outside(), &directory] {
             fs::set_permissions(path, Permissions::from_mode(0o777)).expect("its permissions");
         }
         let free = TcpListener::bind((own_address(), 0)).expect("a free port");
@@ -43,12 +43,12 @@ impl Peer {
             println!("!!! SKIPPED: {name}, which is not installed");
             return None;
         };
-        let (mut peer, begun) = (Self { child, address }, Instant::now());
+        let (mut peer, started) = (Self { child, address }, Instant::now());
         while TcpStream::connect(address).is_err() {
-            let ended = peer.child.try_wait().expect("its state");
-            if ended.is_some() || begun.elapsed() > START_TIMEOUT {
+            let status = peer.child.try_wait().expect("its state");
+            if status.is_some() || started.elapsed() > START_TIMEOUT {
                 let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
-                println!("!!! SKIPPED: {name}, which does not come up ({ended:?}): {log}");
+                println!("!!! SKIPPED: {name}, which does not come up ({status:?}): {log}");
                 return None;
             }
             thread::sleep(Duration::from_millis(20));
@@ -67,17 +67,17 @@ impl Drop for Peer {
 /// The command that runs a server in the foreground, in one process if possible.
 fn command(name: &str, directory: &Path, root: &Path, address: SocketAddr) -> Command {
     let (ip, port) = (address.ip(), address.port());
-    let (here, root) = (directory.display(), root.display());
+    let (dir, root) = (directory.display(), root.display());
     let file = directory.join("conf");
     let write = |text: String| fs::write(&file, text).expect("a configuration");
     let mut command;
     match name {
         "nginx" => {
             write(format!(
-                "daemon off;\nmaster_process off;\npid {here}/pid;\nerror_log {here}/errors;\n\
+                "daemon off;\nmaster_process off;\npid {dir}/pid;\nerror_log {dir}/errors;\n\
                  events {{}}\nhttp {{\n  types {{ text/html html; text/plain txt; }}\n\
-                 access_log off;\n  client_body_temp_path {here}/b;\n  proxy_temp_path {here}/p;\n\
-                 fastcgi_temp_path {here}/f;\n  uwsgi_temp_path {here}/u;\n  scgi_temp_path {here}/s;\n\
+                 access_log off;\n  client_body_temp_path {dir}/b;\n  proxy_temp_path {dir}/p;\n\
+                 fastcgi_temp_path {dir}/f;\n  uwsgi_temp_path {dir}/u;\n  scgi_temp_path {dir}/s;\n\
                  server {{ listen {address}; root {root}; index index.html; }}\n}}\n"
             ));
             command = Command::new("/usr/sbin/nginx");
@@ -107,8 +107,8 @@ fn command(name: &str, directory: &Path, root: &Path, address: SocketAddr) -> Co
                 .map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n"))
                 .concat();
             write(format!(
-                "{load}ServerRoot {here}\nServerName a\nTraceEnable off\nListen {address}\nPidFile {here}/pid\n\
-                 ErrorLog {here}/errors\nDocumentRoot {root}\nDirectoryIndex index.html\n\
+                "{load}ServerRoot {dir}\nServerName a\nTraceEnable off\nListen {address}\nPidFile {dir}/pid\n\
+                 ErrorLog {dir}/errors\nDocumentRoot {root}\nDirectoryIndex index.html\n\
                  TypesConfig /dev/null\nAddType text/html .html\nAddType text/plain .txt\n\
                  User www-data\nGroup www-data\n<Directory {root}>\n  Require all granted\n</Directory>\n"
             ));

@@ -8,7 +8,7 @@ use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::http::Client;
 
 use crate::conformance::case::get;
-use crate::conformance::judge::judge;
+use crate::conformance::check_case::check_case;
 use crate::conformance::peers::{PEERS, Peer};
 use crate::conformance::table::{self, Group};
 use crate::conformance::tree::{Facts, Tree};
@@ -41,7 +41,7 @@ pub(crate) fn conforms(driver: &'static str) {
 }
 
 /// Prints the results of other servers by group.
-pub(crate) fn witnesses() {
+pub(crate) fn other_servers() {
     let tree = Tree::new();
     for name in PEERS {
         let Some(peer) = Peer::start(name, &tree) else { continue };
@@ -71,7 +71,10 @@ pub(crate) fn run(address: SocketAddr, limit: Duration) -> Result<Vec<Score>, St
         .map(|(group, cases)| Score {
             group,
             cases: cases.len(),
-            faults: cases.iter().filter_map(|case| judge(address, case, limit).err()).collect(),
+            faults: cases
+                .iter()
+                .filter_map(|case| check_case(address, case, limit).err())
+                .collect(),
         })
         .collect())
 }

@@ -74,7 +74,7 @@ impl Tree {
     }
 
     /// A folder next to the root, for the servers' own files.
-    pub(crate) fn beside(&self) -> &Path {
+    pub(crate) fn outside(&self) -> &Path {
         self.0.path()
     }
 }

@@ -78,8 +78,8 @@ fn imports_are_reported_with_their_treatment() {
         ("usleep", "converted"),
         ("strlen", "untouched"),
     ];
-    for (name, wanted) in table {
-        assert_eq!(value["imports"][name]["treatment"], wanted, "{name}: {value}");
+    for (name, expected) in table {
+        assert_eq!(value["imports"][name]["treatment"], expected, "{name}: {value}");
     }
     let output = check(&program, &[]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -99,10 +99,10 @@ fn programs_without_preloading_are_refused() {
         assert!(check_json(&program)["refusals"].to_string().contains("musl"));
     }
     // A linker that is not glibc's must not run.
-    let evil = home.path().join("linker");
-    std::fs::write(&evil, "#!/bin/sh\ntouch \"$0.ran\"\n").unwrap();
-    std::fs::set_permissions(&evil, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let linker = format!("-Wl,--dynamic-linker={}", evil.display());
+    let fake_linker = home.path().join("linker");
+    std::fs::write(&fake_linker, "#!/bin/sh\ntouch \"$0.ran\"\n").unwrap();
+    std::fs::set_permissions(&fake_linker, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let linker = format!("-Wl,--dynamic-linker={}", fake_linker.display());
     if let Some(program) = compile(home.path(), &[&linker]) {
         assert!(check_json(&program)["refusals"].to_string().contains("dynamic linker"));
         assert!(!home.path().join("linker.ran").exists());

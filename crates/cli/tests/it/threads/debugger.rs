@@ -41,8 +41,8 @@ fn a_debugger_shows_the_stacks_of_waiting_threads() {
     }
     assert_eq!(text.matches(" waits\n").count(), 2, "{text}");
     for function in ["wait_for_the_mutex", "call_the_wait", "body"] {
-        let shown = text.matches(&format!(" in {function} (")).count();
-        assert_eq!(shown, 2, "{function}: {text}");
+        let frames = text.matches(&format!(" in {function} (")).count();
+        assert_eq!(frames, 2, "{function}: {text}");
     }
     drop(server.0.stdin.take());
     assert!(server.0.wait().unwrap().success());

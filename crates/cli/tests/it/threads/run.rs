@@ -57,11 +57,11 @@ fn runs_as_natively(name: &str) {
 
 /// Runs a program natively, where it ends as `is_expected` says, and then with carriers.
 fn compare(program: &Path, is_expected: impl Fn(ExitStatus) -> bool) {
-    let wanted = output(&mut Command::new(program));
-    assert!(is_expected(wanted.status), "{wanted:?}");
+    let expected = output(&mut Command::new(program));
+    assert!(is_expected(expected.status), "{expected:?}");
     for carriers in [1, 2, 4] {
-        let got = output(&mut threads(carriers, program));
-        assert_eq!(got, wanted, "{carriers} carriers");
+        let found = output(&mut threads(carriers, program));
+        assert_eq!(found, expected, "{carriers} carriers");
     }
 }
 
@@ -224,11 +224,11 @@ fn handlers_that_wait_at_all_points_of_a_wait() {
     let Some(program) = compile(home.path(), "points").filter(|_| machine_is_suitable()) else {
         return;
     };
-    let wanted = output(&mut Command::new(&program));
-    assert!(wanted.status.success(), "{wanted:?}");
+    let expected = output(&mut Command::new(&program));
+    assert!(expected.status.success(), "{expected:?}");
     // The dynamic linker looks functions up at the start, not within the waits.
     let mut command = threads(2, &program);
-    assert_eq!(output(command.arg("instructions").env("LD_BIND_NOW", "1")), wanted);
+    assert_eq!(output(command.arg("instructions").env("LD_BIND_NOW", "1")), expected);
 }
 
 #[test]
@@ -428,12 +428,12 @@ fn exchange(mut stream: TcpStream, client: usize) {
         request.extend_from_slice(&value);
         write!(request, "\r\nget key{client}\r\n").unwrap();
         stream.write_all(&request).unwrap();
-        let mut wanted = format!("STORED\r\nVALUE key{client} 0 {size}\r\n").into_bytes();
-        wanted.extend_from_slice(&value);
-        wanted.extend_from_slice(b"\r\nEND\r\n");
-        let mut answer = vec![0; wanted.len()];
+        let mut expected = format!("STORED\r\nVALUE key{client} 0 {size}\r\n").into_bytes();
+        expected.extend_from_slice(&value);
+        expected.extend_from_slice(b"\r\nEND\r\n");
+        let mut answer = vec![0; expected.len()];
         reader.read_exact(&mut answer).unwrap();
-        assert!(answer == wanted, "client {client}, {size} bytes");
+        assert!(answer == expected, "client {client}, {size} bytes");
         assert!(reader.buffer().is_empty() || reader.fill_buf().unwrap().is_empty());
     }
 }

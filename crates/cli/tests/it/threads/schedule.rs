@@ -16,13 +16,14 @@ fn threads_at_the_same_place_run_in_cohorts() {
     let Some(program) = compile(home.path(), "order").filter(|_| machine_is_suitable()) else {
         return;
     };
-    for (order, wanted) in [("cohort", "cohorts\n"), ("fifo", "in turn\n")] {
+    for (order, expected) in [("cohort", "cohorts\n"), ("fifo", "in turn\n")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
         command.args(["threads", "--carriers", "1", "--order", order, "--"]).arg(&program);
         // On a busy machine the monitor sends threads home, some of them for good.
         let mut attempt = || String::from_utf8(output(&mut command).stdout).unwrap();
-        let got: Vec<_> = (0..10).map(|_| attempt()).take_while(|got| got != wanted).collect();
-        assert!(got.len() < 10, "--order {order}: {got:?}");
+        let found: Vec<_> =
+            (0..10).map(|_| attempt()).take_while(|found| found != expected).collect();
+        assert!(found.len() < 10, "--order {order}: {found:?}");
     }
 }
 
@@ -32,12 +33,12 @@ fn large_transfers_are_complete_with_and_without_the_thread() {
     let Some(program) = compile(home.path(), "sites").filter(|_| machine_is_suitable()) else {
         return;
     };
-    let wanted = output(&mut Command::new(&program));
-    assert!(wanted.status.success(), "{wanted:?}");
+    let expected = output(&mut Command::new(&program));
+    assert!(expected.status.success(), "{expected:?}");
     for option in ["--order=cohort", "--no-large-io"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
         command.args(["threads", "--carriers", "2", option, "--"]).arg(&program);
-        assert_eq!(output(&mut command), wanted, "{option}");
+        assert_eq!(output(&mut command), expected, "{option}");
     }
 }
 
@@ -72,14 +73,14 @@ fn the_admin_address_serves_sites_to_top() {
     let snapshot: serde_json::Value = serde_json::from_str(&body.unwrap()).unwrap();
     let stages: Vec<_> = snapshot["stages"].as_array().unwrap().iter().collect();
     let site = |kind: &str| stages.iter().position(|name| name.as_str().unwrap().starts_with(kind));
-    for (kind, least) in [("read ", 100), ("lock ", 1)] {
+    for (kind, min) in [("read ", 100), ("lock ", 1)] {
         let site = site(kind).unwrap_or_else(|| panic!("no site of kind {kind} in {stages:?}"));
         let processors = snapshot["processors"].as_array().unwrap();
         assert_eq!(processors.len(), 2);
         let resumed =
             |carrier: &serde_json::Value| carrier["stages"][site]["resumed"]["count"].as_u64();
         let resumed: u64 = processors.iter().map(|carrier| resumed(carrier).unwrap()).sum();
-        assert!(resumed >= least, "{kind}: {resumed}");
+        assert!(resumed >= min, "{kind}: {resumed}");
     }
     // The threads that echo wait. A thread may wait and continue on different carriers.
     let waiting = |kind: &str| -> u64 {

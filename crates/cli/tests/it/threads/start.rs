@@ -82,12 +82,12 @@ fn unsuitable_programs_are_not_run() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");
     std::fs::write(&file, "text").unwrap();
-    for (program, wanted) in
+    for (program, expected) in
         [(file.as_path(), "refused"), (Path::new("/no/program"), "/no/program")]
     {
         let output = output(&mut threads(1, program));
         assert_eq!(output.status.code(), Some(1));
-        assert!(String::from_utf8(output.stderr).unwrap().contains(wanted));
+        assert!(String::from_utf8(output.stderr).unwrap().contains(expected));
     }
     let output = output(threads(1, Path::new("/usr/bin/env")).args(["-u", "A", "B=c"]).arg(&file));
     assert_eq!(output.status.code(), Some(1));

@@ -62,13 +62,13 @@ fn each_address_has_its_own_logins(driver: &str) {
     let text = format!("{LISTEN}[[listener]]\n{of_two}\n[[listener]]\n{of_three}\n");
     let (_broker, [two, three, four]) = start(driver, folder.path(), &text);
     let (eve, adam) = (with(("eve", "apple"), "a"), with(("adam", "rib"), "a"));
-    let nobody = Begin::of(Version::V5, "b");
-    Client::begin(two, &nobody);
+    let anonymous = Begin::of(Version::V5, "b");
+    Client::begin(two, &anonymous);
     Client::begin(two, &eve);
     assert_eq!(Client::refused(two, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
-    assert_eq!(Client::refused(three, &nobody), Reason::NOT_AUTHORIZED);
+    assert_eq!(Client::refused(three, &anonymous), Reason::NOT_AUTHORIZED);
     assert_eq!(Client::refused(three, &eve), Reason::BAD_USER_NAME_OR_PASSWORD);
-    assert_eq!(Client::refused(four, &nobody), Reason::NOT_AUTHORIZED);
+    assert_eq!(Client::refused(four, &anonymous), Reason::NOT_AUTHORIZED);
     Client::begin(four, &eve);
     assert_eq!(Client::refused(four, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
     let long = "x".repeat(1025);
@@ -119,27 +119,27 @@ fn certificates_of_one_address(driver: &str) {
         return;
     }
     let (authority, folder) = (Authority::new(), folder());
-    let (pair, trusted) = (authority.sign("a", &["localhost"]), authority.certificate());
+    let (pair, ca) = (authority.sign("a", &["localhost"]), authority.certificate());
     let text = format!(
         "listen = [\"mqtts://127.0.0.1:0\", \"mqtts://127.0.0.2:0\", \"mqtt://127.0.0.3:0\"]\n\
          password-file = \"users\"\n[tls]\ncertificate = {:?}\nkey = {:?}\n[[listener]]\n\
          address = \"mqtts://127.0.0.1:0\"\nlogins = []\ntls = {{ certificate = {:?}, key = {:?}, client-ca = {:?} }}\n",
-        pair.certificate, pair.key, pair.certificate, pair.key, trusted
+        pair.certificate, pair.key, pair.certificate, pair.key, ca
     );
     let (broker, [certificates, passwords, _]) = start(driver, folder.path(), &text);
     let eve = authority.sign_client("eve");
-    let more = ["-V", "mqttv5", "-t", "t", "-m", "x"];
+    let args = ["-V", "mqttv5", "-t", "t", "-m", "x"];
     let login = ["-V", "mqttv5", "-t", "t", "-m", "x", "-u", "eve", "-P", "apple"];
-    assert!(tls::publish(certificates, &trusted, Some(&eve), &more).status.success());
-    assert!(!tls::publish(certificates, &trusted, None, &login).status.success());
+    assert!(tls::publish(certificates, &ca, Some(&eve), &args).status.success());
+    assert!(!tls::publish(certificates, &ca, None, &login).status.success());
     let insecure = [&login[..], &["--insecure", "-h", "127.0.0.2"]].concat();
-    let output = tls::publish(passwords, &trusted, None, &insecure);
+    let output = tls::publish(passwords, &ca, None, &insecure);
     assert!(output.status.success(), "{output:?}");
     // The authorities of an address need a restart.
     let changed = text.replace("logins = []\ntls = {", "# ");
     fs::write(folder.path().join("broker.toml"), changed).unwrap();
     broker.rereads("restart to apply");
-    assert!(!tls::publish(certificates, &trusted, None, &login).status.success());
+    assert!(!tls::publish(certificates, &ca, None, &login).status.success());
 }
 
 fn settings_of_an_address_are_reloaded(driver: &str) {
@@ -147,14 +147,14 @@ fn settings_of_an_address_are_reloaded(driver: &str) {
     let own = "[[listener]]\naddress = \"mqtt://127.0.0.2:0\"\nallow-anonymous = true\n";
     let text = format!("{LISTEN}{own}");
     let (broker, [two, three, _]) = start(driver, folder.path(), &text);
-    let nobody = Begin::of(Version::V5, "a");
-    Client::begin(two, &nobody);
-    assert_eq!(Client::refused(three, &nobody), Reason::NOT_AUTHORIZED);
+    let anonymous = Begin::of(Version::V5, "a");
+    Client::begin(two, &anonymous);
+    assert_eq!(Client::refused(three, &anonymous), Reason::NOT_AUTHORIZED);
     fs::write(folder.path().join("broker.toml"), text.replace("2:0\"\nallow", "3:0\"\nallow"))
         .unwrap();
     broker.rereads("reloaded");
-    assert_eq!(Client::refused(two, &nobody), Reason::NOT_AUTHORIZED);
-    Client::begin(three, &nobody);
+    assert_eq!(Client::refused(two, &anonymous), Reason::NOT_AUTHORIZED);
+    Client::begin(three, &anonymous);
 }
 
 fn a_broken_certificate_of_one_address_changes_no_other(driver: &str) {
@@ -163,8 +163,8 @@ fn a_broken_certificate_of_one_address_changes_no_other(driver: &str) {
     }
     let (authority, folder) = (Authority::new(), folder());
     let [first, second] = ["a", "b"].map(|name| authority.sign(name, &["localhost"]));
-    let stranger = Authority::new();
-    let other = stranger.sign("c", &["localhost"]);
+    let other_authority = Authority::new();
+    let other = other_authority.sign("c", &["localhost"]);
     let with = |pair: &Pair| {
         format!(
             "listen = [\"mqtts://127.0.0.1:0\", \"mqtts://127.0.0.2:0\", \"mqtt://127.0.0.3:0\"]\n[tls]\n\
@@ -185,12 +185,16 @@ fn a_broken_certificate_of_one_address_changes_no_other(driver: &str) {
 fn values_that_stay_are_those_in_force(driver: &str) {
     let folder = folder();
     let (broker, _) = start(driver, folder.path(), LISTEN);
-    for (file, is_told) in [("password-file = \"others\"\n", false), ("", true)] {
+    for (file, is_logged) in [("password-file = \"others\"\n", false), ("", true)] {
         let text = LISTEN.replace("password-file = \"users\"\n", file);
         fs::write(folder.path().join("broker.toml"), text).unwrap();
-        let said = broker.stderr().len();
+        let before = broker.stderr().len();
         broker.rereads("reloaded: ");
-        assert_eq!(broker.stderr()[said..].contains("password-file: changed"), is_told, "{file}");
+        assert_eq!(
+            broker.stderr()[before..].contains("password-file: changed"),
+            is_logged,
+            "{file}"
+        );
         let refused = Client::refused(&broker, &with(("eve", "apple"), "a"));
         assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD, "{file}");
         Client::begin(&broker, &with(("adam", "rib"), "b"));

@@ -78,11 +78,11 @@ impl Files {
     }
 }
 
-fn eve(version: Version, id: &str) -> Begin<'_> {
+fn login_eve(version: Version, id: &str) -> Begin<'_> {
     Begin { login: Some(("eve", "apple")), ..Begin::of(version, id) }
 }
 
-fn adam(version: Version, id: &str) -> Begin<'_> {
+fn login_adam(version: Version, id: &str) -> Begin<'_> {
     Begin { login: Some(("adam", "rib")), ..Begin::of(version, id) }
 }
 
@@ -90,10 +90,10 @@ fn users_need_their_passwords(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &[]);
     for version in [Version::V3, Version::V5] {
-        Client::begin(&broker, &eve(version, "a"));
+        Client::begin(&broker, &login_eve(version, "a"));
         for login in [("eve", "rib"), ("eve", ""), ("snake", "apple"), ("", "apple")] {
-            let begin = Begin { login: Some(login), ..Begin::of(version, "a") };
-            let refused = Client::refused(&broker, &begin);
+            let options = Begin { login: Some(login), ..Begin::of(version, "a") };
+            let refused = Client::refused(&broker, &options);
             assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD, "{login:?}");
         }
         let refused = Client::refused(&broker, &Begin::of(version, "a"));
@@ -106,12 +106,12 @@ fn users_need_their_passwords(driver: &str) {
 fn a_crowd_with_wrong_passwords(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &[]);
-    Client::begin(&broker, &eve(Version::V5, "a"));
+    Client::begin(&broker, &login_eve(Version::V5, "a"));
     let wrong = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "b") };
-    let mut crowd: Vec<_> = (0..150).map(|_| Client::silent(&broker, Version::V5)).collect();
-    crowd.iter_mut().for_each(|client| client.connect(&wrong));
-    Client::begin(&broker, &eve(Version::V5, "c"));
-    let refused = crowd.iter_mut().map(|client| match client.next().packet() {
+    let mut clients: Vec<_> = (0..150).map(|_| Client::silent(&broker, Version::V5)).collect();
+    clients.iter_mut().for_each(|client| client.connect(&wrong));
+    Client::begin(&broker, &login_eve(Version::V5, "c"));
+    let refused = clients.iter_mut().map(|client| match client.next().packet() {
         Packet::ConnAck(ack) => ack.reason,
         other => panic!("expected a CONNACK, got {other:?}"),
     });
@@ -124,10 +124,10 @@ fn a_crowd_with_wrong_passwords(driver: &str) {
     assert!(reasons.iter().all(|reason| known.contains(reason)), "{reasons:?}");
     // The first lock-out lasts for a second, in which a slow machine may have compared no other password.
     eventually("a lock-out", || {
-        let begin = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "e") };
-        (Client::refused(&broker, &begin) == Reason::CONNECTION_RATE_EXCEEDED).then_some(())
+        let options = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "e") };
+        (Client::refused(&broker, &options) == Reason::CONNECTION_RATE_EXCEEDED).then_some(())
     });
-    Client::begin(&broker, &eve(Version::V5, "d"));
+    Client::begin(&broker, &login_eve(Version::V5, "d"));
     eventually("a message", || broker.stderr().contains("logins refused: ").then_some(()));
 }
 
@@ -135,37 +135,37 @@ fn anonymous_clients_if_allowed(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &["--allow-anonymous"]);
     Client::begin(&broker, &Begin::of(Version::V5, "a"));
-    Client::begin(&broker, &eve(Version::V5, "b"));
+    Client::begin(&broker, &login_eve(Version::V5, "b"));
     // With a user name, the password is checked although anonymous clients are allowed.
-    let begin = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "c") };
-    assert_eq!(Client::refused(&broker, &begin), Reason::BAD_USER_NAME_OR_PASSWORD);
+    let options = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "c") };
+    assert_eq!(Client::refused(&broker, &options), Reason::BAD_USER_NAME_OR_PASSWORD);
 }
 
 fn a_session_belongs_to_its_user(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &["--allow-anonymous"]);
-    let lasting = |begin: Begin<'static>| Begin { clean: false, ..begin };
-    let (mut client, _) = Client::begin(&broker, &lasting(eve(Version::V3, "hers")));
+    let lasting = |options: Begin<'static>| Begin { clean: false, ..options };
+    let (mut client, _) = Client::begin(&broker, &lasting(login_eve(Version::V3, "hers")));
     client.subscribe("t", QoS::AtLeastOnce);
-    let others = || [adam(Version::V5, "hers"), Begin::of(Version::V5, "hers")];
-    for begin in others().into_iter().chain([lasting(adam(Version::V3, "hers"))]) {
-        assert_eq!(Client::refused(&broker, &begin), Reason::NOT_AUTHORIZED);
+    let others = || [login_adam(Version::V5, "hers"), Begin::of(Version::V5, "hers")];
+    for options in others().into_iter().chain([lasting(login_adam(Version::V3, "hers"))]) {
+        assert_eq!(Client::refused(&broker, &options), Reason::NOT_AUTHORIZED);
     }
     // The holder is not affected, and keeps its session while it is disconnected.
     Client::new(&broker, "publisher").publish("t", "one");
     client.receives("t", "one");
     client.leave();
     Client::new(&broker, "publisher").publish("t", "two");
-    for begin in others() {
-        assert_eq!(Client::refused(&broker, &begin), Reason::NOT_AUTHORIZED);
+    for options in others() {
+        assert_eq!(Client::refused(&broker, &options), Reason::NOT_AUTHORIZED);
     }
-    let (mut client, present) = Client::begin(&broker, &lasting(eve(Version::V3, "hers")));
+    let (mut client, present) = Client::begin(&broker, &lasting(login_eve(Version::V3, "hers")));
     assert!(present);
     client.receives("t", "two");
     client.leave();
     // After the session has ended, another user may use the client id.
-    Client::begin(&broker, &eve(Version::V5, "hers")).0.leave();
-    Client::begin(&broker, &adam(Version::V5, "hers"));
+    Client::begin(&broker, &login_eve(Version::V5, "hers")).0.leave();
+    Client::begin(&broker, &login_adam(Version::V5, "hers"));
 }
 
 const RULES: &str = "\
@@ -182,9 +182,9 @@ topic read inbox/adam
 fn forbidden_publishes_are_rejected(driver: &str) {
     let files = Files::new(RULES);
     let broker = files.broker(driver);
-    let (mut adam, _) = Client::begin(&broker, &adam(Version::V5, "adam"));
+    let (mut adam, _) = Client::begin(&broker, &login_adam(Version::V5, "adam"));
     adam.subscribe("garden/#", QoS::ExactlyOnce);
-    let (mut eve, _) = Client::begin(&broker, &eve(Version::V5, "eve"));
+    let (mut eve, _) = Client::begin(&broker, &login_eve(Version::V5, "eve"));
     assert_eq!(eve.publish("garden/tree", "1"), Reason::SUCCESS);
     assert_eq!(eve.publish("garden/snake/says", "2"), Reason::NOT_AUTHORIZED);
     assert_eq!(eve.publish("elsewhere", "3"), Reason::NOT_AUTHORIZED);
@@ -195,8 +195,8 @@ fn forbidden_publishes_are_rejected(driver: &str) {
         eve.publish_with(topic, "q2", Delivery::ExactlyOnce(id(n)), false, &[]);
     }
     let reasons = [1, 2, 3, 4, 5].map(|n| {
-        let came = eve.next();
-        let Packet::PubRec(ack) = came.packet() else { panic!("{came:?}") };
+        let received = eve.next();
+        let Packet::PubRec(ack) = received.packet() else { panic!("{received:?}") };
         assert_eq!(ack.id, id(n));
         ack.reason
     });
@@ -205,26 +205,29 @@ fn forbidden_publishes_are_rejected(driver: &str) {
     // The exchanges of rejected messages are complete.
     for (n, known) in [(1, yes), (2, Reason::PACKET_IDENTIFIER_NOT_FOUND), (3, yes)] {
         eve.say(&Packet::PubRel(Ack::of(id(n))));
-        let came = eve.next();
-        assert!(matches!(came.packet(), Packet::PubComp(ack) if ack.reason == known), "{came:?}");
+        let received = eve.next();
+        assert!(
+            matches!(received.packet(), Packet::PubComp(ack) if ack.reason == known),
+            "{received:?}"
+        );
     }
     adam.receives("garden/tree", "1");
     for topic in ["garden/a", "garden/b", "garden/c"] {
         for payload in ["q0", "q2"] {
-            let came = adam.next();
-            let message = came.message();
+            let received = adam.next();
+            let message = received.message();
             assert_eq!((message.topic, message.payload), (topic, payload.as_bytes()));
         }
     }
     // A will is a publish.
     let will = |topic| Some((topic, "gone", QoS::AtMostOnce, false, Vec::new()));
-    let heir = Begin { will: will("garden/snake/x"), ..self::eve(Version::V5, "will") };
+    let heir = Begin { will: will("garden/snake/x"), ..self::login_eve(Version::V5, "will") };
     assert_eq!(Client::refused(&broker, &heir), Reason::NOT_AUTHORIZED);
-    let heir = Begin { will: will("garden/will"), ..self::eve(Version::V3, "will") };
+    let heir = Begin { will: will("garden/will"), ..self::login_eve(Version::V3, "will") };
     Client::begin(&broker, &heir).0.vanish();
     adam.receives("garden/will", "gone");
     // MQTT 3.1.1 has no reason code for it: the message is dropped.
-    let (mut old, _) = Client::begin(&broker, &self::eve(Version::V3, "old"));
+    let (mut old, _) = Client::begin(&broker, &self::login_eve(Version::V3, "old"));
     assert_eq!(old.publish("elsewhere", "4"), Reason::SUCCESS);
     old.publish_with("elsewhere", "5", Delivery::ExactlyOnce(id(9)), false, &[]);
     assert!(matches!(old.next().packet(), Packet::PubRec(ack) if !ack.reason.is_failure()));
@@ -238,21 +241,21 @@ fn forbidden_messages_are_not_delivered(driver: &str) {
     let files = Files::new(RULES);
     let broker = files.broker(driver);
     let plain = SubscribeOptions::default();
-    let (mut eve, _) = Client::begin(&broker, &eve(Version::V5, "eve"));
+    let (mut eve, _) = Client::begin(&broker, &login_eve(Version::V5, "eve"));
     eve.retain("garden/first", "0");
-    let (mut adam, _) = Client::begin(&broker, &adam(Version::V5, "adam"));
+    let (mut adam, _) = Client::begin(&broker, &login_adam(Version::V5, "adam"));
     let no = Reason::NOT_AUTHORIZED;
-    let wanted = [("weather/#", plain), ("inbox/eve", plain), ("$share/g/weather", plain)];
-    assert_eq!(adam.subscribe_with(&wanted, &[]), [no; 3]);
-    let (mut old, _) = Client::begin(&broker, &self::adam(Version::V3, "old"));
+    let subscriptions = [("weather/#", plain), ("inbox/eve", plain), ("$share/g/weather", plain)];
+    assert_eq!(adam.subscribe_with(&subscriptions, &[]), [no; 3]);
+    let (mut old, _) = Client::begin(&broker, &self::login_adam(Version::V3, "old"));
     assert_eq!(old.subscribe_with(&[("weather/#", plain)], &[]), [Reason::UNSPECIFIED_ERROR]);
     // A partly allowed subscription is accepted, and its messages are filtered: retained ones, and content
     // matches too.
     assert_eq!(adam.subscribe_with(&[("#", plain), ("+/+?n=1", plain)], &[]), [Reason::SUCCESS; 2]);
     adam.receives("garden/first", "0");
-    let (mut member, _) = Client::begin(&broker, &self::adam(Version::V5, "member"));
-    let (mut hers, _) = Client::begin(&broker, &self::eve(Version::V5, "hers"));
-    for client in [&mut member, &mut hers] {
+    let (mut member, _) = Client::begin(&broker, &self::login_adam(Version::V5, "member"));
+    let (mut owner_client, _) = Client::begin(&broker, &self::login_eve(Version::V5, "hers"));
+    for client in [&mut member, &mut owner_client] {
         assert_eq!(client.subscribe_with(&[("$share/g/#", plain)], &[]), [Reason::SUCCESS]);
     }
     for n in 0..4 {
@@ -270,8 +273,8 @@ fn forbidden_messages_are_not_delivered(driver: &str) {
         &["--allow-anonymous", "--acl-file", files.path("rules").to_str().unwrap()],
     );
     let mut anonymous = Client::new(&others, "anybody");
-    let wanted = [("weather/#", plain), ("garden/#", plain)];
-    assert_eq!(anonymous.subscribe_with(&wanted, &[]), [Reason::SUCCESS, no]);
+    let subscriptions = [("weather/#", plain), ("garden/#", plain)];
+    assert_eq!(anonymous.subscribe_with(&subscriptions, &[]), [Reason::SUCCESS, no]);
 }
 
 fn only_the_broker_publishes_system_topics(driver: &str) {
@@ -286,9 +289,9 @@ fn only_the_broker_publishes_system_topics(driver: &str) {
 fn files_are_reloaded(driver: &str) {
     let files = Files::new(RULES);
     let broker = files.broker(driver);
-    let (mut adam, _) = Client::begin(&broker, &adam(Version::V5, "adam"));
+    let (mut adam, _) = Client::begin(&broker, &login_adam(Version::V5, "adam"));
     adam.subscribe("garden/#", QoS::AtMostOnce);
-    let (mut eve, _) = Client::begin(&broker, &eve(Version::V5, "eve"));
+    let (mut eve, _) = Client::begin(&broker, &login_eve(Version::V5, "eve"));
     // A file with an error changes nothing.
     files.rules("topic grant #");
     broker.rereads("not reloaded; the old configuration remains in effect");
@@ -302,10 +305,10 @@ fn files_are_reloaded(driver: &str) {
     eve.publish("garden/here", "z");
     adam.receives("garden/here", "z");
     assert_eq!(eve.publish("inbox/adam", "x"), Reason::NOT_AUTHORIZED);
-    let refused = Client::refused(&broker, &self::eve(Version::V5, "again"));
+    let refused = Client::refused(&broker, &self::login_eve(Version::V5, "again"));
     assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
-    let begin = Begin { login: Some(("eve", "pear")), ..Begin::of(Version::V5, "again") };
-    Client::begin(&broker, &begin);
+    let options = Begin { login: Some(("eve", "pear")), ..Begin::of(Version::V5, "again") };
+    Client::begin(&broker, &options);
 }
 
 #[test]
@@ -316,8 +319,8 @@ fn missing_files_are_errors() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(1));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("cannot read /no/such/file"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("cannot read /no/such/file"), "{stderr}");
     }
 }
 
@@ -334,29 +337,29 @@ fn tokens_are_passwords(driver: &str) {
     let arguments = ["--config", config.to_str().unwrap(), "--acl-file", rules.to_str().unwrap()];
     let broker = Broker::start_with(driver, &arguments);
     for version in [Version::V5, Version::V3] {
-        let begin = |login| Begin { login, ..Begin::of(version, "c") };
-        let mut client = Client::begin(&broker, &begin(Some(("eve", TOKEN)))).0;
+        let options = |login| Begin { login, ..Begin::of(version, "c") };
+        let mut client = Client::begin(&broker, &options(Some(("eve", TOKEN)))).0;
         if version == Version::V5 {
             let reason = client.publish("eve/a", "x");
             assert_ne!(reason, Reason::NOT_AUTHORIZED, "the token names the user");
             assert_eq!(client.publish("other", "x"), Reason::NOT_AUTHORIZED);
         }
         for login in [("adam", TOKEN), ("eve", EXPIRED), ("eve", &TOKEN[..TOKEN.len() - 4])] {
-            let refused = Client::refused(&broker, &begin(Some(login)));
+            let refused = Client::refused(&broker, &options(Some(login)));
             assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
         }
         for login in [("eve", "apple"), ("eve", "")] {
-            let refused = Client::refused(&broker, &begin(Some(login)));
+            let refused = Client::refused(&broker, &options(Some(login)));
             assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD, "{login:?}");
         }
-        assert_eq!(Client::refused(&broker, &begin(None)), Reason::NOT_AUTHORIZED);
+        assert_eq!(Client::refused(&broker, &options(None)), Reason::NOT_AUTHORIZED);
     }
     // A client may send the token alone.
-    for (token, is_right) in [(TOKEN, true), (EXPIRED, false)] {
+    for (token, is_valid) in [(TOKEN, true), (EXPIRED, false)] {
         let mut command = crate::server::bare();
         command.args(["pub", "--broker", &broker.address.to_string(), "-t", "eve/a", "-m", "x"]);
         let output = command.env("PHALANX_PASSWORD", token).output().unwrap();
-        assert_eq!(output.status.success(), is_right, "{output:?}");
+        assert_eq!(output.status.success(), is_valid, "{output:?}");
     }
     // Another audience, and beside users with passwords.
     with("other");
@@ -364,6 +367,6 @@ fn tokens_are_passwords(driver: &str) {
     let refused = Begin { login: Some(("eve", TOKEN)), ..Begin::of(Version::V5, "c") };
     assert_eq!(Client::refused(&broker, &refused), Reason::BAD_USER_NAME_OR_PASSWORD);
     let both = files.broker_with(driver, &["--config", config.to_str().unwrap()]);
-    drop(Client::begin(&both, &eve(Version::V5, "c")));
+    drop(Client::begin(&both, &login_eve(Version::V5, "c")));
     assert_eq!(Client::refused(&both, &refused), Reason::BAD_USER_NAME_OR_PASSWORD);
 }

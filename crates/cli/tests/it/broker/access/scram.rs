@@ -106,8 +106,8 @@ impl<'a> Scram<'a> {
         let challenge = challenge(&mut client, self.method);
         let (last, answer) = self.last(&challenge);
         self.auth(&mut client, Reason::CONTINUE_AUTHENTICATION, &last);
-        let came = client.next();
-        let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
+        let received = client.next();
+        let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
         if ack.reason == Reason::SUCCESS {
             assert_eq!(method_and_data(ack.properties), (self.method.to_owned(), answer));
         }
@@ -116,15 +116,15 @@ impl<'a> Scram<'a> {
     }
 
     /// A whole exchange of a connected client.
-    fn again(&self, client: &mut Client) -> Result<(), Reason> {
+    fn reauthenticate(&self, client: &mut Client) -> Result<(), Reason> {
         self.auth(client, Reason::RE_AUTHENTICATE, &self.first());
         let challenge = challenge(client, self.method);
         // Other packets are processed meanwhile.
         client.receives_nothing();
         let (last, answer) = self.last(&challenge);
         self.auth(client, Reason::CONTINUE_AUTHENTICATION, &last);
-        let came = client.next();
-        match came.packet() {
+        let received = client.next();
+        match received.packet() {
             Packet::Auth(Auth { reason: Reason::SUCCESS, properties }) => {
                 assert_eq!(method_and_data(properties), (self.method.to_owned(), answer));
                 Ok(())
@@ -136,10 +136,11 @@ impl<'a> Scram<'a> {
 }
 
 fn challenge(client: &mut Client, method: &str) -> Vec<u8> {
-    let came = client.next();
-    let Packet::Auth(Auth { reason: Reason::CONTINUE_AUTHENTICATION, properties }) = came.packet()
+    let received = client.next();
+    let Packet::Auth(Auth { reason: Reason::CONTINUE_AUTHENTICATION, properties }) =
+        received.packet()
     else {
-        panic!("{came:?}")
+        panic!("{received:?}")
     };
     let (own, data) = method_and_data(properties);
     assert_eq!(own, method);
@@ -250,10 +251,10 @@ fn clients_authenticate_again(driver: &str) {
     };
     let mut client = connected();
     for _ in 0..3 {
-        assert_eq!(eve.again(&mut client), Ok(()));
+        assert_eq!(eve.reauthenticate(&mut client), Ok(()));
     }
     let wrong = Scram::new("SCRAM-SHA-256", "eve", "pear");
-    assert_eq!(wrong.again(&mut client), Err(Reason::NOT_AUTHORIZED));
+    assert_eq!(wrong.reauthenticate(&mut client), Err(Reason::NOT_AUTHORIZED));
     assert!(client.try_next().is_none());
     // Another user, a step without a begin, and a second begin.
     let mut client = connected();
@@ -277,7 +278,7 @@ fn clients_authenticate_again(driver: &str) {
     let mut client = connected();
     fs::write(home.path().join("users"), users("plum")).unwrap();
     broker.rereads("reloaded: ");
-    assert_eq!(eve.again(&mut client), Err(Reason::NOT_AUTHORIZED));
+    assert_eq!(eve.reauthenticate(&mut client), Err(Reason::NOT_AUTHORIZED));
 }
 
 /// Clients that have proven the password before are not locked out, like those that have sent it.

@@ -82,7 +82,7 @@ fn serve(
     }
 }
 
-fn begin<'a>(version: Version, user: &'a str, password: &'a str) -> Begin<'a> {
+fn options<'a>(version: Version, user: &'a str, password: &'a str) -> Begin<'a> {
     Begin { login: Some((user, password)), ..Begin::of(version, "c") }
 }
 
@@ -95,8 +95,8 @@ fn keys_of_tokens_are_fetched(driver: &str) {
     with(&format!("http://{}/keys", service.address));
     let broker = Broker::start_with(driver, &["--config", config.to_str().unwrap()]);
     for version in [Version::V5, Version::V3] {
-        Client::begin(&broker, &begin(version, "eve", TOKEN));
-        let refused = Client::refused(&broker, &begin(version, "eve", &TOKEN[..TOKEN.len() - 4]));
+        Client::begin(&broker, &options(version, "eve", TOKEN));
+        let refused = Client::refused(&broker, &options(version, "eve", &TOKEN[..TOKEN.len() - 4]));
         assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
     }
     assert_eq!(service.count(), 1);
@@ -105,13 +105,13 @@ fn keys_of_tokens_are_fetched(driver: &str) {
     service.answers(500, "");
     broker.rereads("reloaded: ");
     eventually("a fetch after the reload", || (service.count() > 1).then_some(()));
-    Client::begin(&broker, &begin(Version::V5, "eve", TOKEN));
+    Client::begin(&broker, &options(Version::V5, "eve", TOKEN));
     let line = "the keys of the last fetch stay in use";
     eventually(line, || broker.stderr().contains(line).then_some(()));
     // Keys of another URL are not those of this one.
     with(&format!("http://{}/other", service.address));
     broker.rereads("reloaded: ");
-    let refused = Client::refused(&broker, &begin(Version::V5, "eve", TOKEN));
+    let refused = Client::refused(&broker, &options(Version::V5, "eve", TOKEN));
     assert_eq!(refused, Reason::SERVER_UNAVAILABLE);
     assert!(service.requests.lock().unwrap().last().unwrap().starts_with("GET /other HTTP/1.1"));
 }
@@ -134,11 +134,11 @@ fn keys_are_fetched_from_a_trusted_server_only(driver: &str) {
         let url = format!("https://localhost:{}/keys", server.address.port());
         let arguments = ["--jwt-keys-url", &url, "--jwt-keys-ca", authorities];
         let broker = Broker::start_with(driver, &arguments);
-        let begin = begin(Version::V5, "eve", TOKEN);
+        let options = options(Version::V5, "eve", TOKEN);
         if is_trusted {
-            Client::begin(&broker, &begin);
+            Client::begin(&broker, &options);
         } else {
-            assert_eq!(Client::refused(&broker, &begin), Reason::SERVER_UNAVAILABLE);
+            assert_eq!(Client::refused(&broker, &options), Reason::SERVER_UNAVAILABLE);
             let line = "cannot fetch the keys: ";
             eventually(line, || broker.stderr().contains(line).then_some(()));
         }
@@ -153,17 +153,17 @@ fn a_service_decides_about_logins(driver: &str) {
     let broker = Broker::start_with(driver, &arguments);
     for version in [Version::V5, Version::V3] {
         service.answers(200, r#"{"result": "allow"}"#);
-        Client::begin(&broker, &begin(version, "eve", "apple"));
+        Client::begin(&broker, &options(version, "eve", "apple"));
         service.answers(403, "");
-        let refused = Client::refused(&broker, &begin(version, "eve", "pear"));
+        let refused = Client::refused(&broker, &options(version, "eve", "pear"));
         assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
         // A client without a user name is not anonymous.
         let refused = Client::refused(&broker, &Begin::of(version, "c"));
         assert_eq!(refused, Reason::NOT_AUTHORIZED);
         service.answers(500, "");
-        let refused = Client::refused(&broker, &begin(version, "eve", "plum"));
+        let refused = Client::refused(&broker, &options(version, "eve", "plum"));
         assert_eq!(refused, Reason::SERVER_UNAVAILABLE);
-        Client::begin(&broker, &begin(version, "eve", "apple"));
+        Client::begin(&broker, &options(version, "eve", "apple"));
     }
     // One each for apple and pear, and two for plum.
     assert_eq!(service.count(), 4);
@@ -182,17 +182,17 @@ fn a_silent_service_delays_only_its_logins(driver: &str) {
     let mut arguments = vec!["--auth-http-login-url", &*url, "--auth-http-timeout", "1m"];
     arguments.extend(["--auth-http-max-requests", "1", "--auth-http-allow-lifetime", "1h"]);
     let mut broker = Broker::start_with(driver, &arguments);
-    Client::begin(&broker, &begin(Version::V5, "eve", "apple"));
+    Client::begin(&broker, &options(Version::V5, "eve", "apple"));
     service.answers(0, "");
     // One request is sent, and the other logins wait.
     let waiting = ["pear", "plum", "fig"].map(|password| {
         let mut client = Client::silent(&broker, Version::V5);
-        client.connect(&begin(Version::V5, "eve", password));
+        client.connect(&options(Version::V5, "eve", password));
         client
     });
     eventually("a request", || (service.count() == 2).then_some(()));
     // A login with a kept answer does not wait.
-    Client::begin(&broker, &begin(Version::V3, "eve", "apple"));
+    Client::begin(&broker, &options(Version::V3, "eve", "apple"));
     assert_eq!(service.count(), 2);
     // Neither does a shutdown.
     broker.signal(Signal::TERM);
@@ -249,10 +249,10 @@ fn a_service_that_fails_denies_topics(driver: &str) {
     let mut writer = Client::new(&broker, "writer");
     assert_eq!(writer.publish("a/b", "one"), Reason::IMPLEMENTATION_SPECIFIC_ERROR);
     let options = SubscribeOptions { qos: QoS::AtMostOnce, ..SubscribeOptions::default() };
-    let asked = service.count();
+    let request_count = service.count();
     let answers = writer.subscribe_with(&[("x", options), ("y", options)], &[]);
     assert_eq!(answers, [Reason::IMPLEMENTATION_SPECIFIC_ERROR; 2]);
-    assert_eq!(service.count(), asked + 1, "once for each packet");
+    assert_eq!(service.count(), request_count + 1, "once for each packet");
     // MQTT 3.1.1 would take the message for delivered.
     let (mut old, _) = Client::begin(&broker, &Begin::of(Version::V3, "old"));
     old.publish_with("a/b", "two", Delivery::AtLeastOnce(id(7)), false, &[]);

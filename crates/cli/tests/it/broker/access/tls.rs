@@ -23,36 +23,37 @@ crate::on_each_driver!(
 );
 
 pub(super) fn are_here() -> bool {
-    let here = Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_ok();
-    if !here {
+    let is_installed =
+        Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_ok();
+    if !is_installed {
         eprintln!("left out: mosquitto_pub is not installed (mosquitto-clients)");
     }
-    here
+    is_installed
 }
 
 /// A broker with a TLS address next to the plain one, and the TLS address.
-fn start(driver: &str, pair: &Pair, more: &[&str]) -> (Broker, SocketAddr) {
+fn start(driver: &str, pair: &Pair, args: &[&str]) -> (Broker, SocketAddr) {
     let mut arguments = vec!["--listen", "mqtts://127.0.0.1:0"];
     arguments.extend(pair.arguments());
-    arguments.extend_from_slice(more);
+    arguments.extend_from_slice(args);
     let broker = Broker::start_with(driver, &arguments);
     let address = broker.next_address();
     (broker, address)
 }
 
-/// Publishes with mosquitto's client over TLS, with the client certificate `own` if given.
+/// Publishes with mosquitto's client over TLS, with the client certificate `pair` if given.
 pub(super) fn publish(
     address: SocketAddr,
-    trusted: &Path,
-    own: Option<&Pair>,
-    more: &[&str],
+    ca: &Path,
+    pair: Option<&Pair>,
+    args: &[&str],
 ) -> Output {
     let mut command = Command::new("mosquitto_pub");
-    command.args(["-h", "localhost", "-p", &address.port().to_string(), "--cafile"]).arg(trusted);
-    if let Some(own) = own {
-        command.arg("--cert").arg(&own.certificate).arg("--key").arg(&own.key);
+    command.args(["-h", "localhost", "-p", &address.port().to_string(), "--cafile"]).arg(ca);
+    if let Some(pair) = pair {
+        command.arg("--cert").arg(&pair.certificate).arg("--key").arg(&pair.key);
     }
-    command.args(["-q", "1"]).args(more).output().unwrap()
+    command.args(["-q", "1"]).args(args).output().unwrap()
 }
 
 fn messages_of_all_sizes(driver: &str) {
@@ -65,15 +66,15 @@ fn messages_of_all_sizes(driver: &str) {
     let (broker, address) = start(driver, &pair, &["--stall-threshold", "0"]);
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("t", phalanx_mqtt::QoS::AtLeastOnce);
-    let trusted = authority.certificate();
-    let file = trusted.with_file_name("large");
+    let ca = authority.certificate();
+    let file = ca.with_file_name("large");
     // Larger than a TLS record.
     for size in [1, 300, 16_384, 500_000] {
         let payload = "x".repeat(size);
         fs::write(&file, &payload).unwrap();
         for version in ["mqttv311", "mqttv5"] {
-            let more = ["-V", version, "-t", "t", "-f", file.to_str().unwrap()];
-            let output = publish(address, &trusted, None, &more);
+            let args = ["-V", version, "-t", "t", "-f", file.to_str().unwrap()];
+            let output = publish(address, &ca, None, &args);
             assert!(output.status.success(), "{output:?}");
             reader.receives("t", &payload);
         }
@@ -82,7 +83,7 @@ fn messages_of_all_sizes(driver: &str) {
     reader.retain("kept", &"y".repeat(400_000));
     let mut command = Command::new("mosquitto_sub");
     command.args(["-h", "localhost", "-p", &address.port().to_string(), "-t", "kept", "-C", "1"]);
-    let output = command.arg("--cafile").arg(&trusted).output().unwrap();
+    let output = command.arg("--cafile").arg(&ca).output().unwrap();
     assert_eq!(output.stdout.len(), 400_001, "{:?}", output.stderr);
     // A client that trusts another authority does not connect.
     let other = Authority::new();
@@ -96,28 +97,27 @@ fn users_are_named_by_certificates(driver: &str) {
         return;
     }
     let authority = Authority::new();
-    let trusted = authority.certificate();
-    let rules = trusted.with_file_name("rules");
+    let ca = authority.certificate();
+    let rules = ca.with_file_name("rules");
     fs::write(&rules, "topic read #\ntopic write marker/#\nuser eve\ntopic write garden/#\n")
         .unwrap();
-    let more =
-        ["--tls-client-ca", trusted.to_str().unwrap(), "--acl-file", rules.to_str().unwrap()];
-    let (broker, address) = start(driver, &authority.sign("a", &["localhost"]), &more);
+    let args = ["--tls-client-ca", ca.to_str().unwrap(), "--acl-file", rules.to_str().unwrap()];
+    let (broker, address) = start(driver, &authority.sign("a", &["localhost"]), &args);
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("#", phalanx_mqtt::QoS::AtLeastOnce);
     let (eve, adam) = (authority.sign_client("eve"), authority.sign_client("adam"));
     // The user name of the CONNECT does not override the certificate.
-    let more = ["-V", "mqttv5", "-t", "garden/x", "-m", "one", "-u", "eve", "-P", "guessed"];
-    let output = publish(address, &trusted, Some(&adam), &more);
+    let args = ["-V", "mqttv5", "-t", "garden/x", "-m", "one", "-u", "eve", "-P", "guessed"];
+    let output = publish(address, &ca, Some(&adam), &args);
     assert!(String::from_utf8_lossy(&output.stderr).contains("Not authorized"), "{output:?}");
-    let more = ["-V", "mqttv5", "-t", "garden/x", "-m", "two"];
-    let output = publish(address, &trusted, Some(&eve), &more);
+    let args = ["-V", "mqttv5", "-t", "garden/x", "-m", "two"];
+    let output = publish(address, &ca, Some(&eve), &args);
     assert!(output.status.success(), "{output:?}");
     reader.receives("garden/x", "two");
     // Without a certificate, and with one signed by another authority.
-    assert!(!publish(address, &trusted, None, &more).status.success());
-    let stranger = Authority::new().sign_client("eve");
-    assert!(!publish(address, &trusted, Some(&stranger), &more).status.success());
+    assert!(!publish(address, &ca, None, &args).status.success());
+    let other_pair = Authority::new().sign_client("eve");
+    assert!(!publish(address, &ca, Some(&other_pair), &args).status.success());
     reader.unsubscribe("#");
     reader.receives_nothing();
 }
@@ -131,43 +131,43 @@ fn revoked_certificates_are_rejected(driver: &str) {
     let pair = authority.sign("a", &["localhost"]);
     let (eve, adam) = (authority.sign_client("eve"), authority.sign_client("adam"));
     let (ca, crl) = (trusted.to_str().unwrap(), list.to_str().unwrap());
-    let more = ["--tls-client-ca", ca, "--tls-client-crl", crl, "--log-events", "refusals"];
-    let (broker, address) = start(driver, &pair, &more);
-    let said = |own| publish(address, &trusted, Some(own), &["-t", "t", "-m", "x"]);
-    assert!(said(&eve).status.success() && !said(&adam).status.success());
-    let why = "why=\"the TLS handshake failed: invalid peer certificate: Revoked\"";
-    eventually("the reason", || broker.stderr().contains(why).then_some(()));
+    let args = ["--tls-client-ca", ca, "--tls-client-crl", crl, "--log-events", "refusals"];
+    let (broker, address) = start(driver, &pair, &args);
+    let publish_as = |pair| publish(address, &trusted, Some(pair), &["-t", "t", "-m", "x"]);
+    assert!(publish_as(&eve).status.success() && !publish_as(&adam).status.success());
+    let reason = "why=\"the TLS handshake failed: invalid peer certificate: Revoked\"";
+    eventually("the reason", || broker.stderr().contains(reason).then_some(()));
     // SIGHUP loads a new list at once. An expired list rejects all clients.
-    for (names, until, eve_is_well) in
+    for (names, until, eve_is_accepted) in
         [(&["adam", "eve"][..], 2090, false), (&[], 2002, false), (&["adam"], 2090, true)]
     {
         authority.revoke(names, until);
         broker.rereads("reloaded: ");
-        assert_eq!(said(&eve).status.success(), eve_is_well, "{names:?} {until}");
+        assert_eq!(publish_as(&eve).status.success(), eve_is_accepted, "{names:?} {until}");
     }
-    assert!(!said(&adam).status.success());
+    assert!(!publish_as(&adam).status.success());
 }
 
 /// The name in the certificate in use.
-fn shown(address: SocketAddr) -> String {
+fn certificate_of(address: SocketAddr) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", &address.to_string()])
         .stdin(Stdio::null())
         .output()
         .expect("these tests need openssl: install it");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let begin = text.find("-----BEGIN CERTIFICATE").unwrap_or(0);
-    text[begin..text.find("-----END CERTIFICATE").unwrap_or(begin)].to_owned()
+    let start = text.find("-----BEGIN CERTIFICATE").unwrap_or(0);
+    text[start..text.find("-----END CERTIFICATE").unwrap_or(start)].to_owned()
 }
 
 fn a_certificate_is_renewed(driver: &str) {
     let authority = Authority::new();
     let pair = authority.sign("a", &["localhost"]);
     let (broker, address) = start(driver, &pair, &[]);
-    let before = shown(address);
+    let before = certificate_of(address);
     assert!(!before.is_empty());
     authority.sign("a", &["localhost"]);
-    eventually("the new certificate", || (shown(address) != before).then_some(()));
+    eventually("the new certificate", || (certificate_of(address) != before).then_some(()));
     eventually("a message", || broker.stderr().contains("was reloaded").then_some(()));
 }
 
@@ -184,7 +184,7 @@ fn a_check_of_files_that_hangs(driver: &str) {
     let mut pipe = fs::File::options();
     let pipe = pipe.write(true).custom_flags(NONBLOCK);
     let mut pipe = eventually("a check of the files", || {
-        assert!(!shown(address).is_empty());
+        assert!(!certificate_of(address).is_empty());
         pipe.open(&pair.certificate).ok()
     });
     pipe.write_all(b"-").unwrap();
@@ -199,9 +199,9 @@ fn clients_without_a_handshake(driver: &str) {
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(b"\x10\x0d\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x00").unwrap();
     // At most a TLS alert.
-    let mut came = Vec::new();
-    let _ = stream.read_to_end(&mut came);
-    assert!(came.first().is_none_or(|first| *first == 21), "{came:x?}");
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received);
+    assert!(received.first().is_none_or(|first| *first == 21), "{received:x?}");
     drop(Client::new(&broker, "well"));
 }
 
@@ -212,6 +212,6 @@ fn tls_needs_a_certificate() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("tls.certificate"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("tls.certificate"), "{stderr}");
 }

@@ -35,10 +35,10 @@ fn url(broker: &Broker) -> String {
 
 fn publish(broker: &Broker, arguments: &[&str]) {
     let output = phalanx("pub", &url(broker), arguments).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
@@ -132,7 +132,7 @@ fn filters_are_applied(driver: &str) {
 
 fn a_wrong_filter_is_marked(driver: &str) {
     let broker = Broker::start(driver);
-    for (arguments, marked) in [
+    for (arguments, with_caret) in [
         (&["-t", "t", "--filter", "k >> 5"][..], "\n  k >> 5\n     ^\n"),
         (&["-t", "t?k=v&x"], "\n  k=v&x\n      ^\n"),
         (&["-t", "t?$json&k=v&x"], "\n  k=v&x\n      ^\n"),
@@ -140,10 +140,10 @@ fn a_wrong_filter_is_marked(driver: &str) {
         (&["-t", "t?a=v&b", "-t", "u?c=v&dd=v&e"], "\n  a=v&b\n      ^\n"),
     ] {
         let output = phalanx("sub", &url(&broker), arguments).output().unwrap();
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.starts_with("phalanx sub: the broker rejected "), "{said}");
-        assert!(said.contains("column") && said.ends_with(marked), "{said}");
+        let stderr = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.starts_with("phalanx sub: the broker rejected "), "{stderr}");
+        assert!(stderr.contains("column") && stderr.ends_with(with_caret), "{stderr}");
     }
 }
 
@@ -151,15 +151,15 @@ fn exit_codes(driver: &str) {
     let broker = Broker::start(driver);
     let end = |command: &str, url: &str, arguments: &[&str]| {
         let output = phalanx(command, url, arguments).output().unwrap();
-        (output.status.code(), said(&output))
+        (output.status.code(), stderr(&output))
     };
     let url = url(&broker);
     assert_eq!(end("sub", &url, &["-t", "t", "--timeout=3s", "--quiet"]), (Some(0), String::new()));
-    let (code, said) = end("sub", &url, &["-t", "t", "--timeout=3s", "-n2"]);
-    assert!(code == Some(3) && said.ends_with("timeout; 2 messages are missing\n"), "{said}");
-    let (code, said) = end("sub", &url, &["-t", "a#"]);
-    assert!(code == Some(1) && said.contains("topic filter invalid"), "{said}");
-    for (arguments, says) in [
+    let (code, stderr) = end("sub", &url, &["-t", "t", "--timeout=3s", "-n2"]);
+    assert!(code == Some(3) && stderr.ends_with("timeout; 2 messages are missing\n"), "{stderr}");
+    let (code, stderr) = end("sub", &url, &["-t", "a#"]);
+    assert!(code == Some(1) && stderr.contains("topic filter invalid"), "{stderr}");
+    for (arguments, expected) in [
         (&["-t", "a/#", "-m", "x"][..], "wildcard"),
         (&["-t", "a", "-m", "x", "--v311", "-U", "k=v"], "3.1.1"),
         (&["-t", "a", "-f", "/no/such/file"], "/no/such/file"),
@@ -175,21 +175,25 @@ fn exit_codes(driver: &str) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
         command.arg("pub").args(url.map(|url| format!("--broker={url}"))).args(arguments);
         let output = command.stdin(Stdio::null()).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && said.contains(says), "{arguments:?}: {said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(2) && stderr.contains(expected),
+            "{arguments:?}: {stderr}"
+        );
     }
     // Bound but not listening: the port is reserved, and connections are refused.
-    let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    taken.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    let nobody = taken.local_addr().unwrap().as_socket().unwrap();
-    let (code, said) = end("pub", &format!("{nobody}"), &["-t", "a", "-m", "x"]);
-    assert!(code == Some(1) && said.contains("cannot reach mqtt://"), "{said}");
+    let occupied =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    occupied.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let unused_address = occupied.local_addr().unwrap().as_socket().unwrap();
+    let (code, stderr) = end("pub", &format!("{unused_address}"), &["-t", "a", "-m", "x"]);
+    assert!(code == Some(1) && stderr.contains("cannot reach mqtt://"), "{stderr}");
     // Larger than the broker accepts, without an acknowledgement: the error is reported all the same.
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(2 << 20).unwrap();
     let large = ["-t", "a", "-q0", "-f", file.path().to_str().unwrap()];
-    let (code, said) = end("pub", &url, &large);
-    assert!(code == Some(1) && !said.is_empty(), "{code:?}: {said}");
+    let (code, stderr) = end("pub", &url, &large);
+    assert!(code == Some(1) && !stderr.is_empty(), "{code:?}: {stderr}");
     let interrupted = Subscriber::start(&broker, &["-t", "t"]);
     kill_process(Pid::from_child(&interrupted.0), Signal::INT).unwrap();
     assert_eq!(interrupted.code(), Some(130));
@@ -204,8 +208,8 @@ fn retained_messages_have_the_flag(driver: &str) {
     assert_eq!((&message["retain"], &message["payload"]), (&json!(true), &json!("kept")));
     assert!(message["expiry"].as_u64().is_some_and(|left| left <= 100), "{message}");
     publish(&broker, &["-t", "r", "-m", "", "--retain", "-q1"]);
-    let mut nothing = phalanx("sub", &url(&broker), &["-t", "r", "--timeout=1s", "--quiet"]);
-    assert!(nothing.output().unwrap().stdout.is_empty());
+    let mut silent = phalanx("sub", &url(&broker), &["-t", "r", "--timeout=1s", "--quiet"]);
+    assert!(silent.output().unwrap().stdout.is_empty());
 }
 
 fn a_signal_ends_a_wait_for_a_reader(driver: &str) {
@@ -228,9 +232,9 @@ fn messages_arrive_over_tls(driver: &str) {
     let arguments = [&["--listen", "mqtts://127.0.0.1:0"], &pair.arguments()[..]].concat();
     let broker = Broker::start_with(driver, &arguments);
     let url = format!("mqtts://localhost:{}", broker.next_address().port());
-    let trusted = authority.certificate();
-    let trusted = ["--ca", trusted.to_str().unwrap()];
-    let arguments = [&["--broker", &url, "-t", "t", "-q", "1", "-n", "5"], &trusted[..]].concat();
+    let ca = authority.certificate();
+    let ca = ["--ca", ca.to_str().unwrap()];
+    let arguments = [&["--broker", &url, "-t", "t", "-q", "1", "-n", "5"], &ca[..]].concat();
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
     let mut child = command
         .arg("sub")
@@ -251,19 +255,19 @@ fn messages_arrive_over_tls(driver: &str) {
     for size in sizes {
         std::fs::write(&file, "x".repeat(size)).unwrap();
         let path = file.path().to_str().unwrap();
-        let arguments = [&["-t", "t", "-q", "1", "-f", path], &trusted[..]].concat();
+        let arguments = [&["-t", "t", "-q", "1", "-f", path], &ca[..]].concat();
         let output = phalanx("pub", &url, &arguments).output().unwrap();
-        assert!(output.status.success(), "{size}: {}", said(&output));
+        assert!(output.status.success(), "{size}: {}", stderr(&output));
     }
-    let came: Vec<usize> = subscriber.lines().iter().map(String::len).collect();
-    assert_eq!(came, sizes);
+    let received: Vec<usize> = subscriber.lines().iter().map(String::len).collect();
+    assert_eq!(received, sizes);
     // A client that trusts another authority sends nothing.
     let other = Authority::new();
     let other = other.certificate();
     let arguments = ["-t", "t", "-m", "x", "--ca", other.to_str().unwrap()];
     let output = phalanx("pub", &url, &arguments).output().unwrap();
-    let said = said(&output);
-    assert!(output.status.code() == Some(1) && said.contains("no TLS with mqtts://"), "{said}");
+    let stderr = stderr(&output);
+    assert!(output.status.code() == Some(1) && stderr.contains("no TLS with mqtts://"), "{stderr}");
 }
 
 /// A broker that supports only 3.1.1.
@@ -286,7 +290,7 @@ fn brokers_of_3_1_1_are_supported() {
         }
     });
     let output = phalanx("pub", &url, &["-t", "a", "-m", "x"]).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr(&output));
     old.join().unwrap();
 }
 
@@ -305,7 +309,7 @@ fn a_message_that_exceeds_the_buffers_of_sockets_is_sent() {
     file.as_file().set_len(64 << 20).unwrap();
     let arguments = ["--v311", "-t", "a", "-f", file.path().to_str().unwrap()];
     let output = phalanx("pub", &url, &arguments).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr(&output));
     // PUBLISH with its header and topic, DISCONNECT.
     assert_eq!(slow.join().unwrap(), (64 << 20) + 5 + 3 + 2);
 }
@@ -319,7 +323,7 @@ fn a_broker_that_is_silent_is_a_timeout() {
             let arguments = [arguments, &["--timeout", "1s"]].concat();
             let output = phalanx(command, &format!("{scheme}://{address}"), &arguments).output();
             let output = output.unwrap();
-            assert_eq!(output.status.code(), Some(3), "{scheme}: {}", said(&output));
+            assert_eq!(output.status.code(), Some(3), "{scheme}: {}", stderr(&output));
         }
     }
 }
@@ -329,7 +333,7 @@ fn a_broker_that_is_silent_is_a_timeout() {
 fn the_keep_alive_of_the_broker_overrides() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("mqtt://{}", listener.local_addr().unwrap());
-    let strict = std::thread::spawn(move || {
+    let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
         let mut packet = || {
@@ -349,9 +353,9 @@ fn the_keep_alive_of_the_broker_overrides() {
     });
     let mut subscriber = phalanx("sub", &url, &["-t", "a"]);
     let mut subscriber = subscriber.stderr(Stdio::null()).spawn().unwrap();
-    let heard = strict.join();
+    let result = server.join();
     let _ = subscriber.kill();
     let _ = subscriber.wait();
     // CONNECT, SUBSCRIBE, PINGREQ.
-    assert_eq!(heard.unwrap(), [0x10, 0x82, 0xc0]);
+    assert_eq!(result.unwrap(), [0x10, 0x82, 0xc0]);
 }

@@ -27,8 +27,8 @@ fn passwords_of_mosquitto_are_accepted(driver: &str) {
         Client::begin(&broker, &begin("apple"));
         assert_eq!(Client::refused(&broker, &begin("pear")), Reason::BAD_USER_NAME_OR_PASSWORD);
     }
-    let said = broker.stderr();
-    assert!(said.contains("2 users have hashes of mosquitto_passwd"), "{said}");
+    let output = broker.stderr();
+    assert!(output.contains("2 users have hashes of mosquitto_passwd"), "{output}");
 }
 
 fn addresses_of_mosquitto_are_accepted(driver: &str) {
@@ -58,13 +58,13 @@ fn a_configuration_of_mosquitto_is_translated() {
     );
     let output = import(&own);
     assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
-    let left_out: Vec<_> = said.lines().filter(|line| line.contains(": left out: ")).collect();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let left_out: Vec<_> = stderr.lines().filter(|line| line.contains(": left out: ")).collect();
     assert!(
         left_out[0].contains(":8: bridge_bind_address 192.0.2.7: left out: the system"),
-        "{said}"
+        "{stderr}"
     );
-    assert!(said.ends_with("10 options: 8 translated, 1 not needed, 1 left out\n"), "{said}");
+    assert!(stderr.ends_with("10 options: 8 translated, 1 not needed, 1 left out\n"), "{stderr}");
     // The broker reads what was printed.
     let new = home.path().join("broker.toml");
     fs::write(&new, output.stdout).unwrap();
@@ -96,15 +96,15 @@ fn a_configuration_of_mosquitto_is_recognized() {
         "include_dir /d\n",
         "connection a\n",
     ] {
-        let (code, said) = check(text);
+        let (code, stderr) = check(text);
         assert_eq!(code, Some(2));
-        assert!(said.contains("translate it: phalanx broker --import"), "{text}: {said}");
+        assert!(stderr.contains("translate it: phalanx broker --import"), "{text}: {stderr}");
     }
     for (text, code) in
         [("listen \"1884\"\n", 2), ("# listener 1883\nlisten = \"1884\"\n", 0), ("", 0)]
     {
-        let (found, said) = check(text);
-        assert!(found == Some(code) && !said.contains("--import"), "{text}: {said}");
+        let (found, stderr) = check(text);
+        assert!(found == Some(code) && !stderr.contains("--import"), "{text}: {stderr}");
     }
 }
 
@@ -113,8 +113,8 @@ fn what_the_broker_would_refuse_is_reported() {
     // mosquitto rejects all clients with this configuration.
     let output = import("listener 1883\n");
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("allow-anonymous"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("allow-anonymous"), "{stderr}");
     let output = bare().args(["broker", "--import", "/nowhere"]).output().unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
 }

@@ -14,11 +14,12 @@ crate::on_each_driver!(
 
 /// Whether they are installed; prints a message if not.
 fn are_here() -> bool {
-    let here = Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_ok();
-    if !here {
+    let is_installed =
+        Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_ok();
+    if !is_installed {
         eprintln!("left out: mosquitto_pub is not installed (mosquitto-clients)");
     }
-    here
+    is_installed
 }
 
 fn command(name: &str, broker: &Broker, before: &[&str], arguments: &[&str]) -> Command {
@@ -50,9 +51,9 @@ impl Subscriber {
     /// The printed messages; it exits after the requested number.
     fn messages(mut self) -> Vec<String> {
         let lines = self.1.by_ref().lines().map(Result::unwrap);
-        let said = lines.filter(|line| !line.starts_with("Client ")).collect();
+        let output = lines.filter(|line| !line.starts_with("Client ")).collect();
         assert!(self.0.wait().unwrap().success());
-        said
+        output
     }
 }
 
@@ -106,10 +107,10 @@ fn a_will_is_published(driver: &str) {
         return;
     }
     let broker = Broker::start(driver);
-    let heirs = Subscriber::start(&broker, &["-t", "wills", "-C", "1"]);
+    let will_subscriber = Subscriber::start(&broker, &["-t", "wills", "-C", "1"]);
     let arguments = ["-t", "any", "--will-topic", "wills", "--will-payload", "gone"];
     drop(Subscriber::start(&broker, &arguments));
-    assert_eq!(heirs.messages(), ["gone"]);
+    assert_eq!(will_subscriber.messages(), ["gone"]);
 }
 
 /// mosquitto_sub itself rejects `#?…`.

@@ -24,8 +24,8 @@ fn peer(name: &str, path: &str) -> Option<PathBuf> {
         return Some(path);
     }
     let where_to = path.display();
-    let said = format!("LEFT OUT: {name} is not at {where_to}; `.ci/run peers` brings it\n");
-    let _ = std::io::stderr().write_all(said.as_bytes());
+    let message = format!("LEFT OUT: {name} is not at {where_to}; `.ci/run peers` brings it\n");
+    let _ = std::io::stderr().write_all(message.as_bytes());
     None
 }
 
@@ -37,8 +37,8 @@ fn script(name: &str) -> PathBuf {
 /// Runs the command, which must report success.
 fn passes(command: &mut Command, broker: &Broker) {
     let output = command.arg(broker.address.port().to_string()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && output.stdout == b"passed\n", "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output.stdout == b"passed\n", "{stderr}");
 }
 
 fn paho_mqtt_is_served(driver: &str) {
@@ -74,12 +74,12 @@ fn suite(name: &str, known: &[&str]) {
     let mut command = Command::new("python3");
     command.arg(script("suite.py")).arg(folder).arg(name);
     let output = command.arg(broker.address.port().to_string()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    let result: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let result: Value = serde_json::from_slice(&output.stdout).expect(&stderr);
     assert!(result["run"].as_u64() >= Some(10), "{result}");
     let failed = result["failed"].as_array().unwrap();
     let failed: Vec<_> = failed.iter().filter_map(Value::as_str).collect();
-    assert_eq!(failed, known, "{said}");
+    assert_eq!(failed, known, "{stderr}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn bridges_are_reloaded(driver: &str) {
 #[test]
 fn mistakes_in_bridges_are_found_by_the_check() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let said = |text: &str| {
+    let check = |text: &str| {
         fs::write(file.path(), format!("ephemeral = true\n{text}")).unwrap();
         let output = bare().args(["broker", "--check", "--config"]).arg(file.path()).output();
         let output = output.unwrap();
@@ -63,9 +63,9 @@ fn mistakes_in_bridges_are_found_by_the_check() {
     };
     let bridge = "[[bridge]]\nname = \"up\"\naddress = \"mqtts://a\"\nremote-client-id = \"site\"\n\
                   topic = [{ pattern = \"#\" }]\n";
-    let (code, errors) = said(&bridge.replace("#\"", "#/a\""));
+    let (code, errors) = check(&bridge.replace("#\"", "#/a\""));
     assert!(code == Some(2) && errors.contains("\"#/a\" is not valid"), "{errors}");
-    let (code, errors) = said(&format!("{bridge}[bridge.tls]\nca = \"/nowhere.pem\"\n"));
+    let (code, errors) = check(&format!("{bridge}[bridge.tls]\nca = \"/nowhere.pem\"\n"));
     assert!(
         code == Some(1) && errors.contains("bridge up: ") && errors.contains("/nowhere.pem"),
         "{code:?} {errors}"

@@ -74,8 +74,8 @@ impl Cluster {
 fn receive_up_to(client: &mut Client, last: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     while found.last().is_none_or(|found| found != last) {
-        let came = client.next();
-        let message = came.message();
+        let received = client.next();
+        let message = received.message();
         let payload = String::from_utf8(message.payload.to_vec()).unwrap();
         if !found.contains(&payload) {
             found.push(payload);
@@ -146,8 +146,8 @@ fn a_rolling_restart_loses_nothing(driver: &'static str) {
     assert!(is_present);
     let mut found = Vec::new();
     while found.len() < expected.len() {
-        let came = client.next();
-        let message = came.message();
+        let received = client.next();
+        let message = received.message();
         let payload = String::from_utf8(message.payload.to_vec()).unwrap();
         client.acknowledge(&message);
         if !found.contains(&payload) {
@@ -174,8 +174,8 @@ fn credentials_are_reloaded(driver: &'static str) {
     let broker = Broker::start_by(driver, &file);
     let connections = |count| {
         eventually("a connection to NATS", || {
-            let said = broker.stderr();
-            (said.matches("cluster: connected to").count() == count).then_some(())
+            let output = broker.stderr();
+            (output.matches("cluster: connected to").count() == count).then_some(())
         });
     };
     connections(1);
@@ -229,17 +229,20 @@ fn servers_are_checked() {
     let mut command = bare();
     command.args(["broker", "--ephemeral", "--check", "--cluster", &url, "--cluster", none]);
     let output = command.output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains(&format!("cluster: {url}: its max_payload is 70000 bytes")), "{said}");
-    assert!(said.contains(&format!("cluster: {none}: ")), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    assert!(
+        stderr.contains(&format!("cluster: {url}: its max_payload is 70000 bytes")),
+        "{stderr}"
+    );
+    assert!(stderr.contains(&format!("cluster: {none}: ")), "{stderr}");
     let (home, another) = (tempfile::tempdir().unwrap(), "nats://127.0.0.1:2");
     let mut command = bare();
     command.args(["broker", "--check", "--cluster-keep-sessions", "--cluster", &url]);
     command.args(["--cluster", none, "--cluster", another, "--persistence-dir"]);
     let output = command.arg(home.path()).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     for what in ["its max_payload is 70000 bytes", "it is not part of a NATS cluster"] {
-        assert!(said.contains(&format!("cluster: {url}: {what}")), "{said}");
+        assert!(stderr.contains(&format!("cluster: {url}: {what}")), "{stderr}");
     }
 }

@@ -52,13 +52,13 @@ impl Nodes {
         let address = (own_address(), 0).into();
         let arguments = [&arguments[..], &stored].concat();
         let node = Broker::start_at_with(self.driver, address, &arguments);
-        says(&node, "sessions are kept in NATS");
+        assert_reports(&node, "sessions are kept in NATS");
         node
     }
 }
 
 /// Waits until a node says this.
-pub(super) fn says(node: &Broker, what: &str) {
+pub(super) fn assert_reports(node: &Broker, what: &str) {
     eventually(what, || node.stderr().contains(what).then_some(()));
 }
 
@@ -82,8 +82,8 @@ pub(super) fn queue(node: &Broker) {
 /// Receives the messages that [`queue`] published, in order.
 pub(super) fn receives_all(client: &mut Client) {
     for n in 0..100 {
-        let came = client.next();
-        let message = came.message();
+        let received = client.next();
+        let message = received.message();
         assert_eq!(message.payload, n.to_string().as_bytes());
         client.acknowledge(&message);
     }
@@ -95,7 +95,7 @@ fn a_killed_nodes_sessions_are_adopted(driver: &'static str) {
     queue(&first);
     let killed = Instant::now();
     first.crashes();
-    says(&second, "adopted 1 sessions of node a");
+    assert_reports(&second, "adopted 1 sessions of node a");
     let (mut client, is_present) = subscriber(&second);
     eprintln!("usable after {:.1} s", killed.elapsed().as_secs_f64());
     assert!(is_present);
@@ -139,7 +139,7 @@ fn a_stopped_node_finds_that_its_sessions_were_adopted(driver: &'static str) {
     queue(&first);
     let (mut idle, _) = Client::begin(&first, &Begin::lasting("idle"));
     first.signal(Signal::STOP);
-    says(&second, "adopted 2 sessions of node a");
+    assert_reports(&second, "adopted 2 sessions of node a");
     first.signal(Signal::CONT);
     assert_eq!(first.exit().code(), Some(ADOPTED));
     assert!(idle.ended().is_some_and(|reason| reason.is_failure()));
@@ -163,7 +163,7 @@ fn a_node_that_returns_in_time_keeps_its_sessions(driver: &'static str) {
     nodes.nats.stop();
     let delivery = Delivery::AtLeastOnce(id(1));
     publisher.publish_with("t", "after", delivery, false, &[]);
-    says(&first, "the journal waits for NATS");
+    assert_reports(&first, "the journal waits for NATS");
     nodes.nats.restart();
     assert_eq!(publisher.acknowledged(), Reason::SUCCESS);
     client.receives("t", "after");
@@ -272,7 +272,7 @@ fn receives_numbers(client: &mut Client, count: usize) -> Vec<(String, usize)> {
 fn messages_of_other_nodes_reach_adopted_sessions(driver: &'static str) {
     let Some(nodes) = Nodes::new(driver) else { return };
     let [first, mut adopter, mut other] = ["a", "b", "c"].map(|name| nodes.start(name));
-    [&adopter, &other].iter().for_each(|node| says(node, "node a: connected"));
+    [&adopter, &other].iter().for_each(|node| assert_reports(node, "node a: connected"));
     let (mut client, _) = subscriber(&first);
     client.subscribe("of/+", QoS::ExactlyOnce);
     client.leave();
@@ -290,7 +290,7 @@ fn messages_of_other_nodes_reach_adopted_sessions(driver: &'static str) {
         both.any(|node| node.stderr().contains("adopted 1 sessions of node a")).then_some(())
     });
     publish();
-    [&adopter, &other].iter().for_each(|node| says(node, "handed over"));
+    [&adopter, &other].iter().for_each(|node| assert_reports(node, "handed over"));
     publish();
     if other.stderr().contains("adopted 1 sessions of node a") {
         std::mem::swap(&mut adopter, &mut other);
@@ -298,21 +298,21 @@ fn messages_of_other_nodes_reach_adopted_sessions(driver: &'static str) {
     }
     let (mut client, is_present) = subscriber(&adopter);
     assert!(is_present);
-    let came = receives_numbers(&mut client, at_adopter.sent + at_other.sent);
-    at_adopter.receives(&came, 0);
-    at_other.receives(&came, 0);
+    let received = receives_numbers(&mut client, at_adopter.sent + at_other.sent);
+    at_adopter.receives(&received, 0);
+    at_other.receives(&received, 0);
     client.receives_nothing();
     client.leave();
     // The adopting node is lost, too.
     let before = at_other.sent;
     adopter.crashes();
     at_other.publish();
-    says(&other, "adopted 1 sessions of node");
+    assert_reports(&other, "adopted 1 sessions of node");
     at_other.publish();
     let (mut client, is_present) = subscriber(&other);
     assert!(is_present);
-    let came = receives_numbers(&mut client, at_other.sent - before);
-    at_other.receives(&came, before);
+    let received = receives_numbers(&mut client, at_other.sent - before);
+    at_other.receives(&received, before);
     client.receives_nothing();
 }
 
@@ -328,7 +328,7 @@ fn await_adopted(nodes: [&Broker; 2], count: usize) {
 fn messages_for_other_nodes_survive_their_publishers_node(driver: &'static str) {
     let Some(nodes) = Nodes::new(driver) else { return };
     let [first, second, third] = ["a", "b", "c"].map(|name| nodes.start(name));
-    [&second, &third].iter().for_each(|node| says(node, "node a: connected"));
+    [&second, &third].iter().for_each(|node| assert_reports(node, "node a: connected"));
     let (mut client, _) = subscriber(&second);
     client.subscribe("of/+", QoS::ExactlyOnce);
     client.leave();
@@ -354,8 +354,8 @@ fn messages_for_other_nodes_survive_their_publishers_node(driver: &'static str) 
     observer.receives("will", "gone");
     let (mut client, is_present) = subscriber(&second);
     assert!(is_present);
-    let came = receives_numbers(&mut client, 40);
-    assert!(came.iter().map(|(_, number)| *number).eq(0..40), "{came:?}");
+    let received = receives_numbers(&mut client, 40);
+    assert!(received.iter().map(|(_, number)| *number).eq(0..40), "{received:?}");
     client.receives_nothing();
     for node in [&second, &third] {
         eventually("the retained message", || {
@@ -363,8 +363,8 @@ fn messages_for_other_nodes_survive_their_publishers_node(driver: &'static str) 
             reader.subscribe("kept", QoS::AtMostOnce);
             reader.subscribe("end", QoS::AtMostOnce);
             reader.publish_with("end", "", Delivery::AtMostOnce, false, &[]);
-            let came = reader.next();
-            (came.message().topic == "kept").then_some(())
+            let received = reader.next();
+            (received.message().topic == "kept").then_some(())
         });
     }
 }

@@ -6,7 +6,9 @@ use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, QoS, Reason};
 use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::Client;
 
-use crate::broker::nodes::kept::{Nodes, Publisher, queue, receives_all, says, subscriber};
+use crate::broker::nodes::kept::{
+    Nodes, Publisher, assert_reports, queue, receives_all, subscriber,
+};
 use crate::broker::process::Broker;
 
 crate::on_one_driver!(a_session_follows_its_client, a_moved_session_survives_its_nodes);
@@ -15,7 +17,7 @@ crate::on_one_driver!(a_session_follows_its_client, a_moved_session_survives_its
 fn connected(nodes: &Nodes) -> [Broker; 3] {
     let all = ["a", "b", "c"].map(|name| nodes.start(name));
     for (node, others) in all.iter().zip([["b", "c"], ["a", "c"], ["a", "b"]]) {
-        others.iter().for_each(|other| says(node, &format!("node {other}: connected")));
+        others.iter().for_each(|other| assert_reports(node, &format!("node {other}: connected")));
     }
     all
 }
@@ -34,18 +36,18 @@ fn a_session_follows_its_client(driver: &'static str) {
     for turn in 1..7 {
         publishers.iter_mut().for_each(Publisher::publish);
         // Some are in the queue, and some unfinished.
-        let some = inbox.came.len() + 50;
+        let some = inbox.received.len() + 50;
         inbox.receive(&mut client, some);
-        let begun = Instant::now();
+        let start = Instant::now();
         let (next, is_present) = subscriber(&all[turn % 3]);
-        times.push(begun.elapsed());
+        times.push(start.elapsed());
         assert!(is_present);
         client = next;
     }
     times.sort_unstable();
     eprintln!("sessions moved after {times:?}");
     inbox.receive(&mut client, publishers.iter().map(|own| own.sent).sum());
-    publishers.iter().for_each(|own| own.receives(&inbox.came, 0));
+    publishers.iter().for_each(|own| own.receives(&inbox.received, 0));
     // The earlier node disconnects its client.
     let (_next, _) = subscriber(&all[1]);
     assert_eq!(client.ended(), Some(Reason::SESSION_TAKEN_OVER));
@@ -54,21 +56,21 @@ fn a_session_follows_its_client(driver: &'static str) {
 /// QoS 2 messages of a client, over several connections: their topics and numbers.
 #[derive(Default)]
 struct Inbox {
-    came: Vec<(String, usize)>,
+    received: Vec<(String, usize)>,
     open: Vec<PacketId>,
 }
 
 impl Inbox {
     /// Receives until this number of messages has come.
     fn receive(&mut self, client: &mut Client, count: usize) {
-        while self.came.len() < count {
+        while self.received.len() < count {
             match client.next().packet() {
                 Packet::Publish(publish) => {
                     let Delivery::ExactlyOnce(id) = publish.delivery else { panic!("{publish:?}") };
                     if !self.open.contains(&id) {
                         self.open.push(id);
                         let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
-                        self.came.push((publish.topic.to_owned(), number));
+                        self.received.push((publish.topic.to_owned(), number));
                     }
                     client.say(&Packet::PubRec(Ack::of(id)));
                 }
@@ -93,7 +95,7 @@ fn a_moved_session_survives_its_nodes(driver: &'static str) {
     first.crashes();
     second.crashes();
     let second = nodes.start("b");
-    says(&second, "node c: connected");
+    assert_reports(&second, "node c: connected");
     let has_adopted = |node: &Broker| node.stderr().contains("sessions of node a in");
     eventually("adopted", || [&second, &third].into_iter().any(has_adopted).then_some(()));
     let (mut client, is_present) = subscriber(&third);

@@ -30,7 +30,7 @@ fn run(command: &mut Command) -> (Option<i32>, String, String) {
 }
 
 /// The effective configuration of `phalanx broker`.
-fn printed(command: &mut Command) -> String {
+fn stdout_of(command: &mut Command) -> String {
     let (code, stdout, stderr) = run(command);
     assert_eq!((code, &stderr[..]), (Some(0), ""), "{command:?}");
     stdout
@@ -46,9 +46,9 @@ fn print(arguments: &[&str]) -> Command {
 #[test]
 fn the_packaged_configuration_is_valid() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/broker.toml");
-    let whole = printed(&mut print(&["--config", file]));
-    assert!(whole.contains("persistence-dir = \"/var/lib/phalanx-broker\""), "{whole}");
-    assert!(whole.contains("listen = [\"mqtt://127.0.0.1:1883\"]"), "{whole}");
+    let full_config = stdout_of(&mut print(&["--config", file]));
+    assert!(full_config.contains("persistence-dir = \"/var/lib/phalanx-broker\""), "{full_config}");
+    assert!(full_config.contains("listen = [\"mqtt://127.0.0.1:1883\"]"), "{full_config}");
 }
 
 /// Precedence: flag, environment variable, --set, file, default.
@@ -73,7 +73,7 @@ fn sources_have_an_order_of_precedence() {
     command
         .env("PHALANX_BROKER_MAX_QUEUED_MESSAGES", "3")
         .env("PHALANX_BROKER_MAX_CONNECTIONS", "3");
-    let stdout = printed(&mut command);
+    let stdout = stdout_of(&mut command);
     for line in [
         "max-sessions = 1",
         "max-subscriptions = 2",
@@ -85,21 +85,21 @@ fn sources_have_an_order_of_precedence() {
     ] {
         assert!(stdout.lines().any(|other| other == line), "{line}:\n{stdout}");
     }
-    let port = printed(print(&["-p", "4"]).env("PHALANX_BROKER_LISTEN", "127.0.0.1:5"));
+    let port = stdout_of(print(&["-p", "4"]).env("PHALANX_BROKER_LISTEN", "127.0.0.1:5"));
     assert!(port.contains("listen = [\"mqtt://127.0.0.1:4\"]"), "{port}");
     let (code, _, stderr) = run(&mut print(&["-p", "4", "--listen", "127.0.0.1:5"]));
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("--port cannot be used with --listen"), "{stderr}");
     // The printed text is an equivalent configuration.
-    let again = home.path().join("again.toml");
-    fs::write(&again, &stdout).unwrap();
-    assert_eq!(printed(print(&["--config"]).arg(&again)), stdout);
+    let reprinted = home.path().join("again.toml");
+    fs::write(&reprinted, &stdout).unwrap();
+    assert_eq!(stdout_of(print(&["--config"]).arg(&reprinted)), stdout);
     // Relative paths in a file are based at the file, independent of the current directory.
-    let elsewhere = printed(print(&["--config"]).arg(&file).current_dir("/"));
+    let from_root = stdout_of(print(&["--config"]).arg(&file).current_dir("/"));
     let data = format!("persistence-dir = \"{}\"", home.path().join("kept").display());
-    assert!(elsewhere.contains(&data), "{elsewhere}");
+    assert!(from_root.contains(&data), "{from_root}");
     // --persistence-dir overrides `ephemeral`.
-    let data = printed(&mut print(&["--set", "ephemeral = true", "--persistence-dir", "/d"]));
+    let data = stdout_of(&mut print(&["--set", "ephemeral = true", "--persistence-dir", "/d"]));
     assert!(
         data.contains("ephemeral = false") && data.contains("persistence-dir = \"/d\""),
         "{data}"
@@ -116,7 +116,7 @@ fn every_key_has_a_flag_and_a_variable() {
         "--jwt-keys-file=k",
         "--cluster=nats://nats",
     ];
-    let before = printed(print(&tables).arg("--persistence-dir=d"));
+    let before = stdout_of(print(&tables).arg("--persistence-dir=d"));
     let mut flags = 0;
     for line in before.lines().filter(|line| !line.starts_with('[') && !line.is_empty()) {
         let (name, value) = line.split_once(" = ").unwrap();
@@ -167,7 +167,7 @@ fn every_key_has_a_flag_and_a_variable() {
 #[test]
 fn keys_of_services_have_flags_and_variables() {
     let tables = ["--auth-http-login-url=https://a", "--jwt-keys-url=https://a"];
-    let before = printed(print(&tables).arg("--persistence-dir=d"));
+    let before = stdout_of(print(&tables).arg("--persistence-dir=d"));
     for (flag, value) in [
         ("jwt-keys-url", "https://b"),
         ("jwt-keys-ca", "file"),
@@ -189,7 +189,7 @@ fn keys_of_services_have_flags_and_variables() {
 /// Checks that a flag and its variable have the same effect on the configuration `before`, which other flags set.
 fn check_flag((flag, value): (&str, &str), others: &[&str], before: &str) {
     let others: Vec<_> = others.iter().filter(|other| !other.contains(flag)).copied().collect();
-    let printed_by = |command: &mut Command| printed(command.arg("--persistence-dir=d"));
+    let printed_by = |command: &mut Command| stdout_of(command.arg("--persistence-dir=d"));
     let by_flag = printed_by(print(&others).arg(format!("--{flag}={value}")));
     let variable = format!("PHALANX_BROKER_{}", flag.to_uppercase().replace('-', "_"));
     let by_variable = printed_by(print(&others).env(&variable, value));
@@ -231,8 +231,8 @@ fn a_check_reports_all_errors() {
                 [tls]\ncertificate = 'no.pem'\nkey = 'no.key'\nclient-ca = 'no.ca'\n";
     let (code, stdout, stderr) = check(none);
     assert_eq!((code, &stdout[..]), (Some(1), ""));
-    for named in ["no-users", "no-rules", "/users", "no.pem", "no.ca"] {
-        assert!(stderr.lines().any(|line| line.contains(named)), "{named}: {stderr}");
+    for file_name in ["no-users", "no-rules", "/users", "no.pem", "no.ca"] {
+        assert!(stderr.lines().any(|line| line.contains(file_name)), "{file_name}: {stderr}");
     }
     assert!(stderr.lines().all(|line| line.starts_with("phalanx: ")), "{stderr}");
     // Existing files with errors.
@@ -242,9 +242,10 @@ fn a_check_reports_all_errors() {
     // Errors in the configuration.
     let (code, stdout, stderr) = check("max-queued-mesages = 1\nmax-queued-messages = 'x'");
     assert_eq!((code, &stdout[..], stderr.lines().count()), (Some(2), "", 2), "{stderr}");
-    let place = format!("phalanx: {}:1:1: max-queued-mesages: ", file.display());
-    let told = |line: &str| line.starts_with(&place) && line.contains("`max-queued-messages`");
-    assert!(stderr.lines().any(told), "{stderr}");
+    let prefix = format!("phalanx: {}:1:1: max-queued-mesages: ", file.display());
+    let is_reported =
+        |line: &str| line.starts_with(&prefix) && line.contains("`max-queued-messages`");
+    assert!(stderr.lines().any(is_reported), "{stderr}");
     // Without --check the broker does not start either.
     let (code, stdout, _) = run(bare().args(["broker", "--config"]).arg(&file));
     assert_eq!((code, &stdout[..]), (Some(2), ""));
@@ -267,13 +268,13 @@ fn a_check_reports_all_errors() {
 }
 
 /// A broker with a configuration file.
-struct Configured {
+struct ConfiguredBroker {
     home: TempDir,
     file: PathBuf,
     broker: Broker,
 }
 
-impl Configured {
+impl ConfiguredBroker {
     /// Starts a broker in a folder with all files that the configuration may name.
     fn start(driver: &str, text: &str) -> Self {
         let home = files();
@@ -293,7 +294,7 @@ impl Configured {
 fn a_file_takes_effect(driver: &str) {
     let text = "listen = ['127.0.0.1:0', 'ws://127.0.0.1:0']\npassword-file = 'users'\nacl-file = 'rules'\n\
                 max-queued-messages = 10\n";
-    let Configured { broker, .. } = &Configured::start(driver, text);
+    let ConfiguredBroker { broker, .. } = &ConfiguredBroker::start(driver, text);
     broker.next_address();
     assert_eq!(Client::refused(broker, &Begin::of(Version::V5, "a")), Reason::NOT_AUTHORIZED);
     let (mut eve, _) = Client::begin(broker, &login("a"));
@@ -309,51 +310,51 @@ fn login(id: &'static str) -> Begin<'static> {
 const PROTECTED: &str = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'rules'\n";
 
 fn a_file_is_reloaded(driver: &str) {
-    let configured = Configured::start(driver, PROTECTED);
-    let Configured { home, file, broker } = &configured;
+    let configured = ConfiguredBroker::start(driver, PROTECTED);
+    let ConfiguredBroker { home, file, broker } = &configured;
     let (mut eve, _) = Client::begin(broker, &login("a"));
     // Other access rules, fewer subscriptions, a shorter keep-alive, and a change that needs a restart.
     fs::write(home.path().join("others"), "user eve\ntopic readwrite sea/#\n").unwrap();
     let second = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'others'\n\
                   max-subscriptions = 1\nmax-keep-alive = '9s'\nmax-packet-size = 200\n\
                   max-retained = 5\nruntime.shutdown-timeout = '77s'\n";
-    let told = configured.reload(second, "reloaded: ");
+    let messages = configured.reload(second, "reloaded: ");
     for key in ["max-retained", "runtime.shutdown-timeout"] {
         let line = format!("phalanx: {key}: changed; restart to apply");
-        assert!(told.lines().any(|other| other == line), "{key}: {told}");
+        assert!(messages.lines().any(|other| other == line), "{key}: {messages}");
     }
-    assert_eq!(told.lines().count(), 3, "{told}");
+    assert_eq!(messages.lines().count(), 3, "{messages}");
     for file in [file, &home.path().join("others")] {
-        assert!(told.contains(file.to_str().unwrap()), "{told}");
+        assert!(messages.contains(file.to_str().unwrap()), "{messages}");
     }
     // Existing connections follow the new rules and the limits of their session.
     assert_eq!(eve.publish("garden/tree", "x"), Reason::NOT_AUTHORIZED);
-    let plain = SubscribeOptions::default();
-    let granted = eve.subscribe_with(&[("sea/1", plain), ("sea/2", plain)], &[]);
-    assert_eq!(granted, [Reason::SUCCESS, Reason::QUOTA_EXCEEDED]);
+    let options = SubscribeOptions::default();
+    let reasons = eve.subscribe_with(&[("sea/1", options), ("sea/2", options)], &[]);
+    assert_eq!(reasons, [Reason::SUCCESS, Reason::QUOTA_EXCEEDED]);
     // Limits of an existing connection are unchanged; a new one has the new limits.
     eve.publish_with("sea/1", &"x".repeat(300), Delivery::AtMostOnce, false, &[]);
     eve.receives("sea/1", &"x".repeat(300));
     let mut other = Client::silent(broker, Version::V5);
     other.connect(&login("b"));
-    let came = other.next();
-    let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
-    let told: Vec<Property<'_>> = ack.properties.iter().collect();
-    assert!(told.contains(&Property::ServerKeepAlive(9)), "{told:?}");
-    assert!(told.contains(&Property::MaximumPacketSize(200)), "{told:?}");
+    let received = other.next();
+    let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
+    let properties: Vec<Property<'_>> = ack.properties.iter().collect();
+    assert!(properties.contains(&Property::ServerKeepAlive(9)), "{properties:?}");
+    assert!(properties.contains(&Property::MaximumPacketSize(200)), "{properties:?}");
 }
 
 /// A new address accepts clients; a removed one does not, but its connections stay open.
 fn listen_addresses_are_reloaded(driver: &str) {
-    let configured = Configured::start(driver, "listen = '127.0.0.1:0'\n");
+    let configured = ConfiguredBroker::start(driver, "listen = '127.0.0.1:0'\n");
     let broker = &configured.broker;
     let (mut client, _) = Client::begin(broker, &Begin::of(Version::V5, "a"));
     configured.reload("listen = ['127.0.0.1:0', 'ws://127.0.0.2:0']\n", "reloaded: ");
     let added = broker.next_address();
     assert_eq!(added.ip().to_string(), "127.0.0.2");
     std::net::TcpStream::connect(added).unwrap();
-    let told = configured.reload("listen = 'ws://127.0.0.2:0'\n", "reloaded: ");
-    assert!(!told.contains("restart"), "{told}");
+    let messages = configured.reload("listen = 'ws://127.0.0.2:0'\n", "reloaded: ");
+    assert!(!messages.contains("restart"), "{messages}");
     eventually("the address is closed", || {
         std::net::TcpStream::connect(broker.address).is_err().then_some(())
     });
@@ -362,43 +363,43 @@ fn listen_addresses_are_reloaded(driver: &str) {
 }
 
 fn reloads_are_atomic(driver: &str) {
-    let configured = Configured::start(driver, PROTECTED);
-    let Configured { home, broker, .. } = &configured;
+    let configured = ConfiguredBroker::start(driver, PROTECTED);
+    let ConfiguredBroker { home, broker, .. } = &configured;
     let (mut eve, _) = Client::begin(broker, &login("a"));
     fs::write(home.path().join("all"), "topic readwrite #\n").unwrap();
-    for wrong in [
+    for invalid in [
         "acl-file = 'all'\nmax-queued-mesages = 1\n",
         "acl-file = 'all'\npassword-file = 'no-users'\n",
         "acl-file = 'all'\nmax-packet-size = 5\n",
         "acl-file = 'no-rules'\n",
     ] {
-        configured.reload(&format!("listen = '127.0.0.1:0'\n{wrong}"), "not reloaded; the old");
-        assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED, "{wrong}");
+        configured.reload(&format!("listen = '127.0.0.1:0'\n{invalid}"), "not reloaded; the old");
+        assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED, "{invalid}");
     }
     // Passwords are required until a restart without the password file.
-    let told = configured.reload("listen = '127.0.0.1:0'\nacl-file = 'all'\n", "reloaded: ");
-    assert!(told.contains("password-file: changed"), "{told}");
+    let messages = configured.reload("listen = '127.0.0.1:0'\nacl-file = 'all'\n", "reloaded: ");
+    assert!(messages.contains("password-file: changed"), "{messages}");
     assert_eq!(Client::refused(broker, &Begin::of(Version::V5, "b")), Reason::NOT_AUTHORIZED);
 }
 
 fn a_reload_does_not_admit_everyone(driver: &str) {
-    let with = |logins: &str| format!("listen = '127.0.0.1:0'\n{logins}");
-    let service = with("[auth-http]\nlogin-url = 'http://127.0.0.1:9/'\n");
-    let configured = Configured::start(driver, &service);
+    let config_with = |logins: &str| format!("listen = '127.0.0.1:0'\n{logins}");
+    let service = config_with("[auth-http]\nlogin-url = 'http://127.0.0.1:9/'\n");
+    let configured = ConfiguredBroker::start(driver, &service);
     let refused = || Client::refused(&configured.broker, &Begin::of(Version::V5, "b"));
     assert_eq!(refused(), Reason::NOT_AUTHORIZED);
     for logins in ["password-file = 'users'\n", ""] {
-        let told = configured.reload(&with(logins), "not reloaded; the old");
-        assert!(told.contains("restart to apply"), "{told}");
+        let messages = configured.reload(&config_with(logins), "not reloaded; the old");
+        assert!(messages.contains("restart to apply"), "{messages}");
         assert_eq!(refused(), Reason::NOT_AUTHORIZED, "{logins}");
     }
 }
 
 /// Whether the broker accepts a client with this certificate.
-fn lets_in(address: SocketAddr, trusted: &Path, own: &Pair) -> bool {
+fn lets_in(address: SocketAddr, trusted: &Path, pair: &Pair) -> bool {
     let mut command = Command::new("mosquitto_pub");
     command.args(["-h", "localhost", "-p", &address.port().to_string(), "--cafile"]).arg(trusted);
-    command.arg("--cert").arg(&own.certificate).arg("--key").arg(&own.key);
+    command.arg("--cert").arg(&pair.certificate).arg("--key").arg(&pair.key);
     command.args(["-q", "1", "-t", "t", "-m", "x"]).output().unwrap().status.success()
 }
 
@@ -407,14 +408,14 @@ fn other_authorities(driver: &str) {
     if Command::new("mosquitto_pub").arg("--help").stdout(Stdio::null()).status().is_err() {
         return eprintln!("left out: mosquitto_pub is not installed (mosquitto-clients)");
     }
-    let (own, other) = (Authority::new(), Authority::new());
-    let pair = own.sign("a", &["localhost"]);
-    let trusted = own.certificate();
-    let (eve, adam) = (own.sign_client("eve"), other.sign_client("adam"));
+    let (first, other) = (Authority::new(), Authority::new());
+    let pair = first.sign("a", &["localhost"]);
+    let trusted = first.certificate();
+    let (eve, adam) = (first.sign_client("eve"), other.sign_client("adam"));
     let folder = tempfile::tempdir().unwrap();
     let authorities = folder.path().join("authorities");
     fs::copy(&trusted, &authorities).unwrap();
-    let with = |authorities: &Path| {
+    let config_with = |authorities: &Path| {
         let [certificate, key] = [&pair.certificate, &pair.key].map(|path| path.display());
         format!(
             "listen = 'mqtts://127.0.0.1:0'\n[tls]\ncertificate = '{certificate}'\nkey = '{key}'\n\
@@ -422,7 +423,7 @@ fn other_authorities(driver: &str) {
             authorities.display()
         )
     };
-    let configured = Configured::start(driver, &with(&authorities));
+    let configured = ConfiguredBroker::start(driver, &config_with(&authorities));
     let broker = &configured.broker;
     let address = broker.address;
     assert!(lets_in(address, &trusted, &eve) && !lets_in(address, &trusted, &adam));
@@ -433,6 +434,6 @@ fn other_authorities(driver: &str) {
     assert!(lets_in(address, &trusted, &eve));
     eventually("a message", || broker.stderr().contains("were reloaded").then_some(()));
     // Only the other authority.
-    configured.reload(&with(&other.certificate()), "reloaded: ");
+    configured.reload(&config_with(&other.certificate()), "reloaded: ");
     assert!(lets_in(address, &trusted, &adam) && !lets_in(address, &trusted, &eve));
 }

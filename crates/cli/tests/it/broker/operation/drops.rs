@@ -17,8 +17,8 @@ crate::on_one_driver!(
 /// A broker with these keys in its file, and its admin address.
 fn start(driver: &str, keys: &str) -> (Broker, SocketAddr) {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let own = "listen = \"127.0.0.1:0\"\nsys-interval = \"1s\"";
-    let text = format!("{own}\n{keys}\n[runtime]\nadmin = \"127.0.0.1:0\"\n");
+    let base = "listen = \"127.0.0.1:0\"\nsys-interval = \"1s\"";
+    let text = format!("{base}\n{keys}\n[runtime]\nadmin = \"127.0.0.1:0\"\n");
     std::fs::write(file.path(), text).unwrap();
     let broker = Broker::start_by(driver, file.path());
     let admin = broker.admin();
@@ -32,16 +32,16 @@ fn metrics(admin: SocketAddr) -> String {
 
 /// The count of messages dropped for this reason.
 fn dropped(admin: SocketAddr, reason: &str) -> u64 {
-    let said = metrics(admin);
+    let metrics_text = metrics(admin);
     let name = format!("mqtt_messages_dropped_total{{reason=\"{reason}\"}} ");
-    let families = said.matches("# TYPE mqtt_messages_dropped counter").count();
-    assert_eq!(families, 1, "{said}");
-    let line = said.lines().find_map(|line| line.strip_prefix(&name)).expect(&said);
+    let families = metrics_text.matches("# TYPE mqtt_messages_dropped counter").count();
+    assert_eq!(families, 1, "{metrics_text}");
+    let line = metrics_text.lines().find_map(|line| line.strip_prefix(&name)).expect(&metrics_text);
     line.parse().unwrap()
 }
 
 /// Waits until the topic below `$SYS` has this value.
-fn is_told(broker: &Broker, topic: &str, value: &str) {
+fn assert_logged(broker: &Broker, topic: &str, value: &str) {
     let mut client = Client::new(broker, "asks");
     client.subscribe(&format!("$SYS/broker/{topic}"), QoS::AtMostOnce);
     while client.next().message().payload != value.as_bytes() {}
@@ -58,19 +58,22 @@ fn retained_messages_beyond_the_bound(driver: &str) {
     client.publish_with("kept/more", "x", Delivery::AtLeastOnce(id(1)), true, &[]);
     assert_eq!(client.acknowledged(), Reason::QUOTA_EXCEEDED);
     assert_eq!(dropped(admin, "retained_full"), SENT + 1 - 300);
-    let said = metrics(admin);
-    assert!(said.contains("# TYPE mqtt_retained_messages gauge\n"), "{said}");
-    assert!(said.contains("\nmqtt_retained_messages 300\n"), "{said}");
-    assert!(said.contains("\nmqtt_connections 1\n"), "{said}");
-    is_told(&broker, "dropped/retained_full", "701");
-    is_told(&broker, "publish/messages/dropped", "701");
-    is_told(&broker, "retained messages/count", "300");
-    let said = eventually("a line", || {
-        let said = broker.stderr();
-        said.contains("messages, retained_full: ").then_some(said)
+    let metrics_text = metrics(admin);
+    assert!(metrics_text.contains("# TYPE mqtt_retained_messages gauge\n"), "{metrics_text}");
+    assert!(metrics_text.contains("\nmqtt_retained_messages 300\n"), "{metrics_text}");
+    assert!(metrics_text.contains("\nmqtt_connections 1\n"), "{metrics_text}");
+    assert_logged(&broker, "dropped/retained_full", "701");
+    assert_logged(&broker, "publish/messages/dropped", "701");
+    assert_logged(&broker, "retained messages/count", "300");
+    let stderr = eventually("a line", || {
+        let stderr = broker.stderr();
+        stderr.contains("messages, retained_full: ").then_some(stderr)
     });
-    assert!(said.contains("max-retained") && said.contains("the first was \"kept/300\""), "{said}");
-    assert!(said.lines().count() < 10, "{said}");
+    assert!(
+        stderr.contains("max-retained") && stderr.contains("the first was \"kept/300\""),
+        "{stderr}"
+    );
+    assert!(stderr.lines().count() < 10, "{stderr}");
 }
 
 fn dropped_messages_are_counted(driver: &str) {
@@ -89,13 +92,13 @@ fn dropped_messages_are_counted(driver: &str) {
     assert!(metrics(admin).contains("\nmqtt_messages_received_total 3\n"), "{}", metrics(admin));
     let closed = writer.subscribe_with(&[("closed", SubscribeOptions::default())], &[]);
     assert_eq!(closed, [Reason::NOT_AUTHORIZED]);
-    let said = metrics(admin);
+    let metrics_text = metrics(admin);
     let line = "mqtt_subscriptions_rejected_total{reason=\"subscription_not_authorized\"} 1";
-    assert!(said.contains(line), "{said}");
+    assert!(metrics_text.contains(line), "{metrics_text}");
     // A disconnected client, and one with a small maximum packet size.
-    let (mut away, _) = Client::begin(&broker, &Begin::lasting("away"));
-    away.subscribe("open/+", QoS::AtLeastOnce);
-    away.leave();
+    let (mut offline, _) = Client::begin(&broker, &Begin::lasting("away"));
+    offline.subscribe("open/+", QoS::AtLeastOnce);
+    offline.leave();
     let short = vec![Property::MaximumPacketSize(100)];
     let mut small =
         Client::begin(&broker, &Begin { properties: short, ..Begin::of(Version::V5, "small") }).0;
@@ -111,14 +114,14 @@ fn dropped_messages_are_counted(driver: &str) {
     }
     // The queue is dropped with the session.
     let begin = Begin { clean: true, ..Begin::lasting("away") };
-    let (mut away, _) = Client::begin(&broker, &begin);
+    let (mut offline, _) = Client::begin(&broker, &begin);
     assert_eq!(dropped(admin, "session_ended"), 5);
     // A SUBSCRIBE receives as many retained messages as its queue holds, which is more for small ones: here all
     // of them.
     writer.retain("open/kept", "x");
-    let plain = SubscribeOptions::default();
-    assert_eq!(away.subscribe_with(&[("open/kept", plain)], &[]), [Reason::SUCCESS]);
-    assert!(matches!(away.next().packet(), Packet::Publish(_)));
+    let options = SubscribeOptions::default();
+    assert_eq!(offline.subscribe_with(&[("open/kept", options)], &[]), [Reason::SUCCESS]);
+    assert!(matches!(offline.next().packet(), Packet::Publish(_)));
     assert_eq!(dropped(admin, "retained_left_out"), 0);
 }
 

@@ -37,7 +37,7 @@ fn keeping(driver: &str) -> (tempfile::TempDir, Broker) {
 }
 
 /// Kills the broker and starts another in its place.
-fn again(driver: &str, home: &tempfile::TempDir, broker: Broker) -> Broker {
+fn restart(driver: &str, home: &tempfile::TempDir, broker: Broker) -> Broker {
     broker.crashes();
     Broker::start_on(driver, &home.path().join("data"))
 }
@@ -46,7 +46,7 @@ fn lasting(broker: &Broker, name: &str) -> Client {
     Client::begin(broker, &Begin::lasting(name)).0
 }
 
-fn back(broker: &Broker, name: &str) -> Client {
+fn resume(broker: &Broker, name: &str) -> Client {
     let (client, present) = Client::begin(broker, &Begin::lasting(name));
     assert!(present, "{name}");
     client
@@ -65,16 +65,16 @@ fn queued_messages_survive(driver: &str) {
         let user = [Property::User("k", "v"), Property::MessageExpiry(1000)];
         writer.publish_with("t/2", &format!("two {n}"), Delivery::ExactlyOnce(id(1)), false, &user);
         assert!(matches!(writer.next().packet(), Packet::PubRec(_)));
-        broker = again(driver, &home, broker);
+        broker = restart(driver, &home, broker);
     }
-    let mut reader = back(&broker, "reader");
+    let mut reader = resume(&broker, "reader");
     for n in 0..3 {
         reader.receives("t/1", &format!("one {n}"));
-        let came = reader.next();
-        let message = came.message();
+        let received = reader.next();
+        let message = received.message();
         assert_eq!(message.payload, format!("two {n}").as_bytes());
         assert!(message.properties.user().eq([("k", "v")]));
-        let expires = |own| matches!(own, Property::MessageExpiry(900..=1000));
+        let expires = |property| matches!(property, Property::MessageExpiry(900..=1000));
         assert!(message.properties.iter().any(expires));
         reader.say(&Packet::PubAck(Ack::of(message.delivery.id().unwrap())));
     }
@@ -84,8 +84,8 @@ fn queued_messages_survive(driver: &str) {
     let first = old.next().message().payload.to_owned();
     assert_eq!(first, b"one 0");
     // Acknowledged messages are not sent again.
-    let broker = again(driver, &home, broker);
-    back(&broker, "reader").receives_nothing();
+    let broker = restart(driver, &home, broker);
+    resume(&broker, "reader").receives_nothing();
 }
 
 fn unacknowledged_messages_are_sent_again(driver: &str) {
@@ -97,11 +97,11 @@ fn unacknowledged_messages_are_sent_again(driver: &str) {
     writer.publish_with("t", "two", Delivery::ExactlyOnce(id(9)), false, &[]);
     let sent = [reader.next().message().delivery, reader.next().message().delivery];
     for _ in 0..2 {
-        broker = again(driver, &home, broker);
-        let mut reader = back(&broker, "reader");
+        broker = restart(driver, &home, broker);
+        let mut reader = resume(&broker, "reader");
         for (text, delivery) in ["one", "two"].into_iter().zip(sent) {
-            let came = reader.next();
-            let message = came.message();
+            let received = reader.next();
+            let message = received.message();
             assert!(message.duplicate);
             assert_eq!((message.payload, message.delivery), (text.as_bytes(), delivery));
         }
@@ -117,8 +117,8 @@ fn a_release_is_continued(driver: &str) {
     let number = reader.next().message().delivery.id().unwrap();
     reader.say(&Packet::PubRec(Ack::of(number)));
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
-    let broker = again(driver, &home, broker);
-    let mut reader = back(&broker, "reader");
+    let broker = restart(driver, &home, broker);
+    let mut reader = resume(&broker, "reader");
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "but not the message");
     reader.say(&Packet::PubComp(Ack::of(number)));
     reader.receives_nothing();
@@ -135,15 +135,15 @@ fn a_message_in_progress_is_accepted_once(driver: &str) {
         assert!(matches!(writer.next().packet(), Packet::PubRec(_)));
     };
     publish(&mut writer);
-    let broker = again(driver, &home, broker);
-    let mut writer = back(&broker, "writer");
+    let broker = restart(driver, &home, broker);
+    let mut writer = resume(&broker, "writer");
     publish(&mut writer);
     writer.say(&Packet::PubRel(Ack::of(id(7))));
     assert_eq!(writer.next().packet(), Packet::PubComp(Ack::of(id(7))));
     // After release, the packet identifier belongs to another message.
-    let broker = again(driver, &home, broker);
-    publish(&mut back(&broker, "writer"));
-    let mut reader = back(&broker, "reader");
+    let broker = restart(driver, &home, broker);
+    publish(&mut resume(&broker, "writer"));
+    let mut reader = resume(&broker, "reader");
     reader.receives("t", "once");
     reader.receives("t", "once");
     reader.receives_nothing();
@@ -162,8 +162,8 @@ fn subscriptions_survive(driver: &str) {
     for name in ["one", "two"] {
         lasting(&broker, name).subscribe("$share/group/d", QoS::AtLeastOnce);
     }
-    let broker = again(driver, &home, broker);
-    let mut reader = back(&broker, "reader");
+    let broker = restart(driver, &home, broker);
+    let mut reader = resume(&broker, "reader");
     let mut writer = Client::new(&broker, "writer");
     for (topic, n) in [("gone", "7"), ("a/1", "1"), ("b", "5"), ("b", "6"), ("c", "5"), ("c", "6")]
     {
@@ -171,14 +171,14 @@ fn subscriptions_survive(driver: &str) {
         writer.publish_with(topic, n, delivery, false, &[Property::User("n", n)]);
         writer.next();
     }
-    let came = reader.next();
-    assert_eq!((came.message().topic, &*identifiers(&came.message())), ("a/1", &[300][..]));
+    let received = reader.next();
+    assert_eq!((received.message().topic, &*identifiers(&received.message())), ("a/1", &[300][..]));
     reader.receives("b", "6");
     reader.receives("c", "6");
     assert_eq!(reader.unsubscribe("b?n>5"), [Reason::SUCCESS]);
     reader.receives_nothing();
     // Of two members, the connected one.
-    let mut two = back(&broker, "two");
+    let mut two = resume(&broker, "two");
     for n in 0..2 {
         writer.publish("d", &n.to_string());
         two.receives("d", &n.to_string());
@@ -194,29 +194,29 @@ fn retained_messages_are_kept(driver: &str) {
     writer.retain("b", "");
     writer.publish_with("c", "unsure", Delivery::AtMostOnce, true, &[]);
     writer.retain("d", "last");
-    let broker = again(driver, &home, broker);
+    let broker = restart(driver, &home, broker);
     // A session's copy outlives the next retained message.
     let mut reader = lasting(&broker, "reader");
     reader.subscribe("a", QoS::AtLeastOnce);
     assert!(reader.next().message().retain);
     let mut writer = Client::new(&broker, "writer");
     writer.retain("a", "newer");
-    let broker = again(driver, &home, broker);
-    let mut reader = back(&broker, "reader");
+    let broker = restart(driver, &home, broker);
+    let mut reader = resume(&broker, "reader");
     reader.receives("a", "new");
     reader.receives("a", "newer");
     reader.unsubscribe("a");
     reader.subscribe("+", QoS::AtLeastOnce);
-    let mut seen =
+    let mut received_payloads =
         [(); 3].map(|()| String::from_utf8(reader.next().message().payload.into()).unwrap());
-    seen.sort();
-    assert_eq!(seen, ["last", "newer", "unsure"]);
+    received_payloads.sort();
+    assert_eq!(received_payloads, ["last", "newer", "unsure"]);
 }
 
 fn a_will_is_published_by_the_next(driver: &str) {
     let (home, broker) = keeping(driver);
-    let mut heir = lasting(&broker, "heir");
-    heir.subscribe("wills", QoS::AtLeastOnce);
+    let mut subscriber = lasting(&broker, "heir");
+    subscriber.subscribe("wills", QoS::AtLeastOnce);
     let with_will = |begin, text, properties| {
         let will = Some(("wills", text, QoS::AtLeastOnce, false, properties));
         Client::begin(&broker, &Begin { will, ..begin }).0
@@ -226,15 +226,15 @@ fn a_will_is_published_by_the_next(driver: &str) {
     with_will(Begin::lasting("b"), "of b", vec![]).leave();
     let _waits = with_will(Begin::lasting("c"), "of c", delayed);
     with_will(Begin::lasting("d"), "of d", vec![]).vanish();
-    heir.receives("wills", "of d");
+    subscriber.receives("wills", "of d");
     // The answer is on disk when the next one is sent.
-    heir.receives_nothing();
-    let broker = again(driver, &home, broker);
-    let mut heir = back(&broker, "heir");
-    heir.receives("wills", "of a");
-    heir.receives_nothing();
-    let broker = again(driver, &home, broker);
-    back(&broker, "heir").receives_nothing();
+    subscriber.receives_nothing();
+    let broker = restart(driver, &home, broker);
+    let mut subscriber = resume(&broker, "heir");
+    subscriber.receives("wills", "of a");
+    subscriber.receives_nothing();
+    let broker = restart(driver, &home, broker);
+    resume(&broker, "heir").receives_nothing();
 }
 
 fn removed_state_stays_removed(driver: &str) {
@@ -247,8 +247,8 @@ fn removed_state_stays_removed(driver: &str) {
     // A session that ends with its connection is removed, too.
     let mut brief = Client::new(&broker, "brief");
     brief.subscribe("t", QoS::AtLeastOnce);
-    let broker = again(driver, &home, broker);
-    back(&broker, "reader").receives_nothing();
+    let broker = restart(driver, &home, broker);
+    resume(&broker, "reader").receives_nothing();
     assert!(!Client::begin(&broker, &Begin::lasting("brief")).1);
     let reason = Client::new(&broker, "writer").publish("t", "no recipients");
     assert_eq!(reason, Reason::NO_MATCHING_SUBSCRIBERS);
@@ -258,8 +258,8 @@ fn a_session_expires_meanwhile(driver: &str) {
     let (home, broker) = keeping(driver);
     let short =
         |name| Begin { properties: vec![Property::SessionExpiry(1)], ..Begin::lasting(name) };
-    let mut heir = lasting(&broker, "heir");
-    heir.subscribe("wills", QoS::AtLeastOnce);
+    let mut subscriber = lasting(&broker, "heir");
+    subscriber.subscribe("wills", QoS::AtLeastOnce);
     let will = Some(("wills", "late", QoS::AtLeastOnce, false, vec![Property::WillDelay(1000)]));
     let mut client = Client::begin(&broker, &Begin { will, ..short("short") }).0;
     client.subscribe("t", QoS::AtLeastOnce);
@@ -267,7 +267,7 @@ fn a_session_expires_meanwhile(driver: &str) {
     broker.crashes();
     std::thread::sleep(Duration::from_millis(2100));
     let broker = Broker::start_on(driver, &home.path().join("data"));
-    back(&broker, "heir").receives("wills", "late");
+    resume(&broker, "heir").receives("wills", "late");
     assert!(!Client::begin(&broker, &short("short")).1);
 }
 
@@ -279,7 +279,7 @@ fn state_survives_a_graceful_shutdown(driver: &str) {
     Client::new(&broker, "writer").publish("t", "x");
     broker.ends_well();
     let broker = Broker::start_on(driver, &home.path().join("data"));
-    back(&broker, "reader").receives("t", "x");
+    resume(&broker, "reader").receives("t", "x");
 }
 
 fn a_directory_is_locked(driver: &str) {
@@ -296,15 +296,15 @@ fn a_directory_is_locked(driver: &str) {
 fn a_long_packet_is_processed_in_pieces(driver: &str) {
     let (home, broker) = keeping(driver);
     let mut reader = lasting(&broker, "reader");
-    let plain = SubscribeOptions::default();
+    let options = SubscribeOptions::default();
     let filters: Vec<_> =
         (0..10_000).map(|n| if n == 5000 { "not#".to_owned() } else { format!("t/{n}") }).collect();
-    let wanted: Vec<_> = filters.iter().map(|filter| (filter.as_str(), plain)).collect();
+    let subscriptions: Vec<_> = filters.iter().map(|filter| (filter.as_str(), options)).collect();
     let mut expected = vec![Reason::SUCCESS; 10_000];
     expected[5000] = Reason::TOPIC_FILTER_INVALID;
-    assert_eq!(reader.subscribe_with(&wanted, &[]), expected);
-    let broker = again(driver, &home, broker);
-    let mut reader = back(&broker, "reader");
+    assert_eq!(reader.subscribe_with(&subscriptions, &[]), expected);
+    let broker = restart(driver, &home, broker);
+    let mut reader = resume(&broker, "reader");
     for n in [0, 4095, 4096, 8191, 8192, 9999] {
         let topic = &filters[n];
         Client::new(&broker, "writer").publish(topic, "x");
@@ -344,13 +344,13 @@ fn data_is_checked(driver: &str) {
     Client::new(&broker, "writer").publish("t", "x");
     broker.crashes();
     let output = check(&data);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(said.contains("1 sessions, 1 subscriptions, 1 messages, 1 times queued"), "{said}");
+    assert!(stderr.contains("1 sessions, 1 subscriptions, 1 messages, 1 times queued"), "{stderr}");
     // An incomplete end is reported and ignored.
     let file = data.join("000000000001.journal");
-    let whole = fs::read(&file).unwrap();
-    fs::write(&file, [&whole[..], b"half a batch"].concat()).unwrap();
+    let contents = fs::read(&file).unwrap();
+    fs::write(&file, [&contents[..], b"half a batch"].concat()).unwrap();
     let output = check(&data);
     assert!(
         String::from_utf8_lossy(&output.stdout).contains("ignored 12 bytes of an unfinished write"),
@@ -360,7 +360,7 @@ fn data_is_checked(driver: &str) {
     eventually("a message", || {
         broker.stderr().contains("ignored 12 bytes of an unfinished write").then_some(())
     });
-    back(&broker, "reader").receives("t", "x");
+    resume(&broker, "reader").receives("t", "x");
     broker.crashes();
     // Corruption of complete records is never ignored.
     let mut changed = fs::read(&file).unwrap();
@@ -368,8 +368,8 @@ fn data_is_checked(driver: &str) {
     fs::write(&file, &changed).unwrap();
     let output = check(&data);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("000000000001.journal: byte "), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("000000000001.journal: byte "), "{stderr}");
 }
 
 fn a_missing_journal_is_reported(driver: &str) {
@@ -380,24 +380,24 @@ fn a_missing_journal_is_reported(driver: &str) {
     Client::new(&broker, "writer").publish("t", "x");
     broker.crashes();
     let file = data.join("000000000001.journal");
-    let whole = fs::read(&file).unwrap();
+    let contents = fs::read(&file).unwrap();
     // Truncated by more than one batch, emptied, and removed.
-    let spoil: [(&str, &dyn Fn()); 3] = [
-        ("missing at the end", &|| fs::write(&file, &whole[..100]).unwrap()),
+    let corrupt: [(&str, &dyn Fn()); 3] = [
+        ("missing at the end", &|| fs::write(&file, &contents[..100]).unwrap()),
         ("the journal is missing", &|| fs::write(&file, "").unwrap()),
         ("the journal is missing", &|| fs::remove_file(&file).unwrap()),
     ];
-    for (word, spoil) in spoil {
-        spoil();
-        let start = |more: &[&str]| {
+    for (word, corrupt) in corrupt {
+        corrupt();
+        let start = |args: &[&str]| {
             let mut command = bare();
-            command.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]).args(more);
+            command.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]).args(args);
             command.arg("--persistence-dir").arg(&data).output().unwrap()
         };
         for output in [check(&data), start(&[])] {
             assert_eq!(output.status.code(), Some(1), "{output:?}");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(said.contains(word) && said.contains("--accept-loss"), "{said}");
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(stderr.contains(word) && stderr.contains("--accept-loss"), "{stderr}");
         }
     }
     let data = data.to_str().unwrap();

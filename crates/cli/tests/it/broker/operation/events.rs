@@ -20,8 +20,8 @@ crate::on_one_driver!(
 /// The lines of an event, once there are `count`.
 fn lines(broker: &Broker, event: &str, count: usize) -> Vec<String> {
     eventually(event, || {
-        let said = broker.stderr();
-        let found: Vec<_> = said.lines().filter(|line| line.contains(event)).collect();
+        let output = broker.stderr();
+        let found: Vec<_> = output.lines().filter(|line| line.contains(event)).collect();
         (found.len() >= count).then(|| found.into_iter().map(str::to_owned).collect())
     })
 }
@@ -124,9 +124,9 @@ fn classes_and_rates_are_reloaded(driver: &str) {
     broker.rereads("reloaded");
     // More than the limit of any one second.
     let clients: Vec<_> = (0..50).map(|n| Client::new(&broker, &format!("c{n}"))).collect();
-    let said = lines(&broker, " suppressed class=connects count=", 1);
+    let output = lines(&broker, " suppressed class=connects count=", 1);
     let connected = lines(&broker, " connected ", 1);
-    assert!(connected.len() < clients.len() && !connected[0].contains("silent"), "{said:?}");
+    assert!(connected.len() < clients.len() && !connected[0].contains("silent"), "{output:?}");
 }
 
 fn nothing_is_logged_by_default(driver: &str) {

@@ -23,10 +23,11 @@ fn metrics(admin: SocketAddr) -> String {
 
 /// The sum over all series of a metric whose labels contain `label`.
 fn sum(admin: SocketAddr, name: &str, label: &str) -> u64 {
-    let said = metrics(admin);
-    let families = said.matches(&format!("# TYPE {} ", name.trim_end_matches("_total"))).count();
-    assert_eq!(families, 1, "{name}: {said}");
-    let series = said.lines().filter_map(|line| line.strip_prefix(name));
+    let metrics_text = metrics(admin);
+    let families =
+        metrics_text.matches(&format!("# TYPE {} ", name.trim_end_matches("_total"))).count();
+    assert_eq!(families, 1, "{name}: {metrics_text}");
+    let series = metrics_text.lines().filter_map(|line| line.strip_prefix(name));
     let series = series.filter(|rest| rest.starts_with(['{', ' ']) && rest.contains(label));
     series.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
 }
@@ -45,13 +46,13 @@ fn messages_and_connections_are_shown(driver: &str) {
     let listener = format!("{{listener=\"mqtt://{}\"}}", broker.address);
     // The broker has a second address, with its own series.
     let websocket = "listener=\"ws://127.0.0.1:";
-    let mut away = Client::begin(&broker, &Begin::lasting("away")).0;
-    away.subscribe("t", QoS::AtLeastOnce);
-    let mut near = Client::new(&broker, "near");
-    near.subscribe("t", QoS::AtLeastOnce);
+    let mut offline = Client::begin(&broker, &Begin::lasting("away")).0;
+    offline.subscribe("t", QoS::AtLeastOnce);
+    let mut online = Client::new(&broker, "near");
+    online.subscribe("t", QoS::AtLeastOnce);
     becomes(admin, "mqtt_listener_connections", &listener, 2);
     assert_eq!(sum(admin, "mqtt_listener_connections", websocket), 0);
-    away.leave();
+    offline.leave();
     becomes(admin, "mqtt_listener_connections", &listener, 1);
     assert_eq!(sum(admin, "mqtt_listener_connections_accepted_total", &listener), 2);
     let mut writer = Client::new(&broker, "writer");
@@ -67,7 +68,7 @@ fn messages_and_connections_are_shown(driver: &str) {
     becomes(admin, "mqtt_retained_messages", "", 1);
     assert!(sum(admin, "mqtt_retained_bytes", "") > 0);
     // Both sessions end, and their messages are dropped.
-    drop(near);
+    drop(online);
     Client::begin(&broker, &Begin { clean: true, ..Begin::lasting("away") }).0.leave();
     becomes(admin, "mqtt_queued_messages", "", 0);
     becomes(admin, "mqtt_queued_bytes", "", 0);
@@ -76,13 +77,13 @@ fn messages_and_connections_are_shown(driver: &str) {
 
 fn metrics_are_documented(driver: &str) {
     let broker = Broker::start_with(driver, &["--admin", "127.0.0.1:0"]);
-    let said = metrics(broker.admin());
+    let metrics_text = metrics(broker.admin());
     let page = include_str!("../../../../../../docs/broker/operating.md");
-    let families = said.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let families = metrics_text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let families = families.filter_map(|line| line.split_whitespace().next());
-    let own: Vec<_> = families.filter(|name| name.starts_with("mqtt_")).collect();
-    assert!(own.len() >= 20, "{own:?}");
-    for name in own {
+    let mqtt: Vec<_> = families.filter(|name| name.starts_with("mqtt_")).collect();
+    assert!(mqtt.len() >= 20, "{mqtt:?}");
+    for name in mqtt {
         let is_named = [format!("`{name}`"), format!("`{name}_total`"), format!("`{name}_total{{")]
             .iter()
             .any(|text| page.contains(text));
@@ -92,7 +93,7 @@ fn metrics_are_documented(driver: &str) {
 
 fn the_dashboard_shows_existing_metrics(driver: &str) {
     let broker = Broker::start_with(driver, &["--admin", "127.0.0.1:0"]);
-    let said = metrics(broker.admin());
+    let metrics_text = metrics(broker.admin());
     let text = include_str!("../../../../../../packaging/grafana/phalanx-broker.json");
     let dashboard: Value = serde_json::from_str(text).unwrap();
     let mut names = BTreeSet::new();
@@ -107,6 +108,6 @@ fn the_dashboard_shows_existing_metrics(driver: &str) {
     assert!(names.len() >= 20, "{names:?}");
     for name in names {
         let family = name.trim_end_matches("_total").trim_end_matches("_bucket");
-        assert!(said.contains(&format!("# TYPE {family} ")), "{name} is not in /metrics");
+        assert!(metrics_text.contains(&format!("# TYPE {family} ")), "{name} is not in /metrics");
     }
 }

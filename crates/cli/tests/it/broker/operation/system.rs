@@ -14,8 +14,8 @@ crate::on_one_driver!(
 /// Waits until `topic` has this value; earlier values are ignored.
 fn becomes(client: &mut Client, topic: &str, value: &str) {
     loop {
-        let came = client.next();
-        let message = came.message();
+        let received = client.next();
+        let message = received.message();
         if (message.topic, message.payload) == (topic, value.as_bytes()) {
             return;
         }
@@ -32,8 +32,8 @@ fn system_topics_are_published(driver: &str) {
     // From now on the values are retained messages.
     assert_eq!(client.subscribe_with(&[("$SYS/#", SubscribeOptions::default())], &[]).len(), 1);
     // Updates may arrive before the retained message, without the retain flag.
-    let came = (0..100).map(|_| client.next()).find(|came| came.message().retain);
-    assert!(came.expect("what is retained").message().topic.starts_with("$SYS/broker/"));
+    let received = (0..100).map(|_| client.next()).find(|received| received.message().retain);
+    assert!(received.expect("what is retained").message().topic.starts_with("$SYS/broker/"));
     let (mut other, _) = Client::begin(&broker, &Begin::lasting("other"));
     other.subscribe("a/+/c", QoS::AtLeastOnce);
     other.subscribe("b", QoS::AtLeastOnce);
@@ -51,21 +51,21 @@ fn system_topics_are_published(driver: &str) {
         ("retained messages/count", "1"),
     ] {
         let topic = format!("$SYS/broker/{topic}");
-        let (mut asks, _) = Client::begin(&broker, &Begin::of(Version::V5, "reader"));
-        asks.subscribe(&topic, QoS::AtMostOnce);
-        becomes(&mut asks, &topic, value);
+        let (mut requester, _) = Client::begin(&broker, &Begin::of(Version::V5, "reader"));
+        requester.subscribe(&topic, QoS::AtMostOnce);
+        becomes(&mut requester, &topic, value);
     }
 }
 
 fn not_matched_by_a_leading_wildcard(driver: &str) {
     let broker = Broker::start_with(driver, &["--sys-interval", "1s"]);
-    let mut witness = Client::new(&broker, "witness");
-    witness.subscribe("$SYS/broker/uptime", QoS::AtMostOnce);
+    let mut observer = Client::new(&broker, "witness");
+    observer.subscribe("$SYS/broker/uptime", QoS::AtMostOnce);
     let mut client = Client::new(&broker, "reader");
     client.subscribe("#", QoS::AtMostOnce);
     client.subscribe("+/broker/#", QoS::AtMostOnce);
     // Two updates have occurred since.
-    (0..3).for_each(|_| assert_eq!(witness.next().message().topic, "$SYS/broker/uptime"));
+    (0..3).for_each(|_| assert_eq!(observer.next().message().topic, "$SYS/broker/uptime"));
     client.receives_nothing();
 }
 

@@ -17,7 +17,7 @@ crate::on_one_driver!(
 );
 
 /// All bytes that the broker sends in response, up to the end of the connection.
-fn said(broker: &Broker, bytes: &[u8]) -> Vec<u8> {
+fn response(broker: &Broker, bytes: &[u8]) -> Vec<u8> {
     let mut client = Client::silent(broker, Version::V5);
     client.say_bytes(bytes);
     client.rest()
@@ -35,10 +35,10 @@ fn unsupported_versions(driver: &str) {
     // A bridge of mosquitto sets the high bit of the level first, and retries without it.
     for (name, level) in [("MQIsdp", 3), ("MQTT", 3), ("MQTT", 0), ("MQTT", 0x83), ("MQTT", 0x84)] {
         let bytes = connect(name, level, clean_session);
-        assert_eq!(said(&broker, &bytes), b"\x20\x02\x00\x01", "{name} {level}");
+        assert_eq!(response(&broker, &bytes), b"\x20\x02\x00\x01", "{name} {level}");
     }
     for level in [6, 0x7f] {
-        let bytes = said(&broker, &connect("MQTT", level, b"\x02\x00\x3c\x00\x00\x01a"));
+        let bytes = response(&broker, &connect("MQTT", level, b"\x02\x00\x3c\x00\x00\x01a"));
         assert_eq!(bytes[0], 0x20);
         assert_eq!(bytes[2..4], [0, 0x84], "{level}");
     }
@@ -49,7 +49,7 @@ fn a_malformed_connect(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-packet-size", "1000"]);
     let long =
         [&b"\x10\x80\x10\x00\x04MQTT\x05\x02\x00\x00\x00\x07\xd0"[..], &[b'x'; 2000]].concat();
-    for (what, bytes, reason) in [
+    for (name, bytes, reason) in [
         (
             "a reserved flag",
             connect("MQTT", 5, b"\x03\x00\x00\x00\x00\x01a"),
@@ -68,16 +68,16 @@ fn a_malformed_connect(driver: &str) {
         ),
         ("too long", long, Reason::PACKET_TOO_LARGE),
     ] {
-        let bytes = said(&broker, &bytes);
-        assert!(bytes.len() > 4 && bytes[0] == 0x20, "{what}: {bytes:x?}");
-        assert_eq!(bytes[2..4], [0, reason.0], "{what}");
+        let bytes = response(&broker, &bytes);
+        assert!(bytes.len() > 4 && bytes[0] == 0x20, "{name}: {bytes:x?}");
+        assert_eq!(bytes[2..4], [0, reason.0], "{name}");
     }
     for bytes in [
         connect("MQTT", 4, b"\x03\x00\x00\x00\x01a"),
         connect("MQTT", 4, b"\x02\x00\x00\x00\x09a"),
         connect("mqtt", 5, b"\x02\x00\x00\x00\x00\x01a"),
     ] {
-        assert_eq!(said(&broker, &bytes), b"", "{bytes:x?}");
+        assert_eq!(response(&broker, &bytes), b"", "{bytes:x?}");
     }
 }
 
@@ -98,37 +98,40 @@ fn empty_filters(driver: &str) {
 }
 
 /// A client with this maximum packet size.
-fn of_size<'a>(id: &'a str, most: u32) -> Begin<'a> {
-    let properties = vec![Property::MaximumPacketSize(most)];
+fn with_max_packet_size<'a>(id: &'a str, max_size: u32) -> Begin<'a> {
+    let properties = vec![Property::MaximumPacketSize(max_size)];
     Begin { properties, ..Begin::of(Version::V5, id) }
 }
 
 fn connack_within_the_clients_maximum(driver: &str) {
     let broker = Broker::start(driver);
     // Receive maximum, topic alias maximum and maximum packet size: 16 bytes.
-    Client::begin(&broker, &of_size("fits", 16));
+    Client::begin(&broker, &with_max_packet_size("fits", 16));
     // The property cannot be omitted, since the client would violate the limit.
     let words = Property::AuthenticationMethod("in steps");
-    for (most, reason) in [
+    for (max_size, reason) in [
         (5, Some(Reason::IMPLEMENTATION_SPECIFIC_ERROR)),
         (15, Some(Reason::IMPLEMENTATION_SPECIFIC_ERROR)),
         (4, None),
         (1, None),
     ] {
         let mut client = Client::silent(&broker, Version::V5);
-        client.connect(&of_size("small", most));
+        client.connect(&with_max_packet_size("small", max_size));
         let bytes = client.rest();
-        assert!(bytes.len() <= most as usize, "{bytes:x?}");
-        assert_eq!(bytes.get(3).map(|code| Reason(*code)), reason, "{most}");
+        assert!(bytes.len() <= max_size as usize, "{bytes:x?}");
+        assert_eq!(bytes.get(3).map(|code| Reason(*code)), reason, "{max_size}");
     }
     // A reason string that does not fit is omitted.
-    for (most, with_words) in [(5, false), (40, false), (200, true)] {
+    for (max_size, with_reason_string) in [(5, false), (40, false), (200, true)] {
         let mut client = Client::silent(&broker, Version::V5);
-        let mut begin = of_size("steps", most);
+        let mut begin = with_max_packet_size("steps", max_size);
         begin.properties.push(words);
         client.connect(&begin);
         let bytes = client.rest();
-        assert!(bytes.len() <= most as usize && (bytes.len() > 5) == with_words, "{bytes:x?}");
+        assert!(
+            bytes.len() <= max_size as usize && (bytes.len() > 5) == with_reason_string,
+            "{bytes:x?}"
+        );
         assert_eq!(Reason(bytes[3]), Reason::BAD_AUTHENTICATION_METHOD);
     }
 }
@@ -136,33 +139,33 @@ fn connack_within_the_clients_maximum(driver: &str) {
 fn suback_and_unsuback_within_the_clients_maximum(driver: &str) {
     let broker = Broker::start(driver);
     let many: Vec<_> = (0..40).map(|n| format!("t/{n}")).collect();
-    let wanted: Vec<_> =
+    let subscriptions: Vec<_> =
         many.iter().map(|filter| (filter.as_str(), SubscribeOptions::default())).collect();
     // A fixed header of two bytes, an identifier of two, no properties, and a byte per reason.
-    for (most, fits) in [(45, true), (44, false)] {
-        let mut client = Client::begin(&broker, &of_size("many", most)).0;
+    for (max_size, fits) in [(45, true), (44, false)] {
+        let mut client = Client::begin(&broker, &with_max_packet_size("many", max_size)).0;
         if fits {
-            assert_eq!(client.subscribe_with(&wanted, &[]), [Reason::SUCCESS; 40]);
+            assert_eq!(client.subscribe_with(&subscriptions, &[]), [Reason::SUCCESS; 40]);
             assert_eq!(client.unsubscribe_all(&many), [Reason::SUCCESS; 40]);
             continue;
         }
-        client.ask_for(&wanted);
+        client.ask_for(&subscriptions);
         // No subscription exists without the client's knowledge.
         assert_eq!(client.ended(), Some(Reason::PACKET_TOO_LARGE));
-        let mut client = Client::begin(&broker, &of_size("many", most)).0;
-        client.ask_for(&wanted[..39]);
+        let mut client = Client::begin(&broker, &with_max_packet_size("many", max_size)).0;
+        client.ask_for(&subscriptions[..39]);
         client.next();
         client.ask_to_end(&many);
         assert_eq!(client.ended(), Some(Reason::PACKET_TOO_LARGE));
     }
     // The reason string of a rejected filter is sent only if the packet has room for it.
-    for (most, with_words) in [(20, false), (200, true)] {
-        let mut client = Client::begin(&broker, &of_size("wrong", most)).0;
+    for (max_size, with_reason_string) in [(20, false), (200, true)] {
+        let mut client = Client::begin(&broker, &with_max_packet_size("wrong", max_size)).0;
         client.ask_for(&[("a/#/b", SubscribeOptions::default())]);
-        let came = client.next();
-        let Packet::SubAck(ack) = came.packet() else { panic!("{came:?}") };
+        let received = client.next();
+        let Packet::SubAck(ack) = received.packet() else { panic!("{received:?}") };
         assert_eq!(ack.reasons, [Reason::TOPIC_FILTER_INVALID.0]);
-        assert_eq!(!ack.properties.is_empty(), with_words);
+        assert_eq!(!ack.properties.is_empty(), with_reason_string);
     }
 }
 
@@ -170,31 +173,31 @@ fn acknowledgements_and_disconnect_within_the_clients_maximum(driver: &str) {
     let rules = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&rules, "topic readwrite open\n").unwrap();
     let broker = Broker::start_with(driver, &["--acl-file", rules.path().to_str().unwrap()]);
-    for (most, with_words) in [(20, false), (200, true)] {
-        let mut client = Client::begin(&broker, &of_size("curt", most)).0;
+    for (max_size, with_reason_string) in [(20, false), (200, true)] {
+        let mut client = Client::begin(&broker, &with_max_packet_size("curt", max_size)).0;
         for delivery in [Delivery::AtLeastOnce(id(1)), Delivery::ExactlyOnce(id(2))] {
             client.publish_with("closed", "x", delivery, false, &[]);
-            let came = client.next();
-            let (Packet::PubAck(ack) | Packet::PubRec(ack)) = came.packet() else {
-                panic!("{came:?}")
+            let received = client.next();
+            let (Packet::PubAck(ack) | Packet::PubRec(ack)) = received.packet() else {
+                panic!("{received:?}")
             };
             assert_eq!(ack.reason, Reason::NOT_AUTHORIZED);
-            assert_eq!(!ack.properties.is_empty(), with_words, "{most}");
+            assert_eq!(!ack.properties.is_empty(), with_reason_string, "{max_size}");
         }
         client.say(&Packet::PubRel(Ack::of(id(3))));
-        let came = client.next();
-        let Packet::PubComp(ack) = came.packet() else { panic!("{came:?}") };
+        let received = client.next();
+        let Packet::PubComp(ack) = received.packet() else { panic!("{received:?}") };
         assert_eq!(ack.reason, Reason::PACKET_IDENTIFIER_NOT_FOUND);
         client.publish_with("open", "x", Delivery::AtMostOnce, false, &[Property::TopicAlias(0)]);
-        let came = client.next();
-        let Packet::Disconnect(Disconnect { reason, properties }) = came.packet() else {
-            panic!("{came:?}")
+        let received = client.next();
+        let Packet::Disconnect(Disconnect { reason, properties }) = received.packet() else {
+            panic!("{received:?}")
         };
         assert_eq!(reason, Reason::TOPIC_ALIAS_INVALID);
-        assert_eq!(!properties.is_empty(), with_words, "{most}");
+        assert_eq!(!properties.is_empty(), with_reason_string, "{max_size}");
     }
     // The limit applies to messages as well.
-    let mut small = Client::begin(&broker, &of_size("small", 30)).0;
+    let mut small = Client::begin(&broker, &with_max_packet_size("small", 30)).0;
     small.subscribe("open", QoS::AtMostOnce);
     let mut writer = Client::new(&broker, "writer");
     writer.publish("open", &"x".repeat(100));

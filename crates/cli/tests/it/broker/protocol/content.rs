@@ -98,13 +98,13 @@ fn groups_share_what_a_filter_matches(driver: &str) {
             publish(&mut writer, "t", n, &[("n", n)]);
         }
         writer.publish("flush", "");
-        let mut came: Vec<_> = readers
+        let mut received: Vec<_> = readers
             .iter_mut()
             .flat_map(|reader| [reader.next(), reader.next()])
-            .map(|came| String::from_utf8(came.message().payload.to_vec()).unwrap())
+            .map(|received| String::from_utf8(received.message().payload.to_vec()).unwrap())
             .collect();
-        came.sort_unstable();
-        assert_eq!(came, ["6", "7", "8", "9"]);
+        received.sort_unstable();
+        assert_eq!(received, ["6", "7", "8", "9"]);
         readers.iter_mut().for_each(Client::receives_nothing);
         assert_eq!(readers[1].unsubscribe(filter), [Reason::SUCCESS]);
         for n in ["6", "7"] {
@@ -153,8 +153,8 @@ fn fields_of_the_payload(driver: &str) {
         Property::User("$payload", "json"),
     ];
     other.subscribe_with(&[("t", PLAIN)], &own);
-    let mut blind = Client::new(&broker, "blind");
-    blind.subscribe("t?temp>20", QoS::AtMostOnce);
+    let mut unfiltered = Client::new(&broker, "blind");
+    unfiltered.subscribe("t?temp>20", QoS::AtMostOnce);
     let mut writer = Client::new(&broker, "writer");
     for payload in [
         r#"{"temp": 20}"#,
@@ -176,7 +176,7 @@ fn fields_of_the_payload(driver: &str) {
     publish(&mut writer, "t", r#"{"temp": 99}"#, &[("temp", "5")]);
     publish(&mut writer, "t", r#"{"temp": 5}"#, &[("temp", "99")]);
     reader.receives("t", r#"{"temp": 5}"#);
-    blind.receives("t", r#"{"temp": 5}"#);
+    unfiltered.receives("t", r#"{"temp": 5}"#);
 }
 
 fn fields_of_nested_objects(driver: &str) {
@@ -206,21 +206,21 @@ fn one_message_with_all_identifiers(driver: &str) {
     }
     let mut writer = Client::new(&broker, "writer");
     publish(&mut writer, "t", "x", &[("a", "1")]);
-    let came = reader.next();
-    assert_eq!(identifiers(&came.message()), [1, 2, 3]);
+    let received = reader.next();
+    assert_eq!(identifiers(&received.message()), [1, 2, 3]);
     reader.receives_nothing();
 }
 
 /// The reason codes and the reason string of a SUBACK.
 fn refused(client: &mut Client, filter: &str, user: &[(&str, &str)]) -> (Vec<u8>, String) {
-    let mut wanted = SubscriptionBuffer::new();
-    wanted.push(filter, PLAIN).unwrap();
+    let mut subscriptions = SubscriptionBuffer::new();
+    subscriptions.push(filter, PLAIN).unwrap();
     let mut properties = PropertyBuffer::new();
     user.iter().for_each(|(name, value)| properties.push(Property::User(name, value)).unwrap());
-    let (id, filters, properties) = (id(1), wanted.to_subscribe(), properties.get());
+    let (id, filters, properties) = (id(1), subscriptions.to_subscribe(), properties.get());
     client.say(&Packet::Subscribe(Subscribe { id, filters, properties }));
-    let came = client.next();
-    let Packet::SubAck(ack) = came.packet() else { panic!("{came:?}") };
+    let received = client.next();
+    let Packet::SubAck(ack) = received.packet() else { panic!("{received:?}") };
     let words = ack.properties.iter().find_map(|property| match property {
         Property::ReasonString(words) => Some(words.to_owned()),
         _ => None,
@@ -232,7 +232,7 @@ fn errors_have_a_reason_string(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "odd");
     let none = vec![Reason::TOPIC_FILTER_INVALID.0];
-    for (filter, user, said) in [
+    for (filter, user, message) in [
         ("t?a=1&b", &[][..], "column 5"),
         ("t", &[("$where", "a = ")], "column 5"),
         ("t?a=1", &[("$where", "a = 1")], "two filters"),
@@ -251,17 +251,17 @@ fn errors_have_a_reason_string(driver: &str) {
     ] {
         let (reasons, words) = refused(&mut client, filter, user);
         assert_eq!(reasons, none, "{filter}");
-        assert!(words.contains(said), "{filter}: {words}");
+        assert!(words.contains(message), "{filter}: {words}");
     }
     // There is no subscription.
     assert_eq!(client.publish("t", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
     // An existing subscription without the property remains.
     client.subscribe("t", QoS::AtMostOnce);
-    let mut wanted = SubscriptionBuffer::new();
-    wanted.push("t", PLAIN).unwrap();
+    let mut subscriptions = SubscriptionBuffer::new();
+    subscriptions.push("t", PLAIN).unwrap();
     let mut properties = PropertyBuffer::new();
     properties.push(Property::User("where", "a = 1")).unwrap();
-    let (id, filters, properties) = (id(2), wanted.to_unsubscribe(), properties.get());
+    let (id, filters, properties) = (id(2), subscriptions.to_unsubscribe(), properties.get());
     client.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
     assert_eq!(client.answer(Kind::UnsubAck), [Reason::TOPIC_FILTER_INVALID]);
     assert_eq!(client.unsubscribe("t"), [Reason::SUCCESS]);
@@ -289,11 +289,11 @@ fn the_filter_identifies_the_subscription(driver: &str) {
     let mut writer = Client::new(&broker, "writer");
     publish(&mut writer, "t", "still there", &[("a", "1")]);
     reader.receives("t", "still there");
-    let mut wanted = SubscriptionBuffer::new();
-    wanted.push("t", PLAIN).unwrap();
+    let mut subscriptions = SubscriptionBuffer::new();
+    subscriptions.push("t", PLAIN).unwrap();
     let mut properties = PropertyBuffer::new();
     where_a.iter().for_each(|property| properties.push(*property).unwrap());
-    let (id, filters, properties) = (id(2), wanted.to_unsubscribe(), properties.get());
+    let (id, filters, properties) = (id(2), subscriptions.to_unsubscribe(), properties.get());
     reader.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
     assert_eq!(reader.answer(Kind::UnsubAck), [Reason::SUCCESS]);
     assert_eq!(writer.publish("t", "gone"), Reason::NO_MATCHING_SUBSCRIBERS);
@@ -335,12 +335,12 @@ fn a_session_keeps_its_filters(driver: &str) {
     reader.receives_nothing();
     reader.leave();
     // The filters end with the session.
-    let forget = Begin { clean: true, ..Begin::lasting("reader") };
-    drop(Client::begin(&broker, &forget));
+    let clean_session = Begin { clean: true, ..Begin::lasting("reader") };
+    drop(Client::begin(&broker, &clean_session));
     let user = [Property::User("v", "1")];
     writer.publish_with("t", "x", Delivery::AtLeastOnce(id(1)), false, &user);
-    let came = writer.next();
-    let Packet::PubAck(ack) = came.packet() else { panic!() };
+    let received = writer.next();
+    let Packet::PubAck(ack) = received.packet() else { panic!() };
     assert_eq!(ack.reason, Reason::NO_MATCHING_SUBSCRIBERS);
 }
 
@@ -351,13 +351,13 @@ fn many_filters(driver: &str) {
     let mut reader = Client::new(&broker, "reader");
     for chunk in (0..COUNT).collect::<Vec<_>>().chunks(100) {
         let filters: Vec<_> = chunk.iter().map(|n| format!("t?n={n}&m<{n}")).collect();
-        let wanted: Vec<_> = filters.iter().map(|filter| (filter.as_str(), PLAIN)).collect();
-        assert_eq!(reader.subscribe_with(&wanted, &[]).len(), chunk.len());
+        let subscriptions: Vec<_> = filters.iter().map(|filter| (filter.as_str(), PLAIN)).collect();
+        assert_eq!(reader.subscribe_with(&subscriptions, &[]).len(), chunk.len());
     }
     let mut writer = Client::new(&broker, "writer");
     for n in (0..COUNT).step_by(7) {
-        let (n, less) = (n.to_string(), n.saturating_sub(1).to_string());
-        publish(&mut writer, "t", &n, &[("n", &n), ("m", &less)]);
+        let (n, previous) = (n.to_string(), n.saturating_sub(1).to_string());
+        publish(&mut writer, "t", &n, &[("n", &n), ("m", &previous)]);
         publish(&mut writer, "t", "none", &[("n", &n), ("m", &n)]);
     }
     for n in (7..COUNT).step_by(7) {
@@ -404,9 +404,9 @@ fn literal_topic_filters(driver: &str) {
     }
     let broker = start(&arguments);
     let mut reader = Client::new(&broker, "reader");
-    let wanted = filters.map(|filter| (filter, PLAIN));
+    let subscriptions = filters.map(|filter| (filter, PLAIN));
     let literally = [Property::User("$literal", "true")];
-    assert_eq!(reader.subscribe_with(&wanted, &literally), [Reason::SUCCESS; 3]);
+    assert_eq!(reader.subscribe_with(&subscriptions, &literally), [Reason::SUCCESS; 3]);
     receives_all(&broker, &mut reader);
     // Without the property, the literal one is the other meaning.
     assert_eq!(reader.unsubscribe(filters[0]), [Reason::SUCCESS]);

@@ -27,8 +27,10 @@ fn exactly_once_in_both_directions(driver: &str) {
         publisher.say(&Packet::PubRel(Ack::of(id(9))));
         assert_eq!(publisher.next().packet(), Packet::PubComp(Ack::of(id(9))));
 
-        let came = subscriber.next();
-        let Delivery::ExactlyOnce(number) = came.message().delivery else { panic!("{came:?}") };
+        let received = subscriber.next();
+        let Delivery::ExactlyOnce(number) = received.message().delivery else {
+            panic!("{received:?}")
+        };
         subscriber.say(&Packet::PubRec(Ack::of(number)));
         assert_eq!(subscriber.next().packet(), Packet::PubRel(Ack::of(number)));
         subscriber.say(&Packet::PubComp(Ack::of(number)));
@@ -49,9 +51,9 @@ fn the_receive_maximum_is_respected(driver: &str) {
     }
     let mut numbers = Vec::new();
     for n in 0..5 {
-        let came = slow.next();
-        assert_eq!(came.message().payload, n.to_string().as_bytes());
-        numbers.push(came.message().delivery.id().unwrap());
+        let received = slow.next();
+        assert_eq!(received.message().payload, n.to_string().as_bytes());
+        numbers.push(received.message().delivery.id().unwrap());
         // Acknowledge only after two messages, so that a premature third one is detected.
         if n >= 1 {
             slow.say(&Packet::PingReq);
@@ -86,8 +88,8 @@ fn duplicates_are_accepted_once(driver: &str) {
     client.say(&Packet::PubRel(Ack::of(id(4))));
     assert_eq!(client.next().packet(), Packet::PubComp(Ack::of(id(4))));
     client.publish_with("t", "again", Delivery::ExactlyOnce(id(4)), false, &[]);
-    let kinds =
-        [client.next(), client.next()].map(|came| matches!(came.packet(), Packet::Publish(_)));
+    let kinds = [client.next(), client.next()]
+        .map(|received| matches!(received.packet(), Packet::Publish(_)));
     assert!(kinds.contains(&true) && kinds.contains(&false));
 }
 
@@ -125,8 +127,8 @@ fn the_order_is_preserved_under_load(driver: &str) {
     });
     let mut last = [None; 2];
     for _ in 0..COUNT {
-        let came = subscriber.next();
-        let message = came.message();
+        let received = subscriber.next();
+        let message = received.message();
         let text = std::str::from_utf8(message.payload).unwrap();
         let n: usize = text.split(':').next().unwrap().parse().unwrap();
         let before = last[n % 2].replace(n);
@@ -160,19 +162,19 @@ fn topic_aliases(driver: &str) {
     client.publish_with("a/one", "1", Delivery::AtMostOnce, false, &alias);
     client.publish_with("", "2", Delivery::AtMostOnce, false, &alias);
     client.publish_with("a/two", "3", Delivery::AtMostOnce, false, &[]);
-    let own = |came: &phalanx_testkit::mqtt::ReceivedPacket| {
-        came.message().properties.iter().find_map(|property| match property {
+    let own = |received: &phalanx_testkit::mqtt::ReceivedPacket| {
+        received.message().properties.iter().find_map(|property| match property {
             Property::TopicAlias(number) => Some(number),
             _ => None,
         })
     };
     // The broker's topic aliases: this client accepts one, and the first topic gets it.
-    let came = client.next();
-    assert_eq!((came.message().topic, own(&came)), ("a/one", Some(1)));
-    let came = client.next();
-    assert_eq!((came.message().topic, own(&came)), ("", Some(1)));
-    let came = client.next();
-    assert_eq!((came.message().topic, own(&came)), ("a/two", None));
+    let received = client.next();
+    assert_eq!((received.message().topic, own(&received)), ("a/one", Some(1)));
+    let received = client.next();
+    assert_eq!((received.message().topic, own(&received)), ("", Some(1)));
+    let received = client.next();
+    assert_eq!((received.message().topic, own(&received)), ("a/two", None));
 }
 
 /// More messages than packet identifiers.
@@ -180,19 +182,19 @@ fn packet_identifiers_are_reused(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "round");
     client.subscribe("t", QoS::AtLeastOnce);
-    let mut seen = 0u32;
+    let mut received_count = 0u32;
     let mut sent = 0u32;
-    while seen < 70_000 {
-        if sent < 70_000 && sent - seen < 512 {
+    while received_count < 70_000 {
+        if sent < 70_000 && sent - received_count < 512 {
             let number = PacketId::new((sent % 65_535) as u16 + 1).unwrap();
             client.publish_with("t", "", Delivery::AtLeastOnce(number), false, &[]);
             sent += 1;
             continue;
         }
-        let came = client.next();
-        if let Packet::Publish(publish) = came.packet() {
+        let received = client.next();
+        if let Packet::Publish(publish) = received.packet() {
             client.say(&Packet::PubAck(Ack::of(publish.delivery.id().unwrap())));
-            seen += 1;
+            received_count += 1;
         }
     }
 }

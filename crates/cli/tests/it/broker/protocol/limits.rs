@@ -24,12 +24,15 @@ crate::on_each_driver!(
 fn subscriptions_of_a_client(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-subscriptions", "2"]);
     let mut client = Client::new(&broker, "a");
-    let plain = SubscribeOptions::default();
-    let wanted = [("1", plain), ("2", plain), ("3", plain), ("1", plain)];
-    let yes = Reason::SUCCESS;
-    assert_eq!(client.subscribe_with(&wanted, &[]), [yes, yes, Reason::QUOTA_EXCEEDED, yes]);
+    let options = SubscribeOptions::default();
+    let subscriptions = [("1", options), ("2", options), ("3", options), ("1", options)];
+    let success = Reason::SUCCESS;
+    assert_eq!(
+        client.subscribe_with(&subscriptions, &[]),
+        [success, success, Reason::QUOTA_EXCEEDED, success]
+    );
     client.unsubscribe("1");
-    assert_eq!(client.subscribe_with(&wanted[2..3], &[]), [yes]);
+    assert_eq!(client.subscribe_with(&subscriptions[2..3], &[]), [success]);
 }
 
 fn connections_of_an_address(driver: &str) {
@@ -49,26 +52,26 @@ fn connections_of_an_address(driver: &str) {
     eventually("a free connection slot", || {
         let mut client = Client::silent(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, "3"));
-        let came = client.next();
-        matches!(came.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
+        let received = client.next();
+        matches!(received.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
     });
 }
 
 fn the_connection_rate_of_an_address(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-connection-rate", "2"]);
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut clients = Vec::new();
     let refused = loop {
         let mut client = Client::silent(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, &format!("c{}", clients.len())));
-        let came = client.next();
-        let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
+        let received = client.next();
+        let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
         if ack.reason.is_failure() {
             break ack.reason;
         }
         clients.push(client);
         // The allowed number until now: a sufficiently slow machine never exceeds the rate.
-        assert!(clients.len() as f64 <= 3.0 + 2.0 * begun.elapsed().as_secs_f64());
+        assert!(clients.len() as f64 <= 3.0 + 2.0 * start.elapsed().as_secs_f64());
     };
     assert_eq!(refused, Reason::CONNECTION_RATE_EXCEEDED);
     // Existing connections remain.
@@ -79,15 +82,15 @@ fn the_connection_rate_of_an_address(driver: &str) {
     eventually("another", || {
         let mut client = Client::silent(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, "later"));
-        let came = client.next();
-        matches!(came.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
+        let received = client.next();
+        matches!(received.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
     });
 }
 
 fn the_message_rate_of_a_client(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-message-rate", "100"]);
     let mut client = Client::new(&broker, "a");
-    let begun = Instant::now();
+    let start = Instant::now();
     for n in 1..=250 {
         client.publish_with("t", "x", Delivery::AtLeastOnce(id(n)), false, &[]);
     }
@@ -96,7 +99,7 @@ fn the_message_rate_of_a_client(driver: &str) {
     }
     // These may have passed at once. Later packets are not read before they are within the rate.
     client.publish("t", "x");
-    assert!(begun.elapsed() >= Duration::from_millis(1500), "{:?}", begun.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(1500), "{:?}", start.elapsed());
     // Other clients are not affected.
     Client::new(&broker, "b").publish("t", "x");
 }
@@ -116,9 +119,9 @@ fn the_oldest_message_is_dropped(driver: &str) {
     publisher.publish("elsewhere", "all is routed");
     let mut count = 0;
     loop {
-        let came = slow.next();
+        let received = slow.next();
         count += 1;
-        if came.message().payload == b"last" {
+        if received.message().payload == b"last" {
             break;
         }
     }
@@ -137,8 +140,8 @@ fn more_clients_than_descriptors(driver: &str) {
     eventually("a free connection slot", || {
         let mut client = Client::silent(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, "after"));
-        let came = client.next();
-        matches!(came.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
+        let received = client.next();
+        matches!(received.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
     });
 }
 
@@ -158,8 +161,8 @@ fn large_payloads_are_read_one_after_another(driver: &str) {
     }
     let mut received = [0; 4];
     for _ in 0..16 {
-        let came = reader.next();
-        let message = came.message();
+        let packet = reader.next();
+        let message = packet.message();
         let writer: usize = message.topic["t/".len()..].parse().unwrap();
         let end = format!("\"n\":{}}}", received[writer]);
         assert!(message.payload.ends_with(end.as_bytes()), "{}: {end}", message.topic);
@@ -173,8 +176,8 @@ fn large_payloads_are_read_one_after_another(driver: &str) {
 /// The kernel does not keep the unsent output of a client that was disconnected because it does not read.
 fn a_client_that_does_not_read_is_reset(driver: &str) {
     let broker = Broker::start_with(driver, &["--send-timeout", "100ms"]);
-    let mut heir = Client::new(&broker, "heir");
-    heir.subscribe("wills", QoS::AtMostOnce);
+    let mut subscriber = Client::new(&broker, "heir");
+    subscriber.subscribe("wills", QoS::AtMostOnce);
     let will = Some(("wills", "gone", QoS::AtMostOnce, false, Vec::new()));
     let mut slow = Client::begin(&broker, &Begin { will, ..Begin::of(Version::V5, "slow") }).0;
     slow.subscribe("much", QoS::AtMostOnce);
@@ -184,7 +187,7 @@ fn a_client_that_does_not_read_is_reset(driver: &str) {
     for _ in 0..100 {
         writer.publish_with("much", &payload, Delivery::AtMostOnce, false, &[]);
     }
-    heir.receives("wills", "gone");
+    subscriber.receives("wills", "gone");
     let ports = (broker.address.port(), slow.local_addr().unwrap().port());
     eventually("the end of the connection in the kernel", || {
         let all = fs::read_to_string("/proc/net/tcp").unwrap_or_default();

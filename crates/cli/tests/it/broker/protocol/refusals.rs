@@ -41,8 +41,8 @@ fn broken_packets(driver: &str) {
     }
     let mut client = Client::silent(&broker, Version::V3);
     client.say_bytes(b"\x10\x0e\x00\x06MQIsdp\x03\x02\x00\x3c\x00\x00");
-    let came = client.next();
-    let Packet::ConnAck(ack) = came.packet() else { panic!() };
+    let received = client.next();
+    let Packet::ConnAck(ack) = received.packet() else { panic!() };
     assert_eq!(ack.reason, Reason::UNSUPPORTED_PROTOCOL_VERSION);
     assert!(client.try_next().is_none());
 }
@@ -62,23 +62,23 @@ fn packets_that_are_too_long(driver: &str) {
 fn invalid_filters(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "odd");
-    let plain = SubscribeOptions::default();
+    let options = SubscribeOptions::default();
     let deep = "+/".repeat(250);
-    let wanted = [
-        ("a/#/b", plain),
-        ("good/+", plain),
-        ("$share/g", plain),
-        ("a+", plain),
-        (deep.as_str(), plain),
+    let subscriptions = [
+        ("a/#/b", options),
+        ("good/+", options),
+        ("$share/g", options),
+        ("a+", options),
+        (deep.as_str(), options),
     ];
     let none = Reason::TOPIC_FILTER_INVALID;
-    let granted = Reason::SUCCESS;
-    assert_eq!(client.subscribe_with(&wanted, &[]), [none, granted, none, none, none]);
+    let success = Reason::SUCCESS;
+    assert_eq!(client.subscribe_with(&subscriptions, &[]), [none, success, none, none, none]);
     client.publish_with("good/one", "x", Delivery::AtMostOnce, false, &[]);
     client.receives("good/one", "x");
     let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
-    let reasons = old.subscribe_with(&[("a/#/b", plain), ("b", plain)], &[]);
-    assert_eq!(reasons, [Reason::UNSPECIFIED_ERROR, granted]);
+    let reasons = old.subscribe_with(&[("a/#/b", options), ("b", options)], &[]);
+    assert_eq!(reasons, [Reason::UNSPECIFIED_ERROR, success]);
 }
 
 fn invalid_aliases(driver: &str) {
@@ -107,16 +107,16 @@ fn more_than_the_receive_maximum(driver: &str) {
 
 fn a_keep_alive_that_is_too_long(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-keep-alive", "60s"]);
-    for (asked, told) in [(0, Some(60)), (120, Some(60)), (30, None)] {
+    for (requested, server_keep_alive) in [(0, Some(60)), (120, Some(60)), (30, None)] {
         let mut client = Client::silent(&broker, Version::V5);
-        client.connect(&Begin { keep_alive: asked, ..Begin::of(Version::V5, "a") });
-        let came = client.next();
-        let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
+        client.connect(&Begin { keep_alive: requested, ..Begin::of(Version::V5, "a") });
+        let received = client.next();
+        let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
         let own = ack.properties.iter().find_map(|property| match property {
             Property::ServerKeepAlive(seconds) => Some(seconds),
             _ => None,
         });
-        assert_eq!(own, told, "{asked}");
+        assert_eq!(own, server_keep_alive, "{requested}");
     }
 }
 
@@ -125,8 +125,8 @@ fn authentication_in_steps(driver: &str) {
     let mut client = Client::silent(&broker, Version::V5);
     let properties = vec![Property::AuthenticationMethod("SCRAM-SHA-256")];
     client.connect(&Begin { properties, ..Begin::of(Version::V5, "a") });
-    let came = client.next();
-    let Packet::ConnAck(ack) = came.packet() else { panic!() };
+    let received = client.next();
+    let Packet::ConnAck(ack) = received.packet() else { panic!() };
     assert_eq!(ack.reason, Reason::BAD_AUTHENTICATION_METHOD);
     assert!(ack.properties.iter().any(|property| matches!(property, Property::ReasonString(_))));
     assert!(client.try_next().is_none());
@@ -185,8 +185,8 @@ fn public_addresses_need_authentication() {
     let arguments = ["broker", "--ephemeral", "--listen", "0.0.0.0:0"];
     let output = bare().args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("0.0.0.0:0 is reachable from other machines"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("0.0.0.0:0 is reachable from other machines"), "{stderr}");
     let anonymous = ["--allow-anonymous", "--listen", "0.0.0.0:0"];
     Broker::start_with("poll", &anonymous);
 }

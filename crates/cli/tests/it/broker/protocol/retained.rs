@@ -23,10 +23,11 @@ fn the_last_one_is_retained(driver: &str) {
     publisher.retain("$own/system", "hidden");
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("+/b", QoS::AtMostOnce);
-    let came = reader.next();
-    assert_eq!((came.message().payload, came.message().retain), (&b"new"[..], true));
+    let received = reader.next();
+    assert_eq!((received.message().payload, received.message().retain), (&b"new"[..], true));
     reader.subscribe("#", QoS::AtMostOnce);
-    let mut all = [reader.next(), reader.next()].map(|came| came.message().topic.to_owned());
+    let mut all =
+        [reader.next(), reader.next()].map(|received| received.message().topic.to_owned());
     all.sort_unstable();
     assert_eq!(all, ["a/b", "a/c"]);
     reader.receives_nothing();
@@ -46,18 +47,18 @@ fn when_they_are_sent(driver: &str) {
     let broker = Broker::start(driver);
     Client::new(&broker, "writer").retain("a", "kept");
     let mut reader = Client::new(&broker, "reader");
-    let mut subscribe = |handling, again: bool| {
+    let mut subscribe = |handling, is_known: bool| {
         let retain_handling = handling;
         let options = SubscribeOptions { retain_handling, ..SubscribeOptions::default() };
-        if !again {
+        if !is_known {
             reader.unsubscribe("a");
         }
         reader.subscribe_with(&[("a", options)], &[]);
-        let filled = matches!(
-            (handling, again),
+        let has_payload = matches!(
+            (handling, is_known),
             (RetainHandling::Send, _) | (RetainHandling::SendIfNew, false)
         );
-        if filled {
+        if has_payload {
             reader.receives("a", "kept");
         }
         reader.receives_nothing();
@@ -110,10 +111,10 @@ fn no_local_applies_to_later_sessions(driver: &str) {
     client.receives_nothing();
     client.leave();
     Client::new(&broker, "other").retain("a/other", "theirs");
-    let mut again = Client::new(&broker, "writer");
-    again.subscribe_with(&[("a/#", options)], &[]);
-    again.receives("a/other", "theirs");
-    again.receives_nothing();
-    again.subscribe("a/own", QoS::AtMostOnce);
-    again.receives("a/own", "mine");
+    let mut second_writer = Client::new(&broker, "writer");
+    second_writer.subscribe_with(&[("a/#", options)], &[]);
+    second_writer.receives("a/other", "theirs");
+    second_writer.receives_nothing();
+    second_writer.subscribe("a/own", QoS::AtMostOnce);
+    second_writer.receives("a/own", "mine");
 }

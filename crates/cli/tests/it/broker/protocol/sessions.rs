@@ -56,8 +56,8 @@ fn messages_in_flight_are_sent_again(driver: &str) {
     let (mut reader, present) = Client::begin(&broker, &Begin::lasting("reader"));
     assert!(present);
     for (text, delivery) in [("one", first), ("two", second)] {
-        let came = reader.next();
-        let message = came.message();
+        let received = reader.next();
+        let message = received.message();
         assert!(message.duplicate, "it was sent before");
         assert_eq!((message.payload, message.delivery), (text.as_bytes(), delivery));
         reader.say(&Packet::PubAck(Ack::of(delivery.id().unwrap())));
@@ -85,8 +85,9 @@ fn a_release_is_repeated(driver: &str) {
     let (mut both, _) = Client::begin(&broker, &Begin::lasting("both"));
     both.subscribe("own", QoS::AtMostOnce);
     both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
-    let seen = [both.next(), both.next()].map(|came| matches!(came.packet(), Packet::Publish(_)));
-    assert!(seen.contains(&true), "the message and its answer");
+    let is_publish =
+        [both.next(), both.next()].map(|received| matches!(received.packet(), Packet::Publish(_)));
+    assert!(is_publish.contains(&true), "the message and its answer");
     both.vanish();
     let (mut both, _) = Client::begin(&broker, &Begin::lasting("both"));
     both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
@@ -121,11 +122,11 @@ fn a_session_is_taken_over(driver: &str) {
     let broker = Broker::start(driver);
     let (mut before, _) = Client::begin(&broker, &Begin::lasting("same"));
     before.subscribe("t", QoS::AtLeastOnce);
-    let (mut after, present) = Client::begin(&broker, &Begin::lasting("same"));
+    let (mut successor, present) = Client::begin(&broker, &Begin::lasting("same"));
     assert!(present);
     assert_eq!(before.ended(), Some(Reason::SESSION_TAKEN_OVER));
     Client::new(&broker, "writer").publish("t", "x");
-    after.receives("t", "x");
+    successor.receives("t", "x");
 }
 
 fn a_session_expires(driver: &str) {
@@ -151,8 +152,8 @@ fn a_client_id_is_assigned(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::silent(&broker, Version::V5);
     client.connect(&Begin::of(Version::V5, ""));
-    let came = client.next();
-    let Packet::ConnAck(ack) = came.packet() else { panic!() };
+    let received = client.next();
+    let Packet::ConnAck(ack) = received.packet() else { panic!() };
     let name = ack.properties.iter().find_map(|property| match property {
         Property::AssignedClientIdentifier(name) => Some(name),
         _ => None,
@@ -162,8 +163,8 @@ fn a_client_id_is_assigned(driver: &str) {
     Client::begin(&broker, &Begin::of(Version::V3, ""));
     let mut client = Client::silent(&broker, Version::V3);
     client.connect(&Begin { clean: false, ..Begin::of(Version::V3, "") });
-    let came = client.next();
-    let Packet::ConnAck(ack) = came.packet() else { panic!() };
+    let received = client.next();
+    let Packet::ConnAck(ack) = received.packet() else { panic!() };
     assert_eq!(ack.reason, Reason::CLIENT_IDENTIFIER_NOT_VALID);
     assert!(client.try_next().is_none());
 }

@@ -26,14 +26,14 @@ const PLAIN: SubscribeOptions = SubscribeOptions {
 fn wildcards_match(driver: &str) {
     let broker = Broker::start(driver);
     let mut publisher = Client::new(&broker, "writer");
-    for (filter, wanted, unwanted) in
+    for (filter, expected, unwanted) in
         [("a/+/c", "a/b/c", "a/b/d"), ("b/#", "b", "c"), ("+/+", "/x", "x"), ("#", "y", "$SYS/y")]
     {
         let mut subscriber = Client::new(&broker, "reader");
         subscriber.subscribe(filter, QoS::AtMostOnce);
         publisher.publish(unwanted, "no");
-        publisher.publish(wanted, "yes");
-        subscriber.receives(wanted, "yes");
+        publisher.publish(expected, "yes");
+        subscriber.receives(expected, "yes");
         subscriber.leave();
     }
 }
@@ -49,8 +49,8 @@ fn one_message_for_all_subscriptions_of_a_client(driver: &str) {
     }
     let mut publisher = Client::new(&broker, "writer");
     publisher.publish("a/b", "once");
-    let came = client.next();
-    let message = came.message();
+    let received = client.next();
+    let message = received.message();
     assert_eq!(message.delivery.qos(), QoS::AtLeastOnce, "the highest of them");
     assert_eq!(identifiers(&message), [5, 6, 200]);
     client.receives_nothing();
@@ -66,10 +66,10 @@ fn no_local(driver: &str) {
     client.receives("t", "another's");
     // Invalid for a shared subscription. The others of the packet, which is processed in parts, are not made either.
     let filters: Vec<_> = (0..5000).map(|n| format!("f/{n}")).collect();
-    let mut wanted: Vec<_> = filters.iter().map(|filter| (filter.as_str(), PLAIN)).collect();
-    wanted.push(("$share/g/t", own));
+    let mut subscriptions: Vec<_> = filters.iter().map(|filter| (filter.as_str(), PLAIN)).collect();
+    subscriptions.push(("$share/g/t", own));
     let mut client = Client::begin(&broker, &Begin::lasting("lasting")).0;
-    client.ask_for(&wanted);
+    client.ask_for(&subscriptions);
     assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
     let none = Client::new(&broker, "other").publish("f/0", "x");
     assert_eq!(none, Reason::NO_MATCHING_SUBSCRIBERS);
@@ -101,18 +101,20 @@ fn a_group_shares_messages(driver: &str) {
     let broker = Broker::start(driver);
     let mut members: Vec<_> = ["a", "b", "c"].map(|name| Client::new(&broker, name)).into();
     members.iter_mut().for_each(|member| member.subscribe("$share/g/jobs/#", QoS::AtMostOnce));
-    let mut alone = Client::new(&broker, "alone");
-    alone.subscribe("jobs/#", QoS::AtMostOnce);
+    let mut single_reader = Client::new(&broker, "alone");
+    single_reader.subscribe("jobs/#", QoS::AtMostOnce);
     let mut publisher = Client::new(&broker, "writer");
     for n in 0..30 {
         publisher.publish("jobs/x", &n.to_string());
     }
-    (0..30).for_each(|n| alone.receives("jobs/x", &n.to_string()));
+    (0..30).for_each(|n| single_reader.receives("jobs/x", &n.to_string()));
     let mut all = Vec::new();
     for member in &mut members {
         for _ in 0..10 {
-            let came = member.next();
-            all.push(std::str::from_utf8(came.message().payload).unwrap().parse::<u32>().unwrap());
+            let received = member.next();
+            all.push(
+                std::str::from_utf8(received.message().payload).unwrap().parse::<u32>().unwrap(),
+            );
         }
         member.receives_nothing();
     }
@@ -146,8 +148,8 @@ fn properties_are_passed_on(driver: &str) {
     ];
     let all: Vec<_> = passed.iter().copied().chain([Property::MessageExpiry(60)]).collect();
     publisher.publish_with("t", "21", Delivery::AtMostOnce, false, &all);
-    let came = reader.next();
-    let (expiry, rest): (Vec<_>, Vec<_>) = came
+    let received = reader.next();
+    let (expiry, rest): (Vec<_>, Vec<_>) = received
         .message()
         .properties
         .iter()

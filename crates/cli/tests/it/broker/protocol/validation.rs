@@ -34,9 +34,9 @@ fn invalid() -> Vec<(&'static str, Vec<Property<'static>>, Reason)> {
 fn nothing_has_come(broker: &Broker, reader: &mut Client, name: &str) {
     Client::new(broker, "writer").publish("t", name);
     reader.receives("t", name);
-    let mut late = Client::new(broker, "late");
-    late.subscribe("#", QoS::AtMostOnce);
-    late.receives_nothing();
+    let mut late_reader = Client::new(broker, "late");
+    late_reader.subscribe("#", QoS::AtMostOnce);
+    late_reader.receives_nothing();
 }
 
 fn an_invalid_response_topic(driver: &str) {
@@ -116,8 +116,8 @@ fn payloads_declared_as_text(driver: &str) {
         // The exchange did not begin, so the packet identifier is free.
         assert_eq!(publish(Delivery::ExactlyOnce(id(1)), 0xff), Some((Kind::PubRec, invalid)));
     }
-    let good = publish(Delivery::AtLeastOnce(id(2)), b'!');
-    assert_eq!(good, Some((Kind::PubAck, Reason::SUCCESS)));
+    let valid = publish(Delivery::AtLeastOnce(id(2)), b'!');
+    assert_eq!(valid, Some((Kind::PubAck, Reason::SUCCESS)));
     reader.receives("t", "text !");
     reader.receives_nothing();
 }
@@ -134,8 +134,8 @@ fn invalid_wills(driver: &str) {
     client.say_bytes(
         b"\x10\x17\x00\x04MQTT\x05\x06\x00\x00\x00\x00\x01m\x02\x01\x01\x00\x01w\x00\x01\xff",
     );
-    let came = client.next();
-    let Packet::ConnAck(ack) = came.packet() else { panic!("{came:?}") };
+    let received = client.next();
+    let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
     assert_eq!(ack.reason, Reason::PAYLOAD_FORMAT_INVALID);
 }
 
@@ -150,14 +150,14 @@ fn messages_stored_by_an_earlier_version(driver: &str) {
     std::fs::write(data.path().join("000000000001.journal"), journal).unwrap();
     for _ in 0..2 {
         let mut broker = Broker::start_on(driver, data.path());
-        let said = broker.stderr();
+        let output = broker.stderr();
         for filter in ["t?a==1", "t?a=1|b=2", "$json/#"] {
-            assert!(said.contains(&format!("lost its subscription {filter:?}")), "{said}");
+            assert!(output.contains(&format!("lost its subscription {filter:?}")), "{output}");
         }
-        let mut late = Client::new(&broker, "late");
-        late.subscribe("#", QoS::AtLeastOnce);
-        late.receives("kept/good", "good");
-        late.receives_nothing();
+        let mut late_reader = Client::new(&broker, "late");
+        late_reader.subscribe("#", QoS::AtLeastOnce);
+        late_reader.receives("kept/good", "good");
+        late_reader.receives_nothing();
         broker.ends_well();
     }
     let broker = Broker::start_on(driver, data.path());

@@ -130,8 +130,8 @@ fn publish(payload: &str) -> Vec<u8> {
 
 fn packets_in_any_fragments(driver: &str) {
     let (broker, address) = start(driver, &[]);
-    let mut plain = Client::new(&broker, "plain");
-    plain.subscribe("t", QoS::AtMostOnce);
+    let mut mqtt_client = Client::new(&broker, "plain");
+    mqtt_client.subscribe("t", QoS::AtMostOnce);
     let large = "x".repeat(200_000);
     let all = [CONNECT, SUBSCRIBE, &publish("one"), &publish(&large), &publish("two")].concat();
     for cut in [1, 7, 100_000, usize::MAX] {
@@ -147,24 +147,24 @@ fn packets_in_any_fragments(driver: &str) {
             bytes.extend(frame(opcode | last, piece));
         }
         bytes.chunks(9001).for_each(|piece| socket.stream.write_all(piece).unwrap());
-        let mut came = Vec::new();
+        let mut received = Vec::new();
         let expected: &[&str] = if cut == 1 { &["one"] } else { &["one", &large, "two"] };
         let total = expected.len() + 2;
         let mut packets = Vec::new();
         while packets.len() < total {
             let (first, payload) = socket.next().expect("a message");
             assert_eq!(first, 0x82, "whole binary messages");
-            came.extend_from_slice(&payload);
-            while let Some(frame) = Frame::split(&came, Frame::MAX_PACKET).unwrap() {
+            received.extend_from_slice(&payload);
+            while let Some(frame) = Frame::split(&received, Frame::MAX_PACKET).unwrap() {
                 let length = frame.length();
-                packets.push(came.drain(..length).collect::<Vec<u8>>());
+                packets.push(received.drain(..length).collect::<Vec<u8>>());
             }
         }
         assert_eq!(packets[0][0], CONNACK);
         let messages: Vec<_> = packets[2..].to_vec();
         for (message, expected) in messages.iter().zip(expected) {
             assert!(message.ends_with(expected.as_bytes()));
-            plain.receives("t", expected);
+            mqtt_client.receives("t", expected);
         }
     }
 }
@@ -243,8 +243,8 @@ fn other_origins(driver: &str) {
         let (_, answer) = Socket::ask(address, &request(&format!("Origin: {origin}\r\n")));
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{origin}: {answer}");
         if status == 403 {
-            let why = format!("failed: the origin {origin} is not in allowed-origins\"");
-            eventually("the reason", || broker.stderr().contains(&why).then_some(()));
+            let reason = format!("failed: the origin {origin} is not in allowed-origins\"");
+            eventually("the reason", || broker.stderr().contains(&reason).then_some(()));
         }
     }
 }
@@ -277,17 +277,19 @@ fn over_tls(driver: &str) {
         .spawn()
         .expect("these tests need openssl: install it");
     let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let said = [request("").as_bytes(), &frame(0x82, CONNECT), &frame(0x89, b"ping")].concat();
-    to.write_all(&said).unwrap();
-    let mut came = Vec::new();
-    let has = |came: &[u8], wanted: &[u8]| came.windows(wanted.len()).any(|own| own == wanted);
-    while !has(&came, b"\x8a\x04ping") {
+    let input = [request("").as_bytes(), &frame(0x82, CONNECT), &frame(0x89, b"ping")].concat();
+    to.write_all(&input).unwrap();
+    let mut received = Vec::new();
+    let contains = |received: &[u8], expected: &[u8]| {
+        received.windows(expected.len()).any(|own| own == expected)
+    };
+    while !contains(&received, b"\x8a\x04ping") {
         let mut bytes = [0; 4096];
         let count = from.read(&mut bytes).unwrap();
-        assert!(count > 0, "{}", String::from_utf8_lossy(&came));
-        came.extend_from_slice(&bytes[..count]);
+        assert!(count > 0, "{}", String::from_utf8_lossy(&received));
+        received.extend_from_slice(&bytes[..count]);
     }
-    assert!(came.starts_with(b"HTTP/1.1 101 "));
+    assert!(received.starts_with(b"HTTP/1.1 101 "));
     let _ = child.kill();
     let _ = child.wait();
 }

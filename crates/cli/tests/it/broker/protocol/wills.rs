@@ -23,70 +23,70 @@ fn with_will<'a>(begin: Begin<'a>, properties: Vec<Property<'a>>) -> Begin<'a> {
 /// A broker, and a subscriber to wills.
 fn start(driver: &str) -> (Broker, Client) {
     let broker = Broker::start(driver);
-    let mut heir = Client::new(&broker, "heir");
-    heir.subscribe("wills", QoS::AtLeastOnce);
-    (broker, heir)
+    let mut subscriber = Client::new(&broker, "heir");
+    subscriber.subscribe("wills", QoS::AtLeastOnce);
+    (broker, subscriber)
 }
 
 fn a_lost_connection_publishes_the_will(driver: &str) {
-    let (broker, mut heir) = start(driver);
+    let (broker, mut subscriber) = start(driver);
     for version in [Version::V3, Version::V5] {
         Client::begin(&broker, &with_will(Begin::of(version, "a"), Vec::new())).0.vanish();
-        heir.receives("wills", "gone");
+        subscriber.receives("wills", "gone");
     }
     // A protocol error has the same effect.
     let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
     client.say_bytes(b"\xf0\x01\x00\xff");
     client.ended();
-    heir.receives("wills", "gone");
+    subscriber.receives("wills", "gone");
 }
 
 fn a_disconnect_discards_the_will(driver: &str) {
-    let (broker, mut heir) = start(driver);
+    let (broker, mut subscriber) = start(driver);
     Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0.leave();
-    heir.receives_nothing();
+    subscriber.receives_nothing();
 }
 
 fn a_disconnect_with_will_publishes_it(driver: &str) {
-    let (broker, mut heir) = start(driver);
+    let (broker, mut subscriber) = start(driver);
     let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
     client.say(&Packet::Disconnect(Disconnect::because(Reason::DISCONNECT_WITH_WILL)));
-    heir.receives("wills", "gone");
+    subscriber.receives("wills", "gone");
 }
 
 fn reconnecting_within_the_delay_discards_the_will(driver: &str) {
-    let (broker, mut heir) = start(driver);
+    let (broker, mut subscriber) = start(driver);
     let begin = || with_will(Begin::lasting("a"), vec![Property::WillDelay(3600)]);
     Client::begin(&broker, &begin()).0.vanish();
     let (client, present) = Client::begin(&broker, &begin());
     assert!(present);
     client.leave();
-    heir.receives_nothing();
+    subscriber.receives_nothing();
 }
 
 /// The will delay is an hour, but the session expires after a second.
 fn a_delay_ends_with_the_session(driver: &str) {
-    let (broker, mut heir) = start(driver);
+    let (broker, mut subscriber) = start(driver);
     let properties = vec![Property::SessionExpiry(1)];
     let begin = Begin { properties, ..Begin::of(Version::V5, "a") };
     let delay = vec![Property::WillDelay(3600), Property::User("why", "it knows")];
     Client::begin(&broker, &with_will(begin, delay)).0.vanish();
-    let came = heir.next();
-    assert_eq!(came.message().payload, b"gone");
-    let properties: Vec<_> = came.message().properties.iter().collect();
+    let received = subscriber.next();
+    assert_eq!(received.message().payload, b"gone");
+    let properties: Vec<_> = received.message().properties.iter().collect();
     assert_eq!(properties, [Property::User("why", "it knows")], "the broker applies the delay");
 }
 
 fn a_keep_alive_timeout_publishes_the_will(driver: &str) {
-    let (broker, mut heir) = start(driver);
+    let (broker, mut subscriber) = start(driver);
     let begin = Begin { keep_alive: 1, ..Begin::of(Version::V5, "a") };
     let mut client = Client::begin(&broker, &with_will(begin, Vec::new())).0;
     assert_eq!(client.ended(), Some(Reason::KEEP_ALIVE_TIMEOUT));
-    heir.receives("wills", "gone");
+    subscriber.receives("wills", "gone");
 }
 
 fn no_local_applies_to_the_will(driver: &str) {
-    let (broker, mut heir) = start(driver);
+    let (broker, mut subscriber) = start(driver);
     for no_local in [true, false] {
         let begin = with_will(Begin { clean: true, ..Begin::lasting("a") }, Vec::new());
         let mut client = Client::begin(&broker, &begin).0;
@@ -94,7 +94,7 @@ fn no_local_applies_to_the_will(driver: &str) {
         let options = SubscribeOptions { qos, no_local, ..SubscribeOptions::default() };
         client.subscribe_with(&[("wills", options)], &[]);
         client.vanish();
-        heir.receives("wills", "gone");
+        subscriber.receives("wills", "gone");
         let (mut client, present) = Client::begin(&broker, &Begin::lasting("a"));
         assert!(present);
         match no_local {
@@ -106,14 +106,14 @@ fn no_local_applies_to_the_will(driver: &str) {
 }
 
 fn wills_have_the_topics_of_messages(driver: &str) {
-    let (broker, mut heir) = start(driver);
-    heir.subscribe("$own/#", QoS::AtMostOnce);
+    let (broker, mut subscriber) = start(driver);
+    subscriber.subscribe("$own/#", QoS::AtMostOnce);
     let begin = |topic| Begin {
         will: Some((topic, "gone", QoS::AtMostOnce, false, Vec::new())),
         ..Begin::of(Version::V5, "a")
     };
     Client::begin(&broker, &begin("$own/t")).0.vanish();
-    heir.receives("$own/t", "gone");
+    subscriber.receives("$own/t", "gone");
     for topic in ["$SYS", "$SYS/t"] {
         assert_eq!(Client::refused(&broker, &begin(topic)), Reason::TOPIC_NAME_INVALID, "{topic}");
     }

@@ -3,7 +3,7 @@
 use crate::conformance::case::{Case, any, case, closed, is, open, request};
 
 /// The request is answered from its head; the error within its body gets a second response.
-fn broken() -> crate::conformance::case::Want {
+fn broken() -> crate::conformance::case::Requirements {
     closed([is(405), any(&[400, 413, 431])])
 }
 
@@ -12,28 +12,32 @@ pub(crate) fn cases() -> Vec<Case> {
         let head = request("POST", "/file.txt", "Transfer-Encoding: chunked\r\n");
         [head.as_bytes(), body].concat()
     };
-    let good = |name: &str, section, body: &str| {
+    let answered = |name: &str, section, body: &str| {
         case(format!("chunks-{name}"), section, post(body.as_bytes()), open([is(405)]))
     };
     let bad = |name: &str, section, body: &str| {
         case(format!("chunks-{name}"), section, post(body.as_bytes()), broken())
     };
     vec![
-        good("none", "RFC 9112, 7.1", "0\r\n\r\n"),
-        good("one", "RFC 9112, 7.1", "5\r\nhello\r\n0\r\n\r\n"),
-        good("two", "RFC 9112, 7.1", "5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n"),
-        good("upper-case-size", "RFC 9112, 7.1", "A\r\n0123456789\r\n0\r\n\r\n"),
-        good("lower-case-size", "RFC 9112, 7.1", "a\r\n0123456789\r\n0\r\n\r\n"),
-        good("size-with-zeros", "RFC 9112, 7.1", "00005\r\nhello\r\n000\r\n\r\n"),
-        good("with-crlf-within", "RFC 9112, 7.1", "4\r\n\r\n\r\n\r\n0\r\n\r\n"),
-        good("that-look-like-an-end", "RFC 9112, 7.1", "5\r\n0\r\n\r\n\r\n0\r\n\r\n"),
-        good("extension", "RFC 9112, 7.1.1", "5;a\r\nhello\r\n0\r\n\r\n"),
-        good("extension-with-value", "RFC 9112, 7.1.1", "5;a=b\r\nhello\r\n0;c=\"d;e\"\r\n\r\n"),
-        good("extension-behind-space", "RFC 9112, 7.1.1", "5 ;a = b\r\nhello\r\n0\r\n\r\n"),
-        good("extensions", "RFC 9112, 7.1.1", "5;a;b=c;d=\"e;\\\"\"\r\nhello\r\n0\r\n\r\n"),
-        good("extension-in-tabs", "RFC 9112, 7.1.1", "5\t;\ta\t=\tb\r\nhello\r\n0\r\n\r\n"),
-        good("trailer", "RFC 9112, 7.1.2", "0\r\nX: y\r\n\r\n"),
-        good("trailers", "RFC 9112, 7.1.2", "5\r\nhello\r\n0\r\nX: y\r\nZ:\r\n\r\n"),
+        answered("none", "RFC 9112, 7.1", "0\r\n\r\n"),
+        answered("one", "RFC 9112, 7.1", "5\r\nhello\r\n0\r\n\r\n"),
+        answered("two", "RFC 9112, 7.1", "5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n"),
+        answered("upper-case-size", "RFC 9112, 7.1", "A\r\n0123456789\r\n0\r\n\r\n"),
+        answered("lower-case-size", "RFC 9112, 7.1", "a\r\n0123456789\r\n0\r\n\r\n"),
+        answered("size-with-zeros", "RFC 9112, 7.1", "00005\r\nhello\r\n000\r\n\r\n"),
+        answered("with-crlf-within", "RFC 9112, 7.1", "4\r\n\r\n\r\n\r\n0\r\n\r\n"),
+        answered("that-look-like-an-end", "RFC 9112, 7.1", "5\r\n0\r\n\r\n\r\n0\r\n\r\n"),
+        answered("extension", "RFC 9112, 7.1.1", "5;a\r\nhello\r\n0\r\n\r\n"),
+        answered(
+            "extension-with-value",
+            "RFC 9112, 7.1.1",
+            "5;a=b\r\nhello\r\n0;c=\"d;e\"\r\n\r\n",
+        ),
+        answered("extension-behind-space", "RFC 9112, 7.1.1", "5 ;a = b\r\nhello\r\n0\r\n\r\n"),
+        answered("extensions", "RFC 9112, 7.1.1", "5;a;b=c;d=\"e;\\\"\"\r\nhello\r\n0\r\n\r\n"),
+        answered("extension-in-tabs", "RFC 9112, 7.1.1", "5\t;\ta\t=\tb\r\nhello\r\n0\r\n\r\n"),
+        answered("trailer", "RFC 9112, 7.1.2", "0\r\nX: y\r\n\r\n"),
+        answered("trailers", "RFC 9112, 7.1.2", "5\r\nhello\r\n0\r\nX: y\r\nZ:\r\n\r\n"),
         bad("size-missing", "RFC 9112, 7.1", "\r\nhello\r\n0\r\n\r\n"),
         bad("size-of-letters", "RFC 9112, 7.1", "xyz\r\nhello\r\n0\r\n\r\n"),
         bad("size-negative", "RFC 9112, 7.1", "-5\r\nhello\r\n0\r\n\r\n"),

@@ -22,7 +22,7 @@ pub(crate) fn cases(facts: &Facts) -> Vec<Case> {
     let matching = |name: &str, value: &str, answer| {
         of(&format!("match-{name}"), "RFC 9110, 13.1.1", format!("If-Match: {value}\r\n"), answer)
     };
-    let since = |name: &str, value: &str, answer| {
+    let if_modified_since = |name: &str, value: &str, answer| {
         of(
             &format!("modified-since-{name}"),
             "RFC 9110, 13.1.3",
@@ -79,19 +79,19 @@ pub(crate) fn cases(facts: &Facts) -> Vec<Case> {
             format!("If-Match: \"a\"\r\nIf-Match: {etag}\r\n"),
             whole(),
         ),
-        since("same", CHANGED, unchanged()),
-        since("later", AFTER, unchanged()),
-        since("earlier", BEFORE, whole()),
-        since("rfc-850", CHANGED_850, unchanged()),
-        since("asctime", CHANGED_ASCTIME, unchanged()),
-        since("rfc-850-earlier", "Sunday, 06-Nov-94 08:49:36 GMT", whole()),
-        since("asctime-earlier", "Sun Nov  6 08:49:36 1994", whole()),
-        since("no-date", "yesterday", whole()),
-        since("number", "784111777", whole()),
-        since("empty", "", whole()),
-        since("other-zone", "Sun, 06 Nov 1994 08:49:37 CET", whole()),
-        since("day-32", "Sun, 32 Nov 1994 08:49:37 GMT", whole()),
-        since("hour-24", "Sun, 06 Nov 1994 24:49:37 GMT", whole()),
+        if_modified_since("same", CHANGED, unchanged()),
+        if_modified_since("later", AFTER, unchanged()),
+        if_modified_since("earlier", BEFORE, whole()),
+        if_modified_since("rfc-850", CHANGED_850, unchanged()),
+        if_modified_since("asctime", CHANGED_ASCTIME, unchanged()),
+        if_modified_since("rfc-850-earlier", "Sunday, 06-Nov-94 08:49:36 GMT", whole()),
+        if_modified_since("asctime-earlier", "Sun Nov  6 08:49:36 1994", whole()),
+        if_modified_since("no-date", "yesterday", whole()),
+        if_modified_since("number", "784111777", whole()),
+        if_modified_since("empty", "", whole()),
+        if_modified_since("other-zone", "Sun, 06 Nov 1994 08:49:37 CET", whole()),
+        if_modified_since("day-32", "Sun, 32 Nov 1994 08:49:37 GMT", whole()),
+        if_modified_since("hour-24", "Sun, 06 Nov 1994 24:49:37 GMT", whole()),
         unmodified("same", CHANGED, whole()),
         unmodified("later", AFTER, whole()),
         unmodified("earlier", BEFORE, failed()),

@@ -1,7 +1,7 @@
 //! `Expect: 100-continue` (RFC 9110, 10.1.1).
 
 use crate::conformance::case::{
-    Answer, Case, End, Want, any, as_announced, case, closed, get, is, open, request,
+    Answer, Case, End, Requirements, any, as_announced, case, closed, get, is, open, request,
 };
 use crate::conformance::tree::FILE;
 
@@ -63,7 +63,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "body-sent-without-waiting",
             section,
             request("POST", "/file.txt", "Expect: 100-continue\r\nContent-Length: 5\r\n") + "hello",
-            Want { answers: vec![any(&[405, 417])], end: End::AsAnnounced },
+            Requirements { answers: vec![any(&[405, 417])], end: End::AsAnnounced },
         ),
         case(
             "unknown-expectation",

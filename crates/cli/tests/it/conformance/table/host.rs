@@ -5,7 +5,7 @@ use crate::conformance::tree::FILE;
 
 pub(crate) fn cases() -> Vec<Case> {
     let lines = |lines: &str| format!("GET /file.txt HTTP/1.1\r\n{lines}\r\n");
-    let good = |name, section, value: &str| {
+    let answered = |name, section, value: &str| {
         let send = lines(&format!("Host:{value}\r\n"));
         case(format!("host-{name}"), section, send, open([is(200).body(FILE)]))
     };
@@ -14,18 +14,18 @@ pub(crate) fn cases() -> Vec<Case> {
         case(format!("host-{name}"), section, send, rejected(&[400]))
     };
     let mut cases = vec![
-        good("name", "RFC 9110, 7.2", " a.example"),
-        good("and-port", "RFC 9110, 7.2", " a.example:8080"),
-        good("and-empty-port", "RFC 3986, 3.2.3", " a.example:"),
-        good("address", "RFC 3986, 3.2.2", " 127.0.0.1:80"),
-        good("address-6", "RFC 3986, 3.2.2", " [::1]"),
-        good("address-6-and-port", "RFC 3986, 3.2.2", " [2001:db8::1]:80"),
-        good("without-space", "RFC 9112, 5.1", "a"),
-        good("with-tabs", "RFC 9112, 5.1", "\ta\t "),
-        good("upper-case", "RFC 3986, 3.2.2", " A.EXAMPLE"),
-        good("final-dot", "RFC 3986, 3.2.2", " a.example."),
-        good("punycode", "RFC 3986, 3.2.2", " xn--bcher-kva.example"),
-        good("underscore", "RFC 3986, 3.2.2", " a_b"),
+        answered("name", "RFC 9110, 7.2", " a.example"),
+        answered("and-port", "RFC 9110, 7.2", " a.example:8080"),
+        answered("and-empty-port", "RFC 3986, 3.2.3", " a.example:"),
+        answered("address", "RFC 3986, 3.2.2", " 127.0.0.1:80"),
+        answered("address-6", "RFC 3986, 3.2.2", " [::1]"),
+        answered("address-6-and-port", "RFC 3986, 3.2.2", " [2001:db8::1]:80"),
+        answered("without-space", "RFC 9112, 5.1", "a"),
+        answered("with-tabs", "RFC 9112, 5.1", "\ta\t "),
+        answered("upper-case", "RFC 3986, 3.2.2", " A.EXAMPLE"),
+        answered("final-dot", "RFC 3986, 3.2.2", " a.example."),
+        answered("punycode", "RFC 3986, 3.2.2", " xn--bcher-kva.example"),
+        answered("underscore", "RFC 3986, 3.2.2", " a_b"),
         bad("with-path", "RFC 9112, 3.2", "a/b"),
         bad("with-scheme", "RFC 9112, 3.2", "http://a"),
         bad("with-query", "RFC 9112, 3.2", "a?b"),

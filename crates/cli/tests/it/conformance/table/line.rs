@@ -5,19 +5,29 @@ use crate::conformance::tree::FILE;
 
 pub(crate) fn cases() -> Vec<Case> {
     let with_host = |line: &str| format!("{line}\r\nHost: a\r\n\r\n");
-    let good = || open([is(200).body(FILE)]);
+    let answered = || open([is(200).body(FILE)]);
     let bad = |name, section, line: &str| case(name, section, with_host(line), rejected(&[400]));
     let version =
         |name, line: &str| case(name, "RFC 9110, 15.6.6", with_host(line), rejected(&[505, 400]));
     vec![
-        case("plain", "RFC 9112, 3", with_host("GET /file.txt HTTP/1.1"), good()),
-        case("later-minor-version", "RFC 9110, 2.5", with_host("GET /file.txt HTTP/1.2"), good()),
-        case("last-minor-version", "RFC 9110, 2.5", with_host("GET /file.txt HTTP/1.9"), good()),
+        case("plain", "RFC 9112, 3", with_host("GET /file.txt HTTP/1.1"), answered()),
+        case(
+            "later-minor-version",
+            "RFC 9110, 2.5",
+            with_host("GET /file.txt HTTP/1.2"),
+            answered(),
+        ),
+        case(
+            "last-minor-version",
+            "RFC 9110, 2.5",
+            with_host("GET /file.txt HTTP/1.9"),
+            answered(),
+        ),
         case(
             "one-empty-line-before",
             "RFC 9112, 2.2",
             format!("\r\n{}", with_host("GET /file.txt HTTP/1.1")),
-            good(),
+            answered(),
         ),
         bad("space-first", "RFC 9112, 2.2", " GET /file.txt HTTP/1.1"),
         bad("two-spaces-before-target", "RFC 9112, 3", "GET  /file.txt HTTP/1.1"),

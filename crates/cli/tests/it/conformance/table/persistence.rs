@@ -8,7 +8,8 @@ pub(crate) fn cases() -> Vec<Case> {
     let stays = |name: &str, send: String, answer: Answer| {
         case(name, "RFC 9112, 9.3", send, open([answer]))
     };
-    let ends = |name: &str, send: String| case(name, "RFC 9112, 9.3", send, closed([file()]));
+    let suffix_ranges =
+        |name: &str, send: String| case(name, "RFC 9112, 9.3", send, closed([file()]));
     let old = |lines: &str| format!("GET /file.txt HTTP/1.0\r\n{lines}\r\n");
     let new = |lines: &str| get("/file.txt", lines);
     vec![
@@ -19,18 +20,21 @@ pub(crate) fn cases() -> Vec<Case> {
         stays("close-within-a-word", new("Connection: closed\r\n"), file()),
         stays("close-in-another-field", new("Proxy-Connection: close\r\n"), file()),
         stays("close-as-value", new("X: close\r\n"), file()),
-        ends("close", new("Connection: close\r\n")),
-        ends("close-any-case", new("connection: CLOSE\r\n")),
-        ends("close-in-list", new("Connection: x, close\r\n")),
-        ends("close-first-in-list", new("Connection: close, x\r\n")),
-        ends("close-among-empty-elements", new("Connection: ,, close,\r\n")),
-        ends("close-on-second-line", new("Connection: x\r\nConnection: close\r\n")),
-        ends("close-beside-keep-alive", new("Connection: keep-alive, close\r\n")),
-        ends("close-against-keep-alive", new("Connection: close\r\nConnection: keep-alive\r\n")),
-        ends("1.0", old("")),
-        ends("1.0-close", old("Connection: close\r\n")),
-        ends("1.0-with-keep-alive-field-only", old("Keep-Alive: 300\r\n")),
-        ends("1.0-both", old("Connection: keep-alive, close\r\n")),
+        suffix_ranges("close", new("Connection: close\r\n")),
+        suffix_ranges("close-any-case", new("connection: CLOSE\r\n")),
+        suffix_ranges("close-in-list", new("Connection: x, close\r\n")),
+        suffix_ranges("close-first-in-list", new("Connection: close, x\r\n")),
+        suffix_ranges("close-among-empty-elements", new("Connection: ,, close,\r\n")),
+        suffix_ranges("close-on-second-line", new("Connection: x\r\nConnection: close\r\n")),
+        suffix_ranges("close-beside-keep-alive", new("Connection: keep-alive, close\r\n")),
+        suffix_ranges(
+            "close-against-keep-alive",
+            new("Connection: close\r\nConnection: keep-alive\r\n"),
+        ),
+        suffix_ranges("1.0", old("")),
+        suffix_ranges("1.0-close", old("Connection: close\r\n")),
+        suffix_ranges("1.0-with-keep-alive-field-only", old("Keep-Alive: 300\r\n")),
+        suffix_ranges("1.0-both", old("Connection: keep-alive, close\r\n")),
         stays(
             "1.0-keep-alive",
             old("Connection: keep-alive\r\n"),

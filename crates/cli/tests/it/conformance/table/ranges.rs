@@ -15,7 +15,7 @@ pub(crate) fn cases(facts: &Facts) -> Vec<Case> {
             .begins("Content-Type", "text/plain")
             .field("ETag", etag)
     };
-    let beyond = || is(416).field("Content-Range", format!("bytes */{length}"));
+    let unsatisfiable = || is(416).field("Content-Range", format!("bytes */{length}"));
     let of = |name: &str, section, lines: String, answer: Answer| {
         case(format!("range-{name}"), section, get("/file.txt", &lines), open([answer]))
     };
@@ -49,12 +49,12 @@ pub(crate) fn cases(facts: &Facts) -> Vec<Case> {
         range("clamped-beyond-64-bits", "bytes=30-99999999999999999999", part(30, 36)),
         range("upper-case-unit", "BYTES=0-4", part(0, 5)),
         range("with-zeros", "bytes=000-0004", part(0, 5)),
-        range("beyond", "bytes=36-", beyond()),
-        range("far-beyond", "bytes=900-999", beyond()),
-        range("beyond-64-bits", "bytes=99999999999999999999-", beyond()),
-        range("suffix-of-none", "bytes=-0", beyond()),
-        range("several-all-beyond", "bytes=36-,40-50", beyond()),
-        range("several-suffixes-of-none", "bytes=-0,-0", beyond()),
+        range("beyond", "bytes=36-", unsatisfiable()),
+        range("far-beyond", "bytes=900-999", unsatisfiable()),
+        range("beyond-64-bits", "bytes=99999999999999999999-", unsatisfiable()),
+        range("suffix-of-none", "bytes=-0", unsatisfiable()),
+        range("several-all-beyond", "bytes=36-,40-50", unsatisfiable()),
+        range("several-suffixes-of-none", "bytes=-0,-0", unsatisfiable()),
         range("one-of-two-beyond", "bytes=0-4,900-", part(0, 5)),
         range("two-that-overlap", "bytes=0-9,5-14", part(0, 15)),
         range("two-that-touch", "bytes=0-4,5-9", part(0, 10)),
@@ -131,26 +131,56 @@ pub(crate) fn cases(facts: &Facts) -> Vec<Case> {
         of_large("of-several-blocks", "bytes=100000-299999", 100_000, 300_000),
         of_large("at-a-block's-start", "bytes=131072-", 131_072, LARGE),
         of_large("last-of-large", "bytes=-1", LARGE - 1, LARGE),
-        several("two-parts", "bytes=0-1,10-11", "", etag, &[(0, 2), (10, 12)]),
-        several("two-with-suffix", "bytes=0-1,-2", "", etag, &[(0, 2), (34, 36)]),
-        several("two-with-spaces", "bytes= 0-1 , 10-11 ", "", etag, &[(0, 2), (10, 12)]),
-        several("two-with-empty-elements", "bytes=,0-1,,10-11,", "", etag, &[(0, 2), (10, 12)]),
-        several("two-backwards", "bytes=10-11,0-1", "", etag, &[(10, 12), (0, 2)]),
-        several("two-of-which-one-clamped", "bytes=0-1,30-999", "", etag, &[(0, 2), (30, 36)]),
-        several("two-open-and-closed", "bytes=30-,0-0", "", etag, &[(30, 36), (0, 1)]),
-        several("three-of-which-one-beyond", "bytes=0-1,99-,10-11", "", etag, &[(0, 2), (10, 12)]),
-        several("four-that-become-two", "bytes=0-1,20-25,2-3,22-29", "", etag, &[(0, 4), (20, 30)]),
-        several("two-upper-case-unit", "BYTES=0-1,10-11", "", etag, &[(0, 2), (10, 12)]),
-        several("most-parts", &list(16), "", etag, &ends(16)),
-        several("several-if-same-tag", "bytes=0-1,10-11", &tagged(etag), etag, &[(0, 2), (10, 12)]),
-        several(
+        multiple_ranges("two-parts", "bytes=0-1,10-11", "", etag, &[(0, 2), (10, 12)]),
+        multiple_ranges("two-with-suffix", "bytes=0-1,-2", "", etag, &[(0, 2), (34, 36)]),
+        multiple_ranges("two-with-spaces", "bytes= 0-1 , 10-11 ", "", etag, &[(0, 2), (10, 12)]),
+        multiple_ranges(
+            "two-with-empty-elements",
+            "bytes=,0-1,,10-11,",
+            "",
+            etag,
+            &[(0, 2), (10, 12)],
+        ),
+        multiple_ranges("two-backwards", "bytes=10-11,0-1", "", etag, &[(10, 12), (0, 2)]),
+        multiple_ranges(
+            "two-of-which-one-clamped",
+            "bytes=0-1,30-999",
+            "",
+            etag,
+            &[(0, 2), (30, 36)],
+        ),
+        multiple_ranges("two-open-and-closed", "bytes=30-,0-0", "", etag, &[(30, 36), (0, 1)]),
+        multiple_ranges(
+            "three-of-which-one-beyond",
+            "bytes=0-1,99-,10-11",
+            "",
+            etag,
+            &[(0, 2), (10, 12)],
+        ),
+        multiple_ranges(
+            "four-that-become-two",
+            "bytes=0-1,20-25,2-3,22-29",
+            "",
+            etag,
+            &[(0, 4), (20, 30)],
+        ),
+        multiple_ranges("two-upper-case-unit", "BYTES=0-1,10-11", "", etag, &[(0, 2), (10, 12)]),
+        multiple_ranges("most-parts", &list(16), "", etag, &suffix_ranges(16)),
+        multiple_ranges(
+            "several-if-same-tag",
+            "bytes=0-1,10-11",
+            &tagged(etag),
+            etag,
+            &[(0, 2), (10, 12)],
+        ),
+        multiple_ranges(
             "several-if-same-date",
             "bytes=0-1,10-11",
             &tagged(CHANGED),
             etag,
             &[(0, 2), (10, 12)],
         ),
-        several(
+        multiple_ranges(
             "behind-conditions-that-hold",
             "bytes=0-1,10-11",
             &format!("If-Match: {etag}\r\nIf-None-Match: \"no\"\r\n"),
@@ -231,11 +261,12 @@ pub(crate) fn cases(facts: &Facts) -> Vec<Case> {
 
 /// `count` ranges, of every other byte.
 fn list(count: usize) -> String {
-    let ranges: Vec<_> = ends(count).iter().map(|(start, _)| format!("{start}-{start}")).collect();
+    let ranges: Vec<_> =
+        suffix_ranges(count).iter().map(|(start, _)| format!("{start}-{start}")).collect();
     format!("bytes={}", ranges.join(","))
 }
 
-fn ends(count: usize) -> Vec<(usize, usize)> {
+fn suffix_ranges(count: usize) -> Vec<(usize, usize)> {
     (0..count).map(|n| (2 * n, 2 * n + 1)).collect()
 }
 
@@ -263,7 +294,13 @@ fn in_parts(content: &[u8], parts: &[(usize, usize)]) -> Answer {
 }
 
 /// Several ranges of `/file.txt`, with additional field lines.
-fn several(name: &str, value: &str, lines: &str, etag: &str, parts: &[(usize, usize)]) -> Case {
+fn multiple_ranges(
+    name: &str,
+    value: &str,
+    lines: &str,
+    etag: &str,
+    parts: &[(usize, usize)],
+) -> Case {
     let answer = in_parts(FILE.as_bytes(), parts).field("ETag", etag);
     let send = get("/file.txt", &format!("Range: {value}\r\n{lines}"));
     case(format!("range-{name}"), "RFC 9110, 14.6", send, open([answer]))

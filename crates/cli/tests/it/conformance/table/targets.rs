@@ -5,21 +5,21 @@ use crate::conformance::tree::FILE;
 
 pub(crate) fn cases() -> Vec<Case> {
     let file = || open([is(200).body(FILE)]);
-    let good = |name, section, target: &str| case(name, section, get(target, ""), file());
+    let answered = |name, section, target: &str| case(name, section, get(target, ""), file());
     let bad = |name, section, target: &str| case(name, section, get(target, ""), rejected(&[400]));
     vec![
-        good("origin-form", "RFC 9112, 3.2.1", "/file.txt"),
-        good("origin-with-query", "RFC 9112, 3.2.1", "/file.txt?a=b"),
-        good("origin-with-empty-query", "RFC 9112, 3.2.1", "/file.txt?"),
-        good("origin-with-marks-in-query", "RFC 3986, 3.4", "/file.txt?a?b/c//../d"),
-        good("origin-with-escapes-in-query", "RFC 3986, 3.4", "/file.txt?%00%zz"),
-        good("absolute-form", "RFC 9112, 3.2.2", "http://a/file.txt"),
-        good("absolute-with-port", "RFC 9112, 3.2.2", "http://a:80/file.txt"),
-        good("absolute-with-empty-port", "RFC 9110, 4.2.3", "http://a:/file.txt"),
-        good("absolute-with-query", "RFC 9112, 3.2.2", "http://a/file.txt?b"),
-        good("absolute-upper-case-scheme", "RFC 9110, 4.2.3", "HTTP://a/file.txt"),
-        good("absolute-of-address", "RFC 3986, 3.2.2", "http://127.0.0.1/file.txt"),
-        good("absolute-of-address-6", "RFC 3986, 3.2.2", "http://[::1]:80/file.txt"),
+        answered("origin-form", "RFC 9112, 3.2.1", "/file.txt"),
+        answered("origin-with-query", "RFC 9112, 3.2.1", "/file.txt?a=b"),
+        answered("origin-with-empty-query", "RFC 9112, 3.2.1", "/file.txt?"),
+        answered("origin-with-marks-in-query", "RFC 3986, 3.4", "/file.txt?a?b/c//../d"),
+        answered("origin-with-escapes-in-query", "RFC 3986, 3.4", "/file.txt?%00%zz"),
+        answered("absolute-form", "RFC 9112, 3.2.2", "http://a/file.txt"),
+        answered("absolute-with-port", "RFC 9112, 3.2.2", "http://a:80/file.txt"),
+        answered("absolute-with-empty-port", "RFC 9110, 4.2.3", "http://a:/file.txt"),
+        answered("absolute-with-query", "RFC 9112, 3.2.2", "http://a/file.txt?b"),
+        answered("absolute-upper-case-scheme", "RFC 9110, 4.2.3", "HTTP://a/file.txt"),
+        answered("absolute-of-address", "RFC 3986, 3.2.2", "http://127.0.0.1/file.txt"),
+        answered("absolute-of-address-6", "RFC 3986, 3.2.2", "http://[::1]:80/file.txt"),
         case(
             "absolute-without-path",
             "RFC 9110, 4.2.3",

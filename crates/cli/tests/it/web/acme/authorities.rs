@@ -29,9 +29,9 @@ pub(super) fn pebble() -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
-    let said =
+    let message =
         format!("LEFT OUT: Pebble is not at {}; `.ci/run peers` brings it\n", path.display());
-    let _ = std::io::stderr().write_all(said.as_bytes());
+    let _ = std::io::stderr().write_all(message.as_bytes());
     None
 }
 

@@ -300,10 +300,10 @@ fn certificate(shown: &str) -> &str {
 #[test]
 fn a_check_tells_the_next_step() {
     let home = tempfile::tempdir().unwrap();
-    let check = |more: &[&str]| {
+    let check = |args: &[&str]| {
         let mut command = bare();
         command.current_dir(home.path()).args(["web", "--check", "--server-names", "a.test"]);
-        let output = command.args(more).output().unwrap();
+        let output = command.args(args).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(text).unwrap())
     };
@@ -326,8 +326,8 @@ fn a_check_tells_the_next_step() {
             "without TLS",
         ),
     ];
-    for (arguments, wanted) in table {
+    for (arguments, expected) in table {
         let (code, text) = check(arguments);
-        assert!(code == Some(2) && text.contains(wanted), "{arguments:?}: {text}");
+        assert!(code == Some(2) && text.contains(expected), "{arguments:?}: {text}");
     }
 }

@@ -57,7 +57,7 @@ fn the_admin_page(driver: &'static str) {
     for (size, dark) in
         [((390, 844), false), ((390, 844), true), ((1280, 900), false), ((1280, 900), true)]
     {
-        let what = format!("{size:?}, dark {dark}");
+        let case = format!("{size:?}, dark {dark}");
         let url = format!("http://{}/?ms=50&{}{dark}", server.admin(), size.0);
         browser.show(&url, size, dark, ".headline");
         let titles = browser.evaluate(
@@ -65,15 +65,15 @@ fn the_admin_page(driver: &'static str) {
         );
         assert_eq!(
             titles, "requests,sent,open connections,cache hits,TLS errors,latency",
-            "{what}"
+            "{case}"
         );
         let fits = browser.evaluate("document.documentElement.scrollWidth <= innerWidth");
-        assert_eq!(fits, true, "{what}: no horizontal scrolling");
+        assert_eq!(fits, true, "{case}: no horizontal scrolling");
         let first = "document.querySelector('.headline').getBoundingClientRect().bottom";
         let stages = "Math.min(...[...document.querySelectorAll('svg')].map(e => e.getBoundingClientRect()).filter(r => r.height).map(r => r.top))";
-        assert_eq!(browser.evaluate(&format!("{first} < {stages}")), true, "{what}");
+        assert_eq!(browser.evaluate(&format!("{first} < {stages}")), true, "{case}");
         let shown = "[...document.querySelectorAll('svg')].filter(e => e.getBoundingClientRect().height).map(e => e.classList[1]).join()";
-        assert_eq!(browser.evaluate(shown), if size.0 < 700 { "narrow" } else { "wide" }, "{what}");
+        assert_eq!(browser.evaluate(shown), if size.0 < 700 { "narrow" } else { "wide" }, "{case}");
         let [least, page] =
             [CONTRAST, "luminance(getComputedStyle(document.body).backgroundColor)"].map(|value| {
                 browser
@@ -81,8 +81,8 @@ fn the_admin_page(driver: &'static str) {
                     .as_f64()
                     .expect("a number")
             });
-        assert!(least >= 4.5, "{what}: the contrast of a text is {least}");
-        assert_eq!(page < 0.2, dark, "{what}: a background of luminance {page}");
+        assert!(least >= 4.5, "{case}: the contrast of a text is {least}");
+        assert_eq!(page < 0.2, dark, "{case}: a background of luminance {page}");
         // The script shows the next figures.
         let requests = "document.querySelector('.headline .more').textContent";
         eventually("requests on the page", || {

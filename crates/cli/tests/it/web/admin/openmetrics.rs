@@ -42,7 +42,7 @@ pub(crate) fn parse(text: &str) -> Samples {
 
 fn describe(descriptor: &str, family: &mut Family, seen: &mut HashSet<String>) {
     let mut words = descriptor.splitn(3, ' ');
-    let (what, name) = (words.next().unwrap(), words.next().expect("a name"));
+    let (keyword, name) = (words.next().unwrap(), words.next().expect("a name"));
     let rest = words.next().expect("a value");
     assert!(is_name(name), "{descriptor:?}");
     if name != family.name {
@@ -51,7 +51,7 @@ fn describe(descriptor: &str, family: &mut Family, seen: &mut HashSet<String>) {
         *family = Family { name: name.to_owned(), ..Family::default() };
     }
     assert!(!family.sampled, "{descriptor:?} behind its samples");
-    let what = match what {
+    let keyword = match keyword {
         "TYPE" => {
             assert!(["counter", "gauge", "histogram"].contains(&rest), "{descriptor:?}");
             family.kind = rest.to_owned();
@@ -64,7 +64,7 @@ fn describe(descriptor: &str, family: &mut Family, seen: &mut HashSet<String>) {
         "HELP" => "HELP",
         _ => panic!("{descriptor:?}"),
     };
-    assert!(family.described.insert(what), "twice: {descriptor:?}");
+    assert!(family.described.insert(keyword), "twice: {descriptor:?}");
 }
 
 fn check(family: &mut Family, name: &str, labels: &Labels, value: f64) {
@@ -122,8 +122,9 @@ fn unquote(text: &str) -> (String, &str) {
 }
 
 fn is_name(name: &str) -> bool {
-    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    name.starts_with(|c: char| good(c) && !c.is_ascii_digit()) && name.chars().all(good)
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    name.starts_with(|c: char| is_name_char(c) && !c.is_ascii_digit())
+        && name.chars().all(is_name_char)
 }
 
 /// Buckets are cumulative, and the last one equals the count.
@@ -154,8 +155,8 @@ pub(crate) fn peers(text: &str) {
     // It also prints advice on names that does not apply to this format, with exit code 3; it exits with 1 for
     // invalid input.
     let promtool = ["promtool", "check", "metrics"];
-    if let Some((code, said)) = tell(&promtool, text) {
-        assert!(matches!(code, Some(0 | 3)), "{said}");
+    if let Some((code, output)) = tell(&promtool, text) {
+        assert!(matches!(code, Some(0 | 3)), "{output}");
     }
     let script = "import sys\n\
         try:\n from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
@@ -165,7 +166,7 @@ pub(crate) fn peers(text: &str) {
     for python in ["/usr/bin/python3", "python3"] {
         match tell(&[python, "-c", script], text) {
             None | Some((Some(42), _)) => println!("{python} has no prometheus_client"),
-            Some((code, said)) => assert_eq!(code, Some(0), "{said}"),
+            Some((code, output)) => assert_eq!(code, Some(0), "{output}"),
         }
     }
 }

@@ -166,16 +166,16 @@ fn hosts(driver: &'static str) {
             let status = if status == 200 && path == "/missing" { 404 } else { status };
             assert_eq!(response.status, status, "{path}: {lines}");
             let text = String::from_utf8_lossy(&response.body);
-            let told = |what: &str| text.contains(what);
+            let has = |what: &str| text.contains(what);
             // The response names what is refused: the host, or the origin and the name that allows it.
             let (host, origin, allows) = match lines.split_once("Origin: ") {
                 _ if status != 403 => (false, false, false),
                 None => (true, false, false),
-                Some((_, origin)) => (false, told(&format!("{origin:?}")), origin != "null"),
+                Some((_, origin)) => (false, has(&format!("{origin:?}")), origin != "null"),
             };
             assert_eq!(origin, status == 403 && !host, "{path}: {lines}: {text}");
-            assert_eq!(told("--admin-hosts NAME"), host, "{path}: {lines}: {text}");
-            let allowed = told("--admin-hosts evil.test,") || told("--admin-hosts 127.0.0.1,");
+            assert_eq!(has("--admin-hosts NAME"), host, "{path}: {lines}: {text}");
+            let allowed = has("--admin-hosts evil.test,") || has("--admin-hosts 127.0.0.1,");
             assert_eq!(allowed, allows, "{path}: {lines}: {text}");
         }
     }
@@ -252,10 +252,10 @@ fn a_trace(driver: &'static str) {
     let site = Site::new();
     let server = start(driver, &site);
     let admin = server.admin();
-    let (trace, told) = thread::scope(|scope| {
+    let (trace, second) = thread::scope(|scope| {
         let trace = scope.spawn(|| get(admin, "/trace.json?seconds=0.5"));
         // A second concurrent trace is rejected.
-        let told = eventually("the rejection of a second trace", || {
+        let second = eventually("the rejection of a second trace", || {
             assert_eq!(get(server.address, "/small").status, 200);
             let second = get(admin, "/trace.json?seconds=0.01");
             (second.status == 409 || trace.is_finished()).then_some(second)
@@ -264,10 +264,10 @@ fn a_trace(driver: &'static str) {
             assert_eq!(get(server.address, "/small").status, 200);
             thread::sleep(Duration::from_millis(5));
         }
-        (trace.join().unwrap(), told)
+        (trace.join().unwrap(), second)
     });
     // The first request is served, the second one rejected.
-    assert!([trace.status, told.status].contains(&409) || told.status == 200);
+    assert!([trace.status, second.status].contains(&409) || second.status == 200);
     let trace = if trace.status == 200 { trace } else { get(admin, "/trace.json?seconds=0.05") };
     assert_eq!(trace.field("Content-Type"), Some("application/json"));
     let trace: Value = serde_json::from_slice(&trace.body).expect("JSON");

@@ -81,7 +81,7 @@ fn hits_stay_on_their_processor(driver: &'static str) {
         let stage = stages.iter().find(|stage| stage["stage"] == name).unwrap();
         stage["started"]["count"].as_u64().unwrap()
     };
-    let asked = |processor: usize| {
+    let requests_of = |processor: usize| {
         let arcs = snapshot["processors"][processor]["arcs"].as_array().unwrap();
         let of_other = |arc: &&Value| {
             arc["from"] == "control"
@@ -93,7 +93,11 @@ fn hits_stay_on_their_processor(driver: &'static str) {
     // The owner finds the file in the cache. The other processor asks it once, and has a replica then. Either may serve
     // any number of requests, since connections move.
     let other = usize::from(started(0, "file cache") > started(1, "file cache"));
-    assert!(asked(0) + asked(1) <= 1, "{} requests of the other processor", asked(0) + asked(1));
+    assert!(
+        requests_of(0) + requests_of(1) <= 1,
+        "{} requests of the other processor",
+        requests_of(0) + requests_of(1)
+    );
     // One operation may load the file.
     let served = started(other, "file index") + started(1 - other, "file cache");
     assert!((640..=641).contains(&served), "{served} operations for 640 requests");
@@ -112,9 +116,9 @@ fn check(snapshot: &Value, driver: &str) {
         for stage in processor["stages"].as_array().unwrap() {
             let figure = |pointer: &str| stage.pointer(pointer).unwrap().as_u64().unwrap();
             let (started, resumed) = (figure("/started/count"), figure("/resumed/count"));
-            let over = figure("/completed/count") + figure("/panicked") + figure("/cancelled");
+            let is_over = figure("/completed/count") + figure("/panicked") + figure("/cancelled");
             // Cancelled queued operations were never started.
-            assert!(started + figure("/cancelled") >= over, "{stage}");
+            assert!(started + figure("/cancelled") >= is_over, "{stage}");
             assert_eq!(figure("/panicked"), 0, "{stage}");
             assert!(figure("/suspended") + figure("/completed/count") <= started + resumed);
             let sizes = stage["cohort_sizes"].as_array().unwrap();
@@ -144,10 +148,10 @@ fn figures_grow(driver: &'static str) {
     let after = eventually("fifty pairs of connections in the figures", || {
         let after = snapshot(admin);
         check(&after, driver);
-        let grown = |stage, figure| sum(&after, stage, figure) - sum(&before, stage, figure);
+        let growth = |stage, figure| sum(&after, stage, figure) - sum(&before, stage, figure);
         // A connection is an operation; a file of the other processor is looked up once a second.
-        let all = grown("control", "/completed/count") >= 100
-            && grown("file cache", "/completed/count") > 0;
+        let all = growth("control", "/completed/count") >= 100
+            && growth("file cache", "/completed/count") > 0;
         all.then_some(after)
     });
     assert!(after["uptime_ns"].as_u64() > before["uptime_ns"].as_u64());

@@ -63,20 +63,21 @@ fn a_plain_table(driver: &'static str) {
 #[test]
 fn an_unreachable_address() {
     // Bound but not listening: the port is reserved, and connections are refused.
-    let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    taken.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    let address = taken.local_addr().unwrap().as_socket().unwrap().to_string();
+    let occupied =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    occupied.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = occupied.local_addr().unwrap().as_socket().unwrap().to_string();
     let output = top(&[&address, "--once"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.starts_with(&format!("phalanx top: cannot reach {address}")), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.starts_with(&format!("phalanx top: cannot reach {address}")), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(output.stdout.is_empty());
 }
 
 #[test]
 fn another_server() {
-    for (answer, why) in [
+    for (answer, reason) in [
         ("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "404"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "not a snapshot"),
         ("SSH-2.0-x\r\n\r\n", ""),
@@ -91,9 +92,9 @@ fn another_server() {
         let output = top(&[&address, "--once"]);
         other.join().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        let said = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         let other = "not the admin address of a Phalanx program";
-        assert!(said.contains(other) && said.contains(why), "{answer:?}: {said}");
+        assert!(stderr.contains(other) && stderr.contains(reason), "{answer:?}: {stderr}");
     }
 }
 

@@ -111,7 +111,7 @@ fn answers_are_not_lost_with_a_bad_body(driver: &'static str) {
 fn a_bad_body_is_answered(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
-    let many = format!("5;{}\r\nhello\r\n", "a".repeat(9000));
+    let extension = format!("5;{}\r\nhello\r\n", "a".repeat(9000));
     let trailers = format!("0\r\n{}\r\n", "a: b\r\n".repeat(10_000));
     let bodies = [
         ("nonsense\r\n", 400),
@@ -121,7 +121,7 @@ fn a_bad_body_is_answered(driver: &'static str) {
         ("5\r\nhello, world\r\n", 400),
         ("5\r\nhello\r\n0\r\nContent-Length: 5\r\n\r\n", 400),
         ("fffffff\r\n", 413),
-        (&many, 413),
+        (&extension, 413),
         (&trailers, 431),
     ];
     let behind = "GET /2.txt HTTP/1.1\r\nHost: t\r\n\r\n";

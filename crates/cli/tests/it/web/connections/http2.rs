@@ -42,8 +42,8 @@ pub(crate) fn site() -> Site {
 }
 
 /// A server with HTTP/2 without TLS.
-pub(crate) fn start(driver: &str, site: &Site, more: &[&str]) -> Server {
-    Server::start_with(driver, &site.root(), &[&["--h2c"], more].concat())
+pub(crate) fn start(driver: &str, site: &Site, args: &[&str]) -> Server {
+    Server::start_with(driver, &site.root(), &[&["--h2c"], args].concat())
 }
 
 fn concurrent_requests(driver: &'static str) {

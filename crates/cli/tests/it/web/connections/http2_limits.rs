@@ -59,10 +59,10 @@ fn window_updates_for_sent_data(driver: &'static str) {
     let mut had = 0;
     while had < 1 << 20 {
         client.until(|client| client.content(1).len() > had);
-        let more = (client.content(1).len() - had) as u32;
-        had += more as usize;
+        let increment = (client.content(1).len() - had) as u32;
+        had += increment as usize;
         for stream in [0, 1] {
-            client.send(kind::WINDOW_UPDATE, 0, stream, &more.to_be_bytes());
+            client.send(kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes());
         }
     }
     let (status, body) = client.answer(1);

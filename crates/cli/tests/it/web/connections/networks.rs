@@ -82,8 +82,8 @@ fn refused_before_tls(driver: &'static str) {
     site.file("file", "content");
     let authority = Authority::new();
     let pair = authority.sign("a", &["a.test"]);
-    let more = ["--deny", "127.0.0.2", "--admin", "127.0.0.1:0"];
-    let arguments: Vec<_> = pair.arguments().into_iter().chain(more).collect();
+    let args = ["--deny", "127.0.0.2", "--admin", "127.0.0.1:0"];
+    let arguments: Vec<_> = pair.arguments().into_iter().chain(args).collect();
     let server = Server::start_with(driver, &site.root(), &arguments);
     let url = format!("https://127.0.0.1:{}/file", server.address.port());
     let ask = |from| curl(&["--insecure", "--interface", from, &url]);
@@ -119,18 +119,18 @@ fn named_by_load_balancers(driver: &'static str) {
     let authority = Authority::new();
     let pair = authority.sign("a", &["a.test"]);
     let [_, certificate, _, key] = pair.arguments();
-    let config = |trusted| {
+    let config = |ca| {
         format!(
-            "listen = 'proxy+https://127.0.0.1:0'\nreal-ip-from = '{trusted}'\ndeny = '192.0.2.0/24'\n\
+            "listen = 'proxy+https://127.0.0.1:0'\nreal-ip-from = '{ca}'\ndeny = '192.0.2.0/24'\n\
              runtime.admin = '127.0.0.1:0'\n[host]\nroot = 'root'\n\
              tls = {{ certificate = '{certificate}', key = '{key}' }}\n"
         )
     };
     let server = Server::configured(driver, site.outside(), &config("127.0.0.0/8"), &[]);
     let url = format!("https://127.0.0.1:{}/file", server.address.port());
-    let ask = |more: &[&str]| {
+    let ask = |args: &[&str]| {
         let own = ["--insecure", "-w", " %{http_code} %{http_version}", &url];
-        let output = curl(&[&own, more].concat());
+        let output = curl(&[&own, args].concat());
         String::from_utf8(output.stdout).expect("text")
     };
     let header = "--haproxy-protocol";

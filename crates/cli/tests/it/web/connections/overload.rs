@@ -22,7 +22,7 @@ on_each_driver!(
 const CLIENTS: usize = 48;
 
 /// Clients that request a large file continuously. Each checks every response, until `done`.
-fn crowd<'s>(
+fn start_clients<'s>(
     scope: &'s thread::Scope<'s, '_>,
     address: SocketAddr,
     content: &'s [u8],
@@ -71,7 +71,7 @@ fn rejections_are_explicit(driver: &'static str) {
     let server = start(driver, &site, "1ms");
     let (done, refused) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
-        crowd(scope, server.address, &content, &done, &refused);
+        start_clients(scope, server.address, &content, &done, &refused);
         eventually("a rejection", || refused.load(Ordering::Relaxed).then_some(()));
         done.store(true, Ordering::Relaxed);
     });
@@ -85,7 +85,7 @@ fn disabled_overload_control_rejects_nothing(driver: &'static str) {
     let server = start(driver, &site, "0");
     let (done, refused) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
-        crowd(scope, server.address, &content, &done, &refused);
+        start_clients(scope, server.address, &content, &done, &refused);
         thread::sleep(std::time::Duration::from_millis(500));
         done.store(true, Ordering::Relaxed);
     });

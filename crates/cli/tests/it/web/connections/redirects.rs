@@ -31,15 +31,15 @@ fn redirect_https(driver: &'static str) {
         let response = client.response();
         assert_eq!(response.status, 308);
         let name = host.split(':').next().unwrap();
-        let wanted = format!("https://{name}:{}/x%20y?z", server.address.port());
-        assert_eq!(response.field("Location"), Some(wanted.as_str()));
+        let expected = format!("https://{name}:{}/x%20y?z", server.address.port());
+        assert_eq!(response.field("Location"), Some(expected.as_str()));
     }
     let port = plain.port();
-    let (trusted, https) = (authority.certificate(), server.address.port());
+    let (ca, https) = (authority.certificate(), server.address.port());
     let [one, two] = [port, https].map(|port| format!("a.test:{port}:127.0.0.1"));
     let url = format!("http://a.test:{port}/small");
-    let trusted = trusted.to_str().unwrap();
-    let body = curl_well(&["-L", "--cacert", trusted, "--resolve", &one, "--resolve", &two, &url]);
+    let ca = ca.to_str().unwrap();
+    let body = curl_well(&["-L", "--cacert", ca, "--resolve", &one, "--resolve", &two, &url]);
     assert_eq!(body, "small");
 }
 
@@ -78,7 +78,7 @@ fn names_of_hosts(driver: &'static str) {
         ("first", &wild, other, Err(421)),
         ("first", &wild, nameless, Err(400)),
     ];
-    for (unknown, hosts, request, wanted) in table {
+    for (unknown, hosts, request, expected) in table {
         let text = format!(
             "listen = ['https://127.0.0.1:0', 'redirect-https://127.0.0.1:0']\nunknown-host = {unknown:?}\n{hosts}"
         );
@@ -87,18 +87,18 @@ fn names_of_hosts(driver: &'static str) {
         client.send(request);
         let response = client.response();
         let location = response.field("Location");
-        match wanted {
-            Ok(wanted) => {
-                let (name, rest) = wanted.split_once('/').unwrap();
-                let wanted = format!("https://{name}:{}/{rest}", server.address.port());
+        match expected {
+            Ok(expected) => {
+                let (name, rest) = expected.split_once('/').unwrap();
+                let expected = format!("https://{name}:{}/{rest}", server.address.port());
                 assert_eq!(response.status, 308, "{unknown} {request}");
-                assert_eq!(location, Some(wanted.as_str()), "{unknown} {request}");
+                assert_eq!(location, Some(expected.as_str()), "{unknown} {request}");
             }
             Err(status) => {
                 assert_eq!((response.status, location), (status, None), "{unknown} {request}");
             }
         }
-        let told = String::from_utf8_lossy(&response.body);
-        assert!(!told.contains("other.test"), "{told}");
+        let body = String::from_utf8_lossy(&response.body);
+        assert!(!body.contains("other.test"), "{body}");
     }
 }

@@ -166,9 +166,9 @@ fn more_connections_than_allowed(driver: &'static str) {
         assert_eq!(client.get("/small").status, 200);
     }
     // A client that has already sent a request can read the rejection.
-    for asked in ["", "GET /small HTTP/1.1\r\nHost: test\r\n\r\n"] {
+    for request in ["", "GET /small HTTP/1.1\r\nHost: test\r\n\r\n"] {
         let mut ninth = Client::connect(server.address);
-        ninth.send(asked);
+        ninth.send(request);
         let response = ninth.response();
         assert_eq!((response.status, response.says_close()), (503, true), "the ninth");
         assert_eq!(response.field("Retry-After"), Some("1"));

@@ -27,32 +27,32 @@ fn site() -> Site {
 
 /// Checks that about a second has passed.
 #[track_caller]
-fn about_a_second(begun: Instant) {
-    let took = begun.elapsed();
-    assert!(took >= Duration::from_millis(900), "after {took:?} already");
-    assert!(took < Duration::from_secs(1) + SLACK, "after {took:?} only");
+fn about_a_second(start: Instant) {
+    let elapsed = start.elapsed();
+    assert!(elapsed >= Duration::from_millis(900), "after {elapsed:?} already");
+    assert!(elapsed < Duration::from_secs(1) + SLACK, "after {elapsed:?} only");
 }
 
 fn unfinished_requests(driver: &'static str) {
     let site = site();
     let server = Server::start_with(driver, &site.root(), &["--request-timeout", "1s"]);
-    let timed_out = |mut client: Client, begun| {
+    let timed_out = |mut client: Client, start| {
         let response = client.response();
         assert_eq!(response.status, 408);
         assert!(response.says_close());
-        about_a_second(begun);
+        about_a_second(start);
         client.closes();
     };
     thread::scope(|scope| {
         let connect = || (Client::connect(server.address), Instant::now());
         scope.spawn(move || {
-            let (mut client, begun) = connect();
+            let (mut client, start) = connect();
             client.send("GET /file HT");
-            timed_out(client, begun);
+            timed_out(client, start);
         });
         scope.spawn(move || {
             // One timeout for the whole request, however slowly it arrives (slow loris).
-            let (mut client, begun) = connect();
+            let (mut client, start) = connect();
             client.stream.set_nonblocking(false).unwrap();
             for byte in b"GET /file HTTP/1.1\r\nX: y" {
                 let sent = client.stream.write(&[*byte]);
@@ -61,25 +61,25 @@ fn unfinished_requests(driver: &'static str) {
                     break;
                 }
             }
-            timed_out(client, begun);
+            timed_out(client, start);
         });
         scope.spawn(move || {
             // After a complete request: it is answered, and the second one has its own timeout.
             let (mut client, _) = connect();
             assert_eq!(client.get("/file").status, 200);
             thread::sleep(Duration::from_millis(500));
-            let begun = Instant::now();
+            let start = Instant::now();
             client.send("GET /file HTTP/1.1\r\nHost: t\r\n\r\nGET /f");
             assert_eq!(client.response().body, b"content");
-            timed_out(client, begun);
+            timed_out(client, start);
         });
         scope.spawn(move || {
             // A body that never arrives; its request was answered already.
-            let (mut client, begun) = connect();
+            let (mut client, start) = connect();
             client.send("POST /file HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\nabc");
             assert_eq!(client.response().status, 405);
             client.closes();
-            about_a_second(begun);
+            about_a_second(start);
         });
         scope.spawn(move || {
             // Without any bytes there is no request, so the request timeout does not apply.
@@ -100,14 +100,14 @@ fn four_in_time(address: SocketAddr) -> Option<(Client, Instant)> {
     let mut client = Client::connect(address);
     let mut before = Instant::now();
     for _ in 0..4 {
-        let begun = Instant::now();
+        let start = Instant::now();
         let sent = client.stream.write_all(b"GET /file HTTP/1.1\r\nHost: t\r\n\r\n");
         if before.elapsed() > Duration::from_millis(800) {
             return None;
         }
         sent.expect("it is open");
         assert_eq!(client.response().body, b"content");
-        before = begun;
+        before = start;
         thread::sleep(Duration::from_millis(400));
     }
     Some((client, before))
@@ -118,16 +118,16 @@ fn idle_connections(driver: &'static str) {
     let server = Server::start_with(driver, &site.root(), &["--idle-timeout", "1s"]);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let begun = Instant::now();
+            let start = Instant::now();
             Client::connect(server.address).closes();
-            about_a_second(begun);
+            about_a_second(start);
         });
         scope.spawn(|| {
             // Repeated if the machine stalled for a second, which invalidates the result.
-            let (mut client, begun) =
+            let (mut client, start) =
                 eventually("requests in time", || four_in_time(server.address));
             client.closes();
-            about_a_second(begun);
+            about_a_second(start);
         });
     });
 }

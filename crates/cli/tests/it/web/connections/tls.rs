@@ -42,26 +42,26 @@ fn site() -> Site {
     site
 }
 
-fn start(driver: &str, site: &Site, pair: &Pair, more: &[&str]) -> Server {
-    let arguments: Vec<_> = pair.arguments().into_iter().chain(more.iter().copied()).collect();
+fn start(driver: &str, site: &Site, pair: &Pair, args: &[&str]) -> Server {
+    let arguments: Vec<_> = pair.arguments().into_iter().chain(args.iter().copied()).collect();
     Server::start_with(driver, &site.root(), &arguments)
 }
 
 /// Requests with curl by host `name`, trusting the authority. Returns its stdout.
-fn ask(authority: &Authority, server: &Server, name: &str, path: &str, more: &[&str]) -> Output {
+fn ask(authority: &Authority, server: &Server, name: &str, path: &str, args: &[&str]) -> Output {
     let port = server.address.port();
-    let trusted = authority.certificate();
+    let ca = authority.certificate();
     let resolve = format!("{name}:{port}:127.0.0.1");
     let url = format!("https://{name}:{port}{path}");
-    let own = ["--cacert", trusted.to_str().unwrap(), "--resolve", &resolve, &url];
-    curl(&[&own, more].concat())
+    let own = ["--cacert", ca.to_str().unwrap(), "--resolve", &resolve, &url];
+    curl(&[&own, args].concat())
 }
 
 #[track_caller]
-fn ask_well(authority: &Authority, server: &Server, path: &str, more: &[&str]) -> Vec<u8> {
-    let output = ask(authority, server, "a.test", path, more);
+fn ask_well(authority: &Authority, server: &Server, path: &str, args: &[&str]) -> Vec<u8> {
+    let output = ask(authority, server, "a.test", path, args);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{path} {more:?}: {}: {errors}", output.status);
+    assert!(output.status.success(), "{path} {args:?}: {}: {errors}", output.status);
     output.stdout
 }
 
@@ -95,9 +95,10 @@ fn both_protocols(driver: &'static str) {
         same(&ask_well(&authority, &server, "/large", &[flag]), &noise(1, LARGE));
         // Many requests on one connection, a range, and a missing file.
         let urls = format!("https://a.test:{}/small?[1-50]", server.address.port());
-        let many = ask_well(&authority, &server, "/small", &[flag, &urls, "-w", "%{num_connects}"]);
-        let many = String::from_utf8(many).unwrap();
-        assert_eq!(many, format!("small1{}", "small0".repeat(50)));
+        let output =
+            ask_well(&authority, &server, "/small", &[flag, &urls, "-w", "%{num_connects}"]);
+        let output = String::from_utf8(output).unwrap();
+        assert_eq!(output, format!("small1{}", "small0".repeat(50)));
         let part = ask_well(&authority, &server, "/large", &[flag, "-r", "100-299999"]);
         same(&part, &noise(1, LARGE)[100..300_000]);
         let none = ask_well(
@@ -127,9 +128,9 @@ fn versions_and_protocols(driver: &'static str) {
         (&["-alpn", "http/1.1"], "ALPN protocol: http/1.1"),
         (&["-alpn", "spdy/3"], "alert no application protocol"),
     ];
-    for (arguments, wanted) in table {
-        let said = openssl(&server, arguments);
-        assert!(said.contains(wanted), "{arguments:?}: {said}");
+    for (arguments, expected) in table {
+        let output = openssl(&server, arguments);
+        assert!(output.contains(expected), "{arguments:?}: {output}");
     }
 }
 
@@ -137,13 +138,13 @@ fn sessions_are_resumed(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
     let pair = authority.sign("a", &["a.test"]);
     let server = start(driver, &site, &pair, &[]);
-    let kept = site.outside().join("session");
-    let kept = kept.to_str().unwrap();
+    let session_file = site.outside().join("session");
+    let session_file = session_file.to_str().unwrap();
     for version in ["-tls1_2", "-tls1_3"] {
-        let said = openssl_request(&server, &[version, "-sess_out", kept]);
-        assert!(said.contains("New, TLSv1"), "{said}");
-        let said = openssl_request(&server, &[version, "-sess_in", kept]);
-        assert!(said.contains("Reused, TLSv1"), "{version}: {said}");
+        let output = openssl_request(&server, &[version, "-sess_out", session_file]);
+        assert!(output.contains("New, TLSv1"), "{output}");
+        let output = openssl_request(&server, &[version, "-sess_in", session_file]);
+        assert!(output.contains("Reused, TLSv1"), "{version}: {output}");
     }
 }
 
@@ -153,19 +154,19 @@ fn sessions_are_resumed_after_a_restart(driver: &'static str) {
     let key = site.outside().join("ticket-key");
     fs::write(&key, [0; 48]).unwrap();
     let start = || start(driver, &site, &pair, &["--ticket-key", key.to_str().unwrap()]);
-    let kept = site.outside().join("session");
-    let kept = kept.to_str().unwrap();
+    let session_file = site.outside().join("session");
+    let session_file = session_file.to_str().unwrap();
     for (number, version) in [(1, "-tls1_2"), (2, "-tls1_3")] {
-        let said = openssl_request(&start(), &[version, "-sess_out", kept]);
-        assert!(said.contains("New, TLSv1"), "{said}");
+        let output = openssl_request(&start(), &[version, "-sess_out", session_file]);
+        assert!(output.contains("New, TLSv1"), "{output}");
         let server = start();
-        let said = openssl_request(&server, &[version, "-sess_in", kept]);
-        assert!(said.contains("Reused, TLSv1"), "{version}: {said}");
+        let output = openssl_request(&server, &[version, "-sess_in", session_file]);
+        assert!(output.contains("Reused, TLSv1"), "{version}: {output}");
         // A reload reads the file again.
         fs::write(&key, [number; 48]).unwrap();
         server.reload();
-        let said = openssl_request(&server, &[version, "-sess_in", kept]);
-        assert!(said.contains("New, TLSv1"), "{version}: {said}");
+        let output = openssl_request(&server, &[version, "-sess_in", session_file]);
+        assert!(output.contains("New, TLSv1"), "{version}: {output}");
     }
 }
 
@@ -182,10 +183,10 @@ fn openssl_request(server: &Server, arguments: &[&str]) -> String {
         .expect("these tests need openssl: install it");
     let request = b"GET /small HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
     child.stdin.as_mut().unwrap().write_all(request).unwrap();
-    let mut said = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut output = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
     child.wait().unwrap();
-    said
+    output
 }
 
 fn renewed_while_it_runs(driver: &'static str) {
@@ -207,11 +208,13 @@ fn an_invalid_renewal_is_ignored(driver: &'static str) {
     let before = shown(&server);
     let old = fs::read(&pair.key).unwrap();
     for broken in ["not a key", "-----BEGIN PRIVATE KEY-----\n!\n-----END PRIVATE KEY-----\n"] {
-        let told = server.stderr().len();
+        let log_start = server.stderr().len();
         replace(&pair.key, broken);
         eventually("a message", || {
             assert_eq!(shown(&server), before);
-            server.stderr()[told..].contains("the previous certificate stays in use").then_some(())
+            server.stderr()[log_start..]
+                .contains("the previous certificate stays in use")
+                .then_some(())
         });
     }
     // The key of another certificate.
@@ -271,19 +274,19 @@ fn drained(driver: &'static str) {
         .unwrap();
     let request = b"GET /small HTTP/1.1\r\nHost: a.test\r\n\r\n";
     idle.stdin.as_mut().unwrap().write_all(request).unwrap();
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     let mut stdout = idle.stdout.take().unwrap();
-    while !said.ends_with(b"\r\n\r\nsmall") {
+    while !output.ends_with(b"\r\n\r\nsmall") {
         let mut piece = [0; 4096];
         let length = stdout.read(&mut piece).unwrap();
-        assert!(length > 0, "{}", String::from_utf8_lossy(&said));
-        said.extend_from_slice(&piece[..length]);
+        assert!(length > 0, "{}", String::from_utf8_lossy(&output));
+        output.extend_from_slice(&piece[..length]);
     }
     server.signal(Signal::TERM);
-    stdout.read_to_end(&mut said).unwrap();
+    stdout.read_to_end(&mut output).unwrap();
     idle.wait().unwrap();
     // openssl prints this if the connection ends with `close_notify`, but not on truncation.
-    assert!(said.ends_with(b"closed\n"), "{}", String::from_utf8_lossy(&said));
+    assert!(output.ends_with(b"closed\n"), "{}", String::from_utf8_lossy(&output));
     server.exits_well();
 }
 
@@ -318,18 +321,18 @@ fn records_in_any_segments(driver: &'static str) {
     site.file("middle", noise(2, 100_000));
     let pair = authority.sign("a", &["a.test"]);
     let server = start(driver, &site, &pair, &[]);
-    let trusted = authority.certificate();
+    let ca = authority.certificate();
     for size in [1, 5, 100, 1447, 20_000] {
         for version in ["--http1.1", "--http2"] {
             let port = cutter(server.address, size).port();
             let url = format!("https://a.test:{port}/{{small,middle,small}}");
             let resolve = format!("a.test:{port}:127.0.0.1");
-            let trusted = trusted.to_str().unwrap();
-            let output = curl(&["--cacert", trusted, "--resolve", &resolve, version, &url]);
+            let ca = ca.to_str().unwrap();
+            let output = curl(&["--cacert", ca, "--resolve", &resolve, version, &url]);
             let errors = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{version} in pieces of {size}: {errors}");
-            let wanted = [b"small", &*noise(2, 100_000), b"small"].concat();
-            same(&output.stdout, &wanted);
+            let expected = [b"small", &*noise(2, 100_000), b"small"].concat();
+            same(&output.stdout, &expected);
         }
     }
 }
@@ -379,14 +382,14 @@ fn errors_are_reported() {
         (certificate.to_owned(), certificate, "has no private key; expected PEM"),
         (certificate.to_owned(), foreign, "does not belong to the certificate in"),
     ];
-    for (certificate, key, wanted) in table {
+    for (certificate, key, expected) in table {
         let mut command = bare();
         command.arg("web").arg(site.root()).args(["--listen", "https://127.0.0.1:0"]);
         command.args(["--tls-certificate", &certificate, "--tls-key", key]);
         let output = command.stdin(Stdio::null()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(wanted) && said.lines().count() == 1, "{wanted}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains(expected) && stderr.lines().count() == 1, "{expected}: {stderr}");
     }
     let mut command = bare();
     command.arg("web").args(["--tls-certificate", certificate]);

@@ -13,14 +13,14 @@ use crate::server::{Server, bare};
 on_each_driver!(served_until_the_end, changed_while_it_runs, behind_a_proxy);
 
 /// Starts a server on an address of the network, which reports readiness, and on these addresses.
-fn start(driver: &str, site: &Site, listen: &[&str], more: &str) -> Server {
+fn start(driver: &str, site: &Site, listen: &[&str], args: &str) -> Server {
     site.file("file", "content");
-    Server::configured(driver, site.outside(), &config(listen, more), &[])
+    Server::configured(driver, site.outside(), &config(listen, args), &[])
 }
 
-fn config(listen: &[&str], more: &str) -> String {
+fn config(listen: &[&str], args: &str) -> String {
     let all: Vec<_> = ["127.0.0.1:0"].iter().chain(listen).collect();
-    format!("listen = {all:?}\n{more}\nhost.root = 'root'\n")
+    format!("listen = {all:?}\n{args}\nhost.root = 'root'\n")
 }
 
 fn socket(site: &Site, name: &str) -> (PathBuf, String) {
@@ -30,9 +30,9 @@ fn socket(site: &Site, name: &str) -> (PathBuf, String) {
 }
 
 /// Requests `/file` with curl; none if there is no server.
-fn ask(socket: &Path, more: &[&str]) -> Option<String> {
+fn ask(socket: &Path, args: &[&str]) -> Option<String> {
     let own = ["--unix-socket", socket.to_str().unwrap(), "http://h/file"];
-    let output = curl(&[&own, more].concat());
+    let output = curl(&[&own, args].concat());
     output.status.success().then(|| String::from_utf8(output.stdout).expect("text"))
 }
 
@@ -87,8 +87,8 @@ fn changed_while_it_runs(driver: &'static str) {
 fn behind_a_proxy(driver: &'static str) {
     let site = Site::new();
     let (path, address) = socket(&site, "a.sock");
-    let more = "real-ip-from = '127.0.0.1'\ndeny = '192.0.2.0/24'";
-    let _server = start(driver, &site, &[&address], more);
+    let args = "real-ip-from = '127.0.0.1'\ndeny = '192.0.2.0/24'";
+    let _server = start(driver, &site, &[&address], args);
     assert_eq!(ask(&path, &[]).as_deref(), Some("content"));
     let status = ["-H", "X-Forwarded-For: 192.0.2.1", "-o", "/dev/null", "-w", "%{http_code}"];
     assert_eq!(ask(&path, &status).as_deref(), Some("403"));

@@ -18,15 +18,15 @@ fn site() -> Site {
     site.file("index.html", "index");
     site.file("images/hidden", "below the root");
     site.file("imagesque", "not below the path");
-    let beside = |path: &str, content: &str| {
+    let sibling = |path: &str, content: &str| {
         let path = site.outside().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     };
-    beside("images/a.png", "an image");
-    beside("images/sub/index.html", "an index");
-    beside("images/.secret", "secret");
-    beside("deep/x", "deep");
+    sibling("images/a.png", "an image");
+    sibling("images/sub/index.html", "an index");
+    sibling("images/.secret", "secret");
+    sibling("deep/x", "deep");
     fs::write(site.outside().join("secret"), "secret").unwrap();
     site
 }
@@ -83,8 +83,8 @@ fn other_directories_after_a_reload(driver: &'static str) {
     // A directory that does not exist is reported, and changes nothing.
     fs::write(site.outside().join("web.toml"), config("missing")).unwrap();
     assert!(check(&site.outside().join("web.toml")).contains("missing"));
-    let said = server.reload();
-    assert!(said.contains("phalanx: not reloaded"), "{said}");
+    let output = server.reload();
+    assert!(output.contains("phalanx: not reloaded"), "{output}");
     assert_eq!(body("/images/a.png"), b"another image");
 }
 

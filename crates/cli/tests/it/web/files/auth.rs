@@ -28,10 +28,10 @@ const USERS: &str = "eve:$2y$05$S/mVIKWr68CdjrqHTDjpi.6gEo.A9MT0cPoxs97RVEcxqRRo
 const EVE: &str = "Authorization: Basic ZXZlOmFwcGxl\r\n";
 
 /// A server with users for the paths beneath `/private`.
-fn start(driver: &str, site: &Site, more: &str) -> Server {
+fn start(driver: &str, site: &Site, args: &str) -> Server {
     fs::write(site.outside().join("users"), USERS).unwrap();
     let text = format!(
-        "listen = '127.0.0.1:0'\n[host]\nroot = 'root'\nindex = ['index.html', 'other.html']\n{more}\n\
+        "listen = '127.0.0.1:0'\n[host]\nroot = 'root'\nindex = ['index.html', 'other.html']\n{args}\n\
          [[host.auth]]\npath = '/private/**'\nrealm = 'the garden'\nusers = 'users'\n"
     );
     Server::configured(driver, site.outside(), &text, &[])
@@ -48,12 +48,12 @@ fn site() -> Site {
 fn only_users_of_the_rule_have_access(driver: &'static str) {
     let site = site();
     site.file("denied.html", "no entry");
-    let more = "error-pages = '401=/denied.html'\n[[host.cache-control]]\npath = '/**'\n\
+    let args = "error-pages = '401=/denied.html'\n[[host.cache-control]]\npath = '/**'\n\
                 value = 'public, max-age=60'\n";
-    let mut server = start(driver, &site, more);
+    let mut server = start(driver, &site, args);
     let url = |path: &str| format!("http://{}{path}", server.address);
     assert_eq!(curl_well(&[&url("/open")]), "open");
-    for (who, good) in [
+    for (who, is_allowed) in [
         ("eve:apple", true),
         ("eve:apple", true),
         ("adam:rib: ü", true),
@@ -65,8 +65,8 @@ fn only_users_of_the_rule_have_access(driver: &'static str) {
         (":", false),
     ] {
         let output = curl(&["-u", who, "-w", " %{http_code}", &url("/private/file")]);
-        let wanted = if good { "private/file 200" } else { "no entry 401" };
-        assert_eq!(String::from_utf8_lossy(&output.stdout), wanted, "{who}");
+        let expected = if is_allowed { "private/file 200" } else { "no entry 401" };
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{who}");
     }
     let mut client = Client::connect(server.address);
     for lines in [
@@ -78,8 +78,8 @@ fn only_users_of_the_rule_have_access(driver: &'static str) {
     ] {
         let denied = client.get_with("/private/file", lines);
         assert_eq!((denied.status, &denied.body[..]), (401, &b"no entry"[..]), "{lines}");
-        let asked = "Basic realm=\"the garden\", charset=\"UTF-8\"";
-        assert_eq!(denied.field("www-authenticate"), Some(asked));
+        let challenge = "Basic realm=\"the garden\", charset=\"UTF-8\"";
+        assert_eq!(denied.field("www-authenticate"), Some(challenge));
         assert_eq!(denied.field("cache-control"), Some("no-store"));
     }
     // The connection stays open, and private responses are not for shared caches.
@@ -99,12 +99,12 @@ fn every_spelling_is_protected(driver: &'static str) {
     site.file("pages/secret.key", "key");
     // The index of a directory is protected by the file's own path.
     site.file("pages/index.html", "index");
-    let more = "listing = true\n\
+    let args = "listing = true\n\
         [[host.rewrite]]\nfrom = '/short/**'\nto = '/private/$rest'\n\
         [[host.redirect]]\nfrom = '/private/gone'\nto = '/open'\n\
         [[host.auth]]\npath = '*.key'\nusers = 'users'\n\
         [[host.auth]]\npath = '/pages/index.html'\nusers = 'users'\n";
-    let server = start(driver, &site, more);
+    let server = start(driver, &site, args);
     let mut client = Client::connect(server.address);
     for path in [
         "/private",
@@ -128,8 +128,8 @@ fn every_spelling_is_protected(driver: &'static str) {
     ] {
         let denied = client.get(path);
         assert_eq!(denied.status, 401, "{path}: {}", String::from_utf8_lossy(&denied.body));
-        let told = client.get_with(path, EVE).status;
-        assert!([200, 301, 308, 404].contains(&told), "{path}: {told}");
+        let status = client.get_with(path, EVE).status;
+        assert!([200, 301, 308, 404].contains(&status), "{path}: {status}");
     }
     for (path, status) in [("/privat", 404), ("/privates", 404), ("/pages/x", 404), ("/open", 200)]
     {
@@ -157,11 +157,11 @@ fn by_http2(driver: &'static str) {
     let server = Server::configured(driver, site.outside(), &text, &[]);
     let port = server.address.port();
     let resolve = format!("a.test:{port}:127.0.0.1");
-    let trusted = authority.certificate();
-    let ask = |more: &[&str]| {
+    let ca = authority.certificate();
+    let ask = |args: &[&str]| {
         let url = format!("https://a.test:{port}/private/file");
-        let own = ["--cacert", trusted.to_str().unwrap(), "--resolve", &resolve, &url];
-        let own = [&own[..], &["-w", " %{http_code} %{http_version}", "-o", "-"], more].concat();
+        let own = ["--cacert", ca.to_str().unwrap(), "--resolve", &resolve, &url];
+        let own = [&own[..], &["-w", " %{http_code} %{http_version}", "-o", "-"], args].concat();
         String::from_utf8(curl(&own).stdout).unwrap()
     };
     assert!(ask(&["--http2"]).ends_with(" 401 2"));
@@ -191,10 +191,10 @@ fn users_are_reloaded(driver: &'static str) {
     reload(adam);
     assert_eq!(client.get_with("/private/file", EVE).status, 401);
     // A file with an error changes nothing.
-    let said = reload("eve:apple");
+    let output = reload("eve:apple");
     assert!(
-        said.contains("users: line 1, column 1: the password of \"eve\"")
-            && said.contains("not reloaded")
+        output.contains("users: line 1, column 1: the password of \"eve\"")
+            && output.contains("not reloaded")
     );
     assert_eq!(client.get_with("/private/file", EVE).status, 401);
     reload(USERS);
@@ -215,9 +215,9 @@ fn guessing_does_not_delay_users() {
     assert_eq!(known.get_with("/private/file", EVE).status, 200);
     let mut guessers: Vec<_> = (0..100).map(|_| Client::connect(server.address)).collect();
     for (n, guesser) in guessers.iter_mut().enumerate() {
-        let guess = ["ZXZlOmE=", "YWRhbTph", "eDp5"][n % 3];
+        let credentials = ["ZXZlOmE=", "YWRhbTph", "eDp5"][n % 3];
         guesser.send(format!(
-            "GET /private/file HTTP/1.1\r\nHost: h\r\nAuthorization: Basic {guess}\r\n\r\n"
+            "GET /private/file HTTP/1.1\r\nHost: h\r\nAuthorization: Basic {credentials}\r\n\r\n"
         ));
     }
     for _ in 0..10 {
@@ -262,14 +262,17 @@ fn errors_in_password_files_are_reported() {
         (USERS, "127.0.0.1:80", &format!("{rule}\nrealm = 'a\"b'"), 2, &["realm", "ASCII text"]),
         (USERS, "127.0.0.1:80", &format!("{rule}\npath = '['"), 2, &["auth[0].path"]),
     ];
-    for (users, listen, rule, code, wanted) in table {
-        let (found, said) = check(users, listen, rule);
-        assert_eq!(found, Some(code), "{said}");
-        assert!(wanted.iter().all(|wanted| said.contains(wanted)), "{wanted:?}: {said}");
+    for (users, listen, rule, code, expected) in table {
+        let (found, stderr) = check(users, listen, rule);
+        assert_eq!(found, Some(code), "{stderr}");
+        assert!(
+            expected.iter().all(|expected| stderr.contains(expected)),
+            "{expected:?}: {stderr}"
+        );
     }
     fs::write(site.root().join("users"), USERS).unwrap();
-    let (code, said) = check(USERS, "127.0.0.1:80", "[[host.auth]]\nusers = 'root/users'");
-    assert!(code == Some(0) && said.contains("below a host's root"), "{said}");
+    let (code, stderr) = check(USERS, "127.0.0.1:80", "[[host.auth]]\nusers = 'root/users'");
+    assert!(code == Some(0) && stderr.contains("below a host's root"), "{stderr}");
     // The server does not start with such a configuration either.
     fs::write(&users, apr1).unwrap();
     fs::write(&file, format!("listen = '127.0.0.1:0'\nhost.root = 'root'\n{rule}")).unwrap();

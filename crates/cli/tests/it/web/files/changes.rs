@@ -33,14 +33,14 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
 fn becomes(client: &mut Client, path: &str, new: impl Fn(&Response) -> bool) {
     let changed = Instant::now();
     loop {
-        let asked = changed.elapsed();
+        let elapsed = changed.elapsed();
         let response = client.get(path);
         if new(&response) {
             return;
         }
         assert!(
-            asked < CHANGE_TIMEOUT,
-            "{path} is still the old after {asked:?}: {}",
+            elapsed < CHANGE_TIMEOUT,
+            "{path} is still the old after {elapsed:?}: {}",
             response.status
         );
         thread::sleep(Duration::from_millis(50));
@@ -49,16 +49,19 @@ fn becomes(client: &mut Client, path: &str, new: impl Fn(&Response) -> bool) {
 
 /// Atomically replaces a file.
 fn replace(path: &Path, content: &[u8]) {
-    let beside = path.with_extension("new");
-    fs::write(&beside, content).unwrap();
-    age(&beside, 1800);
-    fs::rename(&beside, path).unwrap();
+    let sibling = path.with_extension("new");
+    fs::write(&sibling, content).unwrap();
+    age(&sibling, 1800);
+    fs::rename(&sibling, path).unwrap();
 }
 
 fn changes_are_noticed(driver: &'static str) {
     let site = Site::new();
-    let told = program(driver, &site.root()).arg("--print-config").output().unwrap().stdout;
-    assert!(String::from_utf8_lossy(&told).contains("revalidate-interval = \"1s\""), "{told:?}");
+    let config = program(driver, &site.root()).arg("--print-config").output().unwrap().stdout;
+    assert!(
+        String::from_utf8_lossy(&config).contains("revalidate-interval = \"1s\""),
+        "{config:?}"
+    );
     let lengths = [1000, 300_000];
     let old = |length| noise(1, length);
     let new = |length| noise(2, length);
@@ -87,14 +90,14 @@ fn changes_are_noticed(driver: &'static str) {
                         new(response)
                     });
                 };
-            let has = |content: Vec<u8>| move |response: &Response| response.body == content;
+            let has_body = |content: Vec<u8>| move |response: &Response| response.body == content;
             scope.spawn(move || {
                 // Same length, so only the time differs. `fs::write` would truncate the file first.
                 let change = |path: &Path| {
                     let mut file = File::options().write(true).open(path).unwrap();
                     file.write_all(&new(length)).unwrap();
                 };
-                check("written", &change, &has(new(length)));
+                check("written", &change, &has_body(new(length)));
             });
             scope.spawn(move || {
                 let change = |path: &Path| {
@@ -102,21 +105,21 @@ fn changes_are_noticed(driver: &'static str) {
                     file.set_len(500).unwrap();
                 };
                 // Changed in place, so cached blocks may be of the old version.
-                check("shorter", &change, &has(old(length)[..500].to_vec()));
+                check("shorter", &change, &has_body(old(length)[..500].to_vec()));
             });
             scope.spawn(move || {
                 let change = |path: &Path| {
                     let mut file = File::options().append(true).open(path).unwrap();
                     file.write_all(b"more").unwrap();
                 };
-                check("longer", &change, &has([old(length), b"more".to_vec()].concat()));
+                check("longer", &change, &has_body([old(length), b"more".to_vec()].concat()));
             });
             scope.spawn(move || {
-                check("renamed", &|path| replace(path, &new(length)), &has(new(length)));
+                check("renamed", &|path| replace(path, &new(length)), &has_body(new(length)));
             });
             scope.spawn(move || {
-                let gone = |response: &Response| response.status == 404;
-                check("deleted", &|path| fs::remove_file(path).unwrap(), &gone);
+                let is_missing = |response: &Response| response.status == 404;
+                check("deleted", &|path| fs::remove_file(path).unwrap(), &is_missing);
             });
             scope.spawn(move || {
                 let change = |path: &Path| {
@@ -139,15 +142,15 @@ fn versions_are_never_mixed(driver: &'static str) {
     let states = [noise(1, 60_000), noise(2, 60_000)];
     let path = site.file("file", &states[0]);
     let server = Server::start(driver, &site.root());
-    let over = AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut turn = 0;
-            while !over.load(Ordering::Relaxed) {
-                turn += 1;
+            let mut round = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                round += 1;
                 // Each version always has the same time, so that it has the same tag except for the inode number.
                 // It exists only briefly, so that many reads span a change.
-                replace(&path, &states[turn % 2]);
+                replace(&path, &states[round % 2]);
                 thread::sleep(Duration::from_micros(200));
             }
         });
@@ -155,10 +158,13 @@ fn versions_are_never_mixed(driver: &'static str) {
             .map(|_| {
                 scope.spawn(|| {
                     let mut seen = [0, 0];
-                    let begun = Instant::now();
+                    let started = Instant::now();
                     let enough = |seen: [i32; 2]| seen[0] > 0 && seen[1] > 0;
-                    while begun.elapsed() < Duration::from_millis(1500) || !enough(seen) {
-                        assert!(begun.elapsed() < TIMEOUT, "only one state is ever seen: {seen:?}");
+                    while started.elapsed() < Duration::from_millis(1500) || !enough(seen) {
+                        assert!(
+                            started.elapsed() < TIMEOUT,
+                            "only one state is ever seen: {seen:?}"
+                        );
                         let response = get(server.address, "/file");
                         // 500 after three attempts at a file that changes continuously.
                         if response.status != 500 {
@@ -171,7 +177,7 @@ fn versions_are_never_mixed(driver: &'static str) {
             })
             .collect();
         let results: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
-        over.store(true, Ordering::Relaxed);
+        is_over.store(true, Ordering::Relaxed);
         assert!(results.into_iter().all(|result| result.is_ok()));
     });
 }

@@ -45,8 +45,8 @@ fn paths_outside_the_root(driver: &'static str) {
     for up in ups {
         for before in ["", "/a", "/a/b", "//", "/."] {
             for after in ["secret", "/secret", "root/../secret"] {
-                for more in ["", "/"] {
-                    let path = format!("{before}/{up}/{more}{after}");
+                for slash in ["", "/"] {
+                    let path = format!("{before}/{up}/{slash}{after}");
                     let mut client = Client::connect(server.address);
                     let response = client.get(&path);
                     assert!([400, 403, 404].contains(&response.status), "{path}: {response:?}");
@@ -200,7 +200,7 @@ fn as_nobody(site: &Site, command: Command) -> Option<Command> {
         println!("skipped: root, and what is in {} is not nobody's to run", copy.display());
         return None;
     }
-    let mut nobody = Command::new(copy);
-    nobody.args(command.get_args()).env_clear().uid(NOBODY).gid(NOBODY);
-    Some(nobody)
+    let mut unprivileged = Command::new(copy);
+    unprivileged.args(command.get_args()).env_clear().uid(NOBODY).gid(NOBODY);
+    Some(unprivileged)
 }

@@ -33,11 +33,11 @@ fn the_first_existing_index(driver: &'static str) {
     site.file("main.htm", "the root's");
     let names = ["--index", "index.html", "--index", "index.txt,main.htm"];
     let server = Server::start_with(driver, &site.root(), &names);
-    for (path, wanted) in
+    for (path, expected) in
         [("/one/", "html"), ("/two/", "text"), ("/three/", "main"), ("/", "the root's")]
     {
         let response = get(server.address, path);
-        assert_eq!((response.status, &response.body[..]), (200, wanted.as_bytes()), "{path}");
+        assert_eq!((response.status, &response.body[..]), (200, expected.as_bytes()), "{path}");
     }
     let mut client = Client::connect(server.address);
     assert_eq!(client.get("/four/").status, 404);
@@ -71,8 +71,8 @@ fn clean_urls(driver: &'static str) {
     assert_eq!(page.field("Content-Type"), Some("text/html; charset=utf-8"));
     let etag = format!("If-None-Match: {}\r\n", page.field("ETag").unwrap());
     assert_eq!(client.get_with("/about", &etag).status, 304);
-    for (path, wanted) in [("/about?a=b", "about"), ("/both", "without"), ("/folder/", "index")] {
-        assert_eq!(client.get(path).body, wanted.as_bytes(), "{path}");
+    for (path, expected) in [("/about?a=b", "about"), ("/both", "without"), ("/folder/", "index")] {
+        assert_eq!(client.get(path).body, expected.as_bytes(), "{path}");
     }
     assert_eq!(client.get("/folder").status, 301, "a directory takes precedence");
     for path in ["/missing", "/about/", "/.about", "/about.htm"] {
@@ -120,7 +120,7 @@ fn files_to_try(driver: &'static str) {
                   { files = ['$path.md', '/app$path'] }]\n";
     let server = Server::configured(driver, site.outside(), config, &[]);
     let mut client = Client::connect(server.address);
-    for (path, wanted) in [
+    for (path, expected) in [
         ("/app/users/7", &page[..]),
         ("/app/users/7/", &page),
         ("/app/", &page),
@@ -131,7 +131,7 @@ fn files_to_try(driver: &'static str) {
         ("/style.css", "style"),
     ] {
         let response = client.get(path);
-        assert_eq!((response.status, &response.body[..]), (200, wanted.as_bytes()), "{path}");
+        assert_eq!((response.status, &response.body[..]), (200, expected.as_bytes()), "{path}");
         assert_eq!(client.head_with(path, "").lasting_fields(), response.lasting_fields());
     }
     for (path, status) in [
@@ -147,10 +147,10 @@ fn files_to_try(driver: &'static str) {
     ] {
         assert_eq!(client.get(path).status, status, "{path}");
     }
-    let whole = client.get("/app/a");
-    assert_eq!(whole.field("Cache-Control"), Some("no-cache"), "the rules of the file apply");
-    assert_eq!(whole.field("Vary"), Some("Accept-Encoding"));
-    let etag = format!("If-None-Match: {}\r\n", whole.field("ETag").unwrap());
+    let full = client.get("/app/a");
+    assert_eq!(full.field("Cache-Control"), Some("no-cache"), "the rules of the file apply");
+    assert_eq!(full.field("Vary"), Some("Accept-Encoding"));
+    let etag = format!("If-None-Match: {}\r\n", full.field("ETag").unwrap());
     assert_eq!(client.get_with("/app/b", &etag).status, 304);
     let part = client.get_with("/app/a", "Range: bytes=4-10\r\n");
     assert_eq!((part.status, &part.body[..]), (206, &b"program"[..]));

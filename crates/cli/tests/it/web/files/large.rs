@@ -58,8 +58,8 @@ fn files_use_no_server_memory(driver: &'static str) {
     for _ in 0..3 {
         same(&get(server.address, "/large").body, &content);
     }
-    let grown = anonymous(server.pid()).saturating_sub(before);
-    assert!(grown < 4 << 20, "{} KiB more for a file of {} KiB", grown >> 10, LARGE >> 10);
+    let growth = anonymous(server.pid()).saturating_sub(before);
+    assert!(growth < 4 << 20, "{} KiB more for a file of {} KiB", growth >> 10, LARGE >> 10);
 }
 
 /// Evicts a file's pages from `offset` on.
@@ -170,7 +170,7 @@ fn fresh_files_are_copied(driver: &'static str) {
         let server = Server::start_with(driver, &site.root(), &["--send", send]);
         let mut slow = slow_client(server.address, "/file");
         File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
-        while slow.received().len() < content.len() && slow.more().is_ok_and(|more| more > 0) {}
+        while slow.received().len() < content.len() && slow.more().is_ok_and(|count| count > 0) {}
         let (bytes, end) = (slow.received(), b"\r\n\r\n");
         let body = &bytes[find(bytes, end).unwrap() + end.len()..];
         same(body, &content[..body.len()]);

@@ -72,8 +72,8 @@ fn links_lead_to_the_files(driver: &'static str) {
     assert!(files.iter().any(|body| body == b"the index"));
     // A listing is a representation like others.
     let etag = response.field("ETag").unwrap();
-    let again = client.get_with("/sub/", &format!("If-None-Match: {etag}\r\n"));
-    assert_eq!(again.status, 304);
+    let reread = client.get_with("/sub/", &format!("If-None-Match: {etag}\r\n"));
+    assert_eq!(reread.status, 304);
     let head = client.head_with("/sub/", "");
     assert_eq!(head.lasting_fields(), response.lasting_fields());
     assert_eq!(client.get("/sub").field("Location"), Some("/sub/"));
@@ -125,7 +125,7 @@ fn json_for_programs(driver: &'static str) {
     assert_eq!((&file["name"], &file["size"]), (&"a \"b\".txt".into(), &5.into()));
     let href = file["href"].as_str().unwrap();
     assert_eq!(client.get(&format!("/sub/{href}")).body, b"12345");
-    for (accept, wanted) in [
+    for (accept, expected) in [
         ("*/*", "text/html"),
         ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html"),
         ("application/json, text/plain, */*", "application/json"),
@@ -134,7 +134,7 @@ fn json_for_programs(driver: &'static str) {
     ] {
         let response = client.get_with("/sub/", &format!("Accept: {accept}\r\n"));
         let kind = response.field("Content-Type").unwrap();
-        assert_eq!(kind.split(';').next(), Some(wanted), "{accept}");
+        assert_eq!(kind.split(';').next(), Some(expected), "{accept}");
     }
 }
 

@@ -43,8 +43,8 @@ fn hosts_have_their_own_files(driver: &'static str) {
         let absolute = ["--request-target", "http://x.a.example/", "-H", "Host: other", &url];
         assert_eq!(curl_well(&absolute), "wild");
     }
-    let named = text.replacen("[[host]]", "unknown-host = '421'\n[[host]]\nserver-names = 'b'", 1);
-    let server = start(driver, &site, &named);
+    let config = text.replacen("[[host]]", "unknown-host = '421'\n[[host]]\nserver-names = 'b'", 1);
+    let server = start(driver, &site, &config);
     let url = format!("http://{}/", server.address);
     let code = |host: &str| {
         let format = ["-o", "/dev/null", "-w", "%{http_code}", "-H"];
@@ -129,35 +129,40 @@ fn rules_apply(driver: &'static str) {
         to = '/v2/$rest'
     ";
     let server = start(driver, &site, text);
-    let ask = |path: &str, more: &[&str]| {
+    let ask = |path: &str, args: &[&str]| {
         let url = format!("http://{}{path}", server.address);
-        curl_well(&[&["-i"], more, &[&url]].concat())
+        curl_well(&[&["-i"], args, &[&url]].concat())
     };
-    let has = |answer: &str, line: &str| answer.lines().any(|other| other == line);
+    let has_line = |answer: &str, line: &str| answer.lines().any(|other| other == line);
     for _ in 0..2 {
         let home = ask("/", &[]);
-        assert!(home.ends_with("home") && has(&home, "X-Page: yes"), "{home}");
-        assert!(has(&home, "X-Frame-Options: DENY") && has(&home, "Vary: Origin"), "{home}");
+        assert!(home.ends_with("home") && has_line(&home, "X-Page: yes"), "{home}");
+        assert!(
+            has_line(&home, "X-Frame-Options: DENY") && has_line(&home, "Vary: Origin"),
+            "{home}"
+        );
         assert!(!home.contains("Cache-Control") && !home.contains("Allow-Origin"), "{home}");
         let css = ask("/assets/a.css", &["-H", "Origin: https://app.example"]);
-        assert!(has(&css, "Cache-Control: public, max-age=31536000, immutable"), "{css}");
-        assert!(has(&css, "Access-Control-Allow-Origin: https://app.example"), "{css}");
-        assert!(has(&css, "X-Content-Type-Options: nosniff") && css.ends_with("css"), "{css}");
+        assert!(has_line(&css, "Cache-Control: public, max-age=31536000, immutable"), "{css}");
+        assert!(has_line(&css, "Access-Control-Allow-Origin: https://app.example"), "{css}");
+        assert!(has_line(&css, "X-Content-Type-Options: nosniff") && css.ends_with("css"), "{css}");
     }
     let other = ask("/", &["-H", "Origin: https://evil.example"]);
-    assert!(!other.contains("Allow-Origin") && has(&other, "Vary: Origin"), "{other}");
+    assert!(!other.contains("Allow-Origin") && has_line(&other, "Vary: Origin"), "{other}");
     let missing = ask("/missing", &[]);
-    assert!(missing.starts_with("HTTP/1.1 404") && has(&missing, "X-Frame-Options: DENY"));
-    let moved = ask("/old/a%20b?c=d", &[]);
-    assert!(moved.starts_with("HTTP/1.1 302") && has(&moved, "Location: /new/a%20b?c=d"));
-    assert!(has(&moved, "X-Content-Type-Options: nosniff"), "{moved}");
+    assert!(missing.starts_with("HTTP/1.1 404") && has_line(&missing, "X-Frame-Options: DENY"));
+    let redirect = ask("/old/a%20b?c=d", &[]);
+    assert!(
+        redirect.starts_with("HTTP/1.1 302") && has_line(&redirect, "Location: /new/a%20b?c=d")
+    );
+    assert!(has_line(&redirect, "X-Content-Type-Options: nosniff"), "{redirect}");
     assert!(ask("/app/any/where", &[]).ends_with("app"));
     assert!(ask("/v1/x", &[]).ends_with("x"));
     let asks = ["-X", "OPTIONS", "-H", "Origin: https://app.example"];
     let question = ask("/", &[&asks[..], &["-H", "Access-Control-Request-Method: GET"]].concat());
     assert!(question.starts_with("HTTP/1.1 204"), "{question}");
-    assert!(has(&question, "Access-Control-Allow-Methods: GET, HEAD"), "{question}");
-    assert!(has(&question, "Access-Control-Allow-Headers: X-Token"), "{question}");
-    assert!(has(&question, "Access-Control-Allow-Origin: https://app.example"), "{question}");
+    assert!(has_line(&question, "Access-Control-Allow-Methods: GET, HEAD"), "{question}");
+    assert!(has_line(&question, "Access-Control-Allow-Headers: X-Token"), "{question}");
+    assert!(has_line(&question, "Access-Control-Allow-Origin: https://app.example"), "{question}");
     assert!(ask("/", &asks).contains("Allow: GET, HEAD, OPTIONS"));
 }

@@ -144,9 +144,9 @@ fn types(driver: &'static str) {
     }
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);
-    for (name, wanted) in table {
+    for (name, expected) in table {
         let response = client.get(&format!("/{name}"));
-        assert_eq!(response.field("Content-Type"), Some(wanted), "{name}");
+        assert_eq!(response.field("Content-Type"), Some(expected), "{name}");
         assert_eq!(response.body, name.as_bytes());
     }
 }

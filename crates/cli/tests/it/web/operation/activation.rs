@@ -82,8 +82,8 @@ fn the_name_selects_the_protocol(driver: &'static str) {
     assert_eq!(server.address, address);
     let resolve = format!("a.test:{}:127.0.0.1", address.port());
     let url = format!("https://a.test:{}/file", address.port());
-    let trusted = authority.certificate();
-    let output = curl(&["--cacert", trusted.to_str().unwrap(), "--resolve", &resolve, &url]);
+    let ca = authority.certificate();
+    let output = curl(&["--cacert", ca.to_str().unwrap(), "--resolve", &resolve, &url]);
     assert_eq!(output.stdout, b"content", "{}", String::from_utf8_lossy(&output.stderr));
     // Another name does not enable TLS, even with a certificate.
     let (socket, address) = bound();
@@ -118,9 +118,9 @@ fn other_descriptors_are_rejected() {
         let root = site.root();
         let (mut command, stdin) = hand_over(socket, "odd", &[root.to_str().unwrap()]);
         let output = command.stdin(stdin).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-        assert!(said.contains("inherited socket 0 (\"odd\")"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+        assert!(stderr.contains("inherited socket 0 (\"odd\")"), "{stderr}");
     }
     // Sockets for another process are ignored.
     let (socket, _) = bound();
@@ -149,15 +149,15 @@ fn systemd_socket_activate() {
     let server = bare();
     command.arg(server.get_program()).arg("web").arg(site.root());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    struct Ends(std::process::Child);
-    impl Drop for Ends {
+    struct KillOnDrop(std::process::Child);
+    impl Drop for KillOnDrop {
         fn drop(&mut self) {
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
     }
     // It executes the server when a client connects.
-    let _ends = Ends(command.spawn().unwrap());
+    let _ends = KillOnDrop(command.spawn().unwrap());
     for address in [&one, &two] {
         let address = address.parse().unwrap();
         eventually("the socket", || std::net::TcpStream::connect::<SocketAddr>(address).ok());

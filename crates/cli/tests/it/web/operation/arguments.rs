@@ -16,9 +16,9 @@ use crate::server::{Server, bare};
 fn run(command: &mut Command) -> (Option<i32>, String, String) {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let begun = Instant::now();
+    let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > TIMEOUT {
+        if start.elapsed() > TIMEOUT {
             child.kill().unwrap();
             panic!("timeout of {command:?}");
         }
@@ -111,11 +111,11 @@ fn bad_arguments_are_named() {
         (&["--nonsense"], "--nonsense"),
         (&["a", "b"], "'b'"),
     ];
-    for (arguments, named) in table {
+    for (arguments, name) in table {
         let (code, stdout, stderr) = web(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
         assert_eq!(stdout, "", "{arguments:?}");
-        assert!(stderr.contains(named), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(name), "{arguments:?}: {stderr}");
         let message = stderr.lines().filter(|line| line.contains("error:"));
         assert!(message.count() <= 1 && !stderr.contains("panicked"), "{arguments:?}: {stderr}");
     }
@@ -177,24 +177,24 @@ fn unavailable_resources_are_reported_in_one_line() {
     site.file("file", "");
     let file = format!("{root}/file");
     let missing = format!("{root}/missing");
-    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let taken = taken.local_addr().unwrap().to_string();
+    let occupied = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let occupied = occupied.local_addr().unwrap().to_string();
     let free = "127.0.0.1:0";
     // (arguments, text in the message)
     let table: &[(&[&str], &str)] = &[
         (&[&missing, "--listen", free], &missing),
         (&[&file, "--listen", free], &file),
-        (&[root, "--listen", &taken, "--workers", "1"], &taken),
-        (&[root, "--listen", &taken, "--workers", "2"], &taken),
-        (&[root, "--listen", free, "--admin", &taken], &taken),
+        (&[root, "--listen", &occupied, "--workers", "1"], &occupied),
+        (&[root, "--listen", &occupied, "--workers", "2"], &occupied),
+        (&[root, "--listen", free, "--admin", &occupied], &occupied),
         // An address for documentation (RFC 5737), which no machine has.
         (&[root, "--listen", "192.0.2.1:0"], "192.0.2.1:0"),
     ];
-    for (arguments, named) in table {
+    for (arguments, name) in table {
         let (code, stdout, stderr) = web(arguments);
         assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
         assert_eq!(stdout, "", "{arguments:?}");
-        assert!(stderr.contains(named), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(name), "{arguments:?}: {stderr}");
         assert!(stderr.starts_with("phalanx: ") && stderr.lines().count() == 1, "{stderr}");
     }
 }

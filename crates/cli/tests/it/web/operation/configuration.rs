@@ -18,9 +18,9 @@ fn run(command: &mut Command) -> (Option<i32>, String, String) {
 #[test]
 fn the_packaged_configuration_is_valid() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/web.toml");
-    let (code, whole, stderr) = run(bare().args(["web", "--print-config", "--config", file]));
+    let (code, full, stderr) = run(bare().args(["web", "--print-config", "--config", file]));
     assert_eq!((code, &stderr[..]), (Some(0), ""));
-    assert!(whole.contains("listen = [\"http://127.0.0.1:8080\"]"), "{whole}");
+    assert!(full.contains("listen = [\"http://127.0.0.1:8080\"]"), "{full}");
 }
 
 /// Precedence: flag, environment variable, --set, file, default.
@@ -51,9 +51,9 @@ fn sources_have_an_order_of_precedence() {
         assert!(stdout.lines().any(|other| other == line), "{line}:\n{stdout}");
     }
     // The printed text is an equivalent configuration.
-    let again = site.outside().join("again.toml");
-    fs::write(&again, &stdout).unwrap();
-    let (_, twice, _) = run(bare().args(["web", "--print-config", "--config"]).arg(&again));
+    let reread = site.outside().join("again.toml");
+    fs::write(&reread, &stdout).unwrap();
+    let (_, twice, _) = run(bare().args(["web", "--print-config", "--config"]).arg(&reread));
     assert_eq!(twice, stdout);
 }
 
@@ -106,21 +106,21 @@ fn a_full_output_is_reported() {
 #[test]
 fn the_printed_configuration_is_independent_of_the_directory() {
     let (site, other) = (Site::new(), Site::new());
-    let here = site.outside().canonicalize().unwrap();
+    let directory = site.outside().canonicalize().unwrap();
     let print = |arguments: &[&str]| {
         let mut command = bare();
-        command.current_dir(&here).args(["web", "--print-config"]).args(arguments);
+        command.current_dir(&directory).args(["web", "--print-config"]).args(arguments);
         let (code, stdout, stderr) = run(&mut command);
         assert_eq!((code, &stderr[..]), (Some(0), ""));
         stdout
     };
-    let printed = print(&["--set", "access-log.target = './log'"]);
-    for path in [here.clone(), here.join("log")] {
-        assert!(printed.contains(&format!("\"{}\"", path.display())), "{path:?}:\n{printed}");
+    let output = print(&["--set", "access-log.target = './log'"]);
+    for path in [directory.clone(), directory.join("log")] {
+        assert!(output.contains(&format!("\"{}\"", path.display())), "{path:?}:\n{output}");
     }
-    let elsewhere = other.outside().join("web.toml");
-    fs::write(&elsewhere, &printed).unwrap();
-    assert_eq!(print(&["--config", elsewhere.to_str().unwrap()]), printed);
+    let other_dir = other.outside().join("web.toml");
+    fs::write(&other_dir, &output).unwrap();
+    assert_eq!(print(&["--config", other_dir.to_str().unwrap()]), output);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_check_reports_all_errors() {
     std::os::unix::fs::symlink("404.html", site.root().join("link.html")).unwrap();
     std::os::unix::fs::symlink("../web.toml", site.root().join("out.html")).unwrap();
     fs::create_dir(site.root().join("dir")).unwrap();
-    let host = |more: &str| format!("[host]\nroot = 'root'\n{more}");
+    let host = |args: &str| format!("[host]\nroot = 'root'\n{args}");
     let well = host("error-pages = '404=404.html'\nfallback = '/404.html'");
     assert_eq!(check(&well), (Some(0), String::new(), String::new()));
     let followed = host("error-pages = ['404=link.html']\nsymlinks = 'follow'");
@@ -153,15 +153,15 @@ fn a_check_reports_all_errors() {
     let (code, _, stderr) =
         check(&host(&format!("{pages}\nfallback = 'app.html'\nsymlinks = 'deny'")));
     assert_eq!((code, stderr.lines().count()), (Some(1), 5), "{stderr}");
-    for (page, why) in [
+    for (page, reason) in [
         ("the page for 404, no.html", "No such file"),
         ("the page for 403, link.html", "`symlinks` denies"),
         ("the page for 500, out.html", "`symlinks` denies"),
         ("the page for 503, dir", "is not a file"),
         ("the fallback, app.html", "No such file"),
     ] {
-        let told = |line: &str| line.contains(page) && line.contains(why);
-        assert!(stderr.lines().any(told), "{page}: {stderr}");
+        let is_reported = |line: &str| line.contains(page) && line.contains(reason);
+        assert!(stderr.lines().any(is_reported), "{page}: {stderr}");
     }
     // Certificates are checked even without a TLS address, for each host.
     let tls = |name: &str| format!("[host.tls]\ncertificate = '{name}.crt'\nkey = '{name}.key'\n");

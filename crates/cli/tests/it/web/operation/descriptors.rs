@@ -63,19 +63,20 @@ fn more_clients_than_descriptors(driver: &'static str) {
     let server = with_descriptors(64, driver, &site);
     let mut first = Client::connect(server.address);
     assert_eq!(first.get("/file").body, b"content");
-    let crowd: Vec<_> = (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    let connections: Vec<_> =
+        (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     // Existing connections are served. An uncached file needs a descriptor, so it may be rejected.
     assert_eq!(first.get("/file").body, b"content");
     site.file("other", "other");
     assert!([200, 503].contains(&first.get("/other").status));
-    drop(crowd);
+    drop(connections);
     // Once descriptors are available.
     for (path, content) in [("/file", "content"), ("/other", "other")] {
         eventually("a free connection slot", || {
             let mut client = Client::of(TcpStream::connect(server.address).ok()?);
             client.stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-            let asked = format!("GET {path} HTTP/1.0\r\n\r\n");
-            client.stream.write_all(asked.as_bytes()).ok()?;
+            let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+            client.stream.write_all(request.as_bytes()).ok()?;
             let mut answer = Vec::new();
             client.stream.read_to_end(&mut answer).ok()?;
             answer.ends_with(format!("\r\n\r\n{content}").as_bytes()).then_some(())
@@ -132,7 +133,7 @@ fn more_processors_than_descriptors(driver: &'static str) {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // It may also have enough; then it reports that it is ready and waits for a signal.
-        let (begun, mut stdout) = (Instant::now(), BufReader::new(child.stdout.take().unwrap()));
+        let (start, mut stdout) = (Instant::now(), BufReader::new(child.stdout.take().unwrap()));
         let ready = thread::spawn(move || stdout.read_line(&mut String::new()).map(|_| stdout));
         let (mut ready, mut stdout) = (Some(ready), None);
         let status = loop {
@@ -144,7 +145,7 @@ fn more_processors_than_descriptors(driver: &'static str) {
                 // It may have exited already.
                 let _ = kill_process(Pid::from_child(&child), Signal::INT);
             }
-            if begun.elapsed() > TIMEOUT {
+            if start.elapsed() > TIMEOUT {
                 child.kill().unwrap();
                 panic!("with {limit} descriptors it neither serves nor exits");
             }

@@ -108,11 +108,11 @@ fn the_deadline_ends_it(driver: &'static str) {
     let site = site();
     let mut server = Server::start_apart(driver, &site.root(), &["--shutdown-timeout", "1s"]);
     let mut slow = slow_client(server.address, "/large");
-    let begun = Instant::now();
+    let start = Instant::now();
     server.signal(Signal::INT);
     server.exits_well();
-    let took = begun.elapsed();
-    assert!(took >= Duration::from_millis(900), "{took:?}");
+    let elapsed = start.elapsed();
+    assert!(elapsed >= Duration::from_millis(900), "{elapsed:?}");
     assert!(slow.read_to_end().0.len() < LARGE, "truncated");
     // With a shutdown timeout of zero.
     let mut server = Server::start_apart(driver, &site.root(), &["--shutdown-timeout", "0"]);
@@ -140,9 +140,9 @@ fn under_load(driver: &'static str) {
     thread::scope(|scope| {
         for answers in &answers {
             scope.spawn(move || {
-                let wanted = noise(2, 100_000);
+                let expected = noise(2, 100_000);
                 while let Some(response) = one_request(address) {
-                    same(&response.body, &wanted);
+                    same(&response.body, &expected);
                     answers.fetch_add(1, Ordering::Relaxed);
                 }
             });

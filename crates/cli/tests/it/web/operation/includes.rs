@@ -18,8 +18,9 @@ fn write(site: &Site, name: &str, text: &str) {
 }
 
 /// The exit code and the output of a command for the configuration `web.toml`.
-fn run(directory: &Path, what: &str) -> (Option<i32>, String) {
-    let output = bare().args(["web", what, "--config", "web.toml"]).current_dir(directory).output();
+fn run(directory: &Path, action: &str) -> (Option<i32>, String) {
+    let output =
+        bare().args(["web", action, "--config", "web.toml"]).current_dir(directory).output();
     let output = output.unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(text).unwrap())
@@ -55,9 +56,9 @@ fn included_hosts_change_at_a_reload(driver: &'static str) {
         "hosts/c.toml",
         "[[host]]\nserver-names = 'c'\nroot = '../root/b'\nlistin = true\n",
     );
-    let said = server.reload();
-    assert!(said.contains("phalanx: not reloaded"), "{said}");
-    assert!(said.contains("hosts/c.toml:4:1: host[1].listin: unknown key"), "{said}");
+    let output = server.reload();
+    assert!(output.contains("phalanx: not reloaded"), "{output}");
+    assert!(output.contains("hosts/c.toml:4:1: host[1].listin: unknown key"), "{output}");
     assert_eq!(ask("c"), (200, "a".into()));
 }
 
@@ -75,17 +76,17 @@ fn included_files_continue_the_configuration() {
     write(&site, "hosts/2.toml", "host = [{ server-names = 'two' }]\n[runtime]\nworkers = 3\n");
     write(&site, "hosts/deep/x", "[[host]]\nserver-names = 'deep'\n");
     write(&site, "limits.toml", "max-connections = 7\n[runtime]\ndriver = 'poll'\n");
-    let (code, printed) = run(site.outside(), "--print-config");
-    assert_eq!(code, Some(0), "{printed}");
+    let (code, output) = run(site.outside(), "--print-config");
+    assert_eq!(code, Some(0), "{output}");
     for line in ["max-connections = 7", "workers = 3", "driver = \"poll\""] {
-        assert!(printed.lines().any(|other| other == line), "{line}: {printed}");
+        assert!(output.lines().any(|other| other == line), "{line}: {output}");
     }
     let root = format!(
         "root = \"{}\"",
         site.outside().canonicalize().unwrap().join("hosts/www").display()
     );
-    assert!(printed.contains(&root), "relative to the included file: {printed}");
-    let names = printed.lines().filter_map(|line| line.strip_prefix("server-names = "));
+    assert!(output.contains(&root), "relative to the included file: {output}");
+    let names = output.lines().filter_map(|line| line.strip_prefix("server-names = "));
     assert_eq!(
         names.collect::<Vec<_>>(),
         [r#"["main"]"#, r#"["one"]"#, r#"["deep"]"#, r#"["two"]"#]
@@ -100,8 +101,8 @@ fn errors_name_the_file_and_the_line() {
         "web.toml",
         "include = ['a.toml', 'b.toml']\nh2c = true\n[host]\nlisting = true\n",
     );
-    let good = "[host]\nroot = 'root'\n";
-    write(&site, "b.toml", good);
+    let valid = "[host]\nroot = 'root'\n";
+    write(&site, "b.toml", valid);
     for (text, error) in [
         ("\n[host]\nrot = 'x'", "a.toml:3:1: host.rot: unknown key"),
         ("h2c = ", "a.toml:1:7: "),
@@ -117,9 +118,9 @@ fn errors_name_the_file_and_the_line() {
         ("include = 3", "a.toml:1:11: include: found 3, expected"),
     ] {
         write(&site, "a.toml", text);
-        let (code, printed) = run(site.outside(), "--check");
-        assert_eq!(code, Some(2), "{text}: {printed}");
-        assert!(printed.contains(error), "{text}: {printed}");
+        let (code, output) = run(site.outside(), "--check");
+        assert_eq!(code, Some(2), "{text}: {output}");
+        assert!(output.contains(error), "{text}: {output}");
     }
     write(&site, "a.toml", "");
     assert_eq!(run(site.outside(), "--check"), (Some(0), String::new()));
@@ -148,31 +149,31 @@ fn errors_name_the_file_and_the_line() {
     ] {
         write(&site, "web.toml", &format!("include = 'a.toml'\n{main}"));
         write(&site, "a.toml", text);
-        let (code, printed) = run(site.outside(), "--check");
-        assert!(code == Some(2) && printed.contains(error), "{main}, {text}: {printed}");
+        let (code, output) = run(site.outside(), "--check");
+        assert!(code == Some(2) && output.contains(error), "{main}, {text}: {output}");
     }
     write(&site, "web.toml", "include = 'a.toml'\n[[host]]\nproxy = ['/a=http://a']\n");
     write(&site, "a.toml", "[host]\nlisting = true\nproxy = ['/b=http://b']\n");
-    let (code, printed) = run(site.outside(), "--print-config");
-    let has = |text: &str| printed.contains(text);
-    assert_eq!(code, Some(0), "{printed}");
-    assert!(has("http://a") && has("http://b") && has("listing = true"), "{printed}");
+    let (code, output) = run(site.outside(), "--print-config");
+    let contains = |text: &str| output.contains(text);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(contains("http://a") && contains("http://b") && contains("listing = true"), "{output}");
     // A chain of files has an end, and so have their number and other sources of `include`.
     (0..9).for_each(|n| write(&site, &format!("{n}"), &format!("include = '{}'", n + 1)));
     write(&site, "web.toml", "include = '0'");
-    let (code, printed) = run(site.outside(), "--check");
+    let (code, output) = run(site.outside(), "--check");
     assert!(
-        code == Some(2) && printed.contains("7:1:11: include: \"8\" is more than 8 files deep"),
-        "{printed}"
+        code == Some(2) && output.contains("7:1:11: include: \"8\" is more than 8 files deep"),
+        "{output}"
     );
     (0..1000).for_each(|n| write(&site, &format!("many/{n}"), ""));
     write(&site, "web.toml", "include = 'many/*'");
-    let (code, printed) = run(site.outside(), "--check");
-    assert!(code == Some(2) && printed.contains("more than 1000 files"), "{printed}");
+    let (code, output) = run(site.outside(), "--check");
+    assert!(code == Some(2) && output.contains("more than 1000 files"), "{output}");
     let set = bare().args(["web", "--check", "--set", "include = 'b.toml'"]).output().unwrap();
-    let printed = String::from_utf8(set.stderr).unwrap();
+    let output = String::from_utf8(set.stderr).unwrap();
     assert!(
-        set.status.code() == Some(2) && printed.contains("only a configuration file"),
-        "{printed}"
+        set.status.code() == Some(2) && output.contains("only a configuration file"),
+        "{output}"
     );
 }

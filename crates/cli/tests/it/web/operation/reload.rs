@@ -35,12 +35,12 @@ on_each_driver!(
 );
 
 /// A server whose configuration file changes.
-struct Changing {
+struct ReloadableServer {
     server: Server,
     file: PathBuf,
 }
 
-impl Changing {
+impl ReloadableServer {
     fn start(driver: &str, site: &Site, text: &str) -> Self {
         Self::start_with(driver, site, text, |_| ())
     }
@@ -49,13 +49,13 @@ impl Changing {
         driver: &str,
         site: &Site,
         text: &str,
-        with: impl FnOnce(&mut std::process::Command),
+        configure: impl FnOnce(&mut std::process::Command),
     ) -> Self {
         let file = site.outside().join("web.toml");
         fs::write(&file, text).unwrap();
         let mut command = bare();
         command.args(["web", "--workers", "2", "--driver", driver, "--config"]).arg(&file);
-        with(&mut command);
+        configure(&mut command);
         Self { server: Server::launch(command), file }
     }
 
@@ -70,15 +70,15 @@ impl Changing {
 fn servers_of_the_proxy_are_checked(driver: &'static str) {
     let site = Site::new();
     site.file("up", "");
-    let changing = Changing::start(driver, &site, LISTEN);
+    let reloadable = ReloadableServer::start(driver, &site, LISTEN);
     let address = std::net::TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap();
-    changing.reload(&format!(
+    reloadable.reload(&format!(
         "{LISTEN}[[host.proxy]]\nprefix = '/api'\nto = 'http://{address}'\n\
          health = {{ path = '/up', interval = '20ms', healthy = 1 }}\n"
     ));
     let says = |what: &str| {
         let line = format!("phalanx: http://{address} is {what}");
-        eventually(what, || changing.server.stderr().contains(&line).then_some(()));
+        eventually(what, || reloadable.server.stderr().contains(&line).then_some(()));
     };
     says("down and gets no requests: Connection refused");
     let mut command = bare();
@@ -98,19 +98,19 @@ fn a_configuration_from_a_pipe_stays(driver: &'static str) {
     writer.write_all(text.as_bytes()).unwrap();
     drop(writer);
     for (path, stdin) in [(PathBuf::from("/dev/stdin"), reader.into()), (fifo, Stdio::null())] {
-        let named = path.clone();
+        let name = path.clone();
         let text = text.clone();
         let writer = thread::spawn(move || {
-            if named.ends_with("fifo") {
-                fs::write(named, text).unwrap();
+            if name.ends_with("fifo") {
+                fs::write(name, text).unwrap();
             }
         });
         let mut command = bare();
         command.args(["web", "--workers", "2", "--driver", driver, "--config"]).arg(path);
         let mut server = Server::launch_with(command, stdin);
         writer.join().unwrap();
-        let said = server.reloaded();
-        assert!(said.contains("not read again, because it is a pipe"), "{said}");
+        let output = server.reloaded();
+        assert!(output.contains("not read again, because it is a pipe"), "{output}");
         assert_eq!(get(server.address, "/file").body, b"content");
         // No further address was opened.
         server.ends_well();
@@ -134,8 +134,8 @@ fn the_number_of_workers_stays(driver: &'static str) {
     let mut one = CpuSet::new();
     one.set(first);
     sched_setaffinity(reload, &one).unwrap();
-    let said = server.reloaded();
-    assert!(!said.contains("runtime.workers"), "{said}");
+    let output = server.reloaded();
+    assert!(!output.contains("runtime.workers"), "{output}");
     server.ends_well();
 }
 
@@ -148,41 +148,41 @@ fn a_new_configuration_is_served(driver: &'static str) {
     }
     let log = site.outside().join("log");
     let text = |rest: &str| format!("{LISTEN}access-log.target = '{}'\n{rest}", log.display());
-    let mut changing = Changing::start(driver, &site, &text("host.root = 'root/one'"));
-    let mut client = Client::connect(changing.server.address);
+    let mut reloadable = ReloadableServer::start(driver, &site, &text("host.root = 'root/one'"));
+    let mut client = Client::connect(reloadable.server.address);
     assert_eq!(client.get("/file").body, b"one");
     // An open connection follows the new configuration, too.
-    let said =
-        changing.reload(&text("cache = 5\nruntime.batch-delay = '1ms'\nhost.root = 'root/two'"));
-    assert!(said.contains("reloaded; configuration version 2"), "{said}");
+    let output =
+        reloadable.reload(&text("cache = 5\nruntime.batch-delay = '1ms'\nhost.root = 'root/two'"));
+    assert!(output.contains("reloaded; configuration version 2"), "{output}");
     for key in ["cache", "runtime.batch-delay"] {
-        assert!(said.contains(&format!("phalanx: {key}: changed; restart to apply")), "{said}");
+        assert!(output.contains(&format!("phalanx: {key}: changed; restart to apply")), "{output}");
     }
-    assert_eq!(said.lines().count(), 3, "{said}");
+    assert_eq!(output.lines().count(), 3, "{output}");
     assert_eq!(client.get("/file").body, b"two");
     // A configuration with an error changes nothing.
-    let said = changing.reload(&text("host.rot = 'root/one'"));
-    assert!(said.contains("web.toml:3:6: host.rot: unknown key"), "{said}");
-    let said = changing.reload(&text("host.root = 'root/none'"));
-    assert!(said.contains("root/none") && said.contains("remains in effect"), "{said}");
+    let output = reloadable.reload(&text("host.rot = 'root/one'"));
+    assert!(output.contains("web.toml:3:6: host.rot: unknown key"), "{output}");
+    let output = reloadable.reload(&text("host.root = 'root/none'"));
+    assert!(output.contains("root/none") && output.contains("remains in effect"), "{output}");
     assert_eq!(client.get("/file").body, b"two");
     // With changed rules of a host, its responses have the new fields, though the files are cached.
     let rule = "host.root = 'root/two'\n[[host.header]]\npath = '/**'\nname = 'X-New'\nvalue = '1'";
-    changing.reload(&text(rule));
+    reloadable.reload(&text(rule));
     assert_eq!(client.get("/file").field("x-new"), Some("1"));
     // Limits apply to new connections.
-    changing.reload(&text("host.root = 'root/one'\nmax-connections-per-address = 1"));
-    let mut first = Client::connect(changing.server.address);
+    reloadable.reload(&text("host.root = 'root/one'\nmax-connections-per-address = 1"));
+    let mut first = Client::connect(reloadable.server.address);
     assert_eq!(first.get("/file").body, b"one");
-    assert_eq!(get(changing.server.address, "/file").status, 429);
+    assert_eq!(get(reloadable.server.address, "/file").status, 429);
     // The log is reopened by name and no longer written to the moved file.
-    let moved = site.outside().join("moved");
-    fs::rename(&log, &moved).unwrap();
-    changing.reload(&text("host.root = 'root/one'"));
+    let redirect = site.outside().join("moved");
+    fs::rename(&log, &redirect).unwrap();
+    reloadable.reload(&text("host.root = 'root/one'"));
     assert_eq!(first.get("/file").body, b"one");
     eventually("the new log", || fs::read_to_string(&log).ok().filter(|text| !text.is_empty()));
-    changing.server.signal(Signal::TERM);
-    changing.server.exits_well();
+    reloadable.server.signal(Signal::TERM);
+    reloadable.server.exits_well();
 }
 
 /// While curl sends requests continuously on open and new connections, the configuration changes repeatedly. Each
@@ -198,14 +198,14 @@ fn nothing_is_lost(driver: &'static str) {
         let limit = 1000 + version;
         format!("{LISTEN}max-connections = {limit}\nhost.root = 'root/{version}'")
     };
-    let mut changing = Changing::start(driver, &site, &text(0));
-    let address = changing.server.address;
-    let (over, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut reloadable = ReloadableServer::start(driver, &site, &text(0));
+    let address = reloadable.server.address;
+    let (is_over, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let clients: Vec<_> = (0..3)
         .map(|n| {
-            let (over, served) = (over.clone(), served.clone());
+            let (is_over, served) = (is_over.clone(), served.clone());
             thread::spawn(move || {
-                while !over.load(Ordering::Relaxed) {
+                while !is_over.load(Ordering::Relaxed) {
                     let url = format!("http://{address}/{{file,other}}?[1-20]");
                     let close: &[&str] = if n == 0 { &["-H", "Connection: close"] } else { &[] };
                     let arguments = [&["--fail", "-w", "\n%{http_code}\n", &url], close].concat();
@@ -213,25 +213,25 @@ fn nothing_is_lost(driver: &'static str) {
                     let errors = String::from_utf8_lossy(&output.stderr);
                     assert!(output.status.success(), "{errors}");
                     let text = String::from_utf8(output.stdout).unwrap();
-                    let good = text.lines().filter(|line| *line == "200").count();
-                    assert_eq!(good, 40, "each of them");
-                    served.fetch_add(good, Ordering::Relaxed);
+                    let count = text.lines().filter(|line| *line == "200").count();
+                    assert_eq!(count, 40, "each of them");
+                    served.fetch_add(count, Ordering::Relaxed);
                 }
             })
         })
         .collect();
     let mut client = Client::connect(address);
     for version in 1..=RELOADS {
-        changing.reload(&text(version));
-        let wanted = version.to_string();
-        assert_eq!(String::from_utf8_lossy(&client.get("/file").body), wanted);
-        assert_eq!(curl_well(&[&format!("http://{address}/file")]), wanted);
+        reloadable.reload(&text(version));
+        let expected = version.to_string();
+        assert_eq!(String::from_utf8_lossy(&client.get("/file").body), expected);
+        assert_eq!(curl_well(&[&format!("http://{address}/file")]), expected);
     }
-    over.store(true, Ordering::Relaxed);
+    is_over.store(true, Ordering::Relaxed);
     clients.into_iter().for_each(|client| client.join().unwrap());
     assert!(served.load(Ordering::Relaxed) > 0);
-    changing.server.signal(Signal::TERM);
-    changing.server.exits_well();
+    reloadable.server.signal(Signal::TERM);
+    reloadable.server.exits_well();
 }
 
 fn addresses_are_added_and_removed(driver: &'static str) {
@@ -239,36 +239,36 @@ fn addresses_are_added_and_removed(driver: &'static str) {
     site.file("file", "content");
     let text = |listen: &str| format!("listen = [{listen}]\nhost.root = 'root'");
     let (one, two) = (format!("'{}:0'", own_address()), format!("'{}:0'", own_address()));
-    let mut changing = Changing::start(driver, &site, &text(&one));
-    let first = changing.server.address;
+    let mut reloadable = ReloadableServer::start(driver, &site, &text(&one));
+    let first = reloadable.server.address;
     let mut old = Client::connect(first);
     assert_eq!(old.get("/file").body, b"content");
-    changing.reload(&text(&format!("{one}, {two}")));
-    let second = changing.server.next_address();
+    reloadable.reload(&text(&format!("{one}, {two}")));
+    let second = reloadable.server.next_address();
     for address in [first, second] {
         // On every worker: many connections are spread over all.
         for _ in 0..20 {
             assert_eq!(get(address, "/file").body, b"content");
         }
     }
-    let mut kept = Client::connect(second);
-    assert_eq!(kept.get("/file").body, b"content");
+    let mut session_file = Client::connect(second);
+    assert_eq!(session_file.get("/file").body, b"content");
     // A removed address stops accepting; existing connections stay open.
-    changing.reload(&text(&two));
+    reloadable.reload(&text(&two));
     eventually("the end of the first address", || TcpStream::connect(first).err());
     assert_eq!(get(second, "/file").body, b"content");
-    for client in [&mut old, &mut kept] {
+    for client in [&mut old, &mut session_file] {
         assert_eq!(client.get("/file").body, b"content");
     }
     // An unavailable address changes nothing.
-    let said = changing.reload(&text(&format!("{two}, '192.0.2.1:1'")));
-    assert!(said.contains("cannot listen on 192.0.2.1:1"), "{said}");
-    let said = changing.reload(&text(&two.replace("'127", "'https://127")));
-    assert!(said.contains("no host has a certificate"), "{said}");
+    let output = reloadable.reload(&text(&format!("{two}, '192.0.2.1:1'")));
+    assert!(output.contains("cannot listen on 192.0.2.1:1"), "{output}");
+    let output = reloadable.reload(&text(&two.replace("'127", "'https://127")));
+    assert!(output.contains("no host has a certificate"), "{output}");
     assert_eq!(get(second, "/file").body, b"content");
-    changing.server.signal(Signal::TERM);
+    reloadable.server.signal(Signal::TERM);
     // Each reload prints new addresses, so several lines are expected.
-    assert!(changing.server.exit().success());
+    assert!(reloadable.server.exit().success());
 }
 
 fn certificates_are_replaced(driver: &'static str) {
@@ -282,24 +282,24 @@ fn certificates_are_replaced(driver: &'static str) {
              tls = {{ certificate = {certificate:?}, key = {key:?} }}"
         )
     };
-    let changing = Changing::start(driver, &site, &text(0, "'https://127.0.0.1:0'"));
-    let port = changing.server.address.port();
-    let trusted = authority.certificate();
+    let reloadable = ReloadableServer::start(driver, &site, &text(0, "'https://127.0.0.1:0'"));
+    let port = reloadable.server.address.port();
+    let ca = authority.certificate();
     let ask = |name: &str, scheme: &str, address: &str, port: u16| {
         let url = format!("{scheme}://{name}:{port}/file");
         let resolve = format!("{name}:{port}:{address}");
-        curl(&["--cacert", trusted.to_str().unwrap(), "--resolve", &resolve, &url])
+        curl(&["--cacert", ca.to_str().unwrap(), "--resolve", &resolve, &url])
     };
     assert!(ask("a.test", "https", "127.0.0.1", port).status.success());
-    changing.reload(&text(1, "'https://127.0.0.1:0'"));
+    reloadable.reload(&text(1, "'https://127.0.0.1:0'"));
     assert_eq!(ask("b.test", "https", "127.0.0.1", port).stdout, b"content");
     assert!(!ask("a.test", "https", "127.0.0.1", port).status.success());
     // The protocol of an address may change, and the target of a redirect.
-    changing.reload(&text(1, "'https://127.0.0.1:0', 'redirect-https://127.0.0.2:0'"));
-    let plain = changing.server.next_address();
-    let moved = get(plain, "/file");
-    assert_eq!(moved.status, 308);
-    changing.reload(&text(1, "'127.0.0.1:0', 'https://127.0.0.2:0'"));
+    reloadable.reload(&text(1, "'https://127.0.0.1:0', 'redirect-https://127.0.0.2:0'"));
+    let plain = reloadable.server.next_address();
+    let redirect = get(plain, "/file");
+    assert_eq!(redirect.status, 308);
+    reloadable.reload(&text(1, "'127.0.0.1:0', 'https://127.0.0.2:0'"));
     eventually("no TLS at the first", || {
         (ask("b.test", "http", "127.0.0.1", port).stdout == b"content").then_some(())
     });
@@ -307,9 +307,10 @@ fn certificates_are_replaced(driver: &'static str) {
         (ask("b.test", "https", "127.0.0.2", plain.port()).stdout == b"content").then_some(())
     });
     // TLS cannot be added to a server that started without it.
-    let other = Changing::start(driver, &site, "listen = '127.0.0.1:0'\nhost.root = 'root'");
-    let said = other.reload(&text(0, "'127.0.0.1:0', 'https://127.0.0.2:0'"));
-    assert!(said.contains("requires a restart") && said.contains("not reloaded"), "{said}");
+    let other =
+        ReloadableServer::start(driver, &site, "listen = '127.0.0.1:0'\nhost.root = 'root'");
+    let output = other.reload(&text(0, "'127.0.0.1:0', 'https://127.0.0.2:0'"));
+    assert!(output.contains("requires a restart") && output.contains("not reloaded"), "{output}");
 }
 
 /// Notifications to systemd in order (sd_notify(3), `Type=notify-reload`).
@@ -325,13 +326,13 @@ fn systemd_is_notified(driver: &'static str) {
         String::from_utf8(bytes[..length].to_vec()).unwrap().trim_end().to_owned()
     };
     let text = format!("{LISTEN}host.root = 'root'");
-    let mut changing = Changing::start_with(driver, &site, &text, |command| {
+    let mut reloadable = ReloadableServer::start_with(driver, &site, &text, |command| {
         command.env("NOTIFY_SOCKET", &socket);
     });
     assert_eq!(hear(), "READY=1");
     let mut times = Vec::new();
     for text in [&text[..], "host.rot = 5", &text] {
-        changing.reload(text);
+        reloadable.reload(text);
         let reloading = hear();
         let time = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
         times.push(time.parse::<u64>().unwrap());
@@ -339,15 +340,15 @@ fn systemd_is_notified(driver: &'static str) {
     }
     assert!(times.is_sorted_by(|one, next| one < next), "{times:?}");
     // The notification precedes the shutdown.
-    let mut slow = Client::connect(changing.server.address);
+    let mut slow = Client::connect(reloadable.server.address);
     // Two requests, to be sure that the server has received the beginning of the second.
     slow.send("GET /file HTTP/1.1\r\nHost: h\r\n\r\nGET /file HTTP/1.1\r\n");
     assert_eq!(slow.response().body, b"content");
-    changing.server.signal(Signal::TERM);
+    reloadable.server.signal(Signal::TERM);
     assert_eq!(hear(), "STOPPING=1");
     slow.send("Host: h\r\n\r\n");
     assert_eq!(slow.response().body, b"content");
-    changing.server.exits_well();
+    reloadable.server.exits_well();
 }
 
 /// Deployment by a symbolic link that is switched to the next version.
@@ -360,10 +361,10 @@ fn a_root_that_is_a_switched_link() {
     let link = site.outside().join("current");
     symlink(site.root().join("one"), &link).unwrap();
     let text = format!("{LISTEN}host.root = 'current'");
-    let changing = Changing::start("poll", &site, &text);
-    assert_eq!(get(changing.server.address, "/file").body, b"one");
+    let reloadable = ReloadableServer::start("poll", &site, &text);
+    assert_eq!(get(reloadable.server.address, "/file").body, b"one");
     fs::remove_file(&link).unwrap();
     symlink(site.root().join("two"), &link).unwrap();
-    changing.reload(&text);
-    assert_eq!(get(changing.server.address, "/file").body, b"two");
+    reloadable.reload(&text);
+    assert_eq!(get(reloadable.server.address, "/file").body, b"two");
 }

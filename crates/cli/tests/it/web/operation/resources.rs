@@ -39,9 +39,9 @@ fn an_idle_server_sleeps(driver: &'static str) {
     // Repeated, since a busy machine may run other work in the process; an idle server uses no time.
     eventually("two idle servers", || {
         let used = || [&server, &impatient].map(|server| processor_time(server.pid()));
-        let (begun, before) = (Instant::now(), used());
+        let (started, before) = (Instant::now(), used());
         thread::sleep(Duration::from_secs(2));
-        let idle = 0.01 * begun.elapsed().as_secs_f64();
+        let idle = 0.01 * started.elapsed().as_secs_f64();
         let mut pairs = used().into_iter().zip(before);
         pairs.all(|(after, before)| (after - before).as_secs_f64() < idle).then_some(())
     });
@@ -112,7 +112,7 @@ fn memory_does_not_grow(driver: &'static str) {
     load(5_000);
     let before = resident(server.pid());
     load(50_000);
-    let grown = resident(server.pid()).saturating_sub(before);
+    let growth = resident(server.pid()).saturating_sub(before);
     // A leak of an operation, event or path per request would be tens of megabytes.
-    assert!(grown < 4 << 20, "{} KiB more after 50,000 requests", grown >> 10);
+    assert!(growth < 4 << 20, "{} KiB more after 50,000 requests", growth >> 10);
 }

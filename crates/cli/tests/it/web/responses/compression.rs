@@ -58,7 +58,7 @@ fn ask_for_all(server: &Server, accept: &str, each: impl Fn(Response) + Sync) ->
     thread::scope(|scope| {
         for client in 0..CLIENTS {
             scope.spawn(move || {
-                let _ended = Ended(running);
+                let _ended = CountOnDrop(running);
                 let lines = format!("Accept-Encoding: {accept}\r\n");
                 let mut connection = Client::connect(address);
                 // A response waits for those of the other clients to be compressed.
@@ -78,9 +78,9 @@ fn ask_for_all(server: &Server, accept: &str, each: impl Fn(Response) + Sync) ->
 }
 
 /// Decrements the number of clients, also on a panic.
-struct Ended<'a>(&'a AtomicUsize);
+struct CountOnDrop<'a>(&'a AtomicUsize);
 
-impl Drop for Ended<'_> {
+impl Drop for CountOnDrop<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -106,10 +106,10 @@ fn many_large_files(driver: &'static str) {
     assert!(most < MEMORY, "{most} bytes");
     assert!(refused(&server) > 0.0, "all requests waited");
     // Shutdown does not wait for queued compression jobs, since no client does.
-    let begun = Instant::now();
+    let started = Instant::now();
     server.signal(Signal::TERM);
     server.exits_well();
-    println!("{most} bytes at most, ended after {:?}", begun.elapsed());
+    println!("{most} bytes at most, ended after {:?}", started.elapsed());
 }
 
 /// They wait, or get a 503: the memory for them is bounded as well. The test takes 8 s of processor time, and the driver

@@ -18,9 +18,9 @@ fn large_files(driver: &'static str) {
     site.file("large.bin", noise(1, 200_000));
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);
-    let whole = client.get("/large.bin");
-    let tag = whole.field("ETag").expect("a tag").to_owned();
-    let date = whole.field("Last-Modified").expect("a date").to_owned();
+    let full = client.get("/large.bin");
+    let tag = full.field("ETag").expect("a tag").to_owned();
+    let date = full.field("Last-Modified").expect("a date").to_owned();
     assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 4, "strong: {tag}");
     // (lines, status)
     let table = [
@@ -39,18 +39,18 @@ fn large_files(driver: &'static str) {
         assert_eq!(response.status, status, "{lines}");
         assert!(!response.says_close());
         match status {
-            200 => assert!(response.body == whole.body, "{lines}"),
-            206 => assert_eq!(response.body, whole.body[2..5]),
-            304 => check_unchanged(&response, &whole),
+            200 => assert!(response.body == full.body, "{lines}"),
+            206 => assert_eq!(response.body, full.body[2..5]),
+            304 => check_unchanged(&response, &full),
             _ => (),
         }
     }
 }
 
 /// A 304 has the fields of a 200, except for those about the content (§15.4.5).
-fn check_unchanged(response: &Response, whole: &Response) {
+fn check_unchanged(response: &Response, full: &Response) {
     for name in ["ETag", "Last-Modified"] {
-        assert_eq!(response.field(name), whole.field(name));
+        assert_eq!(response.field(name), full.field(name));
     }
     for name in ["Content-Length", "Content-Type", "Content-Range"] {
         assert_eq!(response.field(name), None, "{name} on a 304");
@@ -74,8 +74,8 @@ fn fresh(driver: &'static str) {
     };
     let lines = format!("Range: bytes=0-1\r\nIf-Range: {tag}\r\n");
     assert_eq!(client.get_with("/small.txt", &lines).status, 200);
-    let again = format!("If-None-Match: {tag}\r\n");
-    assert_eq!(client.get_with("/small.txt", &again).status, 304, "weak comparison suffices");
+    let reread = format!("If-None-Match: {tag}\r\n");
+    assert_eq!(client.get_with("/small.txt", &reread).status, 304, "weak comparison suffices");
     eventually("a strong tag", || {
         let response = client.get("/small.txt");
         (response.field("ETag") == Some(strong)).then_some(())

@@ -66,11 +66,11 @@ fn precompressed_files(driver: &'static str) {
         ("identity;q=0, gzip", "gzip", "the gzip"),
     ];
     let mut tags = std::collections::HashSet::new();
-    for (accept, wanted, content) in table {
+    for (accept, expected, content) in table {
         // Twice: from the disk, and from the cache.
         for _ in 0..2 {
             let response = ask(&mut client, "/a.js", accept);
-            assert_eq!((response.status, coding(&response)), (200, wanted), "{accept}");
+            assert_eq!((response.status, coding(&response)), (200, expected), "{accept}");
             assert_eq!(response.body, content.as_bytes(), "{accept}");
             assert_eq!(response.field("Vary"), Some("Accept-Encoding"));
             assert_eq!(response.field("Content-Type"), Some("text/javascript; charset=utf-8"));
@@ -113,16 +113,16 @@ fn precompressed_files_are_added_and_removed(driver: &'static str) {
     let server = Server::start_with(driver, &site.root(), &["--precompressed"]);
     let mut client = Client::connect(server.address);
     assert_eq!(coding(&ask(&mut client, "/a.css", "br")), "none");
-    let mut becomes = |wanted: &[u8]| {
+    let mut becomes = |expected: &[u8]| {
         eventually("the new precompressed file", || {
-            (ask(&mut client, "/a.css", "br").body == wanted).then_some(())
+            (ask(&mut client, "/a.css", "br").body == expected).then_some(())
         });
     };
-    let beside = site.file("a.css.br", "the brotli");
+    let sibling = site.file("a.css.br", "the brotli");
     becomes(b"the brotli");
     site.file("a.css.br", "another, and longer");
     becomes(b"another, and longer");
-    fs::remove_file(beside).unwrap();
+    fs::remove_file(sibling).unwrap();
     becomes(b"as it is");
 }
 
@@ -155,9 +155,9 @@ fn compressed_once(driver: &'static str) {
             let encoded = until_encoded(&mut client, path, name, own);
             assert_eq!(coding(&encoded), name);
             assert!(encoded.body.len() < own.len() / 3, "{name}: {}", encoded.body.len());
-            let again = ask(&mut client, path, name);
-            assert_eq!(again.lasting_fields(), encoded.lasting_fields());
-            same(&again.body, &encoded.body);
+            let reread = ask(&mut client, path, name);
+            assert_eq!(reread.lasting_fields(), encoded.lasting_fields());
+            same(&reread.body, &encoded.body);
             assert_ne!(plain.field("ETag"), encoded.field("ETag"));
             if name == "gzip" {
                 let mut read = Vec::new();
@@ -201,8 +201,8 @@ fn identity_refused(driver: &'static str) {
     let site = Site::new();
     site.file("a.txt", "text");
     site.file("large.bin", noise(1, 300_000));
-    for more in [&[][..], &["--compress"]] {
-        let server = Server::start_with(driver, &site.root(), more);
+    for args in [&[][..], &["--compress"]] {
+        let server = Server::start_with(driver, &site.root(), args);
         let mut client = Client::connect(server.address);
         for path in ["/a.txt", "/large.bin"] {
             for accept in ["identity;q=0", "*;q=0", "gzip, *;q=0", "br, identity;q=0.000"] {
@@ -247,9 +247,9 @@ fn curl_reads_them_all(driver: &'static str) {
             let arguments = ["--compressed", "-H", &accept, "--output", output, "--write-out"];
             let mut arguments = arguments.to_vec();
             arguments.extend(["%header{content-encoding} %{size_download}", &url]);
-            let told = curl_well(&arguments);
+            let body = curl_well(&arguments);
             same(&fs::read(output).unwrap(), &content);
-            told.strip_prefix(&format!("{name} ")).map(str::to_owned)
+            body.strip_prefix(&format!("{name} ")).map(str::to_owned)
         });
         assert!(sent.parse::<usize>().unwrap() < content.len() / 2, "{name}: {sent}");
     }

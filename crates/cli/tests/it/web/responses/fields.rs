@@ -28,17 +28,17 @@ fn transport_security_over_tls_only(driver: &'static str) {
     let (plain, redirects) = (server.next_address(), server.next_address());
     let port = server.address.port();
     let resolve = format!("a.test:{port}:127.0.0.1");
-    let trusted = authority.certificate();
-    let own = ["--cacert", trusted.to_str().unwrap(), "--resolve", &resolve, "-D", "-", "-o"];
+    let ca = authority.certificate();
+    let own = ["--cacert", ca.to_str().unwrap(), "--resolve", &resolve, "-D", "-", "-o"];
     let own = [&own[..], &["/dev/null"]].concat();
     let line = "strict-transport-security: max-age=63072000";
-    let told = |head: String| head.to_ascii_lowercase().lines().filter(|one| *one == line).count();
+    let count = |head: String| head.to_ascii_lowercase().lines().filter(|one| *one == line).count();
     for protocol in ["--http1.1", "--http2"] {
         // Twice: from the disk and from the cache.
         for path in ["file", "file", "none", "directory", "directory/", "directory/"] {
             let url = format!("https://a.test:{port}/{path}");
             let head = curl_well(&[&own[..], &[protocol, &url]].concat());
-            assert_eq!(told(head), 1, "{protocol} {path}");
+            assert_eq!(count(head), 1, "{protocol} {path}");
         }
     }
     for address in [plain, redirects] {
@@ -49,7 +49,7 @@ fn transport_security_over_tls_only(driver: &'static str) {
                 }
                 let url = format!("http://{address}/{path}");
                 let head = curl_well(&["-D", "-", "-o", "/dev/null", protocol, &url]);
-                assert_eq!(told(head), 0, "{protocol} {path}");
+                assert_eq!(count(head), 0, "{protocol} {path}");
             }
         }
     }
@@ -75,7 +75,7 @@ fn configured_media_types(driver: &'static str) {
     ";
     let server = Server::configured(driver, site.outside(), text, &[]);
     let mut client = Client::connect(server.address);
-    for (path, wanted, small) in [
+    for (path, expected, small) in [
         ("/README", "text/plain; charset=koi8-r", true),
         ("/a.html", "text/html; charset=koi8-r", true),
         ("/old/a.html", "text/html; charset=iso-8859-1", true),
@@ -83,19 +83,19 @@ fn configured_media_types(driver: &'static str) {
         ("/data.bin", "application/octet-stream", false),
     ] {
         for _ in 0..2 {
-            assert_eq!(client.get(path).field("content-type"), Some(wanted), "{path}");
+            assert_eq!(client.get(path).field("content-type"), Some(expected), "{path}");
         }
         let part = client.get_with(path, "Range: bytes=0-3\r\n");
-        assert_eq!((part.status, part.field("content-type")), (206, Some(wanted)), "{path}");
+        assert_eq!((part.status, part.field("content-type")), (206, Some(expected)), "{path}");
         let several = client.get_with(path, "Range: bytes=0-3,9-12\r\n");
         let body = String::from_utf8(several.body).unwrap();
-        assert_eq!(body.matches(&format!("Content-Type: {wanted}\r\n")).count(), 2, "{body}");
+        assert_eq!(body.matches(&format!("Content-Type: {expected}\r\n")).count(), 2, "{body}");
         // Text is compressed, whatever its name is.
         let gzip = client.get_with(path, "Accept-Encoding: gzip, identity;q=0\r\n");
         assert_eq!(gzip.status, if small { 200 } else { 406 }, "{path}");
         if small {
             assert_eq!(gzip.field("content-encoding"), Some("gzip"), "{path}");
-            assert_eq!(gzip.field("content-type"), Some(wanted), "{path}");
+            assert_eq!(gzip.field("content-type"), Some(expected), "{path}");
         }
     }
 }
@@ -139,18 +139,18 @@ fn on_every_kind_of_answer(driver: &'static str) {
     ];
     for (path, lines, status, own, cached) in table {
         let response = client.get_with(path, &format!("Origin: https://app.test\r\n{lines}"));
-        let what = format!("{path} {lines}{:?}", response.fields);
-        assert_eq!(response.status, status, "{what}");
+        let case = format!("{path} {lines}{:?}", response.fields);
+        assert_eq!(response.status, status, "{case}");
         assert_eq!(
             response.field("access-control-allow-origin"),
             Some("https://app.test"),
-            "{what}"
+            "{case}"
         );
         for name in ["access-control-allow-origin", "x-content-type-options", "referrer-policy"] {
-            assert_eq!(count(&response, name), 1, "{name}: {what}");
+            assert_eq!(count(&response, name), 1, "{name}: {case}");
         }
-        assert_eq!(count(&response, "x-own"), usize::from(own), "{what}");
-        assert_eq!(response.field("cache-control"), cached, "{what}");
-        assert!(count(&response, "cache-control") <= 1, "{what}");
+        assert_eq!(count(&response, "x-own"), usize::from(own), "{case}");
+        assert_eq!(response.field("cache-control"), cached, "{case}");
+        assert!(count(&response, "cache-control") <= 1, "{case}");
     }
 }

@@ -29,8 +29,8 @@ fn parts(response: &Response, length: usize) -> Vec<(usize, Vec<u8>)> {
     let boundary = kind.strip_prefix("multipart/byteranges; boundary=").expect("several parts");
     let delimiter = format!("\r\n--{boundary}");
     let body = [b"\r\n", &response.body[..]].concat();
-    let find = |bytes: &[u8], what: &[u8]| {
-        bytes.windows(what.len()).position(|found| found == what).expect("where it should be")
+    let find = |bytes: &[u8], needle: &[u8]| {
+        bytes.windows(needle.len()).position(|found| found == needle).expect("where it should be")
     };
     let mut rest = &body[delimiter.len()..];
     assert!(body.starts_with(delimiter.as_bytes()));
@@ -40,8 +40,8 @@ fn parts(response: &Response, length: usize) -> Vec<(usize, Vec<u8>)> {
         let lines = std::str::from_utf8(&rest[..fields]).unwrap();
         assert!(lines.contains("\r\nContent-Type: text/plain; charset=utf-8"), "{lines}");
         let range = lines.split("\r\nContent-Range: bytes ").nth(1).unwrap();
-        let (range, whole) = range.split_once('/').unwrap();
-        assert_eq!(whole.parse(), Ok(length));
+        let (range, full) = range.split_once('/').unwrap();
+        assert_eq!(full.parse(), Ok(length));
         let (start, last) = range.split_once('-').unwrap();
         let (start, last): (usize, usize) = (start.parse().unwrap(), last.parse().unwrap());
         rest = &rest[fields + 4..];

@@ -8,15 +8,15 @@ const url = `mqtt://127.0.0.1:${process.argv[2]}`;
 // A client whose messages are awaited one by one.
 async function start(options) {
   const client = await mqtt.connectAsync(url, { reconnectPeriod: 0, ...options });
-  const came = [];
+  const received = [];
   const waiting = [];
   client.on("message", (topic, payload, packet) => {
     const message = { topic, text: payload.toString(), ...packet, payload };
     const next = waiting.shift();
     if (next) next(message);
-    else came.push(message);
+    else received.push(message);
   });
-  client.next = () => (came.length ? Promise.resolve(came.shift()) : new Promise((next) => waiting.push(next)));
+  client.next = () => (received.length ? Promise.resolve(received.shift()) : new Promise((next) => waiting.push(next)));
   return client;
 }
 
@@ -86,9 +86,9 @@ async function filters() {
   for (const sign of ["+", "#", "/", "-"]) await before(sign, { k: "6", sign });
   await before("shared", { k: "1" });
   for (const reader of [other, old]) {
-    const came = [];
-    for (let n = 0; n < 4; n++) came.push((await reader.next()).text);
-    assert.deepStrictEqual(came, ["+", "#", "/", "shared"]);
+    const received = [];
+    for (let n = 0; n < 4; n++) received.push((await reader.next()).text);
+    assert.deepStrictEqual(received, ["+", "#", "/", "shared"]);
   }
   const near = { userProperties: { where: "k > 5" } };
   await assert.rejects(other.subscribeAsync("js/everything", { qos: 1, properties: near }));

@@ -72,9 +72,9 @@ for version in [mqtt.MQTTv311, mqtt.MQTTv5]:
         other.subscribe(topic, qos)
         for n in range(100):
             one.mine.publish(topic, str(n), qos)
-        came = [other.next("message") for _ in range(100)]
-        assert [int(message.payload) for message in came] == list(range(100)), qos
-        assert all(message.qos == qos for message in came)
+        received = [other.next("message") for _ in range(100)]
+        assert [int(message.payload) for message in received] == list(range(100)), qos
+        assert all(message.qos == qos for message in received)
         # Consume the events of these messages.
         for _ in range(100):
             one.next("publish")
@@ -133,8 +133,8 @@ for sign in ["+", "#", "/", "-"]:
     one.publish("paho/before/it", sign.encode(), 1, properties=attributes(k="6", sign=sign))
 one.publish("paho/before/it", b"shared", 1, properties=attributes(k="1"))
 for reader in [other, old]:
-    came = [reader.next("message").payload for _ in range(4)]
-    assert came == [b"+", b"#", b"/", b"shared"], came
+    received = [reader.next("message").payload for _ in range(4)]
+    assert received == [b"+", b"#", b"/", b"shared"], received
 reasons, properties = other.subscribe("$where/k == 5/paho/before/#", 1)
 assert reasons[0].is_failure and "column 4" in properties.ReasonString, (reasons, properties)
 where = Properties(PacketTypes.SUBSCRIBE)
