@@ -15,17 +15,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-static CALLS: AtomicU64 = AtomicU64::new(0);
+static CALL_COUNT: AtomicU64 = AtomicU64::new(0);
 static LIVE: AtomicU64 = AtomicU64::new(0);
-static TRACED: AtomicBool = AtomicBool::new(false);
+static IS_TRACED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static TRACING: Cell<bool> = const { Cell::new(false) };
 }
 
 fn count() {
-    CALLS.fetch_add(1, Ordering::Relaxed);
-    if TRACED.load(Ordering::Relaxed) && !TRACING.replace(true) {
+    CALL_COUNT.fetch_add(1, Ordering::Relaxed);
+    if IS_TRACED.load(Ordering::Relaxed) && !TRACING.replace(true) {
         eprintln!("{}", std::backtrace::Backtrace::force_capture());
         TRACING.set(false);
     }
@@ -63,9 +63,9 @@ pub fn live_bytes() -> u64 {
 /// The smallest count in five runs of `work`, which excludes occasional calls of other threads.
 pub fn fewest(mut work: impl FnMut()) -> u64 {
     let calls = (0..5).map(|_| {
-        let before = CALLS.load(Ordering::Relaxed);
+        let before = CALL_COUNT.load(Ordering::Relaxed);
         work();
-        CALLS.load(Ordering::Relaxed) - before
+        CALL_COUNT.load(Ordering::Relaxed) - before
     });
     calls.min().unwrap_or(0)
 }
@@ -73,8 +73,8 @@ pub fn fewest(mut work: impl FnMut()) -> u64 {
 /// Shows the origins of the calls during `work`, if requested.
 pub fn show(work: impl FnOnce()) {
     if std::env::var_os("PHALANX_ALLOCATIONS").is_some() {
-        TRACED.store(true, Ordering::Relaxed);
+        IS_TRACED.store(true, Ordering::Relaxed);
         work();
-        TRACED.store(false, Ordering::Relaxed);
+        IS_TRACED.store(false, Ordering::Relaxed);
     }
 }

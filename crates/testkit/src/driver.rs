@@ -16,9 +16,9 @@ pub fn is_tested<E: std::fmt::Display>(
         println!("skipped: PHALANX_DRIVER={named}");
         return false;
     }
-    if let Err(why) = available() {
-        assert!(std::env::var_os("PHALANX_REQUIRE_URING").is_none_or(|set| set != "1"), "{why}");
-        println!("skipped: {why}");
+    if let Err(reason) = available() {
+        assert!(std::env::var_os("PHALANX_REQUIRE_URING").is_none_or(|set| set != "1"), "{reason}");
+        println!("skipped: {reason}");
         return false;
     }
     true

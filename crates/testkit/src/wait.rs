@@ -11,13 +11,13 @@ pub const TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// # Panics
 /// After [`TIMEOUT`], with `what`.
-pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
+pub fn eventually<T>(condition: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
     loop {
         if let Some(found) = attempt() {
             return found;
         }
-        assert!(begun.elapsed() < TIMEOUT, "timed out: {what}");
+        assert!(start.elapsed() < TIMEOUT, "timed out: {condition}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -27,12 +27,12 @@ pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
 /// # Panics
 /// As the test does, or if it takes more than twice [`TIMEOUT`].
 pub fn within_limit(test: impl FnOnce() + Send + 'static) {
-    let (done, finished) = channel();
+    let (sender, receiver) = channel();
     let body = thread::spawn(move || {
         test();
-        let _ = done.send(());
+        let _ = sender.send(());
     });
-    match finished.recv_timeout(2 * TIMEOUT) {
+    match receiver.recv_timeout(2 * TIMEOUT) {
         Err(RecvTimeoutError::Timeout) => panic!("the test hangs"),
         _ => body.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }

@@ -20,8 +20,8 @@ pub struct Response {
 impl Response {
     /// The values of all lines of a field.
     pub fn values<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
-        let own = self.fields.iter().filter(move |(own, _)| own.eq_ignore_ascii_case(name));
-        own.map(|(_, value)| value.as_str()).collect::<Vec<_>>().into_iter()
+        let field = self.fields.iter().filter(move |(field, _)| field.eq_ignore_ascii_case(name));
+        field.map(|(_, value)| value.as_str()).collect::<Vec<_>>().into_iter()
     }
 
     /// The value of the first line of a field.
@@ -40,8 +40,8 @@ impl Response {
     /// If there are several.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.values(name);
-        let (value, again) = (values.next(), values.next());
-        assert!(again.is_none(), "{name} comes twice: {self:?}");
+        let (value, second) = (values.next(), values.next());
+        assert!(second.is_none(), "{name} comes twice: {self:?}");
         value
     }
 
@@ -139,7 +139,7 @@ impl Client {
     /// Reads to the end of the connection: the unparsed bytes, and how it ended.
     pub fn read_to_end(&mut self) -> (Vec<u8>, End) {
         let end = loop {
-            match self.more() {
+            match self.read_more() {
                 Ok(0) => break End::Closed,
                 Ok(_) => (),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => break End::Reset,
@@ -153,7 +153,7 @@ impl Client {
 
     /// The connection closes without further bytes.
     #[track_caller]
-    pub fn closes(&mut self) {
+    pub fn expect_close(&mut self) {
         self.try_close().unwrap();
     }
 
@@ -161,7 +161,7 @@ impl Client {
     ///
     /// # Errors
     /// Those of the read.
-    pub fn more(&mut self) -> io::Result<usize> {
+    pub fn read_more(&mut self) -> io::Result<usize> {
         let mut piece = [0; 64 * 1024];
         let count = tcp::read(&mut self.stream, &mut piece)?;
         self.received.extend_from_slice(&piece[..count]);
@@ -235,7 +235,7 @@ impl Client {
     }
 
     fn try_more(&mut self) -> Result<usize, String> {
-        self.more().map_err(|error| match error.kind() {
+        self.read_more().map_err(|error| match error.kind() {
             ErrorKind::ConnectionReset => "the connection was reset".to_owned(),
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
                 "nothing came, and the connection was not closed".to_owned()
@@ -274,7 +274,7 @@ impl Client {
             return Ok(self.take(self.rest().len()));
         };
         let length = length.parse().map_err(|_| format!("Content-Length is {length:?}"))?;
-        self.need(length)?;
+        self.fill_buffer(length)?;
         Ok(self.take(length))
     }
 
@@ -285,13 +285,13 @@ impl Client {
                 if let Some(at) = find(self.rest(), b"\r\n") {
                     break self.take(at + 2);
                 }
-                self.need(self.rest().len() + 1)?;
+                self.fill_buffer(self.rest().len() + 1)?;
             };
             let size = String::from_utf8_lossy(&line);
             let size = size.trim_end().split(';').next().unwrap_or_default();
             let size = usize::from_str_radix(size, 16)
                 .map_err(|_| format!("a chunk's size line is {line:?}"))?;
-            self.need(size + 2)?;
+            self.fill_buffer(size + 2)?;
             body.extend(self.take(size));
             let end = self.take(2);
             if end != b"\r\n" {
@@ -303,7 +303,7 @@ impl Client {
         }
     }
 
-    fn need(&mut self, count: usize) -> Result<(), String> {
+    fn fill_buffer(&mut self, count: usize) -> Result<(), String> {
         while self.rest().len() < count {
             if self.try_more()? == 0 {
                 return Err(format!("closed after {} of {count} body bytes", self.rest().len()));
@@ -324,9 +324,9 @@ pub fn get(address: SocketAddr, path: &str) -> Response {
     Client::connect(address).get(path)
 }
 
-/// The position of `wanted` in `bytes`.
-pub fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+/// The position of `needle` in `bytes`.
+pub fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    bytes.windows(needle.len()).position(|window| window == needle)
 }
 
 /// Parses a status line and field lines (RFC 9112, 4 and 5).

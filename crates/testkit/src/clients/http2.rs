@@ -57,7 +57,7 @@ impl Frame {
 struct Answer {
     status: Option<u16>,
     content: Vec<u8>,
-    ended: bool,
+    is_ended: bool,
     reset: Option<u32>,
 }
 
@@ -67,7 +67,7 @@ pub struct Connection {
     rest: Vec<u8>,
     answers: HashMap<u32, Answer>,
     /// Codes of the received GOAWAY frames.
-    pub goodbyes: Vec<u32>,
+    pub goaway_codes: Vec<u32>,
     /// Number of answers to pings.
     pub pongs: usize,
     /// Bytes by which the server has opened the windows of streams, and of the connection, which is 0.
@@ -85,7 +85,7 @@ impl Connection {
             stream,
             rest: Vec::new(),
             answers: HashMap::new(),
-            goodbyes: Vec::new(),
+            goaway_codes: Vec::new(),
             pongs: 0,
             opened: HashMap::new(),
             closed: false,
@@ -110,7 +110,7 @@ impl Connection {
     }
 
     /// Sends a head, which `ends` the stream or not.
-    pub fn headers(&mut self, stream: u32, ends: bool, fields: &[(&str, &str)]) {
+    pub fn headers(&mut self, stream: u32, ends_stream: bool, fields: &[(&str, &str)]) {
         let mut block = Vec::new();
         for (name, value) in fields {
             block.push(0);
@@ -120,7 +120,7 @@ impl Connection {
                 block.extend(text.as_bytes());
             }
         }
-        let flags = END_HEADERS | if ends { END_STREAM } else { 0 };
+        let flags = END_HEADERS | if ends_stream { END_STREAM } else { 0 };
         self.send(kind::HEADERS, flags, stream, &block);
     }
 
@@ -143,8 +143,8 @@ impl Connection {
     }
 
     /// Sends content, which `ends` the stream or not.
-    pub fn data(&mut self, stream: u32, ends: bool, content: &[u8]) {
-        self.send(kind::DATA, if ends { END_STREAM } else { 0 }, stream, content);
+    pub fn data(&mut self, stream: u32, ends_stream: bool, content: &[u8]) {
+        self.send(kind::DATA, if ends_stream { END_STREAM } else { 0 }, stream, content);
     }
 
     /// Resets a stream with CANCEL.
@@ -154,16 +154,18 @@ impl Connection {
 
     /// Reads until the condition holds.
     #[track_caller]
-    pub fn until(&mut self, mut so: impl FnMut(&Self) -> bool) {
-        while !so(self) {
-            assert!(self.read(), "the connection is closed; goodbyes: {:?}", self.goodbyes);
+    pub fn until(&mut self, mut condition: impl FnMut(&Self) -> bool) {
+        while !condition(self) {
+            assert!(self.read(), "the connection is closed; goodbyes: {:?}", self.goaway_codes);
         }
     }
 
     /// Reads a complete response: status and content.
     #[track_caller]
     pub fn answer(&mut self, stream: u32) -> (u16, Vec<u8>) {
-        self.until(|own| own.answers.get(&stream).is_some_and(|answer| answer.ended));
+        self.until(|connection| {
+            connection.answers.get(&stream).is_some_and(|answer| answer.is_ended)
+        });
         let answer = self.answers.remove(&stream).unwrap();
         (answer.status.expect("a status"), answer.content)
     }
@@ -199,14 +201,14 @@ impl Connection {
 
     /// Whether a response is complete, or its stream was reset.
     pub fn is_over(&self, stream: u32) -> bool {
-        self.answers.get(&stream).is_some_and(|answer| answer.ended || answer.reset.is_some())
+        self.answers.get(&stream).is_some_and(|answer| answer.is_ended || answer.reset.is_some())
     }
 
     /// Reads to the end and returns the code of the server's GOAWAY.
     #[track_caller]
-    pub fn goodbye(&mut self) -> u32 {
+    pub fn goaway_code(&mut self) -> u32 {
         while self.read() {}
-        *self.goodbyes.last().expect("an error message")
+        *self.goaway_codes.last().expect("an error message")
     }
 
     /// Reads a frame; returns false at the end.
@@ -219,7 +221,7 @@ impl Connection {
                 if rest.len() >= length {
                     let payload = rest[..length].to_vec();
                     self.rest.drain(..9 + length);
-                    self.take(kind, flags, stream, &payload);
+                    self.handle_frame(kind, flags, stream, &payload);
                     return true;
                 }
             }
@@ -235,14 +237,14 @@ impl Connection {
         }
     }
 
-    fn take(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    fn handle_frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let number = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().unwrap());
         match kind {
             kind::SETTINGS if flags & ACK == 0 => self.send(kind::SETTINGS, ACK, 0, &[]),
             kind::PING if flags & ACK == 0 => self.send(kind::PING, ACK, 0, payload),
             kind::PING => self.pongs += 1,
             kind::WINDOW_UPDATE => *self.opened.entry(stream).or_default() += number(0),
-            kind::GOAWAY => self.goodbyes.push(number(4)),
+            kind::GOAWAY => self.goaway_codes.push(number(4)),
             kind::RST_STREAM => {
                 self.answers.entry(stream).or_default().reset = Some(number(0));
             }
@@ -253,7 +255,7 @@ impl Connection {
                 } else {
                     answer.status = Some(status(payload));
                 }
-                answer.ended = flags & END_STREAM != 0;
+                answer.is_ended = flags & END_STREAM != 0;
             }
             _ => (),
         }

@@ -108,13 +108,13 @@ fn buffer(properties: &[Property<'_>]) -> PropertyBuffer {
 
 impl Client {
     /// A connection without a CONNECT.
-    pub fn silent(broker: impl Into<SocketAddr>, version: Version) -> Self {
+    pub fn open(broker: impl Into<SocketAddr>, version: Version) -> Self {
         Self { stream: tcp::connect(broker.into()), input: Vec::new(), version }
     }
 
     /// A client with an accepted session; the flag is `session present`.
     pub fn begin(broker: impl Into<SocketAddr>, begin: &Begin<'_>) -> (Self, bool) {
-        let mut client = Self::silent(broker, begin.version);
+        let mut client = Self::open(broker, begin.version);
         client.connect(begin);
         match client.next().packet() {
             Packet::ConnAck(ack) => {
@@ -126,12 +126,12 @@ impl Client {
     }
 
     /// Connects with the expectation of a rejection, and returns its reason.
-    pub fn refused(broker: impl Into<SocketAddr>, begin: &Begin<'_>) -> Reason {
-        let mut client = Self::silent(broker, begin.version);
+    pub fn expect_rejection(broker: impl Into<SocketAddr>, begin: &Begin<'_>) -> Reason {
+        let mut client = Self::open(broker, begin.version);
         client.connect(begin);
-        let came = client.next();
-        let Packet::ConnAck(ack) = came.packet() else {
-            panic!("expected a CONNACK, got {came:?}")
+        let received = client.next();
+        let Packet::ConnAck(ack) = received.packet() else {
+            panic!("expected a CONNACK, got {received:?}")
         };
         assert!(client.try_next().is_none(), "{:?}", ack.reason);
         ack.reason
@@ -145,13 +145,13 @@ impl Client {
     /// Sends CONNECT.
     pub fn connect(&mut self, begin: &Begin<'_>) {
         let properties = buffer(&begin.properties);
-        let of_will = buffer(begin.will.as_ref().map_or(&[], |will| &will.4));
+        let will_properties = buffer(begin.will.as_ref().map_or(&[], |will| &will.4));
         let will = begin.will.as_ref().map(|(topic, payload, qos, retain, _)| Will {
             topic,
             payload: payload.as_bytes(),
             qos: *qos,
             retain: *retain,
-            properties: of_will.get(),
+            properties: will_properties.get(),
         });
         self.say(&Packet::Connect(Connect {
             version: begin.version,
@@ -178,11 +178,11 @@ impl Client {
 
     /// Sends a packet.
     pub fn say(&mut self, packet: &Packet<'_>) {
-        self.say_bytes(&encode(packet, self.version));
+        self.send_bytes(&encode(packet, self.version));
     }
 
     /// Sends bytes, which need not be a packet.
-    pub fn say_bytes(&mut self, bytes: &[u8]) {
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
 
@@ -222,9 +222,9 @@ impl Client {
     /// The reason of a DISCONNECT by the broker; `None` if the connection ends without one.
     pub fn ended(&mut self) -> Option<Reason> {
         let mut reason = None;
-        while let Some(came) = self.try_next() {
-            assert!(reason.is_none(), "nothing comes behind the end: {:?}", came.packet());
-            if let Packet::Disconnect(disconnect) = came.packet() {
+        while let Some(received) = self.try_next() {
+            assert!(reason.is_none(), "nothing comes behind the end: {:?}", received.packet());
+            if let Packet::Disconnect(disconnect) = received.packet() {
                 reason = Some(disconnect.reason);
             }
         }
@@ -237,20 +237,24 @@ impl Client {
         filters: &[(&str, SubscribeOptions)],
         properties: &[Property<'_>],
     ) -> Vec<Reason> {
-        self.ask_with(filters, properties);
+        self.send_subscribe_with(filters, properties);
         self.answer(Kind::SubAck)
     }
 
     /// Sends SUBSCRIBE.
     pub fn ask_for(&mut self, filters: &[(&str, SubscribeOptions)]) {
-        self.ask_with(filters, &[]);
+        self.send_subscribe_with(filters, &[]);
     }
 
-    fn ask_with(&mut self, filters: &[(&str, SubscribeOptions)], properties: &[Property<'_>]) {
-        let mut wanted = SubscriptionBuffer::new();
-        filters.iter().for_each(|(filter, options)| wanted.push(filter, *options).unwrap());
+    fn send_subscribe_with(
+        &mut self,
+        filters: &[(&str, SubscribeOptions)],
+        properties: &[Property<'_>],
+    ) {
+        let mut subscriptions = SubscriptionBuffer::new();
+        filters.iter().for_each(|(filter, options)| subscriptions.push(filter, *options).unwrap());
         let properties = buffer(properties);
-        let (id, filters) = (id(0x5555), wanted.to_subscribe());
+        let (id, filters) = (id(0x5555), subscriptions.to_subscribe());
         self.say(&Packet::Subscribe(Subscribe { id, filters, properties: properties.get() }));
     }
 
@@ -267,17 +271,17 @@ impl Client {
 
     /// Unsubscribes from all filters with one packet.
     pub fn unsubscribe_all(&mut self, filters: &[impl AsRef<str>]) -> Vec<Reason> {
-        self.ask_to_end(filters);
+        self.send_unsubscribe(filters);
         self.answer(Kind::UnsubAck)
     }
 
     /// Sends UNSUBSCRIBE.
-    pub fn ask_to_end(&mut self, filters: &[impl AsRef<str>]) {
-        let mut wanted = SubscriptionBuffer::new();
+    pub fn send_unsubscribe(&mut self, filters: &[impl AsRef<str>]) {
+        let mut subscriptions = SubscriptionBuffer::new();
         for filter in filters {
-            wanted.push(filter.as_ref(), SubscribeOptions::default()).unwrap();
+            subscriptions.push(filter.as_ref(), SubscribeOptions::default()).unwrap();
         }
-        let (id, filters) = (id(0x5556), wanted.to_unsubscribe());
+        let (id, filters) = (id(0x5556), subscriptions.to_unsubscribe());
         let properties = Properties::NONE;
         self.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
     }
@@ -286,12 +290,12 @@ impl Client {
     pub fn answer(&mut self, kind: Kind) -> Vec<Reason> {
         let mut before = Vec::new();
         loop {
-            let came = self.next();
-            let reasons = match (came.packet(), kind) {
+            let received = self.next();
+            let reasons = match (received.packet(), kind) {
                 (Packet::SubAck(ack), Kind::SubAck) => ack.reasons,
                 (Packet::UnsubAck(ack), Kind::UnsubAck) => ack.reasons,
                 (Packet::Publish(_), _) => {
-                    before.extend_from_slice(&came.bytes);
+                    before.extend_from_slice(&received.bytes);
                     continue;
                 }
                 (other, _) => panic!("expected {kind:?}, got {other:?}"),
@@ -344,8 +348,8 @@ impl Client {
 
     /// The next packet is this message; acknowledges it with QoS 1.
     pub fn receives(&mut self, topic: &str, payload: &str) {
-        let came = self.next();
-        let message = came.message();
+        let received = self.next();
+        let message = received.message();
         assert_eq!((message.topic, message.payload), (topic, payload.as_bytes()));
         self.acknowledge(&message);
     }
@@ -373,7 +377,7 @@ impl Client {
     }
 
     /// Closes the connection without DISCONNECT, and waits until the broker has noticed.
-    pub fn vanish(mut self) {
+    pub fn drop_connection(mut self) {
         self.stream.shutdown(std::net::Shutdown::Write).unwrap();
         self.ended();
     }

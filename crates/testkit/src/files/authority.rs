@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// An authority.
 #[derive(Debug)]
 pub struct Authority {
-    place: TempDir,
+    folder: TempDir,
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -38,20 +38,20 @@ impl Authority {
     /// A new authority in a temporary folder.
     #[expect(clippy::new_without_default, reason = "it creates files")]
     pub fn new() -> Self {
-        let place = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, "an authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
-        fs::write(place.path().join("authority.pem"), certificate.pem()).unwrap();
-        Self { place, issuer: Issuer::new(params, key) }
+        fs::write(folder.path().join("authority.pem"), certificate.pem()).unwrap();
+        Self { folder, issuer: Issuer::new(params, key) }
     }
 
     /// The certificate that clients trust.
     pub fn certificate(&self) -> PathBuf {
-        self.place.path().join("authority.pem")
+        self.folder.path().join("authority.pem")
     }
 
     /// A certificate for `names`, valid until the year `until`, in files that begin with `file`.
@@ -109,7 +109,7 @@ impl Authority {
     }
 
     fn path(&self, file: &str, extension: &str) -> PathBuf {
-        self.place.path().join(file).with_extension(extension)
+        self.folder.path().join(file).with_extension(extension)
     }
 }
 
@@ -120,7 +120,7 @@ fn serial(name: &str) -> SerialNumber {
 
 /// Atomically replaces a file.
 pub fn replace(path: &Path, content: impl AsRef<[u8]>) {
-    let beside = path.with_extension("new");
-    fs::write(&beside, content).unwrap();
-    fs::rename(beside, path).unwrap();
+    let new_file = path.with_extension("new");
+    fs::write(&new_file, content).unwrap();
+    fs::rename(new_file, path).unwrap();
 }

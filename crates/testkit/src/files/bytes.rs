@@ -22,10 +22,10 @@ pub fn pattern(length: usize) -> Vec<u8> {
 
 /// Compares without printing megabytes.
 #[track_caller]
-pub fn same(found: &[u8], wanted: &[u8]) {
-    assert_eq!(found.len(), wanted.len(), "lengths differ");
-    if found != wanted {
-        let differs = found.iter().zip(wanted).position(|(a, b)| a != b);
+pub fn same(found: &[u8], expected: &[u8]) {
+    assert_eq!(found.len(), expected.len(), "lengths differ");
+    if found != expected {
+        let differs = found.iter().zip(expected).position(|(a, b)| a != b);
         panic!("the first difference is at {differs:?}");
     }
 }

@@ -41,7 +41,7 @@ impl Site {
 
 /// Sets the modification time of a file to `seconds` ago.
 pub fn age(path: &Path, seconds: u64) {
-    let then = SystemTime::now() - Duration::from_secs(seconds);
+    let modified = SystemTime::now() - Duration::from_secs(seconds);
     let file = File::options().write(true).open(path).expect("the file");
-    file.set_modified(then).expect("its modification time");
+    file.set_modified(modified).expect("its modification time");
 }

@@ -35,9 +35,9 @@ impl NatsServer {
                 .into_iter()
                 .find(|path| Path::new(path).exists());
         let Some(program) = program else {
-            let said =
+            let message =
                 "LEFT OUT: nats-server is not installed (Debian: apt-get install nats-server)\n";
-            let _ = std::io::stderr().write_all(said.as_bytes());
+            let _ = std::io::stderr().write_all(message.as_bytes());
             return None;
         };
         let address = match host.is_loopback() && host != Ipv4Addr::LOCALHOST {
@@ -46,9 +46,9 @@ impl NatsServer {
             false => listener().1,
         };
         let folder = tempfile::tempdir().unwrap();
-        let mut own = Self { address, process: None, folder, program };
-        own.restart_with(lines);
-        Some(own)
+        let mut server = Self { address, process: None, folder, program };
+        server.restart_with(lines);
+        Some(server)
     }
 
     /// Kills the server, and starts it again at the same address with other lines of configuration.

@@ -52,7 +52,7 @@ pub struct Process {
     child: Child,
     stdout: Mutex<Receiver<String>>,
     stderr: Arc<Mutex<String>>,
-    ended: Option<ExitStatus>,
+    exit_status: Option<ExitStatus>,
 }
 
 impl Process {
@@ -76,7 +76,7 @@ impl Process {
                 text.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
             }
         });
-        Self { child, stdout: Mutex::new(stdout), stderr, ended: None }
+        Self { child, stdout: Mutex::new(stdout), stderr, exit_status: None }
     }
 
     /// The next line of its stdout; `None` if it has closed stdout.
@@ -115,14 +115,14 @@ impl Process {
 
     /// Whether it is running.
     pub fn lives(&mut self) -> bool {
-        self.ended = self.ended.or(self.child.try_wait().expect("its state"));
-        self.ended.is_none()
+        self.exit_status = self.exit_status.or(self.child.try_wait().expect("its state"));
+        self.exit_status.is_none()
     }
 
     /// Waits for its exit.
     pub fn exit(&mut self) -> ExitStatus {
         eventually("the end of the process", || (!self.lives()).then_some(()));
-        self.ended.expect("it has ended")
+        self.exit_status.expect("it has ended")
     }
 
     /// Waits for its successful exit, and returns the remaining lines of its stdout.
@@ -153,12 +153,12 @@ impl Debug for Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let early = if self.lives() { None } else { self.ended };
+        let exited_early = if self.lives() { None } else { self.exit_status };
         let _ = self.child.kill();
         let _ = self.child.wait();
         let stderr = self.stderr();
         if thread::panicking() {
-            eprintln!("--- the server's end: {early:?}, its stderr:\n{stderr}---");
+            eprintln!("--- the server's end: {exited_early:?}, its stderr:\n{stderr}---");
         } else {
             // A stage survives a panic of one operation, so check that none occurred.
             assert!(!stderr.contains("panicked"), "the server panicked:\n{stderr}");

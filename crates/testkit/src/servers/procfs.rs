@@ -12,9 +12,9 @@ pub fn descriptors(pid: u32) -> usize {
 pub fn processor_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     // The name in parentheses may contain any character; utime and stime are the 12th and 13th fields after it.
-    let after = &stat[stat.rfind(')').unwrap() + 1..];
+    let fields = &stat[stat.rfind(')').unwrap() + 1..];
     let ticks: Vec<u64> =
-        after.split_whitespace().skip(11).take(2).map(|text| text.parse().unwrap()).collect();
+        fields.split_whitespace().skip(11).take(2).map(|text| text.parse().unwrap()).collect();
     Duration::from_secs_f64(
         (ticks[0] + ticks[1]) as f64 / rustix::param::clock_ticks_per_second() as f64,
     )

@@ -194,7 +194,7 @@ fn no_preface_after_a_request() {
                 client.send(body);
                 client.send(PREFACE);
                 assert_eq!(client.response().status, 505);
-                client.closes();
+                client.expect_close();
             }
         },
     );

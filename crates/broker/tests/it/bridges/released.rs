@@ -20,7 +20,7 @@ fn begin_session(remote: SocketAddr) {
         earlier.publish_with("out", "earlier", Delivery::ExactlyOnce(id(number)), false, &[]);
         assert!(matches!(earlier.next().packet(), Packet::PubRec(_)));
     }
-    earlier.vanish();
+    earlier.drop_connection();
 }
 
 /// The messages of a new session have the packet identifiers of earlier ones.

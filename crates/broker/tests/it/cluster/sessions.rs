@@ -71,6 +71,6 @@ fn another_user_does_not_end_a_session_elsewhere() {
 fn clients_cannot_be_nodes() {
     let Some((_nats, nodes)) = cluster(&["a"]) else { return };
     let begin = Begin::of(Version::V5, "$cluster/a");
-    let refused = Client::refused(nodes[0].address, &begin);
+    let refused = Client::expect_rejection(nodes[0].address, &begin);
     assert_eq!(refused, Reason::CLIENT_IDENTIFIER_NOT_VALID);
 }

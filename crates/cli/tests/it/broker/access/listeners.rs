@@ -65,14 +65,14 @@ fn each_address_has_its_own_logins(driver: &str) {
     let anonymous = Begin::of(Version::V5, "b");
     Client::begin(two, &anonymous);
     Client::begin(two, &eve);
-    assert_eq!(Client::refused(two, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
-    assert_eq!(Client::refused(three, &anonymous), Reason::NOT_AUTHORIZED);
-    assert_eq!(Client::refused(three, &eve), Reason::BAD_USER_NAME_OR_PASSWORD);
-    assert_eq!(Client::refused(four, &anonymous), Reason::NOT_AUTHORIZED);
+    assert_eq!(Client::expect_rejection(two, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert_eq!(Client::expect_rejection(three, &anonymous), Reason::NOT_AUTHORIZED);
+    assert_eq!(Client::expect_rejection(three, &eve), Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert_eq!(Client::expect_rejection(four, &anonymous), Reason::NOT_AUTHORIZED);
     Client::begin(four, &eve);
-    assert_eq!(Client::refused(four, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert_eq!(Client::expect_rejection(four, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
     let long = "x".repeat(1025);
-    assert_eq!(Client::refused(three, &with((&long, "rib"), "a")), Reason::NOT_AUTHORIZED);
+    assert_eq!(Client::expect_rejection(three, &with((&long, "rib"), "a")), Reason::NOT_AUTHORIZED);
     // The user name is the client identifier, so the second connection takes the session over.
     let (mut first, _) = Client::begin(three, &adam);
     Client::begin(three, &with(("adam", "rib"), "c"));
@@ -86,18 +86,18 @@ fn limits_and_versions_of_an_address(driver: &str) {
     let text = format!("allow-anonymous = true\n{LISTEN}{own}");
     let (_broker, [two, three, _]) = start(driver, folder.path(), &text);
     let old = Begin::of(Version::V3, "a");
-    let refused = Client::refused(two, &old);
+    let refused = Client::expect_rejection(two, &old);
     assert_eq!(refused, Reason::UNSUPPORTED_PROTOCOL_VERSION);
     Client::begin(three, &old);
     // The connection that was refused may not have ended yet.
     let mut first = phalanx_testkit::eventually("a free connection", || {
-        let mut client = Client::silent(two, Version::V5);
+        let mut client = Client::open(two, Version::V5);
         client.connect(&Begin::of(Version::V5, "b"));
         let accepted = client.next();
         matches!(accepted.packet(), phalanx_mqtt::Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS)
             .then_some(client)
     });
-    assert_eq!(Client::refused(two, &Begin::of(Version::V5, "c")), Reason::SERVER_BUSY);
+    assert_eq!(Client::expect_rejection(two, &Begin::of(Version::V5, "c")), Reason::SERVER_BUSY);
     Client::begin(three, &Begin::of(Version::V5, "c")).0.publish("t", &"x".repeat(300));
     let long = phalanx_testkit::mqtt::encode(
         &phalanx_mqtt::Packet::Publish(phalanx_mqtt::Publish {
@@ -110,7 +110,7 @@ fn limits_and_versions_of_an_address(driver: &str) {
         }),
         Version::V5,
     );
-    first.say_bytes(&long);
+    first.send_bytes(&long);
     assert_eq!(first.ended(), Some(Reason::PACKET_TOO_LARGE));
 }
 
@@ -149,11 +149,11 @@ fn settings_of_an_address_are_reloaded(driver: &str) {
     let (broker, [two, three, _]) = start(driver, folder.path(), &text);
     let anonymous = Begin::of(Version::V5, "a");
     Client::begin(two, &anonymous);
-    assert_eq!(Client::refused(three, &anonymous), Reason::NOT_AUTHORIZED);
+    assert_eq!(Client::expect_rejection(three, &anonymous), Reason::NOT_AUTHORIZED);
     fs::write(folder.path().join("broker.toml"), text.replace("2:0\"\nallow", "3:0\"\nallow"))
         .unwrap();
     broker.rereads("reloaded");
-    assert_eq!(Client::refused(two, &anonymous), Reason::NOT_AUTHORIZED);
+    assert_eq!(Client::expect_rejection(two, &anonymous), Reason::NOT_AUTHORIZED);
     Client::begin(three, &anonymous);
 }
 
@@ -195,7 +195,7 @@ fn values_that_stay_are_those_in_force(driver: &str) {
             is_logged,
             "{file}"
         );
-        let refused = Client::refused(&broker, &with(("eve", "apple"), "a"));
+        let refused = Client::expect_rejection(&broker, &with(("eve", "apple"), "a"));
         assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD, "{file}");
         Client::begin(&broker, &with(("adam", "rib"), "b"));
     }

@@ -93,10 +93,10 @@ fn users_need_their_passwords(driver: &str) {
         Client::begin(&broker, &login_eve(version, "a"));
         for login in [("eve", "rib"), ("eve", ""), ("snake", "apple"), ("", "apple")] {
             let options = Begin { login: Some(login), ..Begin::of(version, "a") };
-            let refused = Client::refused(&broker, &options);
+            let refused = Client::expect_rejection(&broker, &options);
             assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD, "{login:?}");
         }
-        let refused = Client::refused(&broker, &Begin::of(version, "a"));
+        let refused = Client::expect_rejection(&broker, &Begin::of(version, "a"));
         assert_eq!(refused, Reason::NOT_AUTHORIZED);
     }
 }
@@ -108,7 +108,7 @@ fn a_crowd_with_wrong_passwords(driver: &str) {
     let broker = files.broker_with(driver, &[]);
     Client::begin(&broker, &login_eve(Version::V5, "a"));
     let wrong = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "b") };
-    let mut clients: Vec<_> = (0..150).map(|_| Client::silent(&broker, Version::V5)).collect();
+    let mut clients: Vec<_> = (0..150).map(|_| Client::open(&broker, Version::V5)).collect();
     clients.iter_mut().for_each(|client| client.connect(&wrong));
     Client::begin(&broker, &login_eve(Version::V5, "c"));
     let refused = clients.iter_mut().map(|client| match client.next().packet() {
@@ -125,7 +125,8 @@ fn a_crowd_with_wrong_passwords(driver: &str) {
     // The first lock-out lasts for a second, in which a slow machine may have compared no other password.
     eventually("a lock-out", || {
         let options = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "e") };
-        (Client::refused(&broker, &options) == Reason::CONNECTION_RATE_EXCEEDED).then_some(())
+        (Client::expect_rejection(&broker, &options) == Reason::CONNECTION_RATE_EXCEEDED)
+            .then_some(())
     });
     Client::begin(&broker, &login_eve(Version::V5, "d"));
     eventually("a message", || broker.stderr().contains("logins refused: ").then_some(()));
@@ -138,7 +139,7 @@ fn anonymous_clients_if_allowed(driver: &str) {
     Client::begin(&broker, &login_eve(Version::V5, "b"));
     // With a user name, the password is checked although anonymous clients are allowed.
     let options = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "c") };
-    assert_eq!(Client::refused(&broker, &options), Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert_eq!(Client::expect_rejection(&broker, &options), Reason::BAD_USER_NAME_OR_PASSWORD);
 }
 
 fn a_session_belongs_to_its_user(driver: &str) {
@@ -149,7 +150,7 @@ fn a_session_belongs_to_its_user(driver: &str) {
     client.subscribe("t", QoS::AtLeastOnce);
     let others = || [login_adam(Version::V5, "hers"), Begin::of(Version::V5, "hers")];
     for options in others().into_iter().chain([lasting(login_adam(Version::V3, "hers"))]) {
-        assert_eq!(Client::refused(&broker, &options), Reason::NOT_AUTHORIZED);
+        assert_eq!(Client::expect_rejection(&broker, &options), Reason::NOT_AUTHORIZED);
     }
     // The holder is not affected, and keeps its session while it is disconnected.
     Client::new(&broker, "publisher").publish("t", "one");
@@ -157,7 +158,7 @@ fn a_session_belongs_to_its_user(driver: &str) {
     client.leave();
     Client::new(&broker, "publisher").publish("t", "two");
     for options in others() {
-        assert_eq!(Client::refused(&broker, &options), Reason::NOT_AUTHORIZED);
+        assert_eq!(Client::expect_rejection(&broker, &options), Reason::NOT_AUTHORIZED);
     }
     let (mut client, present) = Client::begin(&broker, &lasting(login_eve(Version::V3, "hers")));
     assert!(present);
@@ -222,9 +223,9 @@ fn forbidden_publishes_are_rejected(driver: &str) {
     // A will is a publish.
     let will = |topic| Some((topic, "gone", QoS::AtMostOnce, false, Vec::new()));
     let heir = Begin { will: will("garden/snake/x"), ..self::login_eve(Version::V5, "will") };
-    assert_eq!(Client::refused(&broker, &heir), Reason::NOT_AUTHORIZED);
+    assert_eq!(Client::expect_rejection(&broker, &heir), Reason::NOT_AUTHORIZED);
     let heir = Begin { will: will("garden/will"), ..self::login_eve(Version::V3, "will") };
-    Client::begin(&broker, &heir).0.vanish();
+    Client::begin(&broker, &heir).0.drop_connection();
     adam.receives("garden/will", "gone");
     // MQTT 3.1.1 has no reason code for it: the message is dropped.
     let (mut old, _) = Client::begin(&broker, &self::login_eve(Version::V3, "old"));
@@ -305,7 +306,7 @@ fn files_are_reloaded(driver: &str) {
     eve.publish("garden/here", "z");
     adam.receives("garden/here", "z");
     assert_eq!(eve.publish("inbox/adam", "x"), Reason::NOT_AUTHORIZED);
-    let refused = Client::refused(&broker, &self::login_eve(Version::V5, "again"));
+    let refused = Client::expect_rejection(&broker, &self::login_eve(Version::V5, "again"));
     assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
     let options = Begin { login: Some(("eve", "pear")), ..Begin::of(Version::V5, "again") };
     Client::begin(&broker, &options);
@@ -345,14 +346,14 @@ fn tokens_are_passwords(driver: &str) {
             assert_eq!(client.publish("other", "x"), Reason::NOT_AUTHORIZED);
         }
         for login in [("adam", TOKEN), ("eve", EXPIRED), ("eve", &TOKEN[..TOKEN.len() - 4])] {
-            let refused = Client::refused(&broker, &options(Some(login)));
+            let refused = Client::expect_rejection(&broker, &options(Some(login)));
             assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
         }
         for login in [("eve", "apple"), ("eve", "")] {
-            let refused = Client::refused(&broker, &options(Some(login)));
+            let refused = Client::expect_rejection(&broker, &options(Some(login)));
             assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD, "{login:?}");
         }
-        assert_eq!(Client::refused(&broker, &options(None)), Reason::NOT_AUTHORIZED);
+        assert_eq!(Client::expect_rejection(&broker, &options(None)), Reason::NOT_AUTHORIZED);
     }
     // A client may send the token alone.
     for (token, is_valid) in [(TOKEN, true), (EXPIRED, false)] {
@@ -365,8 +366,8 @@ fn tokens_are_passwords(driver: &str) {
     with("other");
     broker.rereads("reloaded: ");
     let refused = Begin { login: Some(("eve", TOKEN)), ..Begin::of(Version::V5, "c") };
-    assert_eq!(Client::refused(&broker, &refused), Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert_eq!(Client::expect_rejection(&broker, &refused), Reason::BAD_USER_NAME_OR_PASSWORD);
     let both = files.broker_with(driver, &["--config", config.to_str().unwrap()]);
     drop(Client::begin(&both, &login_eve(Version::V5, "c")));
-    assert_eq!(Client::refused(&both, &refused), Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert_eq!(Client::expect_rejection(&both, &refused), Reason::BAD_USER_NAME_OR_PASSWORD);
 }

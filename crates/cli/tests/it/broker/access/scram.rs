@@ -85,7 +85,7 @@ impl<'a> Scram<'a> {
     }
 
     fn connect(&self, broker: &Broker, login: Option<(&str, &str)>) -> Client {
-        let (mut client, first) = (Client::silent(broker, Version::V5), self.first());
+        let (mut client, first) = (Client::open(broker, Version::V5), self.first());
         let properties =
             vec![Property::AuthenticationMethod(self.method), Property::AuthenticationData(&first)];
         // A session belongs to one user, and may outlast its connection for a moment.
@@ -175,7 +175,8 @@ fn clients_prove_that_they_know_their_passwords(driver: &str) {
             let login = Some((user, password));
             Client::begin(&broker, &Begin { login, ..Begin::of(version, user) });
             let login = Some((user, "pear"));
-            let refused = Client::refused(&broker, &Begin { login, ..Begin::of(version, user) });
+            let refused =
+                Client::expect_rejection(&broker, &Begin { login, ..Begin::of(version, user) });
             assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
         }
     }
@@ -202,7 +203,7 @@ fn exchanges_of_other_forms_are_refused(driver: &str) {
     // A method that no user can use, and a client without a method.
     let other = Scram::new("SCRAM-SHA-1", "eve", "apple");
     assert_eq!(refused(&mut other.connect(&broker, None)), Reason::BAD_AUTHENTICATION_METHOD);
-    let mut client = Client::silent(&broker, Version::V5);
+    let mut client = Client::open(&broker, Version::V5);
     let properties = vec![Property::AuthenticationData(b"n,,n=eve,r=a")];
     client.connect(&Begin { properties, ..Begin::of(Version::V5, "a") });
     assert_eq!(refused(&mut client), Reason::PROTOCOL_ERROR);
@@ -237,7 +238,7 @@ fn exchanges_of_other_forms_are_refused(driver: &str) {
     // A packet that is longer than an exchange needs is refused before it is received.
     let mut client = eve.connect(&broker, None);
     self::challenge(&mut client, eve.method);
-    client.say_bytes(&[0xf0, 0xff, 0xff, 0x01]);
+    client.send_bytes(&[0xf0, 0xff, 0xff, 0x01]);
     assert_eq!(refused(&mut client), Reason::PACKET_TOO_LARGE);
 }
 

@@ -96,7 +96,8 @@ fn keys_of_tokens_are_fetched(driver: &str) {
     let broker = Broker::start_with(driver, &["--config", config.to_str().unwrap()]);
     for version in [Version::V5, Version::V3] {
         Client::begin(&broker, &options(version, "eve", TOKEN));
-        let refused = Client::refused(&broker, &options(version, "eve", &TOKEN[..TOKEN.len() - 4]));
+        let refused =
+            Client::expect_rejection(&broker, &options(version, "eve", &TOKEN[..TOKEN.len() - 4]));
         assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
     }
     assert_eq!(service.count(), 1);
@@ -111,7 +112,7 @@ fn keys_of_tokens_are_fetched(driver: &str) {
     // Keys of another URL are not those of this one.
     with(&format!("http://{}/other", service.address));
     broker.rereads("reloaded: ");
-    let refused = Client::refused(&broker, &options(Version::V5, "eve", TOKEN));
+    let refused = Client::expect_rejection(&broker, &options(Version::V5, "eve", TOKEN));
     assert_eq!(refused, Reason::SERVER_UNAVAILABLE);
     assert!(service.requests.lock().unwrap().last().unwrap().starts_with("GET /other HTTP/1.1"));
 }
@@ -138,7 +139,7 @@ fn keys_are_fetched_from_a_trusted_server_only(driver: &str) {
         if is_trusted {
             Client::begin(&broker, &options);
         } else {
-            assert_eq!(Client::refused(&broker, &options), Reason::SERVER_UNAVAILABLE);
+            assert_eq!(Client::expect_rejection(&broker, &options), Reason::SERVER_UNAVAILABLE);
             let line = "cannot fetch the keys: ";
             eventually(line, || broker.stderr().contains(line).then_some(()));
         }
@@ -155,13 +156,13 @@ fn a_service_decides_about_logins(driver: &str) {
         service.answers(200, r#"{"result": "allow"}"#);
         Client::begin(&broker, &options(version, "eve", "apple"));
         service.answers(403, "");
-        let refused = Client::refused(&broker, &options(version, "eve", "pear"));
+        let refused = Client::expect_rejection(&broker, &options(version, "eve", "pear"));
         assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
         // A client without a user name is not anonymous.
-        let refused = Client::refused(&broker, &Begin::of(version, "c"));
+        let refused = Client::expect_rejection(&broker, &Begin::of(version, "c"));
         assert_eq!(refused, Reason::NOT_AUTHORIZED);
         service.answers(500, "");
-        let refused = Client::refused(&broker, &options(version, "eve", "plum"));
+        let refused = Client::expect_rejection(&broker, &options(version, "eve", "plum"));
         assert_eq!(refused, Reason::SERVER_UNAVAILABLE);
         Client::begin(&broker, &options(version, "eve", "apple"));
     }
@@ -186,7 +187,7 @@ fn a_silent_service_delays_only_its_logins(driver: &str) {
     service.answers(0, "");
     // One request is sent, and the other logins wait.
     let waiting = ["pear", "plum", "fig"].map(|password| {
-        let mut client = Client::silent(&broker, Version::V5);
+        let mut client = Client::open(&broker, Version::V5);
         client.connect(&options(Version::V5, "eve", password));
         client
     });
@@ -236,7 +237,8 @@ fn a_service_decides_about_topics(driver: &str) {
     );
     // A will is a message.
     let will = Some(("a/c", "gone", QoS::AtMostOnce, false, Vec::new()));
-    let refused = Client::refused(&broker, &Begin { will, ..Begin::of(Version::V5, "other") });
+    let refused =
+        Client::expect_rejection(&broker, &Begin { will, ..Begin::of(Version::V5, "other") });
     assert_eq!(refused, Reason::NOT_AUTHORIZED);
     assert_eq!(writer.publish("a/b", "five"), Reason::SUCCESS);
     reader.receives("a/b", "five");

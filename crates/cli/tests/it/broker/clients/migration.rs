@@ -25,7 +25,10 @@ fn passwords_of_mosquitto_are_accepted(driver: &str) {
         let begin =
             |password| Begin { login: Some((user, password)), ..Begin::of(Version::V3, user) };
         Client::begin(&broker, &begin("apple"));
-        assert_eq!(Client::refused(&broker, &begin("pear")), Reason::BAD_USER_NAME_OR_PASSWORD);
+        assert_eq!(
+            Client::expect_rejection(&broker, &begin("pear")),
+            Reason::BAD_USER_NAME_OR_PASSWORD
+        );
     }
     let output = broker.stderr();
     assert!(output.contains("2 users have hashes of mosquitto_passwd"), "{output}");

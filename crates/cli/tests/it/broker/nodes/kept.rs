@@ -171,7 +171,7 @@ fn a_node_that_returns_in_time_keeps_its_sessions(driver: &'static str) {
 
 /// Connects the subscriber to continue its session. Returns the reason if it is refused.
 fn try_subscriber(node: &Broker) -> Result<(Client, bool), Reason> {
-    let mut client = Client::silent(node, Version::V5);
+    let mut client = Client::open(node, Version::V5);
     client.connect(&Begin::lasting("subscriber"));
     match client.next().packet() {
         Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => Ok((client, ack.session_present)),
@@ -187,7 +187,7 @@ fn a_client_gets_its_session_or_is_refused(driver: &'static str) {
     // One with shared subscriptions stays.
     let (mut member, _) = Client::begin(&first, &Begin::lasting("member"));
     member.subscribe("$share/g/t", QoS::AtLeastOnce);
-    let mut refused = Client::silent(&second, Version::V5);
+    let mut refused = Client::open(&second, Version::V5);
     refused.connect(&Begin::lasting("member"));
     match refused.next().packet() {
         Packet::ConnAck(ack) => assert_eq!(ack.reason, Reason::USE_ANOTHER_SERVER),

@@ -165,7 +165,10 @@ fn banned_clients_cannot_connect(driver: &str) {
         server.call("POST", "bans", Some(json!({ "client": "c", "seconds": 600 })));
     assert_eq!((status, &response["disconnected"]), (200, &json!(1)));
     assert!(matches!(client.next().packet(), Packet::Disconnect(_)));
-    assert_eq!(Client::refused(&server.broker, &Begin::of(Version::V5, "c")), Reason::BANNED);
+    assert_eq!(
+        Client::expect_rejection(&server.broker, &Begin::of(Version::V5, "c")),
+        Reason::BANNED
+    );
     let bans = server.get("bans");
     assert_eq!(bans["bans"][0]["banned"], json!({ "client": "c" }));
     assert!(bans["bans"][0]["seconds_left"].as_u64().unwrap() <= 600);
@@ -173,7 +176,7 @@ fn banned_clients_cannot_connect(driver: &str) {
     Client::new(&server.broker, "c");
     assert_eq!(server.call("POST", "bans", Some(json!({ "address": "127.0.0.1" }))).0, 200);
     assert_eq!(
-        Client::refused(&server.broker, &Begin::of(Version::V3, "d")),
+        Client::expect_rejection(&server.broker, &Begin::of(Version::V3, "d")),
         Reason::NOT_AUTHORIZED
     );
     // The same address.

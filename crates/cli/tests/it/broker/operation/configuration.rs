@@ -296,7 +296,10 @@ fn a_file_takes_effect(driver: &str) {
                 max-queued-messages = 10\n";
     let ConfiguredBroker { broker, .. } = &ConfiguredBroker::start(driver, text);
     broker.next_address();
-    assert_eq!(Client::refused(broker, &Begin::of(Version::V5, "a")), Reason::NOT_AUTHORIZED);
+    assert_eq!(
+        Client::expect_rejection(broker, &Begin::of(Version::V5, "a")),
+        Reason::NOT_AUTHORIZED
+    );
     let (mut eve, _) = Client::begin(broker, &login("a"));
     assert_eq!(eve.publish("garden/tree", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
     assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED);
@@ -335,7 +338,7 @@ fn a_file_is_reloaded(driver: &str) {
     // Limits of an existing connection are unchanged; a new one has the new limits.
     eve.publish_with("sea/1", &"x".repeat(300), Delivery::AtMostOnce, false, &[]);
     eve.receives("sea/1", &"x".repeat(300));
-    let mut other = Client::silent(broker, Version::V5);
+    let mut other = Client::open(broker, Version::V5);
     other.connect(&login("b"));
     let received = other.next();
     let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
@@ -379,14 +382,17 @@ fn reloads_are_atomic(driver: &str) {
     // Passwords are required until a restart without the password file.
     let messages = configured.reload("listen = '127.0.0.1:0'\nacl-file = 'all'\n", "reloaded: ");
     assert!(messages.contains("password-file: changed"), "{messages}");
-    assert_eq!(Client::refused(broker, &Begin::of(Version::V5, "b")), Reason::NOT_AUTHORIZED);
+    assert_eq!(
+        Client::expect_rejection(broker, &Begin::of(Version::V5, "b")),
+        Reason::NOT_AUTHORIZED
+    );
 }
 
 fn a_reload_does_not_admit_everyone(driver: &str) {
     let config_with = |logins: &str| format!("listen = '127.0.0.1:0'\n{logins}");
     let service = config_with("[auth-http]\nlogin-url = 'http://127.0.0.1:9/'\n");
     let configured = ConfiguredBroker::start(driver, &service);
-    let refused = || Client::refused(&configured.broker, &Begin::of(Version::V5, "b"));
+    let refused = || Client::expect_rejection(&configured.broker, &Begin::of(Version::V5, "b"));
     assert_eq!(refused(), Reason::NOT_AUTHORIZED);
     for logins in ["password-file = 'users'\n", ""] {
         let messages = configured.reload(&config_with(logins), "not reloaded; the old");

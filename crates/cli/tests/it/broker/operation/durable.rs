@@ -225,7 +225,7 @@ fn a_will_is_published_by_the_next(driver: &str) {
     let _lost = with_will(Begin::of(Version::V3, "a"), "of a", vec![]);
     with_will(Begin::lasting("b"), "of b", vec![]).leave();
     let _waits = with_will(Begin::lasting("c"), "of c", delayed);
-    with_will(Begin::lasting("d"), "of d", vec![]).vanish();
+    with_will(Begin::lasting("d"), "of d", vec![]).drop_connection();
     subscriber.receives("wills", "of d");
     // The answer is on disk when the next one is sent.
     subscriber.receives_nothing();
@@ -263,7 +263,7 @@ fn a_session_expires_meanwhile(driver: &str) {
     let will = Some(("wills", "late", QoS::AtLeastOnce, false, vec![Property::WillDelay(1000)]));
     let mut client = Client::begin(&broker, &Begin { will, ..short("short") }).0;
     client.subscribe("t", QoS::AtLeastOnce);
-    client.vanish();
+    client.drop_connection();
     broker.crashes();
     std::thread::sleep(Duration::from_millis(2100));
     let broker = Broker::start_on(driver, &home.path().join("data"));

@@ -75,8 +75,8 @@ fn events_of_a_client_as_json(driver: &str) {
         (&"disconnected by the client".into(), &0.into())
     );
     // Bytes that are not MQTT.
-    let mut other = Client::silent(&broker, Version::V5);
-    other.say_bytes(&[0xc0, 0]);
+    let mut other = Client::open(&broker, Version::V5);
+    other.send_bytes(&[0xc0, 0]);
     assert!(other.try_next().is_none());
     let refused = &objects(&broker, "refused", 1)[0];
     assert!(refused["why"].as_str().unwrap().contains("CONNECT"), "{refused}");
@@ -98,8 +98,11 @@ fn refused_logins_as_text(driver: &str) {
         Broker::start_with(driver, &["--password-file", users, "--log-events", "refusals"]);
     let user = "eve\" address=10.9.9.9 port=1 reason=\"x";
     let begin = Begin { login: Some((user, "pear")), ..Begin::of(Version::V5, "c") };
-    assert_eq!(Client::refused(&broker, &begin), Reason::BAD_USER_NAME_OR_PASSWORD);
-    assert_eq!(Client::refused(&broker, &Begin::of(Version::V3, "d")), Reason::NOT_AUTHORIZED);
+    assert_eq!(Client::expect_rejection(&broker, &begin), Reason::BAD_USER_NAME_OR_PASSWORD);
+    assert_eq!(
+        Client::expect_rejection(&broker, &Begin::of(Version::V3, "d")),
+        Reason::NOT_AUTHORIZED
+    );
     let lines = lines(&broker, " refused address=", 2);
     // This is what the expression in packaging/fail2ban relies on.
     let (time, rest) = lines[0].split_once(" refused ").unwrap();

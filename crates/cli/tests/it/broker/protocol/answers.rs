@@ -18,8 +18,8 @@ crate::on_one_driver!(
 
 /// All bytes that the broker sends in response, up to the end of the connection.
 fn response(broker: &Broker, bytes: &[u8]) -> Vec<u8> {
-    let mut client = Client::silent(broker, Version::V5);
-    client.say_bytes(bytes);
+    let mut client = Client::open(broker, Version::V5);
+    client.send_bytes(bytes);
     client.rest()
 }
 
@@ -90,7 +90,7 @@ fn empty_filters(driver: &str) {
             let (kind, options) = if subscribes { (0x82, &[0][..]) } else { (0xa2, &[][..]) };
             let one = |filter: &[u8]| [&[0, filter.len() as u8][..], filter, options].concat();
             let body = [&[0, 1][..], properties, &one(b"good"), &one(b"")].concat();
-            client.say_bytes(&[&[kind, body.len() as u8][..], &body].concat());
+            client.send_bytes(&[&[kind, body.len() as u8][..], &body].concat());
             let expected = (version == Version::V5).then_some(Reason::PROTOCOL_ERROR);
             assert_eq!(client.ended(), expected, "{version:?} {kind:x}");
         }
@@ -115,7 +115,7 @@ fn connack_within_the_clients_maximum(driver: &str) {
         (4, None),
         (1, None),
     ] {
-        let mut client = Client::silent(&broker, Version::V5);
+        let mut client = Client::open(&broker, Version::V5);
         client.connect(&with_max_packet_size("small", max_size));
         let bytes = client.rest();
         assert!(bytes.len() <= max_size as usize, "{bytes:x?}");
@@ -123,7 +123,7 @@ fn connack_within_the_clients_maximum(driver: &str) {
     }
     // A reason string that does not fit is omitted.
     for (max_size, with_reason_string) in [(5, false), (40, false), (200, true)] {
-        let mut client = Client::silent(&broker, Version::V5);
+        let mut client = Client::open(&broker, Version::V5);
         let mut begin = with_max_packet_size("steps", max_size);
         begin.properties.push(words);
         client.connect(&begin);
@@ -155,7 +155,7 @@ fn suback_and_unsuback_within_the_clients_maximum(driver: &str) {
         let mut client = Client::begin(&broker, &with_max_packet_size("many", max_size)).0;
         client.ask_for(&subscriptions[..39]);
         client.next();
-        client.ask_to_end(&many);
+        client.send_unsubscribe(&many);
         assert_eq!(client.ended(), Some(Reason::PACKET_TOO_LARGE));
     }
     // The reason string of a rejected filter is sent only if the packet has room for it.

@@ -40,7 +40,7 @@ fn connections_of_an_address(driver: &str) {
     let first = Client::new(&broker, "1");
     let _second = Client::new(&broker, "2");
     for version in [Version::V3, Version::V5] {
-        let refused = Client::refused(&broker, &Begin::of(version, "3"));
+        let refused = Client::expect_rejection(&broker, &Begin::of(version, "3"));
         let expected = match version {
             Version::V3 => Reason::SERVER_UNAVAILABLE,
             Version::V5 => Reason::QUOTA_EXCEEDED,
@@ -50,7 +50,7 @@ fn connections_of_an_address(driver: &str) {
     first.leave();
     // The connection slot is free once the broker has noticed the close.
     eventually("a free connection slot", || {
-        let mut client = Client::silent(&broker, Version::V5);
+        let mut client = Client::open(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, "3"));
         let received = client.next();
         matches!(received.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
@@ -62,7 +62,7 @@ fn the_connection_rate_of_an_address(driver: &str) {
     let start = Instant::now();
     let mut clients = Vec::new();
     let refused = loop {
-        let mut client = Client::silent(&broker, Version::V5);
+        let mut client = Client::open(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, &format!("c{}", clients.len())));
         let received = client.next();
         let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
@@ -80,7 +80,7 @@ fn the_connection_rate_of_an_address(driver: &str) {
     client.publish_with("t", "x", Delivery::AtMostOnce, false, &[]);
     client.receives("t", "x");
     eventually("another", || {
-        let mut client = Client::silent(&broker, Version::V5);
+        let mut client = Client::open(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, "later"));
         let received = client.next();
         matches!(received.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
@@ -133,12 +133,12 @@ fn more_clients_than_descriptors(driver: &str) {
     let broker = Broker::start_limited(driver, 64);
     let all: Vec<_> = (0..32).map(|n| Client::new(&broker, &format!("c{n}"))).collect();
     for _ in 0..8 {
-        let refused = Client::refused(&broker, &Begin::of(Version::V5, "late"));
+        let refused = Client::expect_rejection(&broker, &Begin::of(Version::V5, "late"));
         assert_eq!(refused, Reason::SERVER_BUSY);
     }
     all.into_iter().for_each(Client::leave);
     eventually("a free connection slot", || {
-        let mut client = Client::silent(&broker, Version::V5);
+        let mut client = Client::open(&broker, Version::V5);
         client.connect(&Begin::of(Version::V5, "after"));
         let received = client.next();
         matches!(received.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())

@@ -30,17 +30,17 @@ fn broken_packets(driver: &str) {
         (b"\x30\x03\x00\x00\x00", Reason::PROTOCOL_ERROR),
     ] {
         let mut client = Client::new(&broker, "odd");
-        client.say_bytes(bytes);
+        client.send_bytes(bytes);
         assert_eq!(client.ended(), Some(reason), "{bytes:x?}");
     }
     // A connection that begins with another packet or protocol gets no answer, or a rejection.
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\xc0\x00", b"\x00\x00"] {
-        let mut client = Client::silent(&broker, Version::V5);
-        client.say_bytes(bytes);
+        let mut client = Client::open(&broker, Version::V5);
+        client.send_bytes(bytes);
         assert!(client.try_next().is_none());
     }
-    let mut client = Client::silent(&broker, Version::V3);
-    client.say_bytes(b"\x10\x0e\x00\x06MQIsdp\x03\x02\x00\x3c\x00\x00");
+    let mut client = Client::open(&broker, Version::V3);
+    client.send_bytes(b"\x10\x0e\x00\x06MQIsdp\x03\x02\x00\x3c\x00\x00");
     let received = client.next();
     let Packet::ConnAck(ack) = received.packet() else { panic!() };
     assert_eq!(ack.reason, Reason::UNSUPPORTED_PROTOCOL_VERSION);
@@ -108,7 +108,7 @@ fn more_than_the_receive_maximum(driver: &str) {
 fn a_keep_alive_that_is_too_long(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-keep-alive", "60s"]);
     for (requested, server_keep_alive) in [(0, Some(60)), (120, Some(60)), (30, None)] {
-        let mut client = Client::silent(&broker, Version::V5);
+        let mut client = Client::open(&broker, Version::V5);
         client.connect(&Begin { keep_alive: requested, ..Begin::of(Version::V5, "a") });
         let received = client.next();
         let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
@@ -122,7 +122,7 @@ fn a_keep_alive_that_is_too_long(driver: &str) {
 
 fn authentication_in_steps(driver: &str) {
     let broker = Broker::start(driver);
-    let mut client = Client::silent(&broker, Version::V5);
+    let mut client = Client::open(&broker, Version::V5);
     let properties = vec![Property::AuthenticationMethod("SCRAM-SHA-256")];
     client.connect(&Begin { properties, ..Begin::of(Version::V5, "a") });
     let received = client.next();
@@ -135,8 +135,8 @@ fn authentication_in_steps(driver: &str) {
 /// It is closed after ten seconds. This test checks that other clients are served meanwhile.
 fn connections_without_a_connect(driver: &str) {
     let broker = Broker::start(driver);
-    let mut silent = Client::silent(&broker, Version::V5);
-    silent.say_bytes(b"\x10");
+    let mut silent = Client::open(&broker, Version::V5);
+    silent.send_bytes(b"\x10");
     let mut client = Client::new(&broker, "quick");
     client.subscribe("t", QoS::AtMostOnce);
     client.publish_with("t", "x", Delivery::AtMostOnce, false, &[]);
@@ -150,18 +150,18 @@ fn too_many_connections(driver: &str) {
     for (version, reason) in
         [(Version::V5, Reason::SERVER_BUSY), (Version::V3, Reason::SERVER_UNAVAILABLE)]
     {
-        assert_eq!(Client::refused(&broker, &Begin::of(version, "one more")), reason);
+        assert_eq!(Client::expect_rejection(&broker, &Begin::of(version, "one more")), reason);
     }
-    let mut more = Client::silent(&broker, Version::V5);
+    let mut more = Client::open(&broker, Version::V5);
     assert!(more.try_next().is_none(), "no answer without a request, and the connection closes");
     all.pop().unwrap().leave();
     // The connection slot is free once the broker has noticed the close.
     loop {
-        let mut client = Client::silent(&broker, Version::V5);
+        let mut client = Client::open(&broker, Version::V5);
         let mut connect = Vec::new();
         let begin = b"\x10\x0d\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x00";
         connect.extend_from_slice(begin);
-        client.say_bytes(&connect);
+        client.send_bytes(&connect);
         match client.next().packet() {
             Packet::ConnAck(ack) if ack.reason == Reason::SERVER_BUSY => (),
             Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => break,

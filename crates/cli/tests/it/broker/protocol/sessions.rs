@@ -52,7 +52,7 @@ fn messages_in_flight_are_sent_again(driver: &str) {
     publisher.publish("t", "two");
     let first = reader.next().message().delivery;
     let second = reader.next().message().delivery;
-    reader.vanish();
+    reader.drop_connection();
     let (mut reader, present) = Client::begin(&broker, &Begin::lasting("reader"));
     assert!(present);
     for (text, delivery) in [("one", first), ("two", second)] {
@@ -76,7 +76,7 @@ fn a_release_is_repeated(driver: &str) {
     let number = reader.next().message().delivery.id().unwrap();
     reader.say(&Packet::PubRec(Ack::of(number)));
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
-    reader.vanish();
+    reader.drop_connection();
     let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "but not the message");
     reader.say(&Packet::PubComp(Ack::of(number)));
@@ -88,7 +88,7 @@ fn a_release_is_repeated(driver: &str) {
     let is_publish =
         [both.next(), both.next()].map(|received| matches!(received.packet(), Packet::Publish(_)));
     assert!(is_publish.contains(&true), "the message and its answer");
-    both.vanish();
+    both.drop_connection();
     let (mut both, _) = Client::begin(&broker, &Begin::lasting("both"));
     both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
     assert!(matches!(both.next().packet(), Packet::PubRec(_)));
@@ -150,7 +150,7 @@ fn a_session_expires(driver: &str) {
 
 fn a_client_id_is_assigned(driver: &str) {
     let broker = Broker::start(driver);
-    let mut client = Client::silent(&broker, Version::V5);
+    let mut client = Client::open(&broker, Version::V5);
     client.connect(&Begin::of(Version::V5, ""));
     let received = client.next();
     let Packet::ConnAck(ack) = received.packet() else { panic!() };
@@ -161,7 +161,7 @@ fn a_client_id_is_assigned(driver: &str) {
     assert!(name.is_some_and(|name| name.len() > 20), "{name:?}");
     // In 3.1.1 the client id may be empty with a clean session.
     Client::begin(&broker, &Begin::of(Version::V3, ""));
-    let mut client = Client::silent(&broker, Version::V3);
+    let mut client = Client::open(&broker, Version::V3);
     client.connect(&Begin { clean: false, ..Begin::of(Version::V3, "") });
     let received = client.next();
     let Packet::ConnAck(ack) = received.packet() else { panic!() };
@@ -224,7 +224,7 @@ fn too_many_messages_in_flight(driver: &str) {
         };
         Packet::Publish(message).encode(Version::V5, &mut bytes).unwrap();
     }
-    writer.say_bytes(&bytes);
+    writer.send_bytes(&bytes);
     assert_eq!(writer.ended(), Some(Reason::RECEIVE_MAXIMUM_EXCEEDED));
     reader.receives_nothing();
     let (mut writer, present) = Client::begin(&broker, &Begin::lasting("writer"));

@@ -99,7 +99,7 @@ fn payloads_declared_as_text(driver: &str) {
         };
         Packet::Publish(publish).encode(Version::V5, &mut bytes).unwrap();
         *bytes.last_mut().unwrap() = last;
-        client.say_bytes(&bytes);
+        client.send_bytes(&bytes);
         match delivery {
             Delivery::AtMostOnce => None,
             _ => Some(match client.next().packet() {
@@ -127,11 +127,11 @@ fn invalid_wills(driver: &str) {
     for (topic, properties, reason) in invalid() {
         let will = Some((topic, "gone", QoS::AtMostOnce, true, properties.clone()));
         let begin = Begin { will, ..Begin::of(Version::V5, "mortal") };
-        assert_eq!(Client::refused(&broker, &begin), reason, "{topic:?} {properties:?}");
+        assert_eq!(Client::expect_rejection(&broker, &begin), reason, "{topic:?} {properties:?}");
     }
-    let mut client = Client::silent(&broker, Version::V5);
+    let mut client = Client::open(&broker, Version::V5);
     // A will with the property that its payload is UTF-8, and the payload 0xff.
-    client.say_bytes(
+    client.send_bytes(
         b"\x10\x17\x00\x04MQTT\x05\x06\x00\x00\x00\x00\x01m\x02\x01\x01\x00\x01w\x00\x01\xff",
     );
     let received = client.next();

@@ -31,12 +31,12 @@ fn start(driver: &str) -> (Broker, Client) {
 fn a_lost_connection_publishes_the_will(driver: &str) {
     let (broker, mut subscriber) = start(driver);
     for version in [Version::V3, Version::V5] {
-        Client::begin(&broker, &with_will(Begin::of(version, "a"), Vec::new())).0.vanish();
+        Client::begin(&broker, &with_will(Begin::of(version, "a"), Vec::new())).0.drop_connection();
         subscriber.receives("wills", "gone");
     }
     // A protocol error has the same effect.
     let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
-    client.say_bytes(b"\xf0\x01\x00\xff");
+    client.send_bytes(b"\xf0\x01\x00\xff");
     client.ended();
     subscriber.receives("wills", "gone");
 }
@@ -57,7 +57,7 @@ fn a_disconnect_with_will_publishes_it(driver: &str) {
 fn reconnecting_within_the_delay_discards_the_will(driver: &str) {
     let (broker, mut subscriber) = start(driver);
     let begin = || with_will(Begin::lasting("a"), vec![Property::WillDelay(3600)]);
-    Client::begin(&broker, &begin()).0.vanish();
+    Client::begin(&broker, &begin()).0.drop_connection();
     let (client, present) = Client::begin(&broker, &begin());
     assert!(present);
     client.leave();
@@ -70,7 +70,7 @@ fn a_delay_ends_with_the_session(driver: &str) {
     let properties = vec![Property::SessionExpiry(1)];
     let begin = Begin { properties, ..Begin::of(Version::V5, "a") };
     let delay = vec![Property::WillDelay(3600), Property::User("why", "it knows")];
-    Client::begin(&broker, &with_will(begin, delay)).0.vanish();
+    Client::begin(&broker, &with_will(begin, delay)).0.drop_connection();
     let received = subscriber.next();
     assert_eq!(received.message().payload, b"gone");
     let properties: Vec<_> = received.message().properties.iter().collect();
@@ -93,7 +93,7 @@ fn no_local_applies_to_the_will(driver: &str) {
         let qos = QoS::AtLeastOnce;
         let options = SubscribeOptions { qos, no_local, ..SubscribeOptions::default() };
         client.subscribe_with(&[("wills", options)], &[]);
-        client.vanish();
+        client.drop_connection();
         subscriber.receives("wills", "gone");
         let (mut client, present) = Client::begin(&broker, &Begin::lasting("a"));
         assert!(present);
@@ -112,9 +112,13 @@ fn wills_have_the_topics_of_messages(driver: &str) {
         will: Some((topic, "gone", QoS::AtMostOnce, false, Vec::new())),
         ..Begin::of(Version::V5, "a")
     };
-    Client::begin(&broker, &begin("$own/t")).0.vanish();
+    Client::begin(&broker, &begin("$own/t")).0.drop_connection();
     subscriber.receives("$own/t", "gone");
     for topic in ["$SYS", "$SYS/t"] {
-        assert_eq!(Client::refused(&broker, &begin(topic)), Reason::TOPIC_NAME_INVALID, "{topic}");
+        assert_eq!(
+            Client::expect_rejection(&broker, &begin(topic)),
+            Reason::TOPIC_NAME_INVALID,
+            "{topic}"
+        );
     }
 }

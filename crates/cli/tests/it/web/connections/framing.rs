@@ -104,7 +104,7 @@ fn answers_are_not_lost_with_a_bad_body(driver: &'static str) {
     let last = client.response();
     assert_eq!(last.status, 400);
     assert!(last.says_close());
-    client.closes();
+    client.expect_close();
 }
 
 /// The client receives the 400 wherever the error is, and whether it arrives with the head or later.
@@ -143,7 +143,7 @@ fn a_bad_body_is_answered(driver: &'static str) {
                 let last = client.response();
                 assert_eq!(last.status, status, "{method} {body:.40}");
                 assert!(last.says_close());
-                client.closes();
+                client.expect_close();
             }
         }
     }
@@ -160,7 +160,7 @@ fn expectations(driver: &'static str) {
     let response = client.response();
     assert_eq!(response.status, 405);
     assert!(response.says_close(), "it is unknown whether a body follows");
-    client.closes();
+    client.expect_close();
     // Without a body, Expect has no effect.
     let mut client = Client::connect(server.address);
     assert_eq!(client.get_with("/1.txt", "Expect: 100-continue\r\n").body, b"file 1");

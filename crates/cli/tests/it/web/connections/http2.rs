@@ -127,7 +127,7 @@ fn malformed_requests(driver: &'static str) {
     assert_eq!(client.answer(7).0, 200);
     // A frame of an unopened stream: a connection error.
     client.send(kind::DATA, 0, 11, b"x");
-    assert_eq!(client.goodbye(), PROTOCOL_ERROR);
+    assert_eq!(client.goaway_code(), PROTOCOL_ERROR);
 }
 
 fn ping_floods(driver: &'static str) {
@@ -136,7 +136,7 @@ fn ping_floods(driver: &'static str) {
     let mut client = Connection::open(server.address, &[]);
     let ping = Frame { kind: kind::PING, flags: 0, stream: 0, payload: vec![1; 8] }.bytes();
     client.send_bytes(&ping.repeat(1200));
-    assert_eq!(client.goodbye(), ENHANCE_YOUR_CALM);
+    assert_eq!(client.goaway_code(), ENHANCE_YOUR_CALM);
     eventually("a count", || {
         let snapshot = snapshot(server.admin());
         let counters = snapshot["counters"].as_array().unwrap();
@@ -156,7 +156,7 @@ fn rapid_reset(driver: &'static str) {
         client.get(2 * n + 1, "/large");
         client.send(kind::RST_STREAM, 0, 2 * n + 1, &8_u32.to_be_bytes());
     }
-    assert_eq!(client.goodbye(), ENHANCE_YOUR_CALM);
+    assert_eq!(client.goaway_code(), ENHANCE_YOUR_CALM);
     assert_eq!(Client::connect(server.address).get("/small").status, 200);
 }
 
@@ -166,7 +166,7 @@ fn idle(driver: &'static str) {
     let mut client = Connection::open(server.address, &[]);
     client.get(1, "/small");
     assert_eq!(client.answer(1).0, 200);
-    assert_eq!(client.goodbye(), NO_ERROR);
+    assert_eq!(client.goaway_code(), NO_ERROR);
 }
 
 fn drained(driver: &'static str) {
@@ -176,12 +176,12 @@ fn drained(driver: &'static str) {
     client.get(1, "/large");
     client.until(|client| !client.content(1).is_empty());
     server.signal(Signal::TERM);
-    client.until(|client| client.goodbyes.contains(&NO_ERROR));
+    client.until(|client| client.goaway_codes.contains(&NO_ERROR));
     assert!(server.lives(), "it waits for the download");
     let (status, body) = client.open_windows_and_answer(1);
     assert_eq!(status, 200);
     same(&body, &noise(1, 1 << 20));
-    assert_eq!(client.goodbye(), NO_ERROR);
+    assert_eq!(client.goaway_code(), NO_ERROR);
     server.exits_well();
 }
 

@@ -46,7 +46,7 @@ fn resets_below_the_bound(driver: &'static str) {
             stream += 2;
         }
         assert_eq!(client.answer(stream), (200, b"small".to_vec()));
-        assert!(client.goodbyes.is_empty());
+        assert!(client.goaway_codes.is_empty());
     }
 }
 

@@ -91,7 +91,7 @@ fn the_table(driver: &'static str) {
         }
         match then {
             Stays => assert_eq!(client.get("/a").body, b"letter", "{name}"),
-            Closes => client.closes(),
+            Closes => client.expect_close(),
         }
     }
 }
@@ -112,6 +112,6 @@ fn rejections_are_readable_despite_further_data(driver: &'static str) {
         let response = client.response();
         assert!((400..500).contains(&response.status), "{}", response.status);
         assert!(response.says_close());
-        client.closes();
+        client.expect_close();
     }
 }

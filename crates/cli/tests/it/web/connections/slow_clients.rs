@@ -32,7 +32,7 @@ pub(crate) fn slow_client(address: SocketAddr, path: &str) -> Client {
     let mut client = Client::of(TcpStream::from(socket));
     client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
     // The first bytes show that the response has begun.
-    client.more().unwrap();
+    client.read_more().unwrap();
     client
 }
 
@@ -172,7 +172,7 @@ fn more_connections_than_allowed(driver: &'static str) {
         let response = ninth.response();
         assert_eq!((response.status, response.says_close()), (503, true), "the ninth");
         assert_eq!(response.field("Retry-After"), Some("1"));
-        ninth.closes();
+        ninth.expect_close();
     }
     assert_eq!(clients[0].get("/small").status, 200, "the first remains open");
     drop(clients.pop());
@@ -180,7 +180,7 @@ fn more_connections_than_allowed(driver: &'static str) {
     eventually("a free connection slot", || {
         let mut client = Client::connect(server.address);
         std::io::Write::write_all(&mut client.stream, b"GET /small HTTP/1.0\r\n\r\n").ok()?;
-        client.more().ok().filter(|count| *count > 0)?;
+        client.read_more().ok().filter(|count| *count > 0)?;
         (client.response().status == 200).then_some(())
     });
 }

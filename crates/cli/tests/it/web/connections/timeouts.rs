@@ -41,7 +41,7 @@ fn unfinished_requests(driver: &'static str) {
         assert_eq!(response.status, 408);
         assert!(response.says_close());
         about_a_second(start);
-        client.closes();
+        client.expect_close();
     };
     thread::scope(|scope| {
         let connect = || (Client::connect(server.address), Instant::now());
@@ -78,7 +78,7 @@ fn unfinished_requests(driver: &'static str) {
             let (mut client, start) = connect();
             client.send("POST /file HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\nabc");
             assert_eq!(client.response().status, 405);
-            client.closes();
+            client.expect_close();
             about_a_second(start);
         });
         scope.spawn(move || {
@@ -119,14 +119,14 @@ fn idle_connections(driver: &'static str) {
     thread::scope(|scope| {
         scope.spawn(|| {
             let start = Instant::now();
-            Client::connect(server.address).closes();
+            Client::connect(server.address).expect_close();
             about_a_second(start);
         });
         scope.spawn(|| {
             // Repeated if the machine stalled for a second, which invalidates the result.
             let (mut client, start) =
                 eventually("requests in time", || four_in_time(server.address));
-            client.closes();
+            client.expect_close();
             about_a_second(start);
         });
     });

@@ -170,7 +170,9 @@ fn fresh_files_are_copied(driver: &'static str) {
         let server = Server::start_with(driver, &site.root(), &["--send", send]);
         let mut slow = slow_client(server.address, "/file");
         File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
-        while slow.received().len() < content.len() && slow.more().is_ok_and(|count| count > 0) {}
+        while slow.received().len() < content.len() && slow.read_more().is_ok_and(|count| count > 0)
+        {
+        }
         let (bytes, end) = (slow.received(), b"\r\n\r\n");
         let body = &bytes[find(bytes, end).unwrap() + end.len()..];
         same(body, &content[..body.len()]);

@@ -70,7 +70,7 @@ fn requests_in_progress_complete(driver: &str, signal: Signal) {
     assert!(server.lives(), "it waits for the download");
     let response = slow.response();
     same(&response.body, &noise(1, LARGE));
-    slow.closes();
+    slow.expect_close();
     server.exits_well();
     assert_eq!(server.stderr(), "");
 }
@@ -88,7 +88,7 @@ fn a_partial_request_is_answered(driver: &'static str) {
     let response = client.response();
     assert_eq!(response.body, b"small");
     assert!(response.says_close(), "no further requests");
-    client.closes();
+    client.expect_close();
     server.exits_well();
 }
 
@@ -160,7 +160,7 @@ fn one_request(address: std::net::SocketAddr) -> Option<Response> {
     let mut client = Client::of(TcpStream::connect(address).ok()?);
     let request = "GET /middle HTTP/1.1\r\nHost: test\r\n\r\n";
     std::io::Write::write_all(&mut client.stream, request.as_bytes()).ok()?;
-    match client.more() {
+    match client.read_more() {
         Ok(0) | Err(_) => None,
         Ok(_) => {
             let response = client.response();

@@ -100,7 +100,7 @@ fn memory_does_not_grow(driver: &'static str) {
     // All responses have the same length, so counting bytes suffices.
     let mut client = Client::connect(server.address);
     client.send("GET /small HTTP/1.1\r\nHost: test\r\n\r\n");
-    let mut answers = vec![0; 50 * client.more().unwrap()];
+    let mut answers = vec![0; 50 * client.read_more().unwrap()];
     let mut load = |times: usize| {
         for _ in 0..times / 50 {
             client.send(&requests);
