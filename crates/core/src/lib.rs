@@ -140,5 +140,5 @@ pub use crate::state::partition::Partition;
 pub use crate::waits::cycle::{WaitCycle, WaitReason, WaitingOperation};
 pub use crate::waits::inspect::Waits;
 #[doc(hidden)]
-pub use crate::world::Still;
+pub use crate::world::IdleWorld;
 pub use crate::world::World;

@@ -126,17 +126,17 @@ fn one_sender_pays_for_the_wake() {
     loom::model(|| {
         let parking = Arc::new(Parking::default());
         assert!(parking.may_sleep(|| true));
-        let woke = Arc::new(AtomicUsize::new(0));
+        let wakes = Arc::new(AtomicUsize::new(0));
         let senders: Vec<_> = (0..2)
             .map(|_| {
-                let (parking, woke) = (parking.clone(), woke.clone());
+                let (parking, wakes) = (parking.clone(), wakes.clone());
                 thread::spawn(move || {
-                    woke.fetch_add(parking.notify() as usize, Ordering::Relaxed);
+                    wakes.fetch_add(parking.notify() as usize, Ordering::Relaxed);
                 })
             })
             .collect();
         senders.into_iter().for_each(|sender| sender.join().unwrap());
-        assert_eq!(woke.load(Ordering::Relaxed), 1);
+        assert_eq!(wakes.load(Ordering::Relaxed), 1);
     });
 }
 
@@ -174,7 +174,7 @@ fn a_visit_excludes_the_owner() {
             data.touch();
             assert!(parking.may_sleep(|| true));
             if wakes {
-                parking.woke(loom::hint::spin_loop);
+                parking.set_awake(loom::hint::spin_loop);
                 data.touch();
             } else {
                 let _visit = parking.visit_self();
@@ -283,24 +283,24 @@ fn a_session_ends_wherever_it_has_been() {
             // Visits twice, because the second time the visit is already recorded.
             thread::spawn(move || (group.register(1), group.register(1)))
         };
-        let told = group.end();
+        let notified = group.end();
         let (first, second) = taker.join().unwrap();
-        assert!(!first && !second || told.contains(&1), "taken up, and nobody told");
-        assert!(told.contains(&0) && !group.register(1));
+        assert!(!first && !second || notified.contains(&1), "taken up, but nobody was notified");
+        assert!(notified.contains(&0) && !group.register(1));
     });
 }
 
 /// A caller cancels its child while another processor accepts it: one of the two sees the cancellation.
 #[test]
 fn a_child_elsewhere_is_ended_by_one_of_two() {
-    const PLACE: RemoteSlot = RemoteSlot { processor: 1, index: 3, serial: Serial::of_word(7) };
+    const PLACE: RemoteSlot = RemoteSlot { processor: 1, index: 3, serial: Serial::from_word(7) };
     loom::model(|| {
-        let there = Arc::new(CancelFlag::default());
+        let flag = Arc::new(CancelFlag::default());
         let target = {
-            let there = there.clone();
-            thread::spawn(move || there.arrive(PLACE))
+            let flag = flag.clone();
+            thread::spawn(move || flag.arrive(PLACE))
         };
-        let ordered = there.cancel();
+        let ordered = flag.cancel();
         let refused = target.join().unwrap();
         assert_eq!(ordered.is_none(), refused);
         assert!(ordered.is_none_or(|place| place == PLACE));
@@ -311,24 +311,24 @@ fn a_child_elsewhere_is_ended_by_one_of_two() {
 /// processor stores nothing, or the owner sends it a command.
 #[test]
 fn a_stored_replica_is_told_of_the_revocation() {
-    for displaced in [false, true] {
+    for evicted in [false, true] {
         loom::model(move || {
             let holders = Arc::new(Holders::new(2));
             let reader = {
                 let holders = holders.clone();
                 thread::spawn(move || {
                     let stored = holders.add(1);
-                    if !displaced {
+                    if !evicted {
                         return stored;
                     }
                     holders.remove(1);
                     holders.add(1)
                 })
             };
-            let told = holders.revoke();
+            let notified = holders.revoke();
             let stored = reader.join().unwrap();
-            assert!(!stored || told.contains(&1), "stored, and not told");
-            assert!(!told.contains(&0) && !holders.add(0));
+            assert!(!stored || notified.contains(&1), "stored, but not notified");
+            assert!(!notified.contains(&0) && !holders.add(0));
         });
     }
 }
@@ -379,17 +379,17 @@ fn send(program: &Program, target: usize, dropped: &Arc<AtomicUsize>) {
 #[test]
 fn no_message_stays_in_a_closed_mailbox() {
     loom::model(|| {
-        let [sender, ends] = two_processors();
+        let [sender, ending] = two_processors();
         let program = sender.program.clone();
         let dropped = Arc::new(AtomicUsize::new(0));
         let other = {
             let (program, dropped) = (program.clone(), dropped.clone());
             thread::spawn(move || send(&program, 1, &dropped))
         };
-        let closes = thread::spawn(move || drop(ends));
+        let closing = thread::spawn(move || drop(ending));
         send(&program, 1, &dropped);
         other.join().unwrap();
-        closes.join().unwrap();
+        closing.join().unwrap();
         assert_eq!(dropped.load(Ordering::Relaxed), 2);
     });
 }

@@ -46,7 +46,7 @@ pub(crate) fn discard_panic(mut payload: Box<dyn Any + Send>) {
     for _ in 0..MAX_NESTED_PANICS {
         match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             Ok(()) => return,
-            Err(again) => payload = again,
+            Err(nested) => payload = nested,
         }
     }
     std::mem::forget(payload);

@@ -111,9 +111,9 @@ pub trait World {
 
 /// A world without input whose time does not advance, for tests and examples.
 #[doc(hidden)]
-pub struct Still;
+pub struct IdleWorld;
 
-impl World for Still {
+impl World for IdleWorld {
     fn now(&self) -> u64 {
         0
     }

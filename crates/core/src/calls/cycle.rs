@@ -53,15 +53,15 @@ impl fmt::Display for CallCycle {
 
 /// See [`CallGraph::cycles`]. Each cycle is the shortest one through its first stage.
 pub(super) fn cycles(graph: &CallGraph) -> Vec<CallCycle> {
-    let mut found: Vec<Vec<usize>> = Vec::new();
+    let mut cycles: Vec<Vec<usize>> = Vec::new();
     for (start, stage) in graph.stages.iter().enumerate() {
-        let holds_up = stage.is_serial || stage.capacity.is_some();
-        if holds_up && !found.iter().any(|cycle| cycle.contains(&start)) {
-            found.extend(shortest(graph, start));
+        let may_block = stage.is_serial || stage.capacity.is_some();
+        if may_block && !cycles.iter().any(|cycle| cycle.contains(&start)) {
+            cycles.extend(shortest(graph, start));
         }
     }
     let stages = |cycle: Vec<usize>| cycle.into_iter().map(|at| graph.stages[at].clone()).collect();
-    found.into_iter().map(|cycle| CallCycle { stages: stages(cycle) }).collect()
+    cycles.into_iter().map(|cycle| CallCycle { stages: stages(cycle) }).collect()
 }
 
 /// The shortest path from `start` to itself.

@@ -82,7 +82,7 @@ impl Control {
         let count = self.0.stages.len();
         let mut invoked = vec![0; (count + 1) * count];
         for counters in &self.0.counters {
-            invoked.iter_mut().zip(counters.invoked()).for_each(|(sum, more)| *sum += more);
+            invoked.iter_mut().zip(counters.invoked()).for_each(|(sum, count)| *sum += count);
         }
         let is_declared = |from: usize, to: usize| {
             let stage = self.0.stages.get(from);

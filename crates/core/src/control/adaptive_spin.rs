@@ -30,14 +30,14 @@ const TRIAL_PERIODS: u8 = 8;
 /// The minimum and maximum number of idle periods between two trials.
 const TRIAL_SPACING: (u32, u32) = (512, 8192);
 /// The number of consecutive checks without input after which a processor parks without a check.
-const VAIN_LOOKS: u8 = 4;
+const MAX_EMPTY_CHECKS: u8 = 4;
 
 /// The spin state of one processor.
 pub(crate) struct AdaptiveSpin {
     /// The maximum polling time, in nanoseconds.
-    longest: u64,
+    max_spin: u64,
     /// The polling time outside trials, in nanoseconds. Zero disables polling.
-    chosen: u64,
+    spin: u64,
     /// The sum of gains since the length was chosen, in nanoseconds. It has an upper bound.
     balance: i64,
     /// The number of idle periods left in the current trial.
@@ -50,56 +50,56 @@ pub(crate) struct AdaptiveSpin {
     until_trial: u32,
     spacing: u32,
     /// The number of consecutive checks before a sleep that found no input.
-    vain_looks: u8,
+    empty_checks: u8,
 }
 
 impl AdaptiveSpin {
-    /// Creates the state for a processor that polls for at most `longest` nanoseconds. It starts with a
+    /// Creates the state for a processor that polls for at most `max_spin` nanoseconds. It starts with a
     /// trial.
-    pub(crate) fn new(longest: u64) -> Self {
+    pub(crate) fn new(max_spin: u64) -> Self {
         let (trial, gains) = (TRIAL_PERIODS, [0; CANDIDATES]);
         Self {
-            longest,
-            chosen: 0,
+            max_spin,
+            spin: 0,
             balance: 0,
             trial,
             gains,
             comparison: None,
             until_trial: 0,
             spacing: TRIAL_SPACING.0,
-            vain_looks: 0,
+            empty_checks: 0,
         }
     }
 
-    /// The time to poll before sleeping, in nanoseconds, at most `longest`. If `longest` has changed, a trial begins.
+    /// The time to poll before sleeping, in nanoseconds, at most `max_spin`. If `max_spin` has changed, a trial begins.
     #[inline]
-    pub(crate) fn spin_time(&mut self, longest: u64) -> u64 {
-        if longest != self.longest {
-            *self = Self::new(longest);
+    pub(crate) fn spin_time(&mut self, max_spin: u64) -> u64 {
+        if max_spin != self.max_spin {
+            *self = Self::new(max_spin);
         }
         match &self.comparison {
             Some(comparison) => comparison.length(),
-            None if self.trial > 0 => self.longest,
-            None => self.chosen,
+            None if self.trial > 0 => self.max_spin,
+            None => self.spin,
         }
     }
 
     /// Whether to sleep after work without another check for input.
     #[inline]
-    pub(crate) fn parks_at_once(&mut self, longest: u64) -> bool {
-        self.spin_time(longest) == 0 && self.vain_looks >= VAIN_LOOKS
+    pub(crate) fn parks_at_once(&mut self, max_spin: u64) -> bool {
+        self.spin_time(max_spin) == 0 && self.empty_checks >= MAX_EMPTY_CHECKS
     }
 
     /// Records that the check for input before a sleep found none.
     #[inline]
     pub(crate) fn idle_expired(&mut self) {
-        self.vain_looks = self.vain_looks.saturating_add(1);
+        self.empty_checks = self.empty_checks.saturating_add(1);
     }
 
     /// Records that input had arrived during the last work.
     #[inline]
-    pub(crate) fn found_input(&mut self) {
-        self.vain_looks = 0;
+    pub(crate) fn input_arrived(&mut self) {
+        self.empty_checks = 0;
     }
 
     /// Records that work arrived after `idle` nanoseconds. A sleep costs `sleep` nanoseconds of CPU time. The processor
@@ -113,25 +113,25 @@ impl AdaptiveSpin {
         processor_time: impl FnOnce() -> u64,
     ) {
         if idle < sleep {
-            self.found_input();
+            self.input_arrived();
         }
         if self.trial > 0 {
-            return self.tried(idle, sleep, operations, processor_time);
+            return self.record_trial(idle, sleep, operations, processor_time);
         }
-        self.balance =
-            (self.balance + gain(self.spin_time(self.longest), idle, sleep)).min(most(sleep));
+        self.balance = (self.balance + gain(self.spin_time(self.max_spin), idle, sleep))
+            .min(max_balance(sleep));
         if self.balance < 0 {
             return self.stop();
         }
         if let Some(comparison) = &mut self.comparison {
-            if let Some(length) = comparison.idled(operations, processor_time) {
-                self.compared(length);
+            if let Some(length) = comparison.record_idle(operations, processor_time) {
+                self.end_comparison(length);
             }
             return;
         }
         self.until_trial = self.until_trial.saturating_sub(1);
         if self.until_trial == 0 {
-            if self.chosen > 0 {
+            if self.spin > 0 {
                 self.spacing = (self.spacing / 2).max(TRIAL_SPACING.0);
             }
             (self.trial, self.gains) = (TRIAL_PERIODS, [0; CANDIDATES]);
@@ -139,48 +139,48 @@ impl AdaptiveSpin {
     }
 
     #[cold]
-    fn tried(
+    fn record_trial(
         &mut self,
         idle: u64,
         sleep: u64,
         operations: u64,
         processor_time: impl FnOnce() -> u64,
     ) {
-        for (halvings, gained) in self.gains.iter_mut().enumerate() {
-            *gained += gain(self.longest >> halvings, idle, sleep);
+        for (halvings, sum) in self.gains.iter_mut().enumerate() {
+            *sum += gain(self.max_spin >> halvings, idle, sleep);
         }
         self.trial -= 1;
         if self.trial > 0 {
             return;
         }
-        let best = self.gains.into_iter().enumerate().max_by_key(|(_, gained)| *gained);
+        let best = self.gains.into_iter().enumerate().max_by_key(|(_, sum)| *sum);
         match best {
-            Some((halvings, gained)) if gained > 0 => {
-                self.balance = gained;
+            Some((halvings, sum)) if sum > 0 => {
+                self.balance = sum;
                 self.comparison =
-                    Some(Comparison::new(self.longest >> halvings, operations, processor_time()));
+                    Some(Comparison::new(self.max_spin >> halvings, operations, processor_time()));
             }
             _ => self.stop(),
         }
     }
 
     /// Ends a comparison. A `length` of zero means that sleeping is cheaper.
-    fn compared(&mut self, length: u64) {
+    fn end_comparison(&mut self, length: u64) {
         match length {
             0 => self.stop(),
-            _ => (self.chosen, self.until_trial, self.comparison) = (length, self.spacing, None),
+            _ => (self.spin, self.until_trial, self.comparison) = (length, self.spacing, None),
         }
     }
 
     fn stop(&mut self) {
-        (self.chosen, self.balance, self.comparison) = (0, 0, None);
+        (self.spin, self.balance, self.comparison) = (0, 0, None);
         self.spacing = (self.spacing * 2).min(TRIAL_SPACING.1);
         self.until_trial = self.spacing;
     }
 }
 
 /// The upper bound of the balance, in nanoseconds, if a sleep costs `sleep`.
-fn most(sleep: u64) -> i64 {
+fn max_balance(sleep: u64) -> i64 {
     i64::from(TRIAL_PERIODS) * sleep as i64
 }
 
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    const LONGEST: u64 = 20;
+    const MAX_SPIN: u64 = 20;
     const SLEEP: u64 = 5;
 
     /// A processor, its operations and its processor time.
@@ -206,17 +206,17 @@ mod tests {
     }
 
     impl Thread {
-        fn new(longest: u64) -> Self {
-            Self { spinning: AdaptiveSpin::new(longest), operations: 0, time: 0 }
+        fn new(max_spin: u64) -> Self {
+            Self { spinning: AdaptiveSpin::new(max_spin), operations: 0, time: 0 }
         }
 
-        /// Is idle for `idle` nanoseconds, and runs `together` operations, if it slept, or one after polling. A cohort
-        /// costs [`SLEEP`]. Returns what polling gained.
-        fn idle(&mut self, idle: u64, together: u64) -> i64 {
-            let longest = self.spinning.longest;
-            let length = self.spinning.spin_time(longest);
+        /// Idles for `idle` nanoseconds, then runs `operations` if it slept, or one operation if it polled. A cohort
+        /// costs [`SLEEP`]. Returns the gain of polling.
+        fn idle(&mut self, idle: u64, operations: u64) -> i64 {
+            let max_spin = self.spinning.max_spin;
+            let length = self.spinning.spin_time(max_spin);
             let polled = idle < length;
-            self.operations += if polled { 1 } else { together };
+            self.operations += if polled { 1 } else { operations };
             self.time += SLEEP + if polled { idle } else { length + SLEEP };
             self.spinning.idle_ended(idle, SLEEP, self.operations, || self.time);
             gain(length, idle, SLEEP)
@@ -224,25 +224,25 @@ mod tests {
     }
 
     /// Returns the sum of gains over these idle periods, and the length chosen after the last one.
-    fn gained(idle: impl IntoIterator<Item = u64>) -> (i64, u64) {
-        let mut thread = Thread::new(LONGEST);
+    fn run_idle_periods(idle: impl IntoIterator<Item = u64>) -> (i64, u64) {
+        let mut thread = Thread::new(MAX_SPIN);
         let sum = idle.into_iter().map(|idle| thread.idle(idle, 1)).sum();
-        (sum, thread.spinning.chosen)
+        (sum, thread.spinning.spin)
     }
 
     #[test]
     fn where_work_comes_at_once_a_processor_polls() {
-        let (sum, chosen) = gained([1; 1000]);
+        let (sum, chosen) = run_idle_periods([1; 1000]);
         // Two comparisons, in each of which half of 96 idle periods sleep.
         assert!(sum == 4 * (1000 - 2 * 48) && chosen > 0, "{sum}");
     }
 
     #[test]
     fn polling_that_divides_cohorts_is_not_chosen() {
-        let chosen = |together| {
-            let mut thread = Thread::new(LONGEST);
-            (0..200).for_each(|_| _ = thread.idle(1, together));
-            thread.spinning.chosen
+        let chosen = |operations| {
+            let mut thread = Thread::new(MAX_SPIN);
+            (0..200).for_each(|_| _ = thread.idle(1, operations));
+            thread.spinning.spin
         };
         assert!(chosen(1) > 0, "a polled operation costs 6, and one after a sleep 10");
         assert_eq!(chosen(4), 0, "one of four after a sleep costs 2.5");
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn where_work_comes_later_polling_ends_and_trials_are_rare() {
-        let (sum, chosen) = gained(std::iter::repeat_n(1000, 100_000));
+        let (sum, chosen) = run_idle_periods(std::iter::repeat_n(1000, 100_000));
         // Seven trials at doubling distances, then one every 8192 idle periods, against a sleep cost of
         // half a million.
         assert!((-20 * 8 * 20..0).contains(&sum) && chosen == 0, "{sum}");
@@ -258,35 +258,35 @@ mod tests {
 
     #[test]
     fn work_that_comes_in_time_but_dearer_than_a_sleep_is_not_polled_for() {
-        let (_, chosen) = gained([SLEEP + 1; 1000]);
+        let (_, chosen) = run_idle_periods([SLEEP + 1; 1000]);
         assert_eq!(chosen, 0);
     }
 
     #[test]
     fn a_short_poll_is_chosen_where_half_of_the_work_comes_late() {
-        let (_, chosen) = gained((0..160).map(|n| if n % 2 == 0 { 1 } else { 1000 }));
-        assert_eq!(chosen, LONGEST >> 3);
+        let (_, chosen) = run_idle_periods((0..160).map(|n| if n % 2 == 0 { 1 } else { 1000 }));
+        assert_eq!(chosen, MAX_SPIN >> 3);
     }
 
     #[test]
     fn a_load_that_changes_is_found() {
-        let (_, chosen) = gained([1; 200].into_iter().chain([1000; 30]));
+        let (_, chosen) = run_idle_periods([1; 200].into_iter().chain([1000; 30]));
         assert_eq!(chosen, 0, "it stops at a loss of eight sleeps");
-        let (_, chosen) = gained([1000; 100].into_iter().chain([1; 2000]));
+        let (_, chosen) = run_idle_periods([1000; 100].into_iter().chain([1; 2000]));
         assert!(chosen > 0, "the next trials find it");
     }
 
     #[test]
-    fn looks_that_find_nothing_are_left_out_until_input_is_there() {
+    fn checks_that_find_nothing_are_left_out_until_input_is_there() {
         let mut spinning = AdaptiveSpin::new(0);
-        let looks = |spinning: &mut AdaptiveSpin, number| {
+        let checks = |spinning: &mut AdaptiveSpin, number| {
             (0..number).for_each(|_| spinning.idle_expired());
             spinning.parks_at_once(0)
         };
-        assert!(!looks(&mut spinning, VAIN_LOOKS - 1));
-        spinning.found_input();
-        assert!(!looks(&mut spinning, VAIN_LOOKS - 1), "not in a row");
-        assert!(looks(&mut spinning, 1));
+        assert!(!checks(&mut spinning, MAX_EMPTY_CHECKS - 1));
+        spinning.input_arrived();
+        assert!(!checks(&mut spinning, MAX_EMPTY_CHECKS - 1), "not in a row");
+        assert!(checks(&mut spinning, 1));
         spinning.idle_ended(SLEEP, SLEEP, 0, || 0);
         assert!(spinning.parks_at_once(0));
         spinning.idle_ended(SLEEP - 1, SLEEP, 0, || 0);
@@ -295,11 +295,11 @@ mod tests {
 
     #[test]
     fn a_processor_that_polls_does_not_park_at_once() {
-        let mut spinning = AdaptiveSpin::new(LONGEST);
-        (0..VAIN_LOOKS).for_each(|_| spinning.idle_expired());
-        assert!(!spinning.parks_at_once(LONGEST), "in a trial");
+        let mut spinning = AdaptiveSpin::new(MAX_SPIN);
+        (0..MAX_EMPTY_CHECKS).for_each(|_| spinning.idle_expired());
+        assert!(!spinning.parks_at_once(MAX_SPIN), "in a trial");
         (0..TRIAL_PERIODS).for_each(|_| spinning.idle_ended(1000, SLEEP, 0, || 0));
-        assert!(spinning.parks_at_once(LONGEST), "polling does not pay");
+        assert!(spinning.parks_at_once(MAX_SPIN), "polling does not pay");
     }
 
     #[test]
@@ -315,13 +315,13 @@ mod tests {
         /// The loss is bounded by the trials themselves plus eight sleeps after each.
         #[test]
         fn losses_are_bounded(idle in proptest::collection::vec(0u64..40, 1..4000)) {
-            let (mut thread, mut sum, mut trials) = (Thread::new(LONGEST), 0, 1);
+            let (mut thread, mut sum, mut trials) = (Thread::new(MAX_SPIN), 0, 1);
             for idle in idle {
                 let before = thread.spinning.trial;
                 sum += thread.idle(idle, 1);
                 trials += i64::from(before == 0 && thread.spinning.trial > 0);
             }
-            let each = 8 * LONGEST + 8 * SLEEP + LONGEST;
+            let each = 8 * MAX_SPIN + 8 * SLEEP + MAX_SPIN;
             prop_assert!(sum >= -trials * each as i64, "{} in {} trials", sum, trials);
         }
     }

@@ -64,19 +64,19 @@ enum Phase {
         left: u64,
         whole: u64,
     },
-    Try(Try),
+    TrialSlice(TrialSlice),
 }
 
 /// A slice of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Try {
+struct TrialSlice {
     round: usize,
     /// The rung to measure; `None` for the reference slice that ends the trial.
     rung: Option<usize>,
     /// Whether this is the reference slice that precedes the rung's slice.
     reference: bool,
     /// Whether this is the settling part of the slice, which the previous rung still affects.
-    settles: bool,
+    is_settling: bool,
 }
 
 /// A rung's slice, compared with the two reference slices around it.
@@ -85,12 +85,12 @@ struct Pair {
     /// The cost of the rung divided by the cost of the reference.
     ratio: f64,
     /// The difference between the two reference slices, as the absolute logarithm of their ratio.
-    apart: f64,
+    reference_error: f64,
 }
 
 /// A rung's slice whose second reference slice has not run yet.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenPair {
     round: usize,
     rung: usize,
     cost: f64,
@@ -101,10 +101,10 @@ struct Open {
 pub(crate) struct CohortLadder {
     phase: Phase,
     /// The rung in use between trials; `None` before the first trial ends.
-    kept: Option<usize>,
+    chosen: Option<usize>,
     /// The results by round; `None` if the rung was not measured in that round.
     pairs: [[Option<Pair>; ROUNDS]; RUNGS.len()],
-    open: Option<Open>,
+    open: Option<OpenPair>,
     reference: usize,
     /// Nanoseconds per operation in the last reference slice, and in the fastest one of the trial.
     reference_cost: f64,
@@ -112,29 +112,29 @@ pub(crate) struct CohortLadder {
     /// Operations per turn in the first reference slice of the trial.
     per_turn: f64,
     /// The number of operations run in this trial.
-    spent: u64,
+    trial_work: u64,
     /// The length of the next rest, as a multiple of the trial's work.
     rest: u64,
     trials: u64,
     /// Consecutive checks that found a changed load.
-    changes: u32,
+    changed_checks: u32,
 }
 
 impl Default for CohortLadder {
     fn default() -> Self {
         Self {
             phase: Phase::Rest { left: WARM_UP, whole: 0 },
-            kept: None,
+            chosen: None,
             pairs: [[None; ROUNDS]; RUNGS.len()],
             open: None,
             reference: INITIAL_REFERENCE,
             reference_cost: f64::INFINITY,
             best_reference_cost: f64::INFINITY,
             per_turn: 0.0,
-            spent: 0,
+            trial_work: 0,
             rest: REST_FACTOR.0,
             trials: 0,
-            changes: 0,
+            changed_checks: 0,
         }
     }
 }
@@ -143,15 +143,15 @@ impl CohortLadder {
     /// The rung to use now; `None` before the first trial.
     pub(crate) fn rung(&self) -> Option<usize> {
         match self.phase {
-            Phase::Rest { .. } => self.kept,
-            Phase::Try(Try { reference: false, rung: Some(rung), .. }) => Some(rung),
-            Phase::Try(_) => Some(self.reference),
+            Phase::Rest { .. } => self.chosen,
+            Phase::TrialSlice(TrialSlice { reference: false, rung: Some(rung), .. }) => Some(rung),
+            Phase::TrialSlice(_) => Some(self.reference),
         }
     }
 
     /// The rung in use between trials.
-    pub(crate) fn kept(&self) -> Option<usize> {
-        self.kept
+    pub(crate) fn chosen(&self) -> Option<usize> {
+        self.chosen
     }
 
     pub(crate) fn is_trying(&self) -> bool {
@@ -174,13 +174,13 @@ impl CohortLadder {
         if rung == self.reference {
             return self.best_reference_cost.is_finite().then_some(1.0);
         }
-        let mut pairs = [Pair { ratio: f64::INFINITY, apart: f64::INFINITY }; ROUNDS];
+        let mut pairs = [Pair { ratio: f64::INFINITY, reference_error: f64::INFINITY }; ROUNDS];
         let mut count = 0;
         for pair in self.pairs[rung].iter().flatten() {
             pairs[count] = *pair;
             count += 1;
         }
-        pairs[..count].sort_unstable_by(|a, b| a.apart.total_cmp(&b.apart));
+        pairs[..count].sort_unstable_by(|a, b| a.reference_error.total_cmp(&b.reference_error));
         let pairs = &mut pairs[..count.min(COUNTED_ROUNDS)];
         pairs.sort_unstable_by(|a, b| a.ratio.total_cmp(&b.ratio));
         pairs.get(pairs.len() / 2).map(|pair| pair.ratio)
@@ -196,90 +196,94 @@ impl CohortLadder {
         let whole = MIN_SLICE.max(16 * self.rung().map_or(0, |rung| RUNGS[rung] as u64));
         match self.phase {
             Phase::Rest { left, .. } => left.min(CHECK_INTERVAL),
-            Phase::Try(Try { settles: true, .. }) => whole / 4,
-            Phase::Try(_) => whole,
+            Phase::TrialSlice(TrialSlice { is_settling: true, .. }) => whole / 4,
+            Phase::TrialSlice(_) => whole,
         }
     }
 
     /// Records a finished slice and moves on to the next.
     pub(crate) fn observe(&mut self, slice: Slice) {
         match self.phase {
-            Phase::Rest { left, whole } => self.rest_observed(slice, left, whole),
-            Phase::Try(_) if slice.congested => self.give_up(),
-            Phase::Try(at) => {
-                self.spent += slice.work;
+            Phase::Rest { left, whole } => self.observe_rest(slice, left, whole),
+            Phase::TrialSlice(_) if slice.congested => self.postpone(),
+            Phase::TrialSlice(at) => {
+                self.trial_work += slice.work;
                 let cost = slice.time as f64 / slice.work.max(1) as f64;
-                if at.settles {
-                    self.phase = Phase::Try(Try { settles: false, ..at });
+                if at.is_settling {
+                    self.phase = Phase::TrialSlice(TrialSlice { is_settling: false, ..at });
                 } else if at.reference {
                     self.finish_reference(cost, slice.per_turn, at);
                 } else if let Some(rung) = at.rung {
-                    self.open = Some(Open { round: at.round, rung, cost });
+                    self.open = Some(OpenPair { round: at.round, rung, cost });
                     self.advance(at.round, rung + 1);
                 }
             }
         }
     }
 
-    fn rest_observed(&mut self, slice: Slice, left: u64, whole: u64) {
+    fn observe_rest(&mut self, slice: Slice, left: u64, whole: u64) {
         let left = left.saturating_sub(slice.work);
-        self.changes = if slice.changed { self.changes + 1 } else { 0 };
+        self.changed_checks = if slice.changed { self.changed_checks + 1 } else { 0 };
         let done = whole - left.min(whole);
-        let restless =
-            self.kept.is_some() && self.changes >= 2 && done >= REST_FACTOR.0 * self.spent;
+        let load_changed = self.chosen.is_some()
+            && self.changed_checks >= 2
+            && done >= REST_FACTOR.0 * self.trial_work;
         self.phase = Phase::Rest { left, whole };
-        if left > 0 && !restless {
+        if left > 0 && !load_changed {
             return;
         }
         if slice.congested || slice.per_turn < MIN_PER_TURN {
             // Too congested or too little load: check again later.
             self.phase = Phase::Rest { left: left.max(CHECK_INTERVAL), whole };
         } else {
-            self.begin(restless);
+            self.start_trial(load_changed);
         }
     }
 
     /// Records a reference slice, which completes the pair of the rung's slice before it.
-    fn finish_reference(&mut self, cost: f64, per_turn: f64, at: Try) {
-        if let Some(Open { round, rung, cost: between }) = self.open.take() {
+    fn finish_reference(&mut self, cost: f64, per_turn: f64, at: TrialSlice) {
+        if let Some(OpenPair { round, rung, cost: between }) = self.open.take() {
             let ratio = between / (self.reference_cost * cost).sqrt();
-            let apart = (cost / self.reference_cost).ln().abs();
+            let reference_error = (cost / self.reference_cost).ln().abs();
             // The ratio is not finite if the clock did not advance.
-            self.pairs[rung][round] = ratio.is_finite().then_some(Pair { ratio, apart });
+            self.pairs[rung][round] = ratio.is_finite().then_some(Pair { ratio, reference_error });
         } else {
             self.per_turn = per_turn;
         }
         self.reference_cost = cost;
         self.best_reference_cost = self.best_reference_cost.min(cost);
         if per_turn < MIN_PER_TURN || is_different_load(per_turn, self.per_turn) {
-            return self.give_up();
+            return self.postpone();
         }
         match at.rung {
-            Some(_) => self.phase = Phase::Try(Try { reference: false, settles: true, ..at }),
+            Some(_) => {
+                self.phase =
+                    Phase::TrialSlice(TrialSlice { reference: false, is_settling: true, ..at })
+            }
             None => self.decide(),
         }
     }
 
     /// Aborts the trial, or postpones the next one. The kept rung stays in use.
-    pub(crate) fn give_up(&mut self) {
+    pub(crate) fn postpone(&mut self) {
         self.open = None;
         self.rest = REST_FACTOR.0;
         self.pause();
     }
 
     fn pause(&mut self) {
-        let whole = self.spent.max(CHECK_INTERVAL) * self.rest;
+        let whole = self.trial_work.max(CHECK_INTERVAL) * self.rest;
         self.phase = Phase::Rest { left: whole, whole };
     }
 
-    fn begin(&mut self, restless: bool) {
-        if restless {
+    fn start_trial(&mut self, load_changed: bool) {
+        if load_changed {
             self.rest = REST_FACTOR.0;
         }
-        self.reference = self.kept.unwrap_or(INITIAL_REFERENCE);
+        self.reference = self.chosen.unwrap_or(INITIAL_REFERENCE);
         self.pairs = [[None; ROUNDS]; RUNGS.len()];
         (self.reference_cost, self.best_reference_cost) = (f64::INFINITY, f64::INFINITY);
-        (self.spent, self.changes, self.open) = (0, 0, None);
+        (self.trial_work, self.changed_checks, self.open) = (0, 0, None);
         self.advance(0, 0);
     }
 
@@ -295,16 +299,17 @@ impl CohortLadder {
                 (round, rung) = (round + 1, 0);
             }
             if round == ROUNDS {
-                let last = Try { round, rung: None, reference: true, settles: true };
-                self.phase = Phase::Try(last);
+                let last = TrialSlice { round, rung: None, reference: true, is_settling: true };
+                self.phase = Phase::TrialSlice(last);
                 return;
             }
             let bound =
                 if self.samples(rung) < COUNTED_ROUNDS { HOPELESS_RATIO } else { WORSE_RATIO };
-            let worth = self.ratio(rung).is_none_or(|ratio| ratio <= best * bound);
-            if rung != self.reference && worth {
-                let next = Try { round, rung: Some(rung), reference: true, settles: true };
-                self.phase = Phase::Try(next);
+            let is_candidate = self.ratio(rung).is_none_or(|ratio| ratio <= best * bound);
+            if rung != self.reference && is_candidate {
+                let next =
+                    TrialSlice { round, rung: Some(rung), reference: true, is_settling: true };
+                self.phase = Phase::TrialSlice(next);
                 return;
             }
             rung += 1;
@@ -315,17 +320,17 @@ impl CohortLadder {
     /// about as good as the best becomes the kept rung.
     fn decide(&mut self) {
         if self.pairs.as_flattened().iter().all(Option::is_none) {
-            return self.give_up();
+            return self.postpone();
         }
         let close = self.best() * BEST_TOLERANCE;
         let is_close = |rung: &usize| self.ratio(*rung).is_some_and(|ratio| ratio <= close);
-        let stays = self.kept.filter(is_close);
+        let unchanged = self.chosen.filter(is_close);
         let smallest = (0..RUNGS.len()).find(is_close);
-        self.rest = match stays {
+        self.rest = match unchanged {
             Some(_) => (self.rest * 2).min(REST_FACTOR.1),
             None => REST_FACTOR.0,
         };
-        self.kept = stays.or(smallest);
+        self.chosen = unchanged.or(smallest);
         self.trials += 1;
         self.pause();
     }
@@ -334,8 +339,8 @@ impl CohortLadder {
 /// Whether `per_turn` differs enough from the `known` number of operations per turn to count as a
 /// different load.
 pub(crate) fn is_different_load(per_turn: f64, known: f64) -> bool {
-    let grown = per_turn / known.max(f64::MIN_POSITIVE);
-    !(1.0 / LOAD_CHANGE_FACTOR..=LOAD_CHANGE_FACTOR).contains(&grown)
+    let factor = per_turn / known.max(f64::MIN_POSITIVE);
+    !(1.0 / LOAD_CHANGE_FACTOR..=LOAD_CHANGE_FACTOR).contains(&factor)
 }
 
 #[cfg(all(test, not(loom)))]

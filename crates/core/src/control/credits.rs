@@ -51,17 +51,17 @@ pub(crate) struct Credits {
     recent: [u32; MAX_AGE],
     limited: u32,
     /// The operations in flight when this interval began, and the peak of the counted operations since then.
-    began_with: u32,
+    initial_in_flight: u32,
     peak: u32,
     admitted: u64,
-    refused: u64,
+    rejected: u64,
     /// Consecutive intervals above the target.
     above: u32,
     /// The time below the target without a rejection, in nanoseconds.
-    calm: u64,
+    uncongested_time: u64,
     /// Moving averages of the throughput per nanosecond, and of the operations in flight.
     rate: f64,
-    held: f64,
+    mean_in_flight: f64,
     /// The highest throughput measured above the target.
     capacity: f64,
 }
@@ -75,23 +75,23 @@ impl Credits {
             intervals: 0,
             recent: [0; MAX_AGE],
             limited: 0,
-            began_with: 0,
+            initial_in_flight: 0,
             peak: 0,
             admitted: 0,
-            refused: 0,
+            rejected: 0,
             above: 0,
-            calm: 0,
+            uncongested_time: 0,
             rate: 0.0,
-            held: 0.0,
+            mean_in_flight: 0.0,
             capacity: 0.0,
         }
     }
 
     /// Takes a credit. Returns the current interval; `None` if no credit is left.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<u64> {
+    pub(crate) fn acquire(&mut self) -> Option<u64> {
         if f64::from(self.limited) >= self.limit {
-            self.refused += 1;
+            self.rejected += 1;
             return None;
         }
         self.admitted += 1;
@@ -104,7 +104,7 @@ impl Credits {
 
     /// Gives a credit of this interval back.
     #[inline]
-    pub(crate) fn give(&mut self, interval: u64) {
+    pub(crate) fn release(&mut self, interval: u64) {
         self.in_flight -= 1;
         if self.intervals - interval < MAX_AGE as u64 {
             self.limited -= 1;
@@ -125,15 +125,16 @@ impl Credits {
     /// Ends an interval of `length` nanoseconds whose queue delay was `wait` nanoseconds.
     pub(crate) fn interval_over(&mut self, wait: u64, length: u64) {
         let (wait, peak) = (wait as f64, f64::from(self.peak.max(1)));
-        let served = u64::from(self.began_with) + self.admitted - u64::from(self.in_flight);
+        let served = u64::from(self.initial_in_flight) + self.admitted - u64::from(self.in_flight);
         self.rate += (served as f64 / length.max(1) as f64 - self.rate) / SMOOTHING_INTERVALS;
-        self.held += (peak - self.held) / SMOOTHING_INTERVALS;
+        self.mean_in_flight += (peak - self.mean_in_flight) / SMOOTHING_INTERVALS;
         let excess = (wait - self.target) / self.target;
         let is_kept = peak <= self.limit.ceil();
         // A rejection in a long interval happened at its beginning, because the interval ended with the next request.
-        let is_calm = excess <= 0.0 && (self.refused == 0 || length >= CALM_BEFORE_LIFTING);
+        let is_calm = excess <= 0.0 && (self.rejected == 0 || length >= CALM_BEFORE_LIFTING);
         self.above = if excess > 0.0 { self.above + 1 } else { 0 };
-        self.calm = if is_calm { self.calm.saturating_add(length) } else { 0 };
+        self.uncongested_time =
+            if is_calm { self.uncongested_time.saturating_add(length) } else { 0 };
         let is_new = self.limit.is_infinite() && self.above <= 1;
         self.capacity = if is_new { self.rate } else { self.capacity.max(self.rate) };
         if self.limit.is_infinite() {
@@ -142,24 +143,24 @@ impl Credits {
             if self.above >= INTERVALS_BEFORE_CUT {
                 self.limit = peak * (self.target / wait).max(MIN_CAPACITY_SHARE);
             }
-        } else if self.calm >= CALM_BEFORE_LIFTING {
+        } else if self.uncongested_time >= CALM_BEFORE_LIFTING {
             self.limit = f64::INFINITY;
         } else if excess <= 0.0 {
             self.grow(-excess);
         } else if is_kept {
-            let shrunk = self.limit * (1.0 - (SHRINK_FACTOR * excess).min(SHRINK_FACTOR));
-            self.limit = shrunk.max(self.floor().min(self.limit)).max(1.0);
+            let reduced = self.limit * (1.0 - (SHRINK_FACTOR * excess).min(SHRINK_FACTOR));
+            self.limit = reduced.max(self.floor().min(self.limit)).max(1.0);
         }
-        (self.admitted, self.refused) = (0, 0);
+        (self.admitted, self.rejected) = (0, 0);
         self.intervals += 1;
         self.limited -= std::mem::take(&mut self.recent[place(self.intervals)]);
-        (self.began_with, self.peak) = (self.in_flight, self.limited);
+        (self.initial_in_flight, self.peak) = (self.in_flight, self.limited);
     }
 
     /// The lowest limit: enough to serve the minimum share of the capacity at the current residence
     /// time (Little's law).
     fn floor(&self) -> f64 {
-        MIN_CAPACITY_SHARE * self.capacity * self.held / self.rate.max(f64::MIN_POSITIVE)
+        MIN_CAPACITY_SHARE * self.capacity * self.mean_in_flight / self.rate.max(f64::MIN_POSITIVE)
     }
 
     fn grow(&mut self, part: f64) {

@@ -59,7 +59,7 @@ pub(crate) struct IngressState {
     pub(crate) limit: Ingress,
     pub(crate) admission: Rc<Admission>,
     /// Stages whose last cohort left operations in the queue.
-    behind: Cell<StageSet>,
+    backlogged: Cell<StageSet>,
     /// The number of consecutive turns without input so far.
     closed: Cell<u32>,
 }
@@ -74,16 +74,20 @@ impl IngressState {
         Self {
             limit,
             admission: Rc::new(Admission::new(target)),
-            behind: Cell::default(),
+            backlogged: Cell::default(),
             closed: Cell::new(0),
         }
     }
 
     /// Records the end of a cohort of `stage`, and whether it left operations that it had found queued.
     #[inline(always)]
-    pub(crate) fn cohort_ended(&self, stage: usize, left: bool) {
-        let behind = self.behind.get();
-        self.behind.set(if left { behind.with(stage) } else { behind.without(stage) });
+    pub(crate) fn cohort_ended(&self, stage: usize, has_backlog: bool) {
+        let backlogged = self.backlogged.get();
+        self.backlogged.set(if has_backlog {
+            backlogged.with(stage)
+        } else {
+            backlogged.without(stage)
+        });
     }
 
     /// Whether input stays in the kernel: a stage of `ready` has a backlog, and the limit of consecutive
@@ -91,7 +95,7 @@ impl IngressState {
     #[inline(always)]
     pub(crate) fn is_closed(&self, ready: StageSet) -> bool {
         self.limit == Ingress::Throttle
-            && !self.behind.get().intersection(ready).is_empty()
+            && !self.backlogged.get().intersection(ready).is_empty()
             && self.closed.get() < MAX_CLOSED_TURNS
     }
 
@@ -109,13 +113,13 @@ pub(crate) struct Admission {
     pub(crate) credits: RefCell<Credits>,
     /// The last interval that the credits have processed, and the time it ended.
     interval: Cell<u64>,
-    ended: Cell<u64>,
+    interval_start: Cell<u64>,
 }
 
 impl Admission {
     fn new(target: Duration) -> Self {
         let credits = RefCell::new(Credits::new(nanoseconds(target)));
-        Self { credits, interval: Cell::new(0), ended: Cell::new(0) }
+        Self { credits, interval: Cell::new(0), interval_start: Cell::new(0) }
     }
 
     /// Whether the credits have processed this interval.
@@ -129,7 +133,7 @@ impl Admission {
     #[cold]
     pub(crate) fn interval_over(&self, interval: u64, end: u64, wait: u64) -> bool {
         self.interval.set(interval);
-        let length = end.saturating_sub(self.ended.replace(end));
+        let length = end.saturating_sub(self.interval_start.replace(end));
         let mut credits = self.credits.borrow_mut();
         credits.interval_over(wait, length);
         credits.limit().is_some()

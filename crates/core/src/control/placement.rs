@@ -52,13 +52,13 @@ pub fn place_connection(here: usize, candidates: &[Candidate], may_move: bool) -
     let own = candidates.iter().find(|candidate| candidate.processor == here);
     match own {
         Some(own) if own.load >= BUSY_LOAD && least.load < BUSY_LOAD => least.processor,
-        Some(own) if own.sockets <= least.sockets + slack(least.sockets) => here,
+        Some(own) if own.sockets <= least.sockets + max_surplus(least.sockets) => here,
         _ => least.processor,
     }
 }
 
 /// The difference in sockets up to which a hand-over does not pay off.
-fn slack(sockets: usize) -> usize {
+fn max_surplus(sockets: usize) -> usize {
     2 + sockets / 16
 }
 
@@ -153,7 +153,7 @@ mod tests {
         fn many_connections_are_balanced(processors in 1usize..9, seed: u64) {
             let spread = spread(processors, 100 * processors, seed);
             let (least, most) = (spread.iter().min().unwrap(), spread.iter().max().unwrap());
-            prop_assert!(most - least <= 2 + slack(*least), "{spread:?}");
+            prop_assert!(most - least <= 2 + max_surplus(*least), "{spread:?}");
         }
     }
 }

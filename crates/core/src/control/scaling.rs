@@ -326,8 +326,10 @@ impl Scaling {
         if to > self.active {
             for number in &mut self.too_small[..=self.active] {
                 // The number proved too small again soon after its pause.
-                let again = number.pause > 0 && now < number.until.saturating_add(number.pause);
-                number.pause = if again { (2 * number.pause).min(PAUSES.1) } else { PAUSES.0 };
+                let is_repeated =
+                    number.pause > 0 && now < number.until.saturating_add(number.pause);
+                number.pause =
+                    if is_repeated { (2 * number.pause).min(PAUSES.1) } else { PAUSES.0 };
                 *number = TooSmall { load, until: now + number.pause, pause: number.pause };
             }
         }

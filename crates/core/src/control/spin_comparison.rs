@@ -12,7 +12,7 @@ pub(super) struct Comparison {
     phase: u8,
     periods: u8,
     /// The operations and the CPU time at the beginning of the phase.
-    began: (u64, u64),
+    phase_start: (u64, u64),
     /// The operations and the CPU time in all phases that slept, and in all that polled.
     used: [(u64, u64); 2],
 }
@@ -25,7 +25,7 @@ impl Comparison {
             length,
             phase: 0,
             periods: PHASE_PERIODS,
-            began: (operations, processor_time),
+            phase_start: (operations, processor_time),
             used: [(0, 0); 2],
         }
     }
@@ -41,7 +41,7 @@ impl Comparison {
 
     /// Records an idle period. After the last one, returns the polling time if polling costs no more than sleeping,
     /// otherwise zero. `operations` and the result of `processor_time` are as in [`new`](Self::new).
-    pub(super) fn idled(
+    pub(super) fn record_idle(
         &mut self,
         operations: u64,
         processor_time: impl FnOnce() -> u64,
@@ -52,14 +52,17 @@ impl Comparison {
         }
         let now = (operations, processor_time());
         let used = &mut self.used[usize::from(self.polls())];
-        *used = (used.0 + now.0 - self.began.0, used.1 + now.1.saturating_sub(self.began.1));
-        (self.phase, self.periods, self.began) = (self.phase + 1, PHASE_PERIODS, now);
+        *used = (
+            used.0 + now.0 - self.phase_start.0,
+            used.1 + now.1.saturating_sub(self.phase_start.1),
+        );
+        (self.phase, self.periods, self.phase_start) = (self.phase + 1, PHASE_PERIODS, now);
         if self.phase < PHASES {
             return None;
         }
-        let [slept, polled] =
+        let [asleep, polled] =
             self.used.map(|(operations, time)| (u128::from(operations), u128::from(time)));
         // Multiplies instead of dividing, because there may have been no operations.
-        Some(if polled.1 * slept.0 <= slept.1 * polled.0 { self.length } else { 0 })
+        Some(if polled.1 * asleep.0 <= asleep.1 * polled.0 { self.length } else { 0 })
     }
 }

@@ -41,13 +41,13 @@ impl TakeOvers {
     }
 
     /// Records that this processor has received a partition from another one.
-    pub(crate) fn taken(&self, stage: u8) {
+    pub(crate) fn record_take_over(&self, stage: u8) {
         self.retry.set((0, RETRIES.0));
-        self.stays(stage);
+        self.record_failed_move(stage);
     }
 
     /// Records that a partition did not move to its target.
-    pub(crate) fn stays(&self, stage: u8) {
+    pub(crate) fn record_failed_move(&self, stage: u8) {
         let mut stages = self.stages.get();
         stages.insert(stage.into());
         self.stages.set(stages);
@@ -100,16 +100,16 @@ mod tests {
         let take_overs = TakeOvers::default();
         take_overs.was_idle(1000 * second);
         take_overs.set_active(1, 0);
-        take_overs.stays(3);
+        take_overs.record_failed_move(3);
         assert!(!take_overs.must_give_back(second - 1, 1));
         assert!(!take_overs.must_give_back(second, 0), "an active processor keeps it");
         for (at, next) in [(1, 2), (2, 4), (4, 8)] {
             assert!(take_overs.must_give_back(at * second, 1));
             assert!(take_overs.give_back(at * second).contains(3));
-            take_overs.stays(3);
+            take_overs.record_failed_move(3);
             assert!(!take_overs.must_give_back(next * second - 1, 1));
         }
-        take_overs.taken(4);
+        take_overs.record_take_over(4);
         assert!(
             take_overs.must_give_back(4 * second, 1),
             "one that has just arrived leaves at once"

@@ -4,8 +4,8 @@
 //! A call owns the result side of one slot. The slot is freed only when the operation is over *and* the call is gone,
 //! so the slot still belongs to the same operation whenever the call accesses it. A slot is accessed only after
 //! `identity` has shown that this thread's current processor owns it. A call on another thread, or one that outlives
-//! its processor, does not access the slot. It sends the slot to its processor ([`Stray`]) instead, and the slot stays
-//! reserved until that command arrives.
+//! its processor, does not access the slot. It sends the slot to its processor ([`UnawaitedSlot`]) instead, and the
+//! slot stays reserved until that command arrives.
 //!
 //! Therefore a call is `Send`. A cancellation from another thread reads the slot's index and serial, which no thread
 //! writes while the call exists. The registry of processors keeps the slot's memory during the read.
@@ -133,18 +133,18 @@ impl<T> Call<T> {
         let State::Waiting { slot, identity } = self.state else {
             return Some(Err(self.take_rejection()));
         };
-        let taken = processor::on(identity, |processor| {
+        let output = processor::on(identity, |processor| {
             // SAFETY: the slot belongs to this call and was filled with result type `T`.
             let result = unsafe { slot.take_result::<T>() }?;
-            processor.slab().give(slot);
+            processor.slab().release(slot);
             Some(result)
         });
-        if let Some(None) = taken {
+        if let Some(None) = output {
             return None;
         }
         self.state = State::Finished;
         // Without its processor, the operation has been dropped or is unreachable.
-        Some(taken.flatten().unwrap_or_else(|| Err(release_elsewhere(slot, identity))))
+        Some(output.flatten().unwrap_or_else(|| Err(release_elsewhere(slot, identity))))
     }
 
     /// Polls with a waker that is not that of an operation of this processor. Cloning a foreign waker runs foreign
@@ -236,13 +236,13 @@ fn release_elsewhere(slot: Slot, identity: u32) -> CallError {
 }
 
 /// The slot of a call that was dropped away from its processor, on its way back there.
-struct Stray(Slot);
+struct UnawaitedSlot(Slot);
 
 // SAFETY: the slot is accessed only on its processor, while that exists (`send_home`). The call is gone, and the
 // `AWAITED` flag keeps the slot allocated until then.
-unsafe impl Send for Stray {}
+unsafe impl Send for UnawaitedSlot {}
 
-impl Stray {
+impl UnawaitedSlot {
     fn into_slot(self) -> Slot {
         self.0
     }
@@ -262,8 +262,8 @@ fn cancel_from_elsewhere(slot: Slot, identity: u32) {
 #[cold]
 #[inline(never)]
 fn abandon_from_elsewhere(slot: Slot, identity: u32) {
-    let stray = Stray(slot);
-    send_home(identity, move |processor| processor.abandon(stray.into_slot()));
+    let unawaited = UnawaitedSlot(slot);
+    send_home(identity, move |processor| processor.abandon(unawaited.into_slot()));
 }
 
 impl Processor {

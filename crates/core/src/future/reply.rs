@@ -67,12 +67,12 @@ impl<O> Reply<O> {
 impl<O> Drop for Reply<O> {
     fn drop(&mut self) {
         let (slot, serial) = (self.slot, self.serial);
-        let lost = processor::on(self.identity, |p| p.lose(slot, serial));
+        let lost = processor::on(self.identity, |p| p.record_drop(slot, serial));
         if lost.is_none() && ProcessorId(self.identity).is_alive() {
             // A reply is not `Send`, so its processor belongs to this thread and is not running now.
             let index = slot.id.get().index();
             send_home(self.identity, move |p| {
-                p.slab().get(index).into_iter().for_each(|slot| p.lose(slot, serial));
+                p.slab().get(index).into_iter().for_each(|slot| p.record_drop(slot, serial));
             });
         }
     }
@@ -93,12 +93,12 @@ impl Processor {
         // SAFETY: the state `Taken` means that the remote reply is alive, and it is read once. Afterwards
         // nothing is alive in the payload, which is large enough for the result.
         unsafe {
-            let mut owed = slot.payload::<RemoteReply<O>>().read();
-            if owed.is_empty() {
+            let mut reply = slot.payload::<RemoteReply<O>>().read();
+            if reply.is_empty() {
                 slot.payload::<O>().write(value);
                 slot.state.set(SlotState::Done);
             } else {
-                owed.send(Ok(value));
+                reply.send(Ok(value));
             }
         }
         self.scratch.replies.answered(slot, self.stage_counters(slot.stage.get()));
@@ -106,7 +106,7 @@ impl Processor {
     }
 
     /// Handles a dropped reply.
-    fn lose(&self, slot: Slot, serial: Serial) {
+    fn record_drop(&self, slot: Slot, serial: Serial) {
         // While a handler runs, the reason for the drop is not known yet: the handler may be panicking.
         if is_awaited(slot, serial) && !self.scratch.replies.lost(slot, serial) {
             let stage = self.stage_name(slot.stage.get());
@@ -133,11 +133,11 @@ impl Processor {
         slot.state.set(SlotState::Empty);
         // SAFETY: the state `Taken` means that the remote reply is alive, and it is read once. Its layout and
         // an error do not depend on the type of its result.
-        let mut owed = unsafe { slot.payload::<RemoteReply<Infallible>>().read() };
+        let mut reply = unsafe { slot.payload::<RemoteReply<Infallible>>().read() };
         if slot.has(AWAITED) {
             slot.fail(error);
         } else {
-            owed.send(Err(error));
+            reply.send(Err(error));
         }
         self.finish(slot);
         true
@@ -151,16 +151,17 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::world::Still;
+    use crate::world::IdleWorld;
     use crate::{Call, Cohort, CohortStage, Graph, Session};
 
     thread_local! {
         static RETAINED: RefCell<Vec<Reply<u64>>> = const { RefCell::new(Vec::new()) };
     }
 
-    fn keeps(graph: &mut Graph, name: &'static str) -> CohortStage<(), u64> {
+    fn retaining_stage(graph: &mut Graph, name: &'static str) -> CohortStage<(), u64> {
         let handler = |(): &mut (), cohort: &mut Cohort<(), u64>| {
-            RETAINED.with_borrow_mut(|kept| kept.extend(cohort.drain().map(|(_, reply)| reply)));
+            RETAINED
+                .with_borrow_mut(|replies| replies.extend(cohort.drain().map(|(_, reply)| reply)));
         };
         graph.stage(name).cohort(|_| (), handler)
     }
@@ -174,17 +175,17 @@ mod tests {
     fn a_reply_matches_only_its_own_item_after_many_uses_of_the_slot() {
         for uses in [0, 1, (1 << 24) - 1, 1 << 24, (1 << 25) - 1] {
             let mut graph = Graph::new();
-            let stage = keeps(&mut graph, "stage");
+            let stage = retaining_stage(&mut graph, "stage");
             let processor = graph.build(1).remove(0).build(Box::new(|| ()));
             processor.enter(|| {
                 let session = Session::new();
                 (0..2).for_each(|_| session.scope(|| stage.dispatch(())).unwrap());
-                processor.turn(&Still);
+                processor.turn(&IdleWorld);
                 drop(session.end());
                 let mut stale = RETAINED.take();
                 processor.slab().age(uses);
                 let mut calls = [stage.call(()), stage.call(())];
-                processor.turn(&Still);
+                processor.turn(&IdleWorld);
                 stale.pop().expect("kept").send(1);
                 drop(stale);
                 assert!(calls.iter_mut().all(|call| poll(call).is_pending()), "{uses}");

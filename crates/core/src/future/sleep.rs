@@ -61,10 +61,10 @@ impl Sleep {
                 Some(waker) if self.deadline < u64::MAX => {
                     self.timer = Some(wheel.arm(self.deadline, waker));
                 }
-                never => {
+                waker => {
                     // Dropped after the borrow, because the destructor of a foreign waker is foreign code.
                     std::mem::drop(wheel);
-                    catch_panic(|| drop(never));
+                    catch_panic(|| drop(waker));
                 }
             }
         });

@@ -48,7 +48,7 @@ impl StageOptions<'_> {
         let (declared, stage, name, rebuild) =
             (self.partitions, self.number(), self.declaration.name, self.rebuild);
         let make = Arc::new(make);
-        let mend = move |partition| {
+        let build = move |partition| {
             let (state, make) = (make(partition), make.clone());
             let remake = rebuild.then(|| counted(stage, move || make(partition)));
             Rebuildable::new(name, state, remake)
@@ -61,7 +61,7 @@ impl StageOptions<'_> {
                 let owners = processors.min(cores.load(Ordering::Relaxed));
                 Arc::new(Table::new(count, owners, processors))
             });
-            StageParts::plain(Partitions::new(table.clone(), processor, &mend, take_over))
+            StageParts::plain(Partitions::new(table.clone(), processor, &build, take_over))
         }));
         Stage::new(key)
     }

@@ -25,10 +25,10 @@ thread_local! {
     static INJECTED: Cell<Option<(Fault, u32)>> = const { Cell::new(None) };
 }
 
-/// Injects `fault` once on this thread, after `chances` opportunities have passed. Replaces the previous fault, if any.
+/// Injects `fault` once on this thread, after `opportunities` have passed. Replaces the previous fault, if any.
 #[cfg(feature = "fault-injection")]
-pub fn inject(fault: Fault, chances: u32) {
-    INJECTED.set(Some((fault, chances)));
+pub fn inject(fault: Fault, opportunities: u32) {
+    INJECTED.set(Some((fault, opportunities)));
 }
 
 /// Removes the injected fault. Returns `true` if it had not fired.
@@ -45,8 +45,8 @@ pub(crate) fn fires(fault: Fault) -> bool {
             INJECTED.set(None);
             true
         }
-        Some((injected, chances)) if injected == fault => {
-            INJECTED.set(Some((injected, chances - 1)));
+        Some((injected, opportunities)) if injected == fault => {
+            INJECTED.set(Some((injected, opportunities - 1)));
             false
         }
         _ => false,

@@ -62,20 +62,20 @@ impl Parking {
         let _ = self.unpark.set(unpark);
     }
 
-    /// Announces that the owner is about to sleep. Returns `true` if it may. `quiet` is called *after* the announcement
-    /// and must return whether all inboxes are empty. Call [`Parking::woke`] after the sleep.
-    pub(crate) fn may_sleep(&self, quiet: impl FnOnce() -> bool) -> bool {
+    /// Announces that the owner is about to sleep. Returns `true` if it may. `is_empty` is called *after* the
+    /// announcement and must return whether all inboxes are empty. Call [`Parking::set_awake`] after the sleep.
+    pub(crate) fn may_sleep(&self, is_empty: impl FnOnce() -> bool) -> bool {
         self.state.store(PARKED, Ordering::Release);
         fence(Ordering::SeqCst);
-        if quiet() {
+        if is_empty() {
             return true;
         }
-        self.woke(spin_loop);
+        self.set_awake(spin_loop);
         false
     }
 
     /// Records that the owner is awake again. Calls `relax` repeatedly while a visit is in progress.
-    pub(crate) fn woke(&self, relax: impl Fn()) {
+    pub(crate) fn set_awake(&self, relax: impl Fn()) {
         loop {
             let state = self.state.load(Ordering::Relaxed);
             match state {
@@ -117,7 +117,7 @@ impl Parking {
     /// woke it.
     pub(crate) fn notify(&self) -> bool {
         fence(Ordering::SeqCst);
-        let woke = loop {
+        let was_parked = loop {
             match self.state.load(Ordering::Relaxed) {
                 PARKED if self.exchange(PARKED, NOTIFIED) => break true,
                 // The visitor calls `Unpark`.
@@ -126,10 +126,10 @@ impl Parking {
                 _ => break false,
             }
         };
-        let woke = woke && !fires(Fault::LostUnpark);
-        if woke {
+        let was_parked = was_parked && !fires(Fault::LostUnpark);
+        if was_parked {
             self.unpark();
         }
-        woke
+        was_parked
     }
 }

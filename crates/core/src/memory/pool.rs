@@ -57,7 +57,7 @@ impl Pools {
     /// # Safety
     /// The block was taken from these pools with this class, contains no live value, and is freed once.
     #[inline]
-    pub(crate) unsafe fn give(&self, class: usize, block: NonNull<u8>) {
+    pub(crate) unsafe fn release(&self, class: usize, block: NonNull<u8>) {
         self.live.set(self.live.get() - 1);
         self.push(class, block);
     }

@@ -74,11 +74,11 @@ impl BumpAllocator {
     pub(crate) fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
         let Region { start, bytes, .. } = self.region;
         let at = start.as_ptr().addr() + self.used.get();
-        let begin = self.used.get() + (at.next_multiple_of(layout.align()) - at);
-        let end = begin.checked_add(layout.size()).filter(|end| *end <= bytes)?;
+        let offset = self.used.get() + (at.next_multiple_of(layout.align()) - at);
+        let end = offset.checked_add(layout.size()).filter(|end| *end <= bytes)?;
         self.used.set(end);
         // SAFETY: the result is inside the region.
-        Some(unsafe { start.add(begin) })
+        Some(unsafe { start.add(offset) })
     }
 
     pub(crate) fn owner(&self) -> Arc<Owner> {
@@ -110,26 +110,26 @@ mod tests {
 
     #[test]
     fn the_owner_goes_with_the_last_who_keeps_it() {
-        struct Told(Vec<u8>, Arc<Cell32>);
+        struct RecordsDrop(Vec<u8>, Arc<Cell32>);
         type Cell32 = std::sync::atomic::AtomicU32;
-        impl std::ops::Deref for Told {
+        impl std::ops::Deref for RecordsDrop {
             type Target = [u8];
             fn deref(&self) -> &[u8] {
                 &self.0
             }
         }
-        impl DerefMut for Told {
+        impl DerefMut for RecordsDrop {
             fn deref_mut(&mut self) -> &mut [u8] {
                 &mut self.0
             }
         }
-        impl Drop for Told {
+        impl Drop for RecordsDrop {
             fn drop(&mut self) {
                 self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
         }
         let dropped = Arc::new(Cell32::new(0));
-        let supply = BumpAllocator::new(Region::new(Told(vec![0; 64], dropped.clone())));
+        let supply = BumpAllocator::new(Region::new(RecordsDrop(vec![0; 64], dropped.clone())));
         let owner = supply.owner();
         drop(supply);
         let count = || dropped.load(std::sync::atomic::Ordering::Relaxed);

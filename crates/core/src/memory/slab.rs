@@ -75,7 +75,7 @@ impl Slab {
 
     /// Frees a slot whose contents need no drop.
     #[inline]
-    pub(crate) fn give(&self, slot: Slot) {
+    pub(crate) fn release(&self, slot: Slot) {
         debug_assert!(slot.is_bare(), "a slot was freed with a live value in it");
         slot.state.set(SlotState::Free);
         slot.flags.set(0);
@@ -138,7 +138,7 @@ impl Slab {
         for slot in self.slots().filter(|slot| slot.state.get() == SlotState::Free) {
             slot.id.set(slot.id.get().after(uses));
             slot.serial
-                .set(crate::operation::state::Serial::of_word(slot.serial.get().word() + uses));
+                .set(crate::operation::state::Serial::from_word(slot.serial.get().word() + uses));
         }
     }
 
@@ -202,11 +202,11 @@ mod tests {
         one.state.set(SlotState::Empty);
         two.state.set(SlotState::Empty);
         let id = one.id.get();
-        slab.give(two);
-        slab.give(one);
-        let again = slab.take(0).unwrap();
-        assert!(again == one && again.id.get() != id);
-        assert!(slab.get(again.id.get().index()) == Some(again) && slab.get(u32::MAX).is_none());
+        slab.release(two);
+        slab.release(one);
+        let slot = slab.take(0).unwrap();
+        assert!(slot == one && slot.id.get() != id);
+        assert!(slab.get(slot.id.get().index()) == Some(slot) && slab.get(u32::MAX).is_none());
         drop(slab.retire());
     }
 }

@@ -47,7 +47,7 @@ impl TunerCounters {
     pub(crate) fn note(&self, ladder: &CohortLadder) {
         let size = |rung: Option<usize>| rung.map_or(0, |rung| RUNGS[rung] as u64);
         self.rung.set(size(ladder.rung()));
-        self.kept.set(size(ladder.kept()));
+        self.kept.set(size(ladder.chosen()));
         self.trials.set(ladder.trials());
         self.trying.set(ladder.is_trying().into());
         for (counter, cost) in self.costs.iter().zip(ladder.costs()) {

@@ -21,7 +21,7 @@ use crate::operation::slot::{Header, Slot};
 use crate::panic::catch_panic;
 
 /// An operation's type name and the location of its invocation.
-type Named = (&'static str, Site);
+type NamedSite = (&'static str, Site);
 
 /// The stage number that means that no cohort is running.
 const NO_STAGE: u64 = 0xff;
@@ -41,7 +41,7 @@ impl Default for Watch {
 
 impl Watch {
     /// Records that the processor switches to a cohort of `stage`, or to none.
-    pub(crate) fn turn_to(&self, stage: Option<usize>) {
+    pub(crate) fn set_stage(&self, stage: Option<usize>) {
         let number = (self.cohort.load(Ordering::Relaxed) >> 8) + u64::from(stage.is_some());
         let stage = stage.map_or(NO_STAGE, |stage| stage as u64);
         self.operation.store(std::ptr::null_mut(), Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Watch {
 
     /// Returns the index of the current stage, the number of the cohort, and the operation's name and location. The
     /// caller must keep the program alive.
-    pub(crate) fn read(&self) -> Option<(usize, u64, Option<Named>)> {
+    pub(crate) fn read(&self) -> Option<(usize, u64, Option<NamedSite>)> {
         // Retry only a few times: if the cohort keeps changing, no operation is running for long.
         for _ in 0..4 {
             let cohort = self.cohort.load(Ordering::Acquire);

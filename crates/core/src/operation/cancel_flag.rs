@@ -57,7 +57,7 @@ impl CancelFlag {
         (word < CANCELLED).then(|| RemoteSlot {
             processor: (word >> 32) as usize,
             index: word as u32,
-            serial: Serial::of_word(self.serial.load(Ordering::Relaxed)),
+            serial: Serial::from_word(self.serial.load(Ordering::Relaxed)),
         })
     }
 }

@@ -56,7 +56,7 @@ impl OperationId {
 
     /// The id in a waker's word.
     #[inline]
-    pub(crate) fn of_word(word: u64) -> Self {
+    pub(crate) fn from_word(word: u64) -> Self {
         Self(word)
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct JoinId {
 
 impl JoinId {
     /// The id in a waker's word.
-    pub(crate) fn of_word(word: u64) -> Self {
+    pub(crate) fn from_word(word: u64) -> Self {
         Self { index: word as u32, generation: (word >> 32) as u32 }
     }
 

@@ -14,7 +14,7 @@ pub(crate) enum SlotState {
     /// ([`crate::future::reply`]).
     Taken,
     /// The invocation or the result is in transit to, or on, another processor.
-    Away,
+    InTransit,
     /// The result.
     Done,
     /// A [`CallError`](crate::CallError).
@@ -58,7 +58,7 @@ impl Serial {
         self.0
     }
 
-    pub(crate) const fn of_word(word: u64) -> Self {
+    pub(crate) const fn from_word(word: u64) -> Self {
         Self(word)
     }
 }

@@ -85,13 +85,13 @@ impl ProcessorBuilder {
         let stages = program.stages.iter().map(|declared| {
             let parts = (declared.make)(index, processors);
             let cold = ColdStage::new(declared, program.settings, processors);
-            let fitting = program.settings.cohort_size(cold.request_bytes());
+            let budget_cohort = program.settings.cohort_size(cold.request_bytes());
             LocalStage {
                 queue: StageQueue::new(declared.capacity),
                 starvation_guard: StarvationGuard::default(),
                 state: Rc::as_ptr(&parts.state).cast(),
                 parts: Box::new(parts),
-                max_cohort: Cell::new(declared.max_cohort.unwrap_or(fitting)),
+                max_cohort: Cell::new(declared.max_cohort.unwrap_or(budget_cohort)),
                 cohort_time: declared.cohort_time,
                 lifo: declared.lifo,
                 cold: Box::new(cold),

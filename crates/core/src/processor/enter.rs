@@ -32,7 +32,7 @@ pub(crate) fn current<R>(f: impl FnOnce(&Processor) -> R) -> R {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn nowhere<F>(f: F) -> ! {
+    fn panic_outside<F>(f: F) -> ! {
         drop(f);
         panic!(
             "this thread runs no program; invoke stages, await timers and create sessions in the \
@@ -44,7 +44,7 @@ pub(crate) fn current<R>(f: impl FnOnce(&Processor) -> R) -> R {
     match CURRENT.get() {
         // SAFETY: the pointer is valid while it is set (top of the file).
         Some(processor) => ManuallyDrop::into_inner(f)(unsafe { processor.as_ref() }),
-        None => nowhere(ManuallyDrop::into_inner(f)),
+        None => panic_outside(ManuallyDrop::into_inner(f)),
     }
 }
 

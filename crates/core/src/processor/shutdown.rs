@@ -43,7 +43,7 @@ use crate::stage::declaration::StageParts;
 impl Drop for Processor {
     fn drop(&mut self) {
         // The processor may have been dropped while it slept. From here on, no other thread visits it.
-        self.link.mailbox().parking.woke(std::hint::spin_loop);
+        self.link.mailbox().parking.set_awake(std::hint::spin_loop);
         // The closed slab rejects invocations by the destructors below, so each pool is emptied in one pass.
         self.slab().close();
         // From here on the program owns the memory of the slots, even if this unwinds.

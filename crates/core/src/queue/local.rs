@@ -183,11 +183,11 @@ impl<T: Copy> StageQueue<T> {
         let (oldest, end) = (self.oldest.get(), self.end.get());
         let newest = end.wrapping_sub(1);
         // SAFETY: as in `pop`.
-        let found = oldest != end && unsafe { (*self.cell(newest)).assume_init() } == item;
-        if found {
+        let is_newest = oldest != end && unsafe { (*self.cell(newest)).assume_init() } == item;
+        if is_newest {
             self.end.set(newest);
         }
-        found
+        is_newest
     }
 
     /// Removes `item` if it is the only operation.
@@ -197,13 +197,13 @@ impl<T: Copy> StageQueue<T> {
         T: PartialEq,
     {
         let oldest = self.oldest.get();
-        let alone = self.end.get() == oldest.wrapping_add(1)
+        let is_last = self.end.get() == oldest.wrapping_add(1)
             // SAFETY: as in `pop`.
             && unsafe { (*self.cell(oldest)).assume_init() } == item;
-        if alone {
+        if is_last {
             self.end.set(oldest);
         }
-        alone
+        is_last
     }
 
     pub(crate) fn oldest(&self) -> Option<T> {

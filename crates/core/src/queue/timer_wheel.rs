@@ -98,18 +98,18 @@ impl TimerWheel {
     /// The time in nanoseconds at which to call [`TimerWheel::expire`] next. It may be earlier than the tick of the
     /// first deadline, but not later.
     pub(crate) fn next(&self) -> Option<u64> {
-        let mut soonest: Option<u64> = None;
+        let mut earliest: Option<u64> = None;
         for level in 0..LEVELS {
             if self.occupied[level] != 0 {
                 let shift = 6 * level as u32;
                 let current = self.tick >> shift;
-                let ahead = self.occupied[level].rotate_right((current % 64) as u32);
-                let slot = current + u64::from(ahead.trailing_zeros());
+                let rotated = self.occupied[level].rotate_right((current % 64) as u32);
+                let slot = current + u64::from(rotated.trailing_zeros());
                 let tick = (slot << shift).max(self.tick);
-                soonest = Some(soonest.map_or(tick, |s| s.min(tick)));
+                earliest = Some(earliest.map_or(tick, |s| s.min(tick)));
             }
         }
-        soonest.map(|tick| tick * TICK)
+        earliest.map(|tick| tick * TICK)
     }
 
     /// Whether a tick has begun since the last call of [`TimerWheel::expire`]. `now` is in nanoseconds.

@@ -78,11 +78,11 @@ impl Ingress {
             }
             let admission = &p.load.ingress.admission;
             if !admission.is_current(delay.interval())
-                && admission.interval_over(delay.interval(), delay.began(), delay.wait())
+                && admission.interval_over(delay.interval(), delay.interval_start(), delay.wait())
             {
                 delay.note_limit();
             }
-            match admission.credits.borrow_mut().take() {
+            match admission.credits.borrow_mut().acquire() {
                 Some(interval) => Ok(Permit { admission: admission.clone(), interval }),
                 None => Err(shed(p, Shed::NoCredit)),
             }
@@ -101,15 +101,15 @@ impl Ingress {
 }
 
 #[cold]
-fn shed(processor: &Processor, why: Shed) -> Shed {
+fn shed(processor: &Processor, reason: Shed) -> Shed {
     if let Some(slot) = processor.current.running() {
         let counters = processor.stage_counters(slot.stage.get());
-        match why {
+        match reason {
             Shed::NoCredit => counters.shed_admission.add(1),
             Shed::DeadlinePassed => counters.shed_deadline.add(1),
         }
     }
-    why
+    reason
 }
 
 impl fmt::Debug for Permit {
@@ -121,7 +121,7 @@ impl fmt::Debug for Permit {
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
-        self.admission.credits.borrow_mut().give(self.interval);
+        self.admission.credits.borrow_mut().release(self.interval);
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::Shed;
-    use crate::world::Still;
+    use crate::world::IdleWorld;
     use crate::{Graph, Ingress, Session};
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         let processor = graph.build(1).remove(0).build(Box::new(|| ()));
         let credits = &processor.load.ingress.admission.credits;
         let in_flight = || credits.borrow().in_flight();
-        let run = || while processor.turn(&Still).ran > 0 {};
+        let run = || while processor.turn(&IdleWorld).ran > 0 {};
         let refused = Rc::new(Cell::new(0));
         let session = processor.enter(|| {
             let session = Session::new();

@@ -125,7 +125,7 @@ impl<T> Drop for Pooled<T> {
         impl Drop for Back<'_> {
             fn drop(&mut self) {
                 // SAFETY: only this object owns the block, which is of this class, and the value has been dropped.
-                unsafe { self.0.give(self.1, self.2) };
+                unsafe { self.0.release(self.1, self.2) };
             }
         }
         let _back = Back(&self.pools, Self::CLASS, self.value.cast());

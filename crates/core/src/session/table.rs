@@ -37,7 +37,7 @@ pub(crate) enum Resource {
 #[derive(Default)]
 pub(crate) struct SessionRecord {
     /// The slot index of the youngest operation; the list continues in [`SessionTable::links`].
-    youngest: u32,
+    newest: u32,
     pub(crate) operations: usize,
     /// The number of each [`Resource`].
     resources: [usize; 3],
@@ -57,8 +57,8 @@ pub(crate) struct SessionRecord {
 impl SessionRecord {
     /// A record with this number of handles: one if the session begins here, zero if it began on another processor.
     pub(crate) fn new(handles: usize, group: Option<Arc<Group>>) -> Self {
-        let (youngest, deadline, resources) = (NO_SESSION, NO_DEADLINE, [handles, 0, 0]);
-        Self { youngest, deadline, resources, group, ..Self::default() }
+        let (newest, deadline, resources) = (NO_SESSION, NO_DEADLINE, [handles, 0, 0]);
+        Self { newest, deadline, resources, group, ..Self::default() }
     }
 
     fn deadline(&self) -> u64 {
@@ -133,7 +133,7 @@ impl SessionTable {
         let index = slot.id.get().index();
         let older = self.with(session, |record| {
             record.operations += 1;
-            std::mem::replace(&mut record.youngest, index)
+            std::mem::replace(&mut record.newest, index)
         });
         slot.session.set(session);
         let (mut links, own) = (self.links.borrow_mut(), Links { older, newer: NO_SESSION });
@@ -157,7 +157,7 @@ impl SessionTable {
         }
         match links.get_mut(newer as usize) {
             Some(newer) => newer.older = older,
-            None => self.with(session, |record| record.youngest = older),
+            None => self.with(session, |record| record.newest = older),
         }
         drop(links);
         self.with(session, |record| record.operations -= 1);
@@ -178,12 +178,12 @@ impl SessionTable {
             (Settled { replies, wakers }, is_over && record.count(Resource::Handle) == 0)
         });
         if is_unused {
-            self.forget(session);
+            self.remove_record(session);
         }
         settled
     }
 
-    fn forget(&self, session: u32) {
+    fn remove_record(&self, session: u32) {
         if let Some(group) = self.records.remove(session).group {
             self.by_address.borrow_mut().remove(&group.address());
         }
@@ -241,7 +241,7 @@ impl SessionTable {
     pub(crate) fn close(&self, slab: &Slab, session: u32) -> Vec<(Slot, Serial)> {
         let mut next = self.with(session, |record| {
             record.ended = true;
-            record.youngest
+            record.newest
         });
         let mut members = Vec::new();
         while let Some(slot) = slab.get(next) {
@@ -253,14 +253,14 @@ impl SessionTable {
 
     /// Runs `f` with `session` as the session of new invocations.
     pub(crate) fn with_current<R>(&self, session: u32, f: impl FnOnce() -> R) -> R {
-        struct Leave<'a>(&'a Cell<u32>, u32);
-        impl Drop for Leave<'_> {
+        struct Restore<'a>(&'a Cell<u32>, u32);
+        impl Drop for Restore<'_> {
             fn drop(&mut self) {
                 self.0.set(self.1);
             }
         }
         let before = self.current.replace(session);
-        let _leave = Leave(&self.current, before);
+        let _leave = Restore(&self.current, before);
         f()
     }
 

@@ -91,12 +91,12 @@ impl Processor {
     /// All resources that are left on this processor; empty if all work is done and nothing leaked. Visits every slot,
     /// so it is intended for tests and simulations.
     pub fn leaks(&self) -> Vec<Leak> {
-        let mut left = Vec::new();
+        let mut leaks = Vec::new();
         for slot in self.slab().slots().filter(|slot| slot.state.get() != SlotState::Free) {
             let waiter = slot.waiter.take();
             let parent = waiter.as_ref().and_then(|waiter| waker::id_of(waiter, self));
             slot.waiter.set(waiter);
-            left.push(Leak::Operation {
+            leaks.push(Leak::Operation {
                 stage: self.stage_name(slot.stage.get()),
                 state: state(slot.state.get()),
                 queued: slot.has(QUEUED),
@@ -110,12 +110,12 @@ impl Processor {
         for (stage, ring) in self.link.mailbox().stages.iter().enumerate() {
             if ring.len() > 0 {
                 let stage = self.stage_name(stage as u8);
-                left.push(Leak::Invocations { stage, count: ring.len() });
+                leaks.push(Leak::Invocations { stage, count: ring.len() });
             }
         }
         let mut counted = |count: usize, remnant: fn(usize) -> Leak| {
             if count > 0 {
-                left.push(remnant(count));
+                leaks.push(remnant(count));
             }
         };
         counted(self.link.mailbox().replies.len(), Leak::Replies);
@@ -126,8 +126,8 @@ impl Processor {
         counted(self.link.outbound(), Leak::Outbox);
         counted(self.waiting.joins.waiting(), Leak::Joins);
         counted(self.waiting.timers.borrow().armed(), Leak::Timers);
-        left.extend(sessions(&self.waiting.sessions));
-        left
+        leaks.extend(sessions(&self.waiting.sessions));
+        leaks
     }
 
     /// Checks that the scheduler's redundant data is consistent. Call it between two steps.
@@ -192,7 +192,7 @@ fn state(state: SlotState) -> &'static str {
         SlotState::Free => "gone",
         SlotState::Unstarted => "unstarted",
         SlotState::Started => "suspended",
-        SlotState::Away => "away",
+        SlotState::InTransit => "away",
         SlotState::Taken => "waiting for its reply",
         SlotState::Done => "done",
         SlotState::Failed => "failed",
@@ -202,12 +202,12 @@ fn state(state: SlotState) -> &'static str {
 
 /// The sessions that still have a resource, or that have no handle.
 fn sessions(table: &SessionTable) -> Vec<Leak> {
-    let left = |record: &SessionRecord| {
+    let leak = |record: &SessionRecord| {
         let unconfirmed = record.count(Resource::UnconfirmedProcessor);
         let waiting = record.wakers.len() + unconfirmed + record.replies.len();
         let (operations, guards) = (record.operations, record.count(Resource::Guard));
         let is_left = operations + guards + waiting > 0 || record.count(Resource::Handle) == 0;
         is_left.then_some(Leak::Session { operations, guards, waiting })
     };
-    table.records.records.borrow().iter().flatten().filter_map(left).collect()
+    table.records.records.borrow().iter().flatten().filter_map(leak).collect()
 }

@@ -202,7 +202,7 @@ impl<'p> Steps<'p> {
 
     /// Ends the sleep.
     pub fn wake(self) {
-        self.0.link.mailbox().parking.woke(std::hint::spin_loop);
+        self.0.link.mailbox().parking.set_awake(std::hint::spin_loop);
         self.0.load.delay.parked();
         self.0.load.take_overs.was_idle(self.0.now());
     }
@@ -223,9 +223,9 @@ impl<'p> Steps<'p> {
     /// Whether receiving the messages in the mailbox may run code of the program, such as destructors of results, or
     /// change data that processors share. Invocations and wake-ups do neither.
     pub fn mail_has_effects(self) -> bool {
-        let marks = self.0.link.mailbox().pending.peek();
+        let ready = self.0.link.mailbox().pending.peek();
         let inboxes = [Inbox::Replies, Inbox::Commands, Inbox::Returned];
-        inboxes.iter().any(|inbox| marks.contains(*inbox))
+        inboxes.iter().any(|inbox| ready.contains(*inbox))
     }
 
     /// Whether processors take operations out of each other's queues, because the graph has balanced stages or

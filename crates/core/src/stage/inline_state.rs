@@ -48,8 +48,8 @@ impl InlineState {
         counters: &ProcessorCounters,
     ) -> Self {
         let eligible = |(declared, stage): (&StageDeclaration, &LocalStage)| {
-            let alone = stage.parts.gate.is_none() && stage.parts.handler.is_none();
-            alone
+            let may_fuse = stage.parts.gate.is_none() && stage.parts.handler.is_none();
+            may_fuse
                 && !stage.cold.hold_policy.is_some()
                 && stage.cold.end_of_cohort.is_none()
                 && !declared.balanced

@@ -29,10 +29,10 @@ const LIMIT_MEMORY: u64 = 2;
 /// The current interval of a processor, and the result of the last one.
 #[derive(Default)]
 pub(crate) struct QueueDelay {
-    began: Cell<u64>,
+    interval_start: Cell<u64>,
     turns: Cell<u32>,
     /// The start of the last turn; zero after the processor was parked.
-    turn_began: Cell<u64>,
+    turn_start: Cell<u64>,
     external: IntervalMin,
     /// The number of completed intervals.
     intervals: Cell<u64>,
@@ -52,19 +52,19 @@ impl QueueDelay {
         stages: &[LocalStage],
         world: &impl World,
     ) {
-        let before = self.turn_began.replace(now);
+        let before = self.turn_start.replace(now);
         let turns = self.turns.get() + 1;
         self.turns.set(turns);
         let Some(received) = received else { return };
         self.external.add(if received && before != 0 { now.saturating_sub(before) } else { 0 });
-        if now.saturating_sub(self.began.get()) >= INTERVAL && turns >= MIN_TURNS {
+        if now.saturating_sub(self.interval_start.get()) >= INTERVAL && turns >= MIN_TURNS {
             self.interval_over(now, stages, world.external_queue_delay());
         }
     }
 
     /// Records that the processor was parked, so no input has waited for a turn.
     pub(crate) fn parked(&self) {
-        self.turn_began.set(0);
+        self.turn_start.set(0);
     }
 
     #[cold]
@@ -74,7 +74,7 @@ impl QueueDelay {
         self.wait.set(stages.saturating_add(external));
         self.intervals.set(self.intervals.get() + 1);
         self.turns.set(0);
-        self.began.set(now);
+        self.interval_start.set(now);
     }
 
     /// The number of the last completed interval.
@@ -101,7 +101,7 @@ impl QueueDelay {
     }
 
     /// The start of the current interval.
-    pub(crate) fn began(&self) -> u64 {
-        self.began.get()
+    pub(crate) fn interval_start(&self) -> u64 {
+        self.interval_start.get()
     }
 }

@@ -7,7 +7,7 @@ use crate::queue::local::PopOrder;
 /// Starvation guard: keeps the oldest operations of a last-in, first-out queue from starving.
 #[derive(Default)]
 pub(crate) struct StarvationGuard {
-    left_behind: Cell<bool>,
+    has_backlog: Cell<bool>,
 }
 
 impl StarvationGuard {
@@ -16,13 +16,17 @@ impl StarvationGuard {
 
     /// The order of the next cohort. `oldest` is the time at which the oldest operation was queued.
     pub(crate) fn order(&self, now: u64, oldest: Option<u64>) -> PopOrder {
-        let aged = oldest.is_some_and(|queued| now.saturating_sub(queued) > Self::MAX_AGE);
-        if self.left_behind.get() || aged { PopOrder::OldestFirst } else { PopOrder::NewestFirst }
+        let is_aged = oldest.is_some_and(|queued| now.saturating_sub(queued) > Self::MAX_AGE);
+        if self.has_backlog.get() || is_aged {
+            PopOrder::OldestFirst
+        } else {
+            PopOrder::NewestFirst
+        }
     }
 
-    /// Records that a cohort ended with `left` operations still queued.
-    pub(crate) fn cohort_ended(&self, left: usize) {
-        self.left_behind.set(left > 0);
+    /// Records that a cohort ended with `remaining` operations still queued.
+    pub(crate) fn cohort_ended(&self, remaining: usize) {
+        self.has_backlog.set(remaining > 0);
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct TunerState {
     pub(crate) always_direct: StageSet,
     pub(crate) ladder: RefCell<CohortLadder>,
     /// The start of the current turn, and whether anything ran in the previous one.
-    pub(crate) turn_began: Cell<u64>,
+    pub(crate) turn_start: Cell<u64>,
     pub(crate) ran: Cell<bool>,
     /// Turns until the next check.
     pub(crate) turns_until_check: Cell<u32>,
@@ -55,7 +55,7 @@ impl TunerState {
             stages: undeclared.difference(fixed),
             always_direct: StageSet::select(declared, |stage| stage.direct),
             ladder: RefCell::default(),
-            turn_began: Cell::new(0),
+            turn_start: Cell::new(0),
             ran: Cell::new(false),
             turns_until_check: Cell::new(TURNS_PER_CHECK),
             time: Cell::new(0),
@@ -73,7 +73,7 @@ impl TunerState {
 
     /// Records the end of a turn.
     #[inline]
-    pub(crate) fn turned(&self, ran: usize) {
+    pub(crate) fn record_turn(&self, ran: usize) {
         self.ran.set(ran > 0);
     }
 }

@@ -94,7 +94,7 @@ pub(super) struct PartitionView<S> {
     /// The state, if this processor owns the partition.
     pub(super) owned: RefCell<Option<OwnedRef<S>>>,
     /// The number of moves that the new owner has not yet confirmed.
-    pub(super) leaving: Cell<u32>,
+    pub(super) departures: Cell<u32>,
     /// Operations that wait for a move to end, in order.
     pub(super) waiting: RefCell<Vec<Waker>>,
     /// The number of times that the waiting operations were woken.
@@ -105,7 +105,7 @@ impl<S> PartitionView<S> {
     fn new(state: Option<Rebuildable<S>>) -> Self {
         Self {
             owned: RefCell::new(state.map(OwnedRef::new)),
-            leaving: Cell::new(0),
+            departures: Cell::new(0),
             waiting: RefCell::default(),
             round: Cell::new(1),
         }

@@ -16,7 +16,7 @@ pub(crate) type Remake<S> = Box<dyn Fn() -> S + Send + Sync>;
 /// A state and, if it is rebuilt after panics, its constructor.
 pub(crate) struct Rebuildable<S> {
     stage: &'static str,
-    torn: Cell<bool>,
+    inconsistent: Cell<bool>,
     /// Empty only during a rebuild.
     state: RefCell<Option<S>>,
     remake: Option<Remake<S>>,
@@ -24,7 +24,7 @@ pub(crate) struct Rebuildable<S> {
 
 impl<S> Rebuildable<S> {
     pub(crate) fn new(stage: &'static str, state: S, remake: Option<Remake<S>>) -> Self {
-        Self { stage, torn: Cell::new(false), state: RefCell::new(Some(state)), remake }
+        Self { stage, inconsistent: Cell::new(false), state: RefCell::new(Some(state)), remake }
     }
 
     /// Runs `f` with the state.
@@ -34,21 +34,21 @@ impl<S> Rebuildable<S> {
     #[inline]
     #[track_caller]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        if self.torn.get() {
+        if self.inconsistent.get() {
             self.rebuild();
         }
-        let Ok(mut state) = self.state.try_borrow_mut() else { self.reached_twice() };
+        let Ok(mut state) = self.state.try_borrow_mut() else { self.panic_reentrant() };
         let state = state.as_mut().expect("the constructor of a state must not access that state");
         let _scope = OpenScope::borrowed_state();
         if self.remake.is_none() {
             return f(state);
         }
-        tearing(&self.torn, || f(state))
+        mark_on_unwind(&self.inconsistent, || f(state))
     }
 
     #[cold]
     #[track_caller]
-    fn reached_twice(&self) -> ! {
+    fn panic_reentrant(&self) -> ! {
         let stage = self.stage;
         panic!(
             "the state of stage \"{stage}\" is accessed while a `with` on it is running: `with` was called in \
@@ -60,27 +60,27 @@ impl<S> Rebuildable<S> {
     fn rebuild(&self) {
         let Some(remake) = &self.remake else { return };
         // If the destructor or the constructor accesses the state, it finds none and does not rebuild it again.
-        self.torn.set(false);
+        self.inconsistent.set(false);
         // Both run outside the borrow, because they are foreign code.
-        let torn = self.state.borrow_mut().take();
-        catch_panic(|| drop(torn));
-        let state = tearing(&self.torn, remake);
+        let inconsistent = self.state.borrow_mut().take();
+        catch_panic(|| drop(inconsistent));
+        let state = mark_on_unwind(&self.inconsistent, remake);
         *self.state.borrow_mut() = Some(state);
     }
 }
 
 /// Runs `f` and records whether it unwinds.
 #[inline]
-fn tearing<R>(torn: &Cell<bool>, f: impl FnOnce() -> R) -> R {
-    struct Tear<'a>(&'a Cell<bool>);
-    impl Drop for Tear<'_> {
+fn mark_on_unwind<R>(inconsistent: &Cell<bool>, f: impl FnOnce() -> R) -> R {
+    struct MarkOnUnwind<'a>(&'a Cell<bool>);
+    impl Drop for MarkOnUnwind<'_> {
         fn drop(&mut self) {
             self.0.set(true);
         }
     }
-    let tear = Tear(torn);
+    let mark = MarkOnUnwind(inconsistent);
     let result = f();
-    std::mem::forget(tear);
+    std::mem::forget(mark);
     result
 }
 
@@ -96,18 +96,18 @@ mod tests {
     fn a_state_is_not_rebuilt_during_its_rebuild() {
         thread_local! {
             static STATE: OnceCell<Rebuildable<u32>> = const { OnceCell::new() };
-            static MADE: Cell<u32> = const { Cell::new(0) };
+            static BUILDS: Cell<u32> = const { Cell::new(0) };
         }
-        let reach = |f: fn(&mut u32) -> u32| STATE.with(|state| state.get().unwrap().with(f));
+        let access = |f: fn(&mut u32) -> u32| STATE.with(|state| state.get().unwrap().with(f));
         let remake = move || {
-            MADE.set(MADE.get() + 1);
+            BUILDS.set(BUILDS.get() + 1);
             // The first time, the panic of the inner access leaves the constructor.
-            if MADE.get() == 1 { reach(|n| *n) } else { MADE.get() }
+            if BUILDS.get() == 1 { access(|n| *n) } else { BUILDS.get() }
         };
         let state = Rebuildable::new("stage", 0, Some(Box::new(remake)));
         STATE.with(|cell| cell.set(state).ok().unwrap());
-        let panics = |f: fn(&mut u32) -> u32| catch_unwind(AssertUnwindSafe(|| reach(f))).is_err();
+        let panics = |f: fn(&mut u32) -> u32| catch_unwind(AssertUnwindSafe(|| access(f))).is_err();
         assert!(panics(|_| panic!("torn")) && panics(|n| *n));
-        assert_eq!((reach(|n| *n), MADE.get()), (2, 2), "made once more");
+        assert_eq!((access(|n| *n), BUILDS.get()), (2, 2), "made once more");
     }
 }

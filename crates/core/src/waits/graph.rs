@@ -45,20 +45,20 @@ pub(crate) fn cycles(graph: &WaitGraph) -> Vec<Vec<Node>> {
         Node::Operation { processor, index, .. } => (processor, 0, index),
         Node::Queue { processor, stage } => (processor, 1, u32::from(stage)),
     });
-    let (mut seen, mut found) = (HashSet::new(), Vec::new());
+    let (mut visited, mut cycles) = (HashSet::new(), Vec::new());
     for start in starts {
         let mut path = Vec::new();
         let mut next = Some(start);
-        while let Some(node) = next.filter(|node| seen.insert(*node)) {
+        while let Some(node) = next.filter(|node| visited.insert(*node)) {
             path.push(node);
             next = graph[&node].iter().flatten().copied().find(|node| blocked.contains(node));
         }
         // The walk has reached itself, or an earlier walk, whose cycle is already known.
         if let Some(first) = path.iter().position(|node| Some(*node) == next) {
-            found.push(path.split_off(first));
+            cycles.push(path.split_off(first));
         }
     }
-    found
+    cycles
 }
 
 #[cfg(all(test, not(loom)))]
@@ -70,7 +70,7 @@ mod tests {
     }
 
     /// The cycles of a graph of operations, each with its groups.
-    fn found(graph: &[(u32, &[&[u32]])]) -> Vec<Vec<Node>> {
+    fn cycles_of(graph: &[(u32, &[&[u32]])]) -> Vec<Vec<Node>> {
         let groups = |groups: &[&[u32]]| -> Vec<Vec<Node>> {
             groups.iter().map(|all| all.iter().copied().map(node).collect()).collect()
         };
@@ -86,19 +86,19 @@ mod tests {
         // 0 → 1 → 2 → 1, and 4 → 4; 3 waits for both.
         let graph: &[(u32, &[&[u32]])] =
             &[(0, &[&[1]]), (1, &[&[2]]), (2, &[&[1]]), (3, &[&[4], &[1]]), (4, &[&[4]])];
-        assert_eq!(found(graph), [nodes(&[1, 2]), nodes(&[4])]);
+        assert_eq!(cycles_of(graph), [nodes(&[1, 2]), nodes(&[4])]);
     }
 
     #[test]
     fn a_chain_that_ends_is_no_cycle() {
-        assert!(found(&[(0, &[&[1]]), (1, &[&[2]]), (2, &[])]).is_empty());
+        assert!(cycles_of(&[(0, &[&[1]]), (1, &[&[2]]), (2, &[])]).is_empty());
     }
 
     #[test]
     fn all_of_a_group_must_continue_but_only_one_group() {
         // 1 waits for 0 and 9, which is free; 0 waits for 1.
-        assert_eq!(found(&[(0, &[&[1]]), (1, &[&[9, 0]])]), [nodes(&[0, 1])]);
+        assert_eq!(cycles_of(&[(0, &[&[1]]), (1, &[&[9, 0]])]), [nodes(&[0, 1])]);
         // 1 waits for 0 or 9.
-        assert!(found(&[(0, &[&[1]]), (1, &[&[9], &[0]])]).is_empty());
+        assert!(cycles_of(&[(0, &[&[1]]), (1, &[&[9], &[0]])]).is_empty());
     }
 }

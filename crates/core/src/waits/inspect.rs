@@ -63,14 +63,14 @@ impl Waits {
         let operation = |node| all.iter().find_map(|one| one.operations.get(node));
         let queue = |node| all.iter().find_map(|one| one.queues.get(node));
         let next = |at: usize| &nodes[(at + 1) % nodes.len()];
-        let reason = |at: usize, it: &WaitingOperation| match queue(next(at)) {
-            Some(stage) if it.reason == WaitReason::Gate(stage) => it.reason,
+        let reason = |at: usize, operation: &WaitingOperation| match queue(next(at)) {
+            Some(stage) if operation.reason == WaitReason::Gate(stage) => operation.reason,
             Some(stage) => WaitReason::Capacity(stage),
             None => WaitReason::Call,
         };
         let described = nodes.iter().enumerate().filter_map(|(at, node)| {
-            let (stage, it) = operation(node)?;
-            Some((*stage, WaitingOperation { reason: reason(at, it), ..it.clone() }))
+            let (stage, operation) = operation(node)?;
+            Some((*stage, WaitingOperation { reason: reason(at, operation), ..operation.clone() }))
         });
         let mut described: Vec<_> = described.collect();
         let first = (0..described.len()).min_by_key(|at| described[*at].0);
@@ -132,7 +132,7 @@ impl Processor {
         for slot in self.slab().slots() {
             let node = self.node_of(slot);
             match slot.state.get() {
-                SlotState::Away => waits.add(node, destination(slot)),
+                SlotState::InTransit => waits.add(node, destination(slot)),
                 SlotState::Unstarted | SlotState::Started => {
                     waits.operations.insert(node, (slot.stage.get(), self.describe(slot)));
                     if slot.has(QUEUED) {
@@ -194,7 +194,7 @@ impl Processor {
             let mailboxes = &self.program().mailboxes;
             let place = holder.and_then(|name| {
                 let processor =
-                    mailboxes.iter().position(|there| there.identity == name.processor)?;
+                    mailboxes.iter().position(|mailbox| mailbox.identity == name.processor)?;
                 Some(Node::Operation { processor, index: name.index, serial: name.serial })
             });
             if let Some(holder) = place {

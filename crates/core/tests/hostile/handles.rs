@@ -4,13 +4,13 @@ use std::task::{Poll, Waker};
 
 use phalanx_core::{CallError, Graph, Session};
 
-use crate::support::{Count, Hostile, grow, poll_once, settle};
+use crate::support::{Count, HostileWorld, build, poll_once, settle};
 
 #[test]
 fn forgotten_calls_leave_their_results_with_the_processor() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let ([processor], world, alive) = (grow(graph), Hostile::default(), Count::default());
+    let ([processor], world, alive) = (build(graph), HostileWorld::default(), Count::default());
     processor.enter(|| {
         for _ in 0..3 {
             let token = alive.token();
@@ -27,10 +27,10 @@ fn forgotten_calls_leave_their_results_with_the_processor() {
 fn a_call_on_another_processor_or_beyond_its_own_reaches_nothing() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let [one, two] = grow(graph);
+    let [one, two] = build(graph);
     let [mut elsewhere, mut late] =
         one.enter(|| [1, 2].map(|n| stage.call(move |_| async move { n })));
-    settle(std::slice::from_ref(&one), &Hostile::default());
+    settle(std::slice::from_ref(&one), &HostileWorld::default());
     let polled = two.enter(|| poll_once(&mut elsewhere, Waker::noop()));
     assert_eq!(polled, Poll::Ready(Err(CallError::Elsewhere)));
     drop(one);
@@ -42,7 +42,7 @@ fn a_call_on_another_processor_or_beyond_its_own_reaches_nothing() {
 fn a_forgotten_hold_keeps_a_session_from_its_end_and_no_more() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let ([processor], world) = (grow(graph), Hostile::default());
+    let ([processor], world) = (build(graph), HostileWorld::default());
     processor.enter(|| {
         let session = Session::new();
         std::mem::forget(session.guard());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use phalanx_core::{Graph, SharedStage, oneshot, prefetch};
 use tokio::sync::Notify;
 
-use crate::support::{Bomb, Count, Hostile, grow, hush, settle};
+use crate::support::{Bomb, Count, HostileWorld, build, settle, silence_expected_panics};
 
 /// An external event that affects an operation.
 type Go = oneshot::LocalSender<()>;
@@ -41,11 +41,11 @@ fn waits(stage: SharedStage<()>, notify: &Arc<Notify>, token: Rc<()>) -> Go {
 /// that one runs a destructor.
 #[test]
 fn an_operation_set_aside_for_a_rejected_one_returns() {
-    hush();
+    silence_expected_panics();
     let mut graph = Graph::new();
     graph.max_operations(2);
     let stage = graph.stage("stage").capacity(2).shared(());
-    let ([one, two], world) = (grow(graph), Hostile::default());
+    let ([one, two], world) = (build(graph), HostileWorld::default());
     let (notify, alive) = (Arc::new(Notify::new()), Count::default());
     let go: Vec<_> = one.enter(|| (0..2).map(|_| waits(stage, &notify, alive.token())).collect());
     one.turn(&world);
@@ -64,10 +64,10 @@ fn an_operation_set_aside_for_a_rejected_one_returns() {
 
 #[test]
 fn an_operation_that_panicked_is_dropped_even_if_the_subscriber_panics() {
-    hush();
+    silence_expected_panics();
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let ([processor], world) = (grow(graph), Hostile::default());
+    let ([processor], world) = (build(graph), HostileWorld::default());
     let (notify, alive) = (Arc::new(Notify::new()), Count::default());
     world.subscriber.set(true);
     let (waits, token) = (notify.clone(), alive.token());
@@ -82,7 +82,7 @@ fn an_operation_that_panicked_is_dropped_even_if_the_subscriber_panics() {
     });
     settle(std::slice::from_ref(&processor), &world);
     assert_eq!((processor.live(), alive.alive()), (0, 0));
-    assert_eq!(world.told.take(), ["stage: hostile operation"]);
+    assert_eq!(world.panics.take(), ["stage: hostile operation"]);
     notify.notify_waiters();
 }
 
@@ -104,11 +104,11 @@ fn prefetches(stage: SharedStage<()>, notify: &Arc<Notify>, token: Rc<()>, done:
 /// The clock panics when it is read for the `n`th time in a cohort with prefetches under way.
 #[test]
 fn operations_that_wait_for_prefetches_survive_a_clock_that_panics() {
-    hush();
+    silence_expected_panics();
     for nth in 0..6 {
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
-        let ([processor], world) = (grow(graph), Hostile::default());
+        let ([processor], world) = (build(graph), HostileWorld::default());
         let (notify, alive) = (Arc::new(Notify::new()), Count::default());
         let done = Rc::new(Cell::new(0));
         processor.enter(|| {
@@ -129,12 +129,12 @@ fn operations_that_wait_for_prefetches_survive_a_clock_that_panics() {
 /// The same while the cohort of another stage interrupts the one with prefetches.
 #[test]
 fn operations_aside_for_an_interruption_come_back() {
-    hush();
+    silence_expected_panics();
     for nth in (0..40).step_by(if cfg!(miri) { 9 } else { 1 }) {
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
         let urgent = graph.stage("urgent").threshold(1, None).shared(());
-        let ([processor], world) = (grow(graph), Hostile::default());
+        let ([processor], world) = (build(graph), HostileWorld::default());
         let (notify, alive) = (Arc::new(Notify::new()), Count::default());
         let done = Rc::new(Cell::new(0));
         processor.enter(|| {
@@ -161,10 +161,10 @@ fn operations_aside_for_an_interruption_come_back() {
 /// The processor is dropped while everything is in progress: nothing outlives it.
 #[test]
 fn a_processor_that_goes_leaves_no_waiter_behind() {
-    hush();
+    silence_expected_panics();
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let ([processor], world) = (grow(graph), Hostile::default());
+    let ([processor], world) = (build(graph), HostileWorld::default());
     let (notify, alive) = (Arc::new(Notify::new()), Count::default());
     let go: Vec<_> =
         processor.enter(|| (0..3).map(|_| waits(stage, &notify, alive.token())).collect());

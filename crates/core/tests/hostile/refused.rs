@@ -4,35 +4,37 @@ use std::task::{Poll, Waker};
 
 use phalanx_core::{CallError, Cohort, Graph, Session};
 
-use crate::support::{Bomb, Hostile, OnDrop, grow, hush, poll_once, settle};
+use crate::support::{
+    Bomb, HostileWorld, OnDrop, build, poll_once, settle, silence_expected_panics,
+};
 
 #[test]
 fn a_refusal_by_the_bound_of_operations_reaches_its_caller() {
-    hush();
+    silence_expected_panics();
     let mut graph = Graph::new();
     graph.max_operations(1);
     let stage = graph.shared("stage", ());
-    let [processor] = grow(graph);
+    let [processor] = build(graph);
     processor.enter(|| {
         stage.dispatch(|_| async {}).unwrap();
         let bomb = Bomb;
-        let refused = stage.dispatch(move |_| async move { drop(bomb) });
-        assert!(matches!(refused, Err(CallError::Full { stage: None, .. })), "{refused:?}");
+        let result = stage.dispatch(move |_| async move { drop(bomb) });
+        assert!(matches!(result, Err(CallError::Full { stage: None, .. })), "{result:?}");
     });
 }
 
 #[test]
 fn a_refusal_by_a_stages_capacity_reaches_its_caller() {
-    hush();
+    silence_expected_panics();
     let mut graph = Graph::new();
     let stage = graph.stage("stage").capacity(1).shared(());
-    let [one, two] = grow(graph);
+    let [one, two] = build(graph);
     for (processor, target) in [(&one, 0), (&two, 0)] {
         processor.enter(|| {
             stage.call_on(target, |_| async {}).detach().unwrap();
             let bomb = Bomb;
-            let refused = stage.call_on(target, move |_| async move { drop(bomb) }).detach();
-            assert!(matches!(refused, Err(CallError::Full { .. })), "{refused:?}");
+            let result = stage.call_on(target, move |_| async move { drop(bomb) }).detach();
+            assert!(matches!(result, Err(CallError::Full { .. })), "{result:?}");
         });
     }
 }
@@ -40,13 +42,13 @@ fn a_refusal_by_a_stages_capacity_reaches_its_caller() {
 /// Operations and items that other processors send are refused by a processor that is full.
 #[test]
 fn remote_operations_are_rejected_within_the_turn() {
-    hush();
+    silence_expected_panics();
     let mut graph = Graph::new();
     graph.max_operations(4);
     let full = graph.shared("full", ());
     let stage = graph.shared("stage", ());
     let items = graph.stage("items").cohort(|_| (), |(), _: &mut Cohort<Bomb, ()>| ());
-    let ([one, two], world) = (grow(graph), Hostile::default());
+    let ([one, two], world) = (build(graph), HostileWorld::default());
     one.enter(|| {
         for _ in 0..4 {
             full.dispatch(|_| std::future::pending()).unwrap();
@@ -71,10 +73,10 @@ fn remote_operations_are_rejected_within_the_turn() {
 /// handle of the session that it finds itself in.
 #[test]
 fn late_arrivals_are_rejected_within_the_turn() {
-    hush();
+    silence_expected_panics();
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let ([one, two], world) = (grow(graph), Hostile::default());
+    let ([one, two], world) = (build(graph), HostileWorld::default());
     two.enter(|| {
         let session = Session::new();
         let guard = OnDrop(|| drop(Session::current()));
@@ -91,12 +93,12 @@ fn late_arrivals_are_rejected_within_the_turn() {
 /// The same for a deadline that has passed, and a processor that is full.
 #[test]
 fn a_destructor_in_a_refusal_may_use_the_session() {
-    hush();
+    silence_expected_panics();
     for full in [false, true] {
         let mut graph = Graph::new();
         graph.max_operations(2);
         let stage = graph.shared("stage", ());
-        let ([one, two], world) = (grow(graph), Hostile::default());
+        let ([one, two], world) = (build(graph), HostileWorld::default());
         if full {
             one.enter(|| (0..2).for_each(|_| stage.dispatch(|_| std::future::pending()).unwrap()));
             one.turn(&world);

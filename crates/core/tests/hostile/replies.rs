@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 
 use phalanx_core::{CallError, Cohort, CohortStage, Graph, Processor, Reply, Session};
 
-use crate::support::{Hostile, grow, poll_once, settle};
+use crate::support::{HostileWorld, build, poll_once, settle};
 
 /// Replies that a handler has put aside, stored by thread: the handler must be `Send`, but `Reply` is not.
 macro_rules! kept {
@@ -39,7 +39,11 @@ fn stages(graph: &mut Graph) -> (CohortStage<(), u64>, CohortStage<(), String>) 
 }
 
 /// Keeps an item's reply and ends the item, so that its slot is free.
-fn stale_reply(processor: &Processor, world: &Hostile, stage: CohortStage<(), u64>) -> Reply<u64> {
+fn stale_reply(
+    processor: &Processor,
+    world: &HostileWorld,
+    stage: CohortStage<(), u64>,
+) -> Reply<u64> {
     processor.enter(|| {
         let session = Session::new();
         session.scope(|| stage.dispatch(())).unwrap();
@@ -53,12 +57,12 @@ fn stale_reply(processor: &Processor, world: &Hostile, stage: CohortStage<(), u6
 fn a_stale_reply_reaches_no_caller(uses: u32) {
     let mut graph = Graph::new();
     let (numbers, texts) = stages(&mut graph);
-    let plain = graph.shared("plain", ());
-    let ([processor], world) = (grow(graph), Hostile::default());
+    let shared_stage = graph.shared("plain", ());
+    let ([processor], world) = (build(graph), HostileWorld::default());
     let stale = stale_reply(&processor, &world, numbers);
     processor.enter(|| {
         for _ in 0..uses {
-            plain.dispatch(|_| async {}).unwrap();
+            shared_stage.dispatch(|_| async {}).unwrap();
             processor.turn(&world);
         }
         // In the same slot, with a result of another type.
@@ -66,11 +70,13 @@ fn a_stale_reply_reaches_no_caller(uses: u32) {
         processor.turn(&world);
         stale.send(0x4141_4141_4141_4141);
         TEXTS.take().pop().expect("kept").send("in time".to_owned());
-        let seen = Rc::new(RefCell::new(None));
-        let out = seen.clone();
-        plain.dispatch(move |_| async move { *out.borrow_mut() = Some(call.await) }).unwrap();
+        let result = Rc::new(RefCell::new(None));
+        let out = result.clone();
+        shared_stage
+            .dispatch(move |_| async move { *out.borrow_mut() = Some(call.await) })
+            .unwrap();
         settle(std::slice::from_ref(&processor), &world);
-        assert_eq!(seen.take(), Some(Ok("in time".to_owned())));
+        assert_eq!(result.take(), Some(Ok("in time".to_owned())));
     });
     assert_eq!(processor.live(), 0);
 }
@@ -93,7 +99,7 @@ fn a_reply_is_stale_after_as_many_uses_as_a_waker_can_tell() {
 fn a_reply_sent_elsewhere_panics_and_the_caller_gets_an_error() {
     let mut graph = Graph::new();
     let (numbers, _) = stages(&mut graph);
-    let ([one, two], world) = (grow(graph), Hostile::default());
+    let ([one, two], world) = (build(graph), HostileWorld::default());
     let mut call = one.enter(|| numbers.call(()));
     one.turn(&world);
     let reply = NUMBERS.take().pop().expect("kept");
@@ -103,8 +109,8 @@ fn a_reply_sent_elsewhere_panics_and_the_caller_gets_an_error() {
     assert!(text.contains("on a processor other than the one that created it"), "{text}");
     one.enter(|| assert!(!call.is_finished()));
     one.turn(&world);
-    let told = one.enter(|| poll_once(&mut call, Waker::noop()));
-    assert!(matches!(told, Poll::Ready(Err(CallError::Unanswered { .. }))), "{told:?}");
+    let panics = one.enter(|| poll_once(&mut call, Waker::noop()));
+    assert!(matches!(panics, Poll::Ready(Err(CallError::Unanswered { .. }))), "{panics:?}");
 }
 
 /// The value that nobody awaits any more has a destructor that ends the item of another reply.
@@ -127,14 +133,14 @@ fn a_destructor_of_an_answer_may_answer() {
             }
         },
     );
-    let seen = inner.clone();
-    let plain = graph.shared("plain", ());
-    let ([processor], world) = (grow(graph), Hostile::default());
+    let result = inner.clone();
+    let shared_stage = graph.shared("plain", ());
+    let ([processor], world) = (build(graph), HostileWorld::default());
     processor.enter(|| {
         let call = numbers.call(());
         outer.dispatch(()).unwrap();
-        plain
-            .dispatch(move |_| async move { *seen.lock().unwrap() = call.await.unwrap() })
+        shared_stage
+            .dispatch(move |_| async move { *result.lock().unwrap() = call.await.unwrap() })
             .unwrap();
     });
     settle(std::slice::from_ref(&processor), &world);
@@ -145,7 +151,7 @@ fn a_destructor_of_an_answer_may_answer() {
 fn a_forgotten_reply_is_answered_with_its_session() {
     let mut graph = Graph::new();
     let (numbers, _) = stages(&mut graph);
-    let ([processor], world) = (grow(graph), Hostile::default());
+    let ([processor], world) = (build(graph), HostileWorld::default());
     processor.enter(|| {
         let session = Session::new();
         let mut call = session.scope(|| numbers.call(()));

@@ -42,7 +42,7 @@ fn other_threads_cancel_and_drop_calls() {
     let started = sender.clone();
     run(graph, 2, move |_, control: Control| {
         let sender = started.lock().unwrap().clone();
-        let made = stage.dispatch(move |_| async move {
+        let calls = stage.dispatch(move |_| async move {
             for number in 0..CALLS {
                 let call = stage.call(move |_| async move {
                     // Some end immediately, some after a while, some only when they are cancelled.
@@ -54,9 +54,9 @@ fn other_threads_cancel_and_drop_calls() {
                     1
                 });
                 // Here nothing would cancel the call.
-                if let Err(refused) = sender.try_send(call) {
+                if let Err(call) = sender.try_send(call) {
                     let (std::sync::mpsc::TrySendError::Full(call)
-                    | std::sync::mpsc::TrySendError::Disconnected(call)) = refused;
+                    | std::sync::mpsc::TrySendError::Disconnected(call)) = call;
                     call.cancel();
                 }
                 yield_now().await;
@@ -64,7 +64,7 @@ fn other_threads_cancel_and_drop_calls() {
             // The processor ends while the other thread still has calls.
             control.end();
         });
-        made.expect("there is room for one");
+        calls.expect("there is room for one");
     });
     drop(sender);
     thread.join().expect("no call was answered elsewhere");

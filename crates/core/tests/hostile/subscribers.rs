@@ -2,15 +2,15 @@
 
 use phalanx_core::{Graph, join};
 
-use crate::support::{Count, Hostile, grow, hush, settle};
+use crate::support::{Count, HostileWorld, build, settle, silence_expected_panics};
 
 #[test]
 fn a_subscriber_that_panics_stops_no_cohort() {
-    hush();
+    silence_expected_panics();
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
     let direct = graph.stage("direct").direct().shared(());
-    let ([processor], world, alive) = (grow(graph), Hostile::default(), Count::default());
+    let ([processor], world, alive) = (build(graph), HostileWorld::default(), Count::default());
     world.subscriber.set(true);
     processor.enter(|| {
         for n in 0..10 {
@@ -18,10 +18,10 @@ fn a_subscriber_that_panics_stops_no_cohort() {
             let operation = stage.dispatch(move |_| async move {
                 let _token = token;
                 let wide = [n as u8; 2_000];
-                let fails = || direct.call(|_| async { panic!("hostile child") });
-                assert!(fails().await.is_err());
+                let failing_call = || direct.call(|_| async { panic!("hostile child") });
+                assert!(failing_call().await.is_err());
                 assert!(direct.run(|_| async { panic!("hostile child") }).await.is_err());
-                join(vec![fails(), fails()]).await;
+                join(vec![failing_call(), failing_call()]).await;
                 std::hint::black_box(&wide);
                 panic!("hostile operation");
             });
@@ -30,5 +30,5 @@ fn a_subscriber_that_panics_stops_no_cohort() {
     });
     settle(std::slice::from_ref(&processor), &world);
     assert_eq!((processor.live(), alive.alive()), (0, 0));
-    assert_eq!(world.told.borrow().len(), 50);
+    assert_eq!(world.panics.borrow().len(), 50);
 }

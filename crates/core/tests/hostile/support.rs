@@ -11,17 +11,17 @@ use std::task::{Context, Poll, Waker};
 use phalanx_core::{Graph, Processor, World};
 
 /// The beginning of each panic message that a test causes on purpose.
-pub(crate) const MEANT: &str = "hostile";
+pub(crate) const EXPECTED_PANIC: &str = "hostile";
 
 /// Silences the panics that tests cause on purpose, and no others.
-pub(crate) fn hush() {
+pub(crate) fn silence_expected_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        let before = std::panic::take_hook();
+        let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let text = info.payload().downcast_ref::<&str>();
-            if !text.is_some_and(|text| text.starts_with(MEANT)) {
-                before(info);
+            if !text.is_some_and(|text| text.starts_with(EXPECTED_PANIC)) {
+                previous_hook(info);
             }
         }));
     });
@@ -63,25 +63,25 @@ impl Count {
 
 /// A world with a clock that is moved by hand, whose callbacks panic on request.
 #[derive(Default)]
-pub(crate) struct Hostile {
+pub(crate) struct HostileWorld {
     pub(crate) now: Cell<u64>,
     /// The clock panics when it has been read this many more times.
     pub(crate) clock: Cell<Option<u32>>,
     /// `panicked`, `on_large_operation`, `on_undeclared_object` and `cohort` panic, as a subscriber of events may.
     pub(crate) subscriber: Cell<bool>,
     /// The arguments of `panicked`, noted before it panics.
-    pub(crate) told: RefCell<Vec<String>>,
+    pub(crate) panics: RefCell<Vec<String>>,
 }
 
-impl Hostile {
-    fn strike(&self) {
+impl HostileWorld {
+    fn panic_if_hostile(&self) {
         if self.subscriber.get() {
             panic!("hostile subscriber");
         }
     }
 }
 
-impl World for Hostile {
+impl World for HostileWorld {
     fn now(&self) -> u64 {
         match self.clock.get() {
             Some(0) => {
@@ -106,37 +106,37 @@ impl World for Hostile {
     }
 
     fn on_panic(&self, report: &phalanx_core::PanicReport) {
-        self.told.borrow_mut().push(format!("{}: {}", report.stage, report.message));
-        self.strike();
+        self.panics.borrow_mut().push(format!("{}: {}", report.stage, report.message));
+        self.panic_if_hostile();
     }
 
     fn on_large_operation(&self, _: &'static str, _: &'static str, _: usize) {
-        self.strike();
+        self.panic_if_hostile();
     }
 
     fn on_undeclared_object(&self, _: &'static str, _: &'static str, _: usize, _: usize) {
-        self.strike();
+        self.panic_if_hostile();
     }
 
     fn on_cohort(&self, _: &'static str, _: usize, _: u64) {
-        self.strike();
+        self.panic_if_hostile();
     }
 }
 
 /// The processors of a program of `N`, all on this thread.
-pub(crate) fn grow<const N: usize>(graph: Graph) -> [Processor; N] {
+pub(crate) fn build<const N: usize>(graph: Graph) -> [Processor; N] {
     let processors = graph.build(N).into_iter().map(|builder| builder.build(Box::new(|| ())));
     processors.collect::<Vec<_>>().try_into().ok().expect("a processor for each builder")
 }
 
 /// Turns all processors until none has done anything three times in a row, a thousand times at most.
-pub(crate) fn settle(processors: &[Processor], world: &Hostile) {
-    let mut quiet = 0;
+pub(crate) fn settle(processors: &[Processor], world: &HostileWorld) {
+    let mut idle_turns = 0;
     for _ in 0..1_000 {
         let turns: Vec<_> = processors.iter().map(|processor| processor.turn(world)).collect();
-        let still = turns.iter().all(|turn| turn.ran == 0 && !turn.received);
-        quiet = if still { quiet + 1 } else { 0 };
-        if quiet == 3 {
+        let is_idle = turns.iter().all(|turn| turn.ran == 0 && !turn.received);
+        idle_turns = if is_idle { idle_turns + 1 } else { 0 };
+        if idle_turns == 3 {
             return;
         }
     }

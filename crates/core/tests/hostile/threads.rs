@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use phalanx_core::{CallError, Control, Graph, Session, join, oneshot, yield_now};
 
 use crate::common::run;
-use crate::support::{Bomb, hush};
+use crate::support::{Bomb, silence_expected_panics};
 
 /// Rounds of each processor: few under Miri, which takes a thousand times as long.
 const ROUNDS: usize = if cfg!(miri) { 3 } else { 200 };
@@ -29,15 +29,15 @@ impl Drop for Token {
 
 #[test]
 fn remote_operations_that_panic_are_dropped_once() {
-    hush();
+    silence_expected_panics();
     let alive = Arc::new(AtomicUsize::new(0));
     let mut graph = Graph::new();
     graph.max_operations(64);
     let front = graph.shared("front", ());
     let back = graph.stage("back").max_cohort(4).shared(());
-    let (count, left) = (alive.clone(), Arc::new(AtomicUsize::new(2)));
+    let (count, remaining) = (alive.clone(), Arc::new(AtomicUsize::new(2)));
     run(graph, 2, move |index, control: Control| {
-        let (alive, left, other) = (count.clone(), left.clone(), 1 - index);
+        let (alive, remaining, other) = (count.clone(), remaining.clone(), 1 - index);
         let operation = front.dispatch(move |_| async move {
             for round in 0..ROUNDS {
                 let session = Session::new();
@@ -75,7 +75,7 @@ fn remote_operations_that_panic_are_dropped_once() {
                 }
                 session.end().await;
             }
-            if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            if remaining.fetch_sub(1, Ordering::Relaxed) == 1 {
                 control.drain();
             }
         });

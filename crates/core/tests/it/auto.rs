@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::common::alone;
+use crate::common::single_processor;
 use phalanx_core::{CohortTunerView, Graph, Processor, SharedStage, World};
 
 /// A clock that simulated work advances.
@@ -19,8 +19,8 @@ struct Costs {
     reload: Cell<u64>,
     /// The nanoseconds that other programs take after each cohort of more than 32, and the nanoseconds that they have
     /// taken so far.
-    others: Cell<u64>,
-    stolen: Cell<u64>,
+    other_programs: Cell<u64>,
+    stolen_ns: Cell<u64>,
 }
 
 impl Machine {
@@ -42,12 +42,12 @@ impl World for Machine {
     fn park(&self, _timeout: Option<u64>) {}
     /// The overhead of the runtime itself.
     fn on_cohort(&self, _stage: &'static str, operations: usize, _ns: u64) {
-        let stolen = if operations > 32 { self.0.others.get() } else { 0 };
-        self.0.stolen.set(self.0.stolen.get() + stolen);
-        self.0.now.set(self.0.now.get() + 100 + 10 * operations as u64 + stolen);
+        let stolen_ns = if operations > 32 { self.0.other_programs.get() } else { 0 };
+        self.0.stolen_ns.set(self.0.stolen_ns.get() + stolen_ns);
+        self.0.now.set(self.0.now.get() + 100 + 10 * operations as u64 + stolen_ns);
     }
     fn thread_cpu_time(&self) -> u64 {
-        self.0.now.get() - self.0.stolen.get()
+        self.0.now.get() - self.0.stolen_ns.get()
     }
 }
 
@@ -70,7 +70,7 @@ fn start(machine: &Machine, bound: Option<usize>) -> Processor {
     };
     let connections = stage("connections");
     let stages = ["one", "two", "three", "four"].map(stage);
-    let processor = alone(graph);
+    let processor = single_processor(graph);
     processor.enter(|| {
         for _ in 0..128 {
             let machine = machine.clone();
@@ -125,7 +125,7 @@ fn where_code_is_large_cohorts_are() {
 fn time_that_the_machine_gives_to_others_does_not_count() {
     let machine = Machine::default();
     machine.0.reload.set(1500);
-    machine.0.others.set(1_000_000);
+    machine.0.other_programs.set(1_000_000);
     let processor = start(&machine, None);
     let ladder = turn_until(&processor, &machine, 1);
     assert!(ladder.kept >= 64, "{ladder:?}");
@@ -136,7 +136,7 @@ fn nothing_is_tried_where_the_graph_says_so() {
     let (machine, mut graph) = (Machine::default(), Graph::new());
     graph.tune_cohorts(false);
     let stages = ["one", "two", "three", "four"].map(|name| graph.shared(name, ()));
-    let processor = alone(graph);
+    let processor = single_processor(graph);
     processor.enter(|| {
         let dispatch = |_| {
             let machine = machine.clone();
@@ -155,14 +155,14 @@ fn nothing_is_tried_where_the_graph_says_so() {
 
 #[test]
 fn the_cache_size_is_configured_or_detected() {
-    let told = |by_hand: Option<usize>, by_machine: usize| {
+    let cache_bytes = |configured: Option<usize>, detected: usize| {
         let mut graph = Graph::new();
-        by_hand.into_iter().for_each(|bytes| graph.cache_bytes(bytes));
-        graph.measured_cache_bytes(by_machine);
+        configured.into_iter().for_each(|bytes| graph.cache_bytes(bytes));
+        graph.measured_cache_bytes(detected);
         graph.build(1)[0].control().cache_bytes()
     };
-    assert_eq!(told(Some(4096), 1 << 19), 4096);
-    assert_eq!((told(None, 1 << 19), told(None, 0)), (1 << 19, 1 << 20));
+    assert_eq!(cache_bytes(Some(4096), 1 << 19), 4096);
+    assert_eq!((cache_bytes(None, 1 << 19), cache_bytes(None, 0)), (1 << 19, 1 << 20));
 }
 
 #[test]

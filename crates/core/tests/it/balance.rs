@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Several, run};
+use crate::common::{Program, run};
 use phalanx_core::{Graph, join, oneshot};
 
 #[test]
@@ -11,28 +11,28 @@ fn a_processor_with_little_takes_a_share_of_anothers_oldest() {
     let mut graph = Graph::new();
     let list = Arc::new(Mutex::new(Vec::new()));
     let work = graph.stage("work").max_cohort(4).balanced(list.clone());
-    let several = Several::new(graph, 4);
-    let last = several.processors[0].enter(|| {
+    let program = Program::new(graph, 4);
+    let last = program.processors[0].enter(|| {
         for n in 0..40u32 {
             work.dispatch(move |seen| async move { seen.lock().unwrap().push(n) }).unwrap();
         }
         work.call(|seen| async move { seen.lock().unwrap().len() })
     });
-    let profile = || several.processors[0].control().profile();
+    let profile = || program.processors[0].control().profile();
     let ran = |at: usize| profile().processors[at].stages[0].completed.count;
-    several.turn(1);
+    program.turn(1);
     assert_eq!(ran(1), 0, "not before they have left the outbox");
     // One cohort goes forward and one backward. Of the 33 operations left, one of four processors takes a quarter,
     // rounded up, and runs it in two cohorts.
-    several.turn(0);
+    program.turn(0);
     assert_eq!(ran(0), 8);
-    several.turn(2);
-    assert_eq!((ran(2), several.processors[2].live()), (8, 1));
-    several.turn(3);
-    assert_eq!((ran(3), several.processors[3].live()), (6, 0));
-    several.settle(3);
-    assert_eq!(several.processors[0].live(), 1, "the result");
-    several.processors[0].enter(|| drop(last));
+    program.turn(2);
+    assert_eq!((ran(2), program.processors[2].live()), (8, 1));
+    program.turn(3);
+    assert_eq!((ran(3), program.processors[3].live()), (6, 0));
+    program.settle(3);
+    assert_eq!(program.processors[0].live(), 1, "the result");
+    program.processors[0].enter(|| drop(last));
     // The processors were turned one after the other, so each has taken the oldest operations and run them in order.
     assert_eq!(list.lock().unwrap()[..16], (0..16).collect::<Vec<_>>());
     assert_eq!((0..4).map(ran).sum::<u64>(), 41);
@@ -74,9 +74,9 @@ fn each_balanced_operation_runs_once_on_one_of_many_threads() {
 fn a_processor_steals_no_more_than_its_queue_holds() {
     let mut graph = Graph::new();
     let work = graph.stage("work").capacity(3).balanced(());
-    let several = Several::new(graph, 2);
+    let program = Program::new(graph, 2);
     let ran = Arc::new(AtomicUsize::new(0));
-    let [first, second] = &several.processors[..] else { unreachable!() };
+    let [first, second] = &program.processors[..] else { unreachable!() };
     // Two operations of the second one are in its queue again.
     let (senders, events): (Vec<_>, Vec<_>) = (0..2).map(|_| oneshot::shared()).unzip();
     second.enter(|| {
@@ -89,8 +89,8 @@ fn a_processor_steals_no_more_than_its_queue_holds() {
             waits.unwrap();
         }
     });
-    several.turn(1);
-    several.turn(1);
+    program.turn(1);
+    program.turn(1);
     second.enter(|| senders.into_iter().for_each(|sender| sender.send(())));
     first.enter(|| {
         for _ in 0..3 {
@@ -99,7 +99,7 @@ fn a_processor_steals_no_more_than_its_queue_holds() {
         }
     });
     first.stepping().flush();
-    several.turn(1);
-    several.settle(3);
-    assert_eq!((ran.load(Relaxed), several.live()), (5, vec![0, 0]));
+    program.turn(1);
+    program.settle(3);
+    assert_eq!((ran.load(Relaxed), program.live()), (5, vec![0, 0]));
 }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::common::{Bench, alone};
+use crate::common::{Bench, single_processor};
 use phalanx_core::{Graph, Ingress, Processor, SharedStage, oneshot, yield_now};
 use proptest::prelude::*;
 
@@ -14,20 +14,20 @@ const REQUESTS: usize = 100;
 
 /// The current and the maximum number of requests in progress.
 #[derive(Default)]
-struct OnTheirWay {
+struct InProgress {
     now: Cell<usize>,
-    most: Cell<usize>,
-    begun: Cell<usize>,
+    peak: Cell<usize>,
+    total: Cell<usize>,
 }
 
-impl OnTheirWay {
-    fn begins(&self) {
-        self.begun.set(self.begun.get() + 1);
+impl InProgress {
+    fn record_start(&self) {
+        self.total.set(self.total.get() + 1);
         self.now.set(self.now.get() + 1);
-        self.most.set(self.most.get().max(self.now.get()));
+        self.peak.set(self.peak.get().max(self.now.get()));
     }
 
-    fn ends(&self) {
+    fn record_end(&self) {
         self.now.set(self.now.get() - 1);
     }
 }
@@ -38,60 +38,60 @@ fn program(ingress: Ingress) -> (Processor, SharedStage<()>, SharedStage<()>) {
     graph.ingress(ingress);
     let first = graph.stage("first").entry().object::<Object>("object").shared(());
     let second = graph.stage("second").object::<Object>("object").shared(());
-    (alone(graph), first, second)
+    (single_processor(graph), first, second)
 }
 
 /// A hundred requests at once, each of which continues for a few turns without waiting.
-fn rush(ingress: Ingress) -> (usize, u64) {
+fn run_requests(ingress: Ingress) -> (usize, u64) {
     let (processor, first, second) = program(ingress);
-    let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
+    let (world, requests) = (Bench::default(), Rc::new(InProgress::default()));
     processor.enter(|| {
         for _ in 0..REQUESTS {
             let requests = requests.clone();
-            let begin = move |_| async move {
-                requests.begins();
+            let request = move |_| async move {
+                requests.record_start();
                 let work = move |_| async move {
                     for _ in 0..3 {
                         yield_now().await;
                     }
-                    requests.ends();
+                    requests.record_end();
                 };
                 second.dispatch(work).unwrap();
             };
-            first.dispatch(begin).unwrap();
+            first.dispatch(request).unwrap();
         }
     });
     while processor.turn(&world).ran > 0 {}
-    assert_eq!((requests.begun.get(), requests.now.get(), processor.live()), (REQUESTS, 0, 0));
-    (requests.most.get(), processor.control().processor(0).stages[0].throttled_turns)
+    assert_eq!((requests.total.get(), requests.now.get(), processor.live()), (REQUESTS, 0, 0));
+    (requests.peak.get(), processor.control().processor(0).stages[0].throttled_turns)
 }
 
 #[test]
 fn no_more_are_begun_than_fit_while_others_could_run() {
-    let (most, postponed) = rush(Ingress::Budget);
-    assert!((4..=7).contains(&most), "{most} at a time");
-    assert!(postponed > 10, "{postponed}");
+    let (peak, throttled) = run_requests(Ingress::Budget);
+    assert!((4..=7).contains(&peak), "{peak} at a time");
+    assert!(throttled > 10, "{throttled}");
     // With the cohort bound alone, more requests begin.
-    let (unbounded, postponed) = rush(Ingress::Throttle);
-    assert!(unbounded > 2 * most && postponed == 0, "{unbounded}, {postponed}");
+    let (unlimited_peak, throttled) = run_requests(Ingress::Throttle);
+    assert!(unlimited_peak > 2 * peak && throttled == 0, "{unlimited_peak}, {throttled}");
 }
 
 #[test]
 fn waiting_requests_do_not_count() {
     let (processor, first, _) = program(Ingress::Budget);
-    let (world, requests) = (Bench::default(), Rc::new(OnTheirWay::default()));
+    let (world, requests) = (Bench::default(), Rc::new(InProgress::default()));
     let waiting: Rc<RefCell<Vec<oneshot::LocalSender<()>>>> = Rc::default();
     processor.enter(|| {
         for _ in 0..REQUESTS {
             let (requests, waiting) = (requests.clone(), waiting.clone());
-            let begin = move |_| async move {
-                requests.begins();
+            let request = move |_| async move {
+                requests.record_start();
                 let (sender, receiver) = oneshot::local();
                 waiting.borrow_mut().push(sender);
                 receiver.await;
-                requests.ends();
+                requests.record_end();
             };
-            first.dispatch(begin).unwrap();
+            first.dispatch(request).unwrap();
         }
     });
     let mut turns = 0;
@@ -101,7 +101,7 @@ fn waiting_requests_do_not_count() {
     // Each turn begins as many requests as fit, not just one, because the earlier requests wait.
     assert!(turns < REQUESTS / 2, "{turns} turns");
     // All requests wait at the same time, although no more than seven fit.
-    assert_eq!((requests.begun.get(), requests.now.get()), (REQUESTS, REQUESTS));
+    assert_eq!((requests.total.get(), requests.now.get()), (REQUESTS, REQUESTS));
     processor.enter(|| waiting.take().into_iter().for_each(|sender| sender.send(())));
     while processor.turn(&world).ran > 0 {}
     assert_eq!((requests.now.get(), processor.live()), (0, 0));
@@ -114,8 +114,8 @@ fn one_that_never_fits_is_begun_when_nothing_else_can_run() {
     graph.ingress(Ingress::Budget);
     let entry = graph.stage("entry").entry().shared(());
     let busy = graph.shared("busy", ());
-    let (processor, world) = (alone(graph), Bench::default());
-    let (left, begun) = (Rc::new(Cell::new(5)), Rc::new(Cell::new(false)));
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let (left, total) = (Rc::new(Cell::new(5)), Rc::new(Cell::new(false)));
     processor.enter(|| {
         let count = left.clone();
         let work = move |_| async move {
@@ -125,15 +125,15 @@ fn one_that_never_fits_is_begun_when_nothing_else_can_run() {
             }
         };
         busy.dispatch(work).unwrap();
-        let begun = begun.clone();
-        entry.dispatch(move |_| async move { begun.set(true) }).unwrap();
+        let total = total.clone();
+        entry.dispatch(move |_| async move { total.set(true) }).unwrap();
     });
     while left.get() > 0 {
-        assert!(!begun.get(), "while something else runs");
+        assert!(!total.get(), "while something else runs");
         processor.turn(&world);
     }
     while processor.turn(&world).ran > 0 {}
-    assert!(begun.get());
+    assert!(total.get());
 }
 
 #[test]
@@ -143,27 +143,27 @@ fn one_that_never_fits_is_begun_after_a_while_also_where_others_never_rest() {
     graph.ingress(Ingress::Budget);
     let entry = graph.stage("entry").entry().shared(());
     let busy = graph.shared("busy", ());
-    let (processor, world) = (alone(graph), Bench::default());
-    let begun = Rc::new(Cell::new(false));
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let total = Rc::new(Cell::new(false));
     processor.enter(|| {
-        let until = begun.clone();
+        let until = total.clone();
         let work = move |_| async move {
             while !until.get() {
                 yield_now().await;
             }
         };
         busy.dispatch(work).unwrap();
-        let begun = begun.clone();
-        entry.dispatch(move |_| async move { begun.set(true) }).unwrap();
+        let total = total.clone();
+        entry.dispatch(move |_| async move { total.set(true) }).unwrap();
     });
     for _ in 0..9 {
         world.now.set(world.now.get() + 1_000_000);
         processor.turn(&world);
-        assert!(!begun.get(), "at {} ns", world.now.get());
+        assert!(!total.get(), "at {} ns", world.now.get());
     }
     world.now.set(world.now.get() + 2_000_000);
     processor.turn(&world);
-    assert!(begun.get());
+    assert!(total.get());
 }
 
 /// A hundred requests return from I/O to the second stage at the same time, and each needs memory for the third stage.
@@ -175,8 +175,8 @@ fn passed_on_together(ingress: Ingress) -> usize {
     let first = graph.stage("first").entry().shared(());
     let second = graph.stage("second").object::<Object>("object").max_cohort(REQUESTS).shared(());
     let third = graph.stage("third").object::<Object>("object").max_cohort(REQUESTS).shared(());
-    let (processor, world) = (alone(graph), Bench::default());
-    let requests = Rc::new(OnTheirWay::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let requests = Rc::new(InProgress::default());
     let waiting: Rc<RefCell<Vec<oneshot::LocalSender<()>>>> = Rc::default();
     processor.enter(|| {
         for _ in 0..REQUESTS {
@@ -185,36 +185,40 @@ fn passed_on_together(ingress: Ingress) -> usize {
                 let (sender, receiver) = oneshot::local();
                 waiting.borrow_mut().push(sender);
                 receiver.await;
-                requests.begins();
-                third.dispatch(move |_| async move { requests.ends() }).unwrap();
+                requests.record_start();
+                third.dispatch(move |_| async move { requests.record_end() }).unwrap();
             };
             first.dispatch(move |_| async move { second.dispatch(work).unwrap() }).unwrap();
         }
     });
     while processor.turn(&world).ran > 0 {}
-    assert_eq!((requests.begun.get(), waiting.borrow().len()), (0, REQUESTS));
+    assert_eq!((requests.total.get(), waiting.borrow().len()), (0, REQUESTS));
     processor.enter(|| waiting.take().into_iter().for_each(|sender| sender.send(())));
     while processor.turn(&world).ran > 0 {}
-    assert_eq!((requests.begun.get(), requests.now.get(), processor.live()), (REQUESTS, 0, 0));
-    requests.most.get()
+    assert_eq!((requests.total.get(), requests.now.get(), processor.live()), (REQUESTS, 0, 0));
+    requests.peak.get()
 }
 
 #[test]
 fn requests_that_return_at_once_are_bounded_at_every_stage() {
     assert_eq!(passed_on_together(Ingress::Budget), REQUESTS);
-    let most = passed_on_together(Ingress::BudgetEveryStage);
-    assert!((4..=7).contains(&most), "{most} at a time");
+    let peak = passed_on_together(Ingress::BudgetEveryStage);
+    assert!((4..=7).contains(&peak), "{peak} at a time");
 }
 
-/// Passes a request to the stages of `way` in turn.
-fn pass_on(stages: Rc<Vec<SharedStage<()>>>, mut way: Vec<(usize, u8)>, ended: Rc<Cell<usize>>) {
-    let Some((stage, yields)) = way.pop() else { return ended.set(ended.get() + 1) };
+/// Passes a request to the stages of `steps` in turn.
+fn visit_stages(
+    stages: Rc<Vec<SharedStage<()>>>,
+    mut steps: Vec<(usize, u8)>,
+    completed: Rc<Cell<usize>>,
+) {
+    let Some((stage, yields)) = steps.pop() else { return completed.set(completed.get() + 1) };
     let handle = stages[stage];
     let work = move |_| async move {
         for _ in 0..yields {
             yield_now().await;
         }
-        pass_on(stages, way, ended);
+        visit_stages(stages, steps, completed);
     };
     handle.dispatch(work).unwrap();
 }
@@ -240,17 +244,17 @@ proptest! {
             graph.stage("small").shared(()),
             graph.stage("tail").object::<[u8; 2048]>("tail").max_cohort(3).shared(()),
         ];
-        let (processor, world) = (alone(graph), Bench::default());
-        let (stages, ended, count) = (Rc::new(stages), Rc::new(Cell::new(0)), ways.len());
+        let (processor, world) = (single_processor(graph), Bench::default());
+        let (stages, completed, count) = (Rc::new(stages), Rc::new(Cell::new(0)), ways.len());
         processor.enter(|| {
-            ways.into_iter().for_each(|way| pass_on(stages.clone(), way, ended.clone()));
+            ways.into_iter().for_each(|steps| visit_stages(stages.clone(), steps, completed.clone()));
         });
         let mut turns = 0;
         while processor.turn(&world).ran > 0 {
             world.now.set(world.now.get() + step);
             turns += 1;
-            prop_assert!(turns < 5_000, "{} of {} ended", ended.get(), count);
+            prop_assert!(turns < 5_000, "{} of {} ended", completed.get(), count);
         }
-        prop_assert_eq!((ended.get(), processor.live()), (count, 0));
+        prop_assert_eq!((completed.get(), processor.live()), (count, 0));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Wake, Waker};
 
-use crate::common::{Bench, Several, alone, settle};
+use crate::common::{Bench, Program, settle, single_processor};
 use phalanx_core::{CallError, Graph, Session, oneshot, yield_now};
 
 #[test]
@@ -15,7 +15,7 @@ fn a_rejection_by_a_full_stage_contains_its_name() {
     graph.max_operations(6);
     let small = graph.stage("small").capacity(3).shared(());
     let other = graph.shared("other", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let full = |stage, bound| Err(CallError::Full { stage, bound });
     settle(&processor, &world, || {
         for _ in 0..3 {
@@ -50,16 +50,17 @@ fn a_rejection_by_a_full_stage_contains_its_name() {
 fn re_enabled_operations_are_not_rejected() {
     let mut graph = Graph::new();
     let small = graph.stage("small").capacity(2).shared(());
-    let (processor, world, done) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, done) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     let mut senders = Vec::new();
     settle(&processor, &world, || {
         for _ in 0..200 {
-            let (sender, happened) = oneshot::local();
+            let (sender, event) = oneshot::local();
             senders.push(sender);
             let done = done.clone();
             small
                 .dispatch(move |_| async move {
-                    happened.await.unwrap();
+                    event.await.unwrap();
                     yield_now().await;
                     done.set(done.get() + 1);
                 })
@@ -78,7 +79,8 @@ fn re_enabled_operations_are_not_rejected() {
 fn an_operation_waits_for_the_capacity_of_its_own_stage() {
     let mut graph = Graph::new();
     let small = graph.stage("small").capacity(2).shared(());
-    let (processor, world, ran) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, ran) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     let counted = ran.clone();
     settle(&processor, &world, || {
         let produces = move |_| async move {
@@ -98,7 +100,8 @@ fn a_producer_that_waits_for_capacity_is_never_rejected() {
     let mut graph = Graph::new();
     let source = graph.shared("source", ());
     let sink = graph.stage("sink").capacity(8).max_cohort(3).shared(());
-    let (processor, world, ran) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, ran) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     settle(&processor, &world, || {
         let ran = ran.clone();
         source
@@ -125,18 +128,18 @@ fn all_capacity_waiters_are_woken_and_a_cancelled_one_is_not_missed() {
     let source = graph.shared("source", ());
     let sink = graph.stage("sink").capacity(4).shared(());
     let (processor, world, order) =
-        (alone(graph), Bench::default(), Rc::new(RefCell::new(Vec::new())));
-    let told = order.clone();
+        (single_processor(graph), Bench::default(), Rc::new(RefCell::new(Vec::new())));
+    let log = order.clone();
     settle(&processor, &world, || {
         let session = Session::new();
         for _ in 0..4 {
             sink.dispatch(|_| async {}).unwrap();
         }
         for n in 0..5 {
-            let told = told.clone();
+            let log = log.clone();
             let wait = move |_| async move {
                 sink.wait_for_capacity().await;
-                told.borrow_mut().push(n);
+                log.borrow_mut().push(n);
             };
             if n == 2 {
                 session.scope(|| source.dispatch(wait)).unwrap();
@@ -202,9 +205,9 @@ fn a_producer_waits_for_the_queue_of_another_processor() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let table = graph.stage("table").partitions(2).capacity(16).partitioned(|_| 0);
-    let (several, rejected) = (Several::new(graph, 2), Rc::new(Cell::new(0)));
+    let (program, rejected) = (Program::new(graph, 2), Rc::new(Cell::new(0)));
     let counted = rejected.clone();
-    several.processors[0].enter(|| {
+    program.processors[0].enter(|| {
         let key = (0..).find(|key| table.partition_of(*key) == 1).unwrap();
         let produces = main.dispatch(move |_| async move {
             for _ in 0..200 {
@@ -218,10 +221,10 @@ fn a_producer_waits_for_the_queue_of_another_processor() {
         });
         produces.unwrap();
     });
-    several.settle(3);
+    program.settle(3);
     assert!(rejected.get() > 0);
-    assert_eq!(several.live(), [0, 0]);
-    let ran = several.processors[0].control().profile().processors[1].stages[1].completed.count;
+    assert_eq!(program.live(), [0, 0]);
+    let ran = program.processors[0].control().profile().processors[1].stages[1].completed.count;
     assert_eq!(ran, 200);
 }
 
@@ -231,7 +234,8 @@ fn a_producer_waits_for_room_on_its_processor() {
     graph.max_operations(4);
     let main = graph.shared("main", ());
     let work = graph.shared("work", ());
-    let (processor, world, ran) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, ran) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     settle(&processor, &world, || {
         let ran = ran.clone();
         let produces = main.dispatch(move |_| async move {
@@ -259,28 +263,28 @@ fn a_producer_waits_for_room_on_its_processor() {
 fn unsent_invocations_count_for_their_own_target() {
     let mut graph = Graph::new();
     let sink = graph.stage("sink").capacity(5).shared(());
-    let several = Several::new(graph, 3);
-    let accepted = several.processors[0].enter(|| {
+    let program = Program::new(graph, 3);
+    let accepted = program.processors[0].enter(|| {
         let targets = [1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2];
         let calls = targets.map(|target| sink.call_on(target, |_| async {}));
         calls.into_iter().filter_map(|call| call.detach().ok()).count()
     });
     assert_eq!(accepted, 10);
-    several.settle(3);
-    assert_eq!(several.live(), [0, 0, 0]);
+    program.settle(3);
+    assert_eq!(program.live(), [0, 0, 0]);
 }
 
 #[test]
 fn a_wait_that_is_dropped_leaves_no_waker() {
-    struct Nobody;
-    impl Wake for Nobody {
+    struct IgnoresWakes;
+    impl Wake for IgnoresWakes {
         fn wake(self: Arc<Self>) {}
     }
     let mut graph = Graph::new();
     let sink = graph.stage("sink").capacity(1).shared(());
-    let (processor, world) = (alone(graph), Bench::default());
-    let nobody = Arc::new(Nobody);
-    let waker = Waker::from(nobody.clone());
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let wake = Arc::new(IgnoresWakes);
+    let waker = Waker::from(wake.clone());
     settle(&processor, &world, || {
         sink.dispatch(|_| async {}).unwrap();
         let mut waits = [sink.wait_for_capacity(), sink.wait_for_capacity()].map(Box::pin);
@@ -289,10 +293,10 @@ fn a_wait_that_is_dropped_leaves_no_waker() {
                 assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             }
         }
-        assert_eq!(Arc::strong_count(&nobody), 4);
+        assert_eq!(Arc::strong_count(&wake), 4);
         let [one, _two] = waits;
         drop(one);
-        assert_eq!(Arc::strong_count(&nobody), 3, "the other one waits");
+        assert_eq!(Arc::strong_count(&wake), 3, "the other one waits");
     });
-    assert_eq!(Arc::strong_count(&nobody), 2);
+    assert_eq!(Arc::strong_count(&wake), 2);
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use crate::common::{Bench, alone, settle};
+use crate::common::{Bench, settle, single_processor};
 use phalanx_core::{CallError, Cohort, Graph, Reply, Session, join, yield_now};
 
 type Sizes = std::sync::Arc<Mutex<Vec<usize>>>;
@@ -31,7 +31,8 @@ fn the_handler_gets_all_at_once_in_one_piece_of_memory() {
             }
         },
     );
-    let (processor, world, sum) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, sum) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     settle(&processor, &world, || {
         let sum = sum.clone();
         front
@@ -74,7 +75,8 @@ fn replies_may_be_kept_and_given_by_an_operation() {
             .unwrap();
         },
     );
-    let (processor, world, done) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, done) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     settle(&processor, &world, || {
         for n in 0..10 {
             let done = done.clone();
@@ -100,7 +102,7 @@ fn replies_may_be_kept_and_given_by_an_operation() {
 fn unanswered_callers_get_an_error() {
     let mut graph = Graph::new();
     let front = graph.shared("front", ());
-    let fussy = graph.stage("fussy").cohort(
+    let rejecting = graph.stage("fussy").cohort(
         |_| Vec::new(),
         |kept: &mut Vec<Reply<u32>>, cohort: &mut Cohort<u32, u32>| {
             let mut taken = None;
@@ -121,14 +123,14 @@ fn unanswered_callers_get_an_error() {
             drop(taken);
         },
     );
-    let (processor, world) = (alone(graph), Bench::default());
-    let ask = |items: &'static [u32]| {
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let call_items = |items: &'static [u32]| {
         let answers = Rc::new(RefCell::new(Vec::new()));
         let out = answers.clone();
         processor.enter(|| {
             front
                 .dispatch(move |_| async move {
-                    let calls: Vec<_> = items.iter().map(|n| fussy.call(*n)).collect();
+                    let calls: Vec<_> = items.iter().map(|n| rejecting.call(*n)).collect();
                     *out.borrow_mut() = join(calls).await;
                 })
                 .unwrap();
@@ -139,16 +141,16 @@ fn unanswered_callers_get_an_error() {
     let unanswered = Err(CallError::Unanswered { stage: "fussy" });
     let panicked = Err(CallError::Panicked { stage: "fussy", message: "at five".into() });
     assert_eq!(
-        ask(&[0, 1, 9, 4]),
+        call_items(&[0, 1, 9, 4]),
         [Ok(7), unanswered.clone(), unanswered.clone(), unanswered.clone()]
     );
     // When a cohort panics, replies that were sent remain valid; dropped, taken and untouched items all fail.
     let failed = [Ok(7), panicked.clone(), panicked.clone(), panicked.clone(), panicked.clone()];
-    assert_eq!(ask(&[0, 1, 4, 5, 0]), failed);
+    assert_eq!(call_items(&[0, 1, 4, 5, 0]), failed);
     // Replies that are kept beyond the end of their cohort, and dropped in a later one.
-    assert_eq!(ask(&[2]), []);
+    assert_eq!(call_items(&[2]), []);
     assert_eq!(processor.live(), 2, "the item and its caller");
-    assert_eq!(ask(&[3]), [unanswered]);
+    assert_eq!(call_items(&[3]), [unanswered]);
     assert_eq!(processor.live(), 0);
     let profile = processor.control().profile();
     let stage = &profile.processors[0].stages[1];
@@ -162,39 +164,39 @@ fn a_session_ends_items_wherever_they_are() {
     let front = graph.shared("front", ());
     let values = std::sync::Arc::new(());
     let value = values.clone();
-    let keep = graph.stage("keep").cohort(
+    let retaining = graph.stage("keep").cohort(
         |_| Vec::new(),
         move |kept: &mut Vec<Reply<std::sync::Arc<()>>>, cohort: &mut Cohort<bool, _>| {
-            for (give, reply) in cohort.drain() {
+            for (is_done, reply) in cohort.drain() {
                 kept.push(reply);
-                if give {
+                if is_done {
                     kept.drain(..).for_each(|reply| reply.send(value.clone()));
                 }
             }
         },
     );
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
         let session = Session::new();
-        let ask = move |_| async move {
-            let _ = join(vec![keep.call(false), keep.call(false)]).await;
+        let call_items = move |_| async move {
+            let _ = join(vec![retaining.call(false), retaining.call(false)]).await;
             unreachable!("ended before");
         };
-        session.scope(|| front.dispatch(ask)).unwrap();
+        session.scope(|| front.dispatch(call_items)).unwrap();
         while processor.turn(&world).ran > 0 {}
         assert_eq!(session.operations(), 3, "the caller and two items in the handler's hands");
         // These are still queued when it ends.
-        session.scope(|| keep.dispatch(false)).unwrap();
+        session.scope(|| retaining.dispatch(false)).unwrap();
         let end = session.clone();
         front.dispatch(move |_| async move { end.end().await }).unwrap();
         while processor.turn(&world).ran > 0 {}
         assert_eq!(session.operations(), 0);
-        assert_eq!(session.scope(|| keep.dispatch(true)), Err(CallError::Cancelled));
+        assert_eq!(session.scope(|| retaining.dispatch(true)), Err(CallError::Cancelled));
         // Replies to cancelled calls are dropped, and do not affect the new owners of their slots.
         front
             .dispatch(move |_| async move {
                 let others: Vec<_> = (0..4).map(|_| front.call(|_| yield_now())).collect();
-                keep.call(true).await.unwrap();
+                retaining.call(true).await.unwrap();
                 assert!(join(others).await.iter().all(Result::is_ok));
             })
             .unwrap();
@@ -224,12 +226,12 @@ fn items_cross_processors_and_replies_come_home() {
         |total: &mut u32, cohort: &mut Cohort<u32, u32>| {
             for entry in cohort.iter_mut() {
                 *total += entry.item;
-                let so_far = *total;
-                entry.reply(so_far);
+                let previous = *total;
+                entry.reply(previous);
             }
         },
     );
-    static LEFT: AtomicU32 = AtomicU32::new(2);
+    static REMAINING: AtomicU32 = AtomicU32::new(2);
     crate::common::run(graph, 2, |index, control| {
         let control = control.clone();
         front
@@ -245,7 +247,7 @@ fn items_cross_processors_and_replies_come_home() {
                 let calls: Vec<_> = (0..500).map(|n| total.call_on((n & 1) as usize, n)).collect();
                 let last = join(calls).await.into_iter().map(Result::unwrap).max();
                 SUM.fetch_max(last.unwrap() as usize, Ordering::Relaxed);
-                if LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
+                if REMAINING.fetch_sub(1, Ordering::Relaxed) == 1 {
                     control.drain();
                 }
             })
@@ -271,14 +273,14 @@ fn panics_and_ends_travel_home_too() {
             }
         },
     );
-    static SEEN: Mutex<Vec<Result<Box<u32>, CallError>>> = Mutex::new(Vec::new());
+    static RESULTS: Mutex<Vec<Result<Box<u32>, CallError>>> = Mutex::new(Vec::new());
     crate::common::run(graph, 2, |index, control| {
         if index == 0 {
             front
                 .dispatch(move |_| async move {
                     for item in [0, 2] {
                         let answer = stage.call_on(1, Box::new(item)).await;
-                        SEEN.lock().unwrap().push(answer);
+                        RESULTS.lock().unwrap().push(answer);
                     }
                     // The reply is kept on the other processor when everything is cancelled. The caller still gets an
                     // error.
@@ -291,7 +293,7 @@ fn panics_and_ends_travel_home_too() {
     });
     let panicked = CallError::Panicked { stage: "there", message: "there".into() };
     let unanswered = CallError::Unanswered { stage: "there" };
-    assert_eq!(*SEEN.lock().unwrap(), [Err(panicked), Err(unanswered)]);
+    assert_eq!(*RESULTS.lock().unwrap(), [Err(panicked), Err(unanswered)]);
 }
 
 #[test]
@@ -315,7 +317,7 @@ fn options_apply_and_the_end_of_a_cohort_runs_its_hook() {
                 items.lock().unwrap().push(format!("{} items", cohort.len()));
             },
         );
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
         for n in 0..4 {
             near.dispatch(move |_| async move { gather.dispatch(n).unwrap() }).unwrap();

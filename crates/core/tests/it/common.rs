@@ -42,7 +42,7 @@ impl World for Bench {
 }
 
 /// A single processor, turned by hand.
-pub(crate) fn alone(graph: Graph) -> Processor {
+pub(crate) fn single_processor(graph: Graph) -> Processor {
     graph.build(1).remove(0).build(Box::new(|| ()))
 }
 
@@ -104,12 +104,12 @@ pub(crate) fn run(
 }
 
 /// Processors that are turned by hand, in a given order.
-pub(crate) struct Several {
+pub(crate) struct Program {
     pub(crate) processors: Vec<Processor>,
     pub(crate) world: Bench,
 }
 
-impl Several {
+impl Program {
     pub(crate) fn new(graph: Graph, processors: usize) -> Self {
         let builders = graph.build(processors).into_iter();
         Self {
@@ -124,17 +124,17 @@ impl Several {
         turn.ran > 0 || turn.received
     }
 
-    /// Turns the processors one after the other, and lets time pass, until nothing has moved for `quiet` ms.
-    pub(crate) fn settle(&self, quiet: u32) {
-        let mut still = 0;
+    /// Turns the processors one after the other, and lets time pass, until nothing has moved for `idle_rounds` ms.
+    pub(crate) fn settle(&self, idle_rounds: u32) {
+        let mut is_idle = 0;
         for _ in 0..100_000 {
             let mut moved = false;
             (0..self.processors.len()).for_each(|at| moved |= self.turn(at));
-            still = if moved { 0 } else { still + 1 };
-            if still > 3 {
+            is_idle = if moved { 0 } else { is_idle + 1 };
+            if is_idle > 3 {
                 self.world.now.set(self.world.now.get() + 1_000_000);
             }
-            if still > quiet + 3 {
+            if is_idle > idle_rounds + 3 {
                 return;
             }
         }

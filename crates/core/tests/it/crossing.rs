@@ -57,20 +57,20 @@ fn panics_and_orphans_cross_too() {
             return;
         }
         main.dispatch(move |_| async move {
-            let bad = work.call_on(1, |_| async {
+            let panicking = work.call_on(1, |_| async {
                 yield_now().await;
                 panic!("far away");
             });
-            let failed: Result<(), _> = bad.await;
+            let failed: Result<(), _> = panicking.await;
             let Err(CallError::Panicked { stage: "work", message }) = failed else {
                 panic!("{failed:?}")
             };
             assert_eq!(&*message, "far away");
             for _ in 0..5_000 {
-                let orphan = work.call_on(1, |ran| async move {
+                let detached = work.call_on(1, |ran| async move {
                     ran.fetch_add(1, Ordering::Relaxed);
                 });
-                orphan.detach().unwrap();
+                detached.detach().unwrap();
             }
             control.drain();
         })
@@ -84,9 +84,9 @@ fn an_exclusive_stage_serialises_processors() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let count = graph.exclusive("count", (0u32, 0u32));
-    let left = Arc::new(AtomicUsize::new(3));
+    let remaining = Arc::new(AtomicUsize::new(3));
     run(graph, 3, move |_, control| {
-        let left = left.clone();
+        let remaining = remaining.clone();
         main.dispatch(move |_| async move {
             for _ in 0..2_000 {
                 let both = count.call(|state| async move {
@@ -98,7 +98,7 @@ fn an_exclusive_stage_serialises_processors() {
                 });
                 assert!(both.await.unwrap());
             }
-            if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            if remaining.fetch_sub(1, Ordering::Relaxed) == 1 {
                 let total = count.call(|state| async move { state.with(|state| state.0) });
                 assert_eq!(total.await.unwrap(), 6_000);
                 control.drain();
@@ -150,7 +150,7 @@ fn a_foreign_thread_wakes_an_operation() {
 fn a_session_ends_its_children_elsewhere() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
-    let far = graph.shared("far", ());
+    let remote_stage = graph.shared("far", ());
     let alive = Arc::new(());
     run(graph, 2, move |index, control| {
         if index != 0 {
@@ -162,16 +162,17 @@ fn a_session_ends_its_children_elsewhere() {
             session
                 .scope(|| {
                     main.dispatch(move |_| async move {
-                        let endless = far.call_on(1, move |_| async move {
-                            let orphan = inner.clone();
-                            far.dispatch(move |_| async move {
-                                std::future::pending::<()>().await;
-                                drop(orphan);
-                            })
-                            .unwrap();
+                        let endless = remote_stage.call_on(1, move |_| async move {
+                            let detached = inner.clone();
+                            remote_stage
+                                .dispatch(move |_| async move {
+                                    std::future::pending::<()>().await;
+                                    drop(detached);
+                                })
+                                .unwrap();
                             // Something that is not returned immediately, like a buffer in the kernel.
-                            let hold = Session::current().unwrap().guard();
-                            far.dispatch(move |_| async move { drop(hold) }).unwrap();
+                            let guard = Session::current().unwrap().guard();
+                            remote_stage.dispatch(move |_| async move { drop(guard) }).unwrap();
                             std::future::pending::<()>().await;
                             drop(inner);
                         });
@@ -199,12 +200,12 @@ fn ending_a_program_leaves_nothing() {
         for _ in 0..100 {
             let counted = inner.clone();
             main.dispatch(move |_| async move {
-                let far = counted.clone();
-                let stuck = main.call_on(1 - index, move |_| async move {
+                let remote_stage = counted.clone();
+                let unanswered = main.call_on(1 - index, move |_| async move {
                     std::future::pending::<()>().await;
-                    drop(far);
+                    drop(remote_stage);
                 });
-                let _ = stuck.await;
+                let _ = unanswered.await;
                 drop(counted);
             })
             .unwrap();
@@ -228,20 +229,20 @@ fn a_stage_keeps_the_order_of_a_remote_caller() {
     let main = graph.shared("main", ());
     let seen = Arc::new(AtomicUsize::new(0));
     let work = graph.stage("work").shared(seen.clone());
-    let strange = Arc::new(AtomicUsize::new(0));
-    let counted = strange.clone();
+    let foreign_wakes = Arc::new(AtomicUsize::new(0));
+    let counted = foreign_wakes.clone();
     run(graph, 2, move |index, control| {
         if index != 0 {
             return;
         }
-        let strange = counted.clone();
+        let foreign_wakes = counted.clone();
         main.dispatch(move |_| async move {
             let calls: Vec<_> = (0..OPERATIONS)
                 .map(|n| {
-                    let strange = strange.clone();
+                    let foreign_wakes = foreign_wakes.clone();
                     work.call_on(1, move |seen| async move {
                         if seen.fetch_add(1, Ordering::Relaxed) != n {
-                            strange.fetch_add(1, Ordering::Relaxed);
+                            foreign_wakes.fetch_add(1, Ordering::Relaxed);
                         }
                     })
                 })
@@ -252,7 +253,7 @@ fn a_stage_keeps_the_order_of_a_remote_caller() {
         .unwrap();
     });
     assert_eq!(seen.load(Ordering::Relaxed), OPERATIONS);
-    assert_eq!(strange.load(Ordering::Relaxed), 0, "operations overtook others");
+    assert_eq!(foreign_wakes.load(Ordering::Relaxed), 0, "operations overtook others");
 }
 
 #[test]
@@ -273,9 +274,9 @@ fn every_partition_is_reached_by_its_number() {
             for (n, state) in states.into_iter().enumerate() {
                 assert_eq!(state, Ok((n, n * 10)));
             }
-            let beyond =
+            let invalid_target =
                 main.call(move |_| async move { drop(table.call_partition(7, |_| async {})) });
-            assert!(matches!(beyond.await, Err(CallError::Panicked { .. })));
+            assert!(matches!(invalid_target.await, Err(CallError::Panicked { .. })));
             control.drain();
         })
         .unwrap();

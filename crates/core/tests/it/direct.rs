@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::common::{Bench, Several, alone, settle};
+use crate::common::{Bench, Program, settle, single_processor};
 use phalanx_core::{
     CallError, Graph, Processor, Session, SharedStage, StageView, join, oneshot, sleep, yield_now,
 };
@@ -21,13 +21,13 @@ fn view(processor: &Processor, stage: usize) -> StageView {
 }
 
 /// Runs `parent` on its own stage, beside a direct stage; returns the latter's counters.
-fn beside<Fut: Future<Output = ()> + 'static>(
+fn run_beside<Fut: Future<Output = ()> + 'static>(
     parent: impl FnOnce(SharedStage<()>, Log) -> Fut + 'static,
 ) -> (Vec<&'static str>, StageView) {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let b = graph.stage("b").direct().shared(());
-    let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
+    let (processor, world, log) = (single_processor(graph), Bench::default(), Log::default());
     let inner = log.clone();
     settle(&processor, &world, || a.dispatch(move |_| parent(b, inner)).unwrap());
     while processor.timers() > 0 {
@@ -40,7 +40,7 @@ fn beside<Fut: Future<Output = ()> + 'static>(
 
 #[test]
 fn a_child_runs_when_it_is_awaited_and_not_before() {
-    let (log, view) = beside(|b, log| async move {
+    let (log, view) = run_beside(|b, log| async move {
         for by_run in [false, true] {
             let inner = log.clone();
             let operation = move |_| async move {
@@ -68,12 +68,12 @@ fn a_child_runs_when_it_is_awaited_and_not_before() {
 
 #[test]
 fn a_child_that_suspends_is_an_operation_like_any_other() {
-    let (sender, happens) = oneshot::local::<u8>();
-    let (log, view) = beside(|b, log| async move {
+    let (sender, receiver) = oneshot::local::<u8>();
+    let (log, view) = run_beside(|b, log| async move {
         let inner = log.clone();
         let child = b.call(move |_| async move {
             inner.borrow_mut().push("waits");
-            happens.await
+            receiver.await
         });
         let _other = b.dispatch(move |_| async move { sender.send(5) });
         log.borrow_mut().push("parent waits");
@@ -90,14 +90,14 @@ fn a_child_that_suspends_is_an_operation_like_any_other() {
 
 #[test]
 fn wakes_of_the_caller_are_not_lost_while_a_child_runs_inside() {
-    let (log, _) = beside(|b, log| async move {
-        let (sender, happens) = oneshot::local::<u8>();
+    let (log, _) = run_beside(|b, log| async move {
+        let (sender, receiver) = oneshot::local::<u8>();
         // The channel is awaited first, so that it has the waker. Then the child wakes the operation.
-        let mut happens = std::pin::pin!(happens);
+        let mut receiver = std::pin::pin!(receiver);
         let mut child = Box::pin(b.call(move |_| async move { sender.send(1) }));
         let mut done = false;
         let value = std::future::poll_fn(|context| {
-            let value = happens.as_mut().poll(context);
+            let value = receiver.as_mut().poll(context);
             if !done {
                 done = child.as_mut().poll(context).is_ready();
             }
@@ -111,8 +111,8 @@ fn wakes_of_the_caller_are_not_lost_while_a_child_runs_inside() {
 
 #[test]
 fn a_panic_fails_only_the_child_and_is_reported() {
-    struct Told(Bench, RefCell<Vec<String>>);
-    impl phalanx_core::World for Told {
+    struct PanicRecorder(Bench, RefCell<Vec<String>>);
+    impl phalanx_core::World for PanicRecorder {
         fn now(&self) -> u64 {
             self.0.now()
         }
@@ -131,7 +131,8 @@ fn a_panic_fails_only_the_child_and_is_reported() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let b = graph.stage("b").direct().shared(());
-    let (processor, world) = (alone(graph), Told(Bench::default(), RefCell::default()));
+    let (processor, world) =
+        (single_processor(graph), PanicRecorder(Bench::default(), RefCell::default()));
     let errors = Rc::new(RefCell::new(Vec::new()));
     let out = errors.clone();
     processor.enter(|| {
@@ -139,8 +140,8 @@ fn a_panic_fails_only_the_child_and_is_reported() {
             let early = b.run(|_| -> std::future::Ready<()> { panic!("before it starts") }).await;
             let inside = b.run(|_| async { panic!("inside") }).await;
             let called = b.call(|_| async { panic!("called") }).await;
-            let fine = b.call(|_| async {}).await;
-            out.borrow_mut().extend([early, inside, called, fine]);
+            let succeeding = b.call(|_| async {}).await;
+            out.borrow_mut().extend([early, inside, called, succeeding]);
         })
         .unwrap();
         while processor.turn(&world).ran > 0 {}
@@ -154,8 +155,8 @@ fn a_panic_fails_only_the_child_and_is_reported() {
         })
         .collect();
     assert_eq!(messages, ["before it starts", "inside", "called", "Ok(())"]);
-    let told = ["b: before it starts", "b: inside", "b: called"];
-    assert_eq!(*world.1.borrow(), told);
+    let reports = ["b: before it starts", "b: inside", "b: called"];
+    assert_eq!(*world.1.borrow(), reports);
     let view = view(&processor, 1);
     assert_eq!((view.panicked, view.direct, view.started.count), (3, 1, 4));
     assert_eq!(processor.live(), 0);
@@ -176,7 +177,7 @@ fn descend(stage: SharedStage<()>, depth: u32) -> Pin<Box<dyn Future<Output = u3
 
 #[test]
 fn deep_recursion_continues_in_the_queue() {
-    let (_, view) = beside(|b, _| async move {
+    let (_, view) = run_beside(|b, _| async move {
         assert_eq!(descend(b, 20_000).await, 20_000);
     });
     assert_eq!(view.completed.count, 20_000);
@@ -189,8 +190,9 @@ fn an_endless_caller_lets_others_run() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let b = graph.stage("b").direct().shared(());
-    let (processor, world, stop) = (alone(graph), Bench::default(), Rc::new(Cell::new(false)));
-    let (seen, set) = (stop.clone(), stop);
+    let (processor, world, stop) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(false)));
+    let (stopped, set) = (stop.clone(), stop);
     settle(&processor, &world, || {
         // It returns from a wait while the other one is in the stage.
         a.dispatch(move |_| async move {
@@ -199,7 +201,7 @@ fn an_endless_caller_lets_others_run() {
         })
         .unwrap();
         a.dispatch(move |_| async move {
-            while !seen.get() {
+            while !stopped.get() {
                 b.run(|_| async {}).await.unwrap();
                 b.call(|_| async {}).await.unwrap();
             }
@@ -211,11 +213,12 @@ fn an_endless_caller_lets_others_run() {
 
 #[test]
 fn sessions_and_deadlines_hold_inside() {
-    let (log, _) = beside(|b, log| async move {
-        let late = Session::with_deadline(Duration::ZERO);
+    let (log, _) = run_beside(|b, log| async move {
+        let expired = Session::with_deadline(Duration::ZERO);
         let ended = Session::new();
         let (inner, waits) = (log.clone(), log.clone());
-        let call = late.scope(|| b.call(move |_| async move { inner.borrow_mut().push("late") }));
+        let call =
+            expired.scope(|| b.call(move |_| async move { inner.borrow_mut().push("late") }));
         assert_eq!(call.await, Err(CallError::DeadlinePassed));
         // A child that ends its own session while it runs inside of its caller.
         let call = ended.scope(|| {
@@ -238,7 +241,7 @@ fn sessions_and_deadlines_hold_inside() {
 #[test]
 fn a_caller_cancelled_by_its_child_stops_at_its_next_wait() {
     let log = Log::default();
-    let (_, view) = beside({
+    let (_, view) = run_beside({
         let log = log.clone();
         |b, _| async move {
             let session = Session::new();
@@ -267,7 +270,7 @@ fn an_operation_ends_with_the_future_of_its_run() {
         let a = graph.shared("a", ());
         let b = graph.stage("b");
         let b = if direct { b.direct().shared(()) } else { b.shared(()) };
-        let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
+        let (processor, world, log) = (single_processor(graph), Bench::default(), Log::default());
         let inner = log.clone();
         settle(&processor, &world, || {
             a.dispatch(move |_| async move {
@@ -293,11 +296,11 @@ fn an_operation_on_a_partition_ends_with_the_future_of_its_run() {
         let a = graph.shared("a", ());
         let b = graph.stage("b").partitions(1);
         let b = if direct { b.direct().partitioned(|_| ()) } else { b.partitioned(|_| ()) };
-        let several = Several::new(graph, processors);
-        let went_on = Arc::new(AtomicBool::new(false));
-        let inner = went_on.clone();
+        let program = Program::new(graph, processors);
+        let continued = Arc::new(AtomicBool::new(false));
+        let inner = continued.clone();
         // The last processor owns no partition if there are two.
-        several.processors[processors - 1].enter(|| {
+        program.processors[processors - 1].enter(|| {
             a.dispatch(move |_| async move {
                 let mut run = Box::pin(b.run(0, move |_| async move {
                     sleep(Duration::from_millis(5)).await;
@@ -309,9 +312,9 @@ fn an_operation_on_a_partition_ends_with_the_future_of_its_run() {
             })
             .unwrap();
         });
-        several.settle(20);
-        assert!(!went_on.load(Relaxed), "direct: {direct}, {processors} processors");
-        assert!(several.live().iter().all(|live| *live == 0));
+        program.settle(20);
+        assert!(!continued.load(Relaxed), "direct: {direct}, {processors} processors");
+        assert!(program.live().iter().all(|live| *live == 0));
     }
 }
 
@@ -321,7 +324,7 @@ fn exclusive_stages_and_those_that_hold_run_in_cohorts() {
     let a = graph.shared("a", ());
     let locked = graph.stage("locked").direct().exclusive(0u32);
     let held = graph.stage("held").direct().hold(4, Duration::from_millis(1)).shared(());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
         a.dispatch(move |_| async move {
             let count = locked.call(|state| async move { state.with(|n| *n += 1) });
@@ -341,10 +344,10 @@ fn local_partitions_run_inline_and_remote_ones_by_envelope() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let table = graph.stage("table").direct().partitions(8).partitioned(|n| n as u64);
-    let several = crate::common::Several::new(graph, 2);
+    let program = crate::common::Program::new(graph, 2);
     let sum = Rc::new(Cell::new(0));
     let out = sum.clone();
-    several.processors[0].enter(|| {
+    program.processors[0].enter(|| {
         a.dispatch(move |_| async move {
             for key in 0..100u64 {
                 let read = |part: phalanx_core::Partition<u64>| async move { part.with(|n| *n) };
@@ -356,12 +359,12 @@ fn local_partitions_run_inline_and_remote_ones_by_envelope() {
         })
         .unwrap();
     });
-    several.settle(2);
-    let profile = several.processors[0].control().profile();
+    program.settle(2);
+    let profile = program.processors[0].control().profile();
     assert!(sum.get() > 20, "some are here");
     assert_eq!(profile.processors[0].stages[1].direct, 2 * sum.get() as u64);
     assert_eq!(profile.processors[1].stages[1].direct, 0);
-    assert_eq!(several.live(), [0, 0]);
+    assert_eq!(program.live(), [0, 0]);
 }
 
 #[test]
@@ -369,7 +372,7 @@ fn inline_calls_do_not_overtake_earlier_invocations() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     let b = graph.stage("b").direct().shared(());
-    let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
+    let (processor, world, log) = (single_processor(graph), Bench::default(), Log::default());
     let inner = log.clone();
     settle(&processor, &world, || {
         a.dispatch(move |_| async move {
@@ -391,7 +394,7 @@ fn inline_calls_do_not_overtake_earlier_invocations() {
 
 #[test]
 fn joined_children_run_in_one_cohort() {
-    let (_, view) = beside(|b, _| async move {
+    let (_, view) = run_beside(|b, _| async move {
         let calls: Vec<_> = (0..10u32).map(|n| b.call(move |_| async move { n })).collect();
         assert_eq!(join(calls).await.into_iter().map(Result::unwrap).sum::<u32>(), 45);
     });

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::common::{Bench, Several};
+use crate::common::{Bench, Program};
 use phalanx_core::{
     CallError, Graph, MoveError, Processor, ProcessorBuilder, Session, SessionGuard, SharedStage,
 };
@@ -31,11 +31,11 @@ type Results = Rc<RefCell<Vec<Result<(), CallError>>>>;
 /// An operation of `processor` that calls the other processor, with a capture that counts it.
 fn call_the_other(processor: &Processor, stage: SharedStage<()>, sent: &Arc<()>) -> Results {
     let results = Results::default();
-    let (told, sent) = (results.clone(), sent.clone());
+    let (log, sent) = (results.clone(), sent.clone());
     processor.enter(|| {
         let calls = stage.dispatch(move |_| async move {
             let result = stage.call_on(1, move |_| async move { drop(sent) }).await;
-            told.borrow_mut().push(result);
+            log.borrow_mut().push(result);
         });
         calls.unwrap();
     });
@@ -48,9 +48,9 @@ fn turns(processor: &Processor, world: &Bench) {
 
 #[test]
 fn a_call_to_a_processor_that_is_never_built_is_cancelled() {
-    for sent_before in [true, false] {
+    for is_sent_first in [true, false] {
         let Half { first, second, stage, world } = half();
-        let (mut second, sent) = (Some(second).filter(|_| sent_before), Arc::new(()));
+        let (mut second, sent) = (Some(second).filter(|_| is_sent_first), Arc::new(()));
         let results = call_the_other(&first, stage, &sent);
         turns(&first, &world);
         if second.take().is_some() {
@@ -97,10 +97,10 @@ fn a_program_with_a_call_to_a_processor_that_is_never_built_ends() {
 fn all_operations_of_a_processor_that_ends_are_cancelled() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let mut several = Several::new(graph, 2);
+    let mut program = Program::new(graph, 2);
     let cancelled = Rc::new(Cell::new(0));
     for _ in 0..3 {
-        several.processors[0].enter(|| {
+        program.processors[0].enter(|| {
             for _ in 0..500 {
                 let cancelled = cancelled.clone();
                 let calls = stage.dispatch(move |_| async move {
@@ -111,12 +111,12 @@ fn all_operations_of_a_processor_that_ends_are_cancelled() {
                 calls.unwrap();
             }
         });
-        several.settle(3);
+        program.settle(3);
     }
-    assert_eq!(several.live(), [3000, 1500]);
-    drop(several.processors.pop());
-    several.settle(3);
-    assert_eq!((cancelled.get(), several.live()), (1500, vec![0]));
+    assert_eq!(program.live(), [3000, 1500]);
+    drop(program.processors.pop());
+    program.settle(3);
+    assert_eq!((cancelled.get(), program.live()), (1500, vec![0]));
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn the_end_of_a_session_does_not_wait_for_a_processor_that_has_ended() {
     for before in [false, true] {
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
-        let mut several = Several::new(graph, 2);
-        let session = several.processors[0].enter(Session::new);
-        several.processors[0].enter(|| {
+        let mut program = Program::new(graph, 2);
+        let session = program.processors[0].enter(Session::new);
+        program.processors[0].enter(|| {
             let guards = || {
                 let guards = stage.call_on(1, |_| async {
                     HELD.set(Session::current().map(|session| session.guard()));
@@ -139,24 +139,24 @@ fn the_end_of_a_session_does_not_wait_for_a_processor_that_has_ended() {
             };
             session.scope(guards).unwrap();
         });
-        several.settle(3);
+        program.settle(3);
         if before {
-            several.processors.truncate(1);
+            program.processors.truncate(1);
         }
-        let over = Rc::new(Cell::new(false));
-        several.processors[0].enter(|| {
-            let over = over.clone();
+        let is_done = Rc::new(Cell::new(false));
+        program.processors[0].enter(|| {
+            let is_done = is_done.clone();
             let end = stage.dispatch(move |_| async move {
                 session.end().await;
-                over.set(true);
+                is_done.set(true);
             });
             end.unwrap();
         });
-        several.settle(3);
-        assert_eq!(over.get(), before, "the guard exists");
-        several.processors.truncate(1);
-        several.settle(3);
-        assert!(over.get() && several.processors[0].leaks().is_empty());
+        program.settle(3);
+        assert_eq!(is_done.get(), before, "the guard exists");
+        program.processors.truncate(1);
+        program.settle(3);
+        assert!(is_done.get() && program.processors[0].leaks().is_empty());
         HELD.take();
     }
 }
@@ -168,25 +168,25 @@ fn a_partition_does_not_move_to_a_processor_that_has_ended() {
         let mut graph = Graph::new();
         let main = graph.shared("main", ());
         let table = graph.stage("table").partitions(1).partitioned(|_| 7);
-        let mut several = Several::new(graph, 2);
+        let mut program = Program::new(graph, 2);
         let results = Rc::new(RefCell::new(Vec::new()));
-        let told = results.clone();
-        several.processors[0].enter(|| {
+        let log = results.clone();
+        program.processors[0].enter(|| {
             let moves = main.dispatch(move |_| async move {
                 let moved = table.move_partition(0, 1).await;
-                let found = table.call_partition(0, |part| async move { part.with(|n| *n) });
-                let found = found.await;
-                told.borrow_mut().push((moved, found));
+                let call = table.call_partition(0, |part| async move { part.with(|n| *n) });
+                let call = call.await;
+                log.borrow_mut().push((moved, call));
             });
             moves.unwrap();
         });
-        (0..turns).for_each(|_| _ = several.turn(0));
-        several.processors.truncate(1);
-        several.settle(5);
-        let kept = (Err(MoveError::Call(CallError::Cancelled)), Ok(7));
+        (0..turns).for_each(|_| _ = program.turn(0));
+        program.processors.truncate(1);
+        program.settle(5);
+        let expected = (Err(MoveError::Call(CallError::Cancelled)), Ok(7));
         let lost = (Ok(()), Err(CallError::Cancelled));
         let results = results.borrow();
-        assert!(*results == [kept] || turns > 0 && *results == [lost], "{turns}: {results:?}");
-        assert_eq!(several.live(), [0]);
+        assert!(*results == [expected] || turns > 0 && *results == [lost], "{turns}: {results:?}");
+        assert_eq!(program.live(), [0]);
     }
 }

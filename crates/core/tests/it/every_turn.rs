@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use crate::common::Several;
+use crate::common::Program;
 use phalanx_core::{Graph, MoveError};
 
 const PROCESSORS: usize = 3;
@@ -56,26 +56,26 @@ fn run(steps: &[Step]) -> Vec<usize> {
     let ran = Arc::new(Mutex::new(Vec::new()));
     let log = ran.clone();
     let table = graph.stage("table").partitions(1).partitioned(move |_| log.clone());
-    let several = Several::new(graph, PROCESSORS);
+    let program = Program::new(graph, PROCESSORS);
     let (answers, moved) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
     let mut calls = 0;
     for step in steps {
         match step {
-            Step::Turn(at) => _ = several.turn(*at),
-            Step::Call => several.processors[2].enter(|| {
+            Step::Turn(at) => _ = program.turn(*at),
+            Step::Call => program.processors[2].enter(|| {
                 let (id, answers) = (calls, answers.clone());
                 calls += 1;
-                let call = table.call(0, move |seen| async move {
-                    seen.with(|seen| seen.lock().unwrap().push(id));
+                let call = table.call(0, move |state| async move {
+                    state.with(|state| state.lock().unwrap().push(id));
                     id
                 });
-                let awaits = main.dispatch(move |_| async move {
+                let caller = main.dispatch(move |_| async move {
                     let answer = call.await;
                     answers.borrow_mut().push(answer.unwrap());
                 });
-                awaits.unwrap();
+                caller.unwrap();
             }),
-            Step::Move => several.processors[0].enter(|| {
+            Step::Move => program.processors[0].enter(|| {
                 let moved = moved.clone();
                 let moves = main.dispatch(move |_| async move {
                     let outcome = table.move_partition(0, 1).await;
@@ -85,8 +85,8 @@ fn run(steps: &[Step]) -> Vec<usize> {
             }),
         }
     }
-    several.settle(0);
-    assert_eq!(several.live(), [0; PROCESSORS], "{steps:?}");
+    program.settle(0);
+    assert_eq!(program.live(), [0; PROCESSORS], "{steps:?}");
     let moves = steps.iter().filter(|step| **step == Step::Move).count();
     assert_eq!(*moved.borrow(), vec![Ok::<(), MoveError>(()); moves], "{steps:?}");
     let mut answers = answers.take();
@@ -97,17 +97,20 @@ fn run(steps: &[Step]) -> Vec<usize> {
 
 #[test]
 fn a_move_loses_nothing_but_may_change_the_order() {
-    let (mut kept, mut lost, mut first) = (0, 0, None);
+    let (mut in_order, mut reordered, mut first) = (0, 0, None);
     every(&mut Vec::new(), 4, 2, 1, &mut |steps| match run(steps)[..] {
-        [0, 1] => kept += 1,
+        [0, 1] => in_order += 1,
         [1, 0] => {
-            lost += 1;
+            reordered += 1;
             first.get_or_insert(steps.to_vec());
         }
         ref other => panic!("{other:?} ran: {steps:?}"),
     });
     // The page on moving partitions says so, and why.
-    assert!(kept > 0 && lost > 0, "{kept} in order, {lost} not, at first {first:?}");
+    assert!(
+        in_order > 0 && reordered > 0,
+        "{in_order} in order, {reordered} not, at first {first:?}"
+    );
 }
 
 #[test]
@@ -118,27 +121,27 @@ fn without_a_move_the_order_is_kept() {
 #[test]
 fn balanced_operations_run_once_and_in_order_on_each() {
     const EACH: usize = 7;
-    let mut taken = 0;
+    let mut stolen = 0;
     every(&mut Vec::new(), 6, 0, 0, &mut |steps| {
         let mut graph = Graph::new();
-        let turning = Arc::new(AtomicUsize::new(0));
+        let current = Arc::new(AtomicUsize::new(0));
         let ran = Arc::new(Mutex::new(Vec::new()));
-        let work = graph.stage("work").max_cohort(2).balanced((turning.clone(), ran.clone()));
-        let several = Several::new(graph, PROCESSORS);
+        let work = graph.stage("work").max_cohort(2).balanced((current.clone(), ran.clone()));
+        let program = Program::new(graph, PROCESSORS);
         for from in 0..2 {
-            several.processors[from].enter(|| {
+            program.processors[from].enter(|| {
                 for n in 0..EACH * (2 - from) {
                     let dispatched = work.dispatch(move |state| async move {
-                        let (turning, ran) = &*state;
-                        ran.lock().unwrap().push((turning.load(Relaxed), from, n));
+                        let (current, ran) = &*state;
+                        ran.lock().unwrap().push((current.load(Relaxed), from, n));
                     });
                     dispatched.unwrap();
                 }
             });
         }
         let turn = |at: usize| {
-            turning.store(at, Relaxed);
-            several.turn(at)
+            current.store(at, Relaxed);
+            program.turn(at)
         };
         for step in steps {
             let Step::Turn(at) = step else { unreachable!("turns only") };
@@ -147,7 +150,7 @@ fn balanced_operations_run_once_and_in_order_on_each() {
         for _ in 0..8 {
             (0..PROCESSORS).for_each(|at| _ = turn(at));
         }
-        assert_eq!(several.live(), [0; PROCESSORS], "{steps:?}");
+        assert_eq!(program.live(), [0; PROCESSORS], "{steps:?}");
         let mut ran = ran.lock().unwrap().clone();
         for at in 0..PROCESSORS {
             for from in 0..2 {
@@ -155,10 +158,10 @@ fn balanced_operations_run_once_and_in_order_on_each() {
                 assert!(here.is_sorted_by_key(|(.., n)| *n), "on {at}: {ran:?}, {steps:?}");
             }
         }
-        taken += ran.iter().filter(|(on, from, _)| on != from).count();
+        stolen += ran.iter().filter(|(on, from, _)| on != from).count();
         ran.sort_unstable_by_key(|(_, from, n)| (*from, *n));
         let all = (0..2).flat_map(|from| (0..EACH * (2 - from)).map(move |n| (from, n)));
         assert!(ran.iter().map(|(_, from, n)| (*from, *n)).eq(all), "each once: {steps:?}");
     });
-    assert!(taken > 0, "some ran where they were not invoked");
+    assert!(stolen > 0, "some ran where they were not invoked");
 }

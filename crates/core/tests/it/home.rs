@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::common::Several;
+use crate::common::Program;
 use phalanx_core::{Graph, join, oneshot};
 
 #[test]
@@ -12,15 +12,15 @@ fn few_operations_go_to_the_state_and_many_have_it_come() {
     let main = graph.shared("main", ());
     // As many lines as 16 operations.
     let index = graph.stage("index").cache_affinity(16 * 8 * 64).exclusive(0usize);
-    let several = Several::new(graph, 2);
+    let program = Program::new(graph, 2);
     let ran = |at: usize| {
-        several.processors[0].control().profile().processors[at].stages[1].completed.count
+        program.processors[0].control().profile().processors[at].stages[1].completed.count
     };
     let invoke = |at: usize, many: usize| {
         let sum = Rc::new(Cell::new(0));
-        several.processors[at].enter(|| {
+        program.processors[at].enter(|| {
             let sum = sum.clone();
-            let asking = main.dispatch(move |_| async move {
+            let caller = main.dispatch(move |_| async move {
                 let calls = (0..many).map(|_| {
                     index.call(|state| async move {
                         state.with(|n| *n += 1);
@@ -30,9 +30,9 @@ fn few_operations_go_to_the_state_and_many_have_it_come() {
                 let results = join(calls.collect::<Vec<_>>()).await;
                 sum.set(results.into_iter().map(Result::unwrap).sum());
             });
-            asking.unwrap();
+            caller.unwrap();
         });
-        several.settle(3);
+        program.settle(3);
         assert_eq!(sum.get(), many);
         (ran(0), ran(1))
     };
@@ -40,7 +40,7 @@ fn few_operations_go_to_the_state_and_many_have_it_come() {
     assert_eq!(invoke(1, 15), (17, 0), "few go to the state");
     assert_eq!(invoke(1, 16), (17, 16), "for many it comes");
     assert_eq!(invoke(0, 3), (17, 19), "and stays there");
-    assert_eq!(several.live(), [0, 0]);
+    assert_eq!(program.live(), [0, 0]);
 }
 
 #[test]
@@ -50,22 +50,22 @@ fn a_program_that_ends_drops_envelopes_in_transit() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let index = graph.stage("index").cache_affinity(1 << 20).exclusive(());
-    let several = Several::new(graph, 2);
-    several.processors[0].enter(|| index.dispatch(|_| async {}).unwrap());
-    several.settle(3);
-    several.processors[1].enter(|| {
+    let program = Program::new(graph, 2);
+    program.processors[0].enter(|| index.dispatch(|_| async {}).unwrap());
+    program.settle(3);
+    program.processors[1].enter(|| {
         let (alive, sent) = (alive.clone(), sent.clone());
-        let asking = main.dispatch(move |_| async move {
+        let caller = main.dispatch(move |_| async move {
             let _ = index.call(move |_| async move { drop(sent) }).await;
             drop(alive);
         });
-        asking.unwrap();
+        caller.unwrap();
     });
     for _ in 0..3 {
-        several.turn(1);
+        program.turn(1);
     }
     assert_eq!(std::sync::Arc::strong_count(&sent), 2, "under way");
-    drop(several);
+    drop(program);
     assert_eq!((Rc::strong_count(&alive), std::sync::Arc::strong_count(&sent)), (1, 1));
 }
 
@@ -75,8 +75,8 @@ fn a_program_that_ends_drops_envelopes_in_transit() {
 fn forwarded_operations_wait_for_the_queue_of_their_home() {
     let mut graph = Graph::new();
     let index = graph.stage("index").capacity(2).cache_affinity(1 << 20).exclusive(0);
-    let several = Several::new(graph, 2);
-    let [home, other] = &several.processors[..] else { unreachable!() };
+    let program = Program::new(graph, 2);
+    let [home, other] = &program.processors[..] else { unreachable!() };
     // Two operations fill the queue of the home again.
     let (senders, events): (Vec<_>, Vec<_>) = (0..2).map(|_| oneshot::shared()).unzip();
     home.enter(|| {
@@ -88,16 +88,16 @@ fn forwarded_operations_wait_for_the_queue_of_their_home() {
             waits.unwrap();
         }
     });
-    several.settle(3);
+    program.settle(3);
     home.enter(|| senders.into_iter().for_each(|sender| sender.send(())));
     other.enter(|| {
         for _ in 0..2 {
             index.dispatch(|state| async move { state.with(|n| *n += 1) }).unwrap();
         }
     });
-    several.turn(1);
-    several.settle(3);
+    program.turn(1);
+    program.settle(3);
     let control = home.control();
     let completed = |at: usize| control.profile().processors[at].stages[0].completed.count;
-    assert_eq!((completed(0), completed(1), several.live()), (4, 0, vec![0, 0]));
+    assert_eq!((completed(0), completed(1), program.live()), (4, 0, vec![0, 0]));
 }

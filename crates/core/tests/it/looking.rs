@@ -3,7 +3,7 @@
 
 #![cfg(not(uncounted))]
 
-use crate::common::{Bench, alone, settle};
+use crate::common::{Bench, settle, single_processor};
 use phalanx_core::{Crossings, Graph, Processor, Session, SharedStage, sleep};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn turns(processors: &[Processor], world: &Bench) {
 fn suspended_operations_are_counted() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let session = processor.enter(Session::new);
     let suspended =
         |processor: &Processor| processor.control().processor(0).stages[0].suspended_now();
@@ -52,7 +52,7 @@ fn suspended_operations_are_counted() {
 fn waits_have_their_buckets() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     processor.turn(&world);
     processor.enter(|| {
         for _ in 0..10 {

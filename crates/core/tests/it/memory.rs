@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::common::{Bench, alone, settle};
+use crate::common::{Bench, settle, single_processor};
 use phalanx_core::{Graph, Pooled, Processor, Region};
 
 fn figures(processor: &Processor) -> (u64, u64, u64) {
@@ -20,7 +20,7 @@ fn turns(processor: &Processor, world: &Bench) {
 fn objects_are_reused_last_freed_first_and_go_with_their_operation() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let places = Rc::new(Cell::new((0, 0)));
     for _ in 0..2 {
         let (before, places, last) = (places.get(), places.clone(), places.clone());
@@ -41,9 +41,9 @@ fn objects_are_reused_last_freed_first_and_go_with_their_operation() {
         assert!(before == (0, 0) || before == (one, two), "{before:?}, {:?}", last.get());
     }
     turns(&processor, &world);
-    let (bytes, objects, spilled) = figures(&processor);
+    let (bytes, objects, overflow) = figures(&processor);
     assert!((4000..100_000).contains(&bytes), "{bytes}");
-    assert_eq!((objects, spilled), (0, 0), "without a region nothing is beyond it");
+    assert_eq!((objects, overflow), (0, 0), "without a region nothing is beyond it");
 }
 
 #[test]
@@ -64,17 +64,20 @@ fn beyond_the_region_is_spilled_and_counted() {
         turns(&processor, &world);
         figures(&processor)
     };
-    let (bytes, _, spilled) = fill(20);
-    assert!(bytes > 0 && spilled == 0);
-    let (more, objects, spilled) = fill(1000);
-    assert!(more > 1 << 20 && spilled > 900_000 && spilled < more, "{more} {spilled}");
+    let (bytes, _, overflow) = fill(20);
+    assert!(bytes > 0 && overflow == 0);
+    let (slab_bytes, objects, overflow) = fill(1000);
+    assert!(
+        slab_bytes > 1 << 20 && overflow > 900_000 && overflow < slab_bytes,
+        "{slab_bytes} {overflow}"
+    );
     assert_eq!(objects, 0);
-    assert_eq!(fill(1000), (more, 0, spilled), "what was freed is used again");
+    assert_eq!(fill(1000), (slab_bytes, 0, overflow), "what was freed is used again");
 }
 
 #[test]
 fn an_object_may_outlive_its_processor() {
-    let processor = alone(Graph::new());
+    let processor = single_processor(Graph::new());
     let object = processor.enter(|| Pooled::new(String::from("still here")));
     drop(processor);
     assert_eq!(object.len(), 10);
@@ -88,14 +91,14 @@ fn a_destructor_that_panics_gives_its_block_back() {
             panic!("as it is meant to");
         }
     }
-    let (processor, world) = (alone(Graph::new()), Bench::default());
+    let (processor, world) = (single_processor(Graph::new()), Bench::default());
     let object = processor.enter(|| Pooled::new((Panics, [0u8; 100])));
     let place = std::ptr::from_ref(&*object).addr();
     let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(object)));
     assert!(dropped.is_err());
-    let again = processor.enter(|| Pooled::new([0u8; 108]));
-    assert_eq!(again.as_ptr().addr(), place);
-    drop(again);
+    let reused = processor.enter(|| Pooled::new([0u8; 108]));
+    assert_eq!(reused.as_ptr().addr(), place);
+    drop(reused);
     turns(&processor, &world);
     assert_eq!(figures(&processor).1, 0);
 }
@@ -104,42 +107,42 @@ fn a_destructor_that_panics_gives_its_block_back() {
 fn operation_types_are_recorded_and_large_ones_reported() {
     let mut graph = Graph::new();
     let stage = graph.stage("stage").object::<[u8; 1024]>("buffer").shared(());
-    let (processor, world) = (alone(graph), Told::default());
+    let (processor, world) = (single_processor(graph), Recorder::default());
     processor.enter(|| {
         for _ in 0..3 {
             stage.dispatch(move |_| small()).unwrap();
             while processor.turn(&world).ran > 0 {}
-            let handed = [0u8; 3000];
-            stage.dispatch(move |_| large(handed)).unwrap();
+            let input = [0u8; 3000];
+            stage.dispatch(move |_| large(input)).unwrap();
             while processor.turn(&world).ran > 0 {}
         }
     });
     let table = processor.control().bytes();
     let names: Vec<_> = table.operations.iter().map(|each| each.operation).collect();
     assert_eq!(names, ["it::memory::large", "it::memory::small"]);
-    let wide = table.operations[0];
-    assert_eq!((wide.invocation, wide.result, wide.stage), (3000, 0, 0));
-    assert!(wide.future >= 5000 && wide.closure() == wide.future && wide.slot == 8192 + 64);
+    let large = table.operations[0];
+    assert_eq!((large.invocation, large.result, large.stage), (3000, 0, 0));
+    assert!(large.future >= 5000 && large.closure() == large.future && large.slot == 8192 + 64);
     assert_eq!((table.objects[0].name, table.objects[0].bytes), ("buffer", 1024));
-    assert_eq!(*world.wide.borrow(), [("stage", "it::memory::large")]);
+    assert_eq!(*world.large.borrow(), [("stage", "it::memory::large")]);
 }
 
 async fn small() {}
 
-async fn large(handed: [u8; 3000]) {
-    let made = [handed[0]; 2000];
+async fn large(input: [u8; 3000]) {
+    let copy = [input[0]; 2000];
     phalanx_core::yield_now().await;
-    assert_eq!(made[1999] + handed[2999], 0);
+    assert_eq!(copy[1999] + input[2999], 0);
 }
 
 /// A world that records large operations.
 #[derive(Default)]
-struct Told {
+struct Recorder {
     world: Bench,
-    wide: std::cell::RefCell<Vec<(&'static str, &'static str)>>,
+    large: std::cell::RefCell<Vec<(&'static str, &'static str)>>,
 }
 
-impl phalanx_core::World for Told {
+impl phalanx_core::World for Recorder {
     fn now(&self) -> u64 {
         self.world.now()
     }
@@ -150,7 +153,7 @@ impl phalanx_core::World for Told {
     fn park(&self, _timeout: Option<u64>) {}
     fn on_large_operation(&self, stage: &'static str, operation: &'static str, bytes: usize) {
         assert!(bytes > phalanx_core::LARGE_OPERATION);
-        self.wide.borrow_mut().push((stage, operation));
+        self.large.borrow_mut().push((stage, operation));
     }
     fn on_undeclared_object(
         &self,
@@ -160,7 +163,7 @@ impl phalanx_core::World for Told {
         declared: usize,
     ) {
         assert!(bytes > declared && object == "[u8; 300]" && bytes == 300, "{object}");
-        self.wide.borrow_mut().push((stage, object));
+        self.large.borrow_mut().push((stage, object));
     }
 }
 
@@ -175,11 +178,11 @@ fn objects_are_compared_with_the_declared_ones() {
         }
         let reads = graph.stage("reads").entry().object::<[u8; 200]>("buffer").shared(());
         let parses = graph.shared("parses", ());
-        let enough = graph.stage("enough").object::<[u8; 300]>("buffer").shared(());
-        let (processor, world) = (alone(graph), Told::default());
+        let sufficient = graph.stage("enough").object::<[u8; 300]>("buffer").shared(());
+        let (processor, world) = (single_processor(graph), Recorder::default());
         processor.enter(|| {
             for _ in 0..3 {
-                for stage in [reads, parses, enough] {
+                for stage in [reads, parses, sufficient] {
                     stage
                         .dispatch(|_| async {
                             drop((Pooled::new([0u8; 300]), Pooled::new([0u8; 100])))
@@ -189,8 +192,8 @@ fn objects_are_compared_with_the_declared_ones() {
             }
             while processor.turn(&world).ran > 0 {}
         });
-        let told: Vec<_> = world.wide.borrow().iter().map(|(stage, _)| *stage).collect();
-        assert_eq!(told, expected);
+        let reported: Vec<_> = world.large.borrow().iter().map(|(stage, _)| *stage).collect();
+        assert_eq!(reported, expected);
         let undeclared = processor.control().bytes().undeclared;
         assert_eq!(undeclared.len(), expected.len());
         assert_eq!((undeclared[0].stage, undeclared[0].bytes), (0, 300));

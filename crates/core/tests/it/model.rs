@@ -27,7 +27,7 @@ enum Step {
     Forget(Place, Plan, u8),
     Join(Vec<(Place, Plan)>),
     /// Waits for a child, but not for long.
-    Hurry(Place, Plan),
+    CallWithTimeout(Place, Plan),
     Yield,
     Sleep(u8),
     /// Runs a child in its own session, which ends after this many yields.
@@ -75,7 +75,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             2 => (place(), inner.clone(), 0u8..4)
                 .prop_map(|(place, plan, yields)| Step::Forget(place, plan, yields)),
             3 => proptest::collection::vec((place(), inner.clone()), 0..4).prop_map(Step::Join),
-            1 => (place(), inner.clone()).prop_map(|(place, plan)| Step::Hurry(place, plan)),
+            1 => (place(), inner.clone()).prop_map(|(place, plan)| Step::CallWithTimeout(place, plan)),
             2 => (inner, 0u8..6).prop_map(|(plan, yields)| Step::Session(plan, yields)),
             1 => Just(Step::Yield),
             1 => Just(Step::EndOwnSession),
@@ -86,17 +86,17 @@ fn plan() -> impl Strategy<Value = Plan> {
 
 /// The outcome of one invocation, as recorded by the operation itself.
 #[derive(Default)]
-struct Fate {
+struct Record {
     started: AtomicU32,
     completed: AtomicU32,
     panics: AtomicU32,
-    refused: AtomicU32,
+    rejected: AtomicU32,
     /// How often its captures were dropped.
     dropped: AtomicU32,
 }
 
 /// Owned by the invocation and then by its future.
-struct SlotState(Arc<Fate>);
+struct SlotState(Arc<Record>);
 
 impl Drop for SlotState {
     fn drop(&mut self) {
@@ -111,7 +111,7 @@ struct Env {
     exclusive: ExclusiveStage<u32>,
     items: CohortStage<Item, u32>,
     balanced: BalancedStage<()>,
-    fates: Arc<std::sync::Mutex<Vec<Arc<Fate>>>>,
+    records: Arc<std::sync::Mutex<Vec<Arc<Record>>>>,
 }
 
 /// The plan of an item, and the record of its outcome.
@@ -138,8 +138,8 @@ type Running = Pin<Box<dyn Future<Output = u32>>>;
 
 impl Env {
     /// Invokes `plan` on stage `place`.
-    fn call(&self, place: Place, plan: &Plan) -> (Arc<Fate>, Call<u32>) {
-        let (fate, life) = self.fate();
+    fn call(&self, place: Place, plan: &Plan) -> (Arc<Record>, Call<u32>) {
+        let (record, life) = self.record();
         let (env, plan) = (self.clone(), plan.clone());
         let call = match place {
             Place::Here => self.here.call(move |_| env.start(plan, life)),
@@ -158,15 +158,15 @@ impl Env {
         // Checks that nothing that was just taken is over. This also holds where a child that runs inside its caller
         // has ended their session, and the caller continues to its next wait.
         if call.is_finished() {
-            fate.refused.fetch_add(1, Relaxed);
+            record.rejected.fetch_add(1, Relaxed);
         }
-        (fate, call)
+        (record, call)
     }
 
-    fn fate(&self) -> (Arc<Fate>, SlotState) {
-        let fate = Arc::new(Fate::default());
-        self.fates.lock().unwrap().push(fate.clone());
-        (fate.clone(), SlotState(fate))
+    fn record(&self) -> (Arc<Record>, SlotState) {
+        let record = Arc::new(Record::default());
+        self.records.lock().unwrap().push(record.clone());
+        (record.clone(), SlotState(record))
     }
 
     fn start(self, plan: Plan, life: SlotState) -> Running {
@@ -182,27 +182,27 @@ impl Env {
     async fn step(&self, step: Step, life: &SlotState) {
         match step {
             Step::Dispatch(place, plan) => {
-                let (fate, call) = self.call(place, &plan);
-                detached(&fate, call);
+                let (record, call) = self.call(place, &plan);
+                detached(&record, call);
             }
             Step::Call(place, plan) => {
-                let (fate, call) = self.call(place, &plan);
-                check(&fate, call.await);
+                let (record, call) = self.call(place, &plan);
+                check(&record, call.await);
             }
             Step::Forget(place, plan, yields) => {
-                let (fate, call) = self.call(place, &plan);
+                let (record, call) = self.call(place, &plan);
                 for _ in 0..yields {
                     yield_now().await;
                 }
-                detached(&fate, call);
+                detached(&record, call);
             }
             Step::Join(children) => {
                 let children = children.iter().map(|(place, plan)| self.call(*place, plan));
-                let (fates, calls): (Vec<_>, Vec<_>) = children.unzip();
+                let (records, calls): (Vec<_>, Vec<_>) = children.unzip();
                 let results = join(calls).await;
-                fates.iter().zip(results).for_each(|(fate, result)| check(fate, result));
+                records.iter().zip(results).for_each(|(record, result)| check(record, result));
             }
-            Step::Hurry(place, plan) => {
+            Step::CallWithTimeout(place, plan) => {
                 let (one, two) = (self.call(place, &plan), self.call(place, &Vec::new()));
                 let both = join((one.1, two.1));
                 if let Ok(results) = timeout(Duration::from_millis(2), both).await {
@@ -214,7 +214,7 @@ impl Env {
             Step::Sleep(ms) => sleep(Duration::from_millis(ms.into())).await,
             Step::Session(plan, yields) => {
                 let session = Session::new();
-                let ((fate, life), env) = (self.fate(), self.clone());
+                let ((record, life), env) = (self.record(), self.clone());
                 let root = session.scope(|| {
                     self.here.dispatch(move |_| {
                         let running = env.start(plan, life);
@@ -225,7 +225,7 @@ impl Env {
                 });
                 if let Err(error) = root {
                     assert_eq!(error, CallError::Cancelled);
-                    fate.refused.fetch_add(1, Relaxed);
+                    record.rejected.fetch_add(1, Relaxed);
                 }
                 for _ in 0..yields {
                     yield_now().await;
@@ -242,9 +242,9 @@ impl Env {
                             .into_iter()
                             .chain(items)
                     {
-                        let (fate, call) = self.call(place, &Vec::new());
-                        detached(&fate, call);
-                        assert_eq!(fate.refused.load(Relaxed), 1, "taken into an ended session");
+                        let (record, call) = self.call(place, &Vec::new());
+                        detached(&record, call);
+                        assert_eq!(record.rejected.load(Relaxed), 1, "taken into an ended session");
                     }
                     end.await;
                     unreachable!("an operation of an ended session went on");
@@ -258,16 +258,16 @@ impl Env {
     }
 }
 
-fn detached(fate: &Fate, call: Call<u32>) {
+fn detached(record: &Record, call: Call<u32>) {
     if let Err(error) = call.detach() {
-        let (refused, started) = (fate.refused.load(Relaxed), fate.started.load(Relaxed));
-        assert_eq!((error, refused, started), (CallError::Cancelled, 1, 0));
+        let (rejected, started) = (record.rejected.load(Relaxed), record.started.load(Relaxed));
+        assert_eq!((error, rejected, started), (CallError::Cancelled, 1, 0));
     }
 }
 
 /// The caller's result matches the recorded outcome.
-fn check(fate: &Fate, result: Result<u32, CallError>) {
-    let (completed, panics) = (fate.completed.load(Relaxed), fate.panics.load(Relaxed));
+fn check(record: &Record, result: Result<u32, CallError>) {
+    let (completed, panics) = (record.completed.load(Relaxed), record.panics.load(Relaxed));
     match result {
         Ok(value) => assert_eq!((value, completed, panics), (7, 1, 0)),
         Err(CallError::Panicked { message, .. }) => {
@@ -279,8 +279,8 @@ fn check(fate: &Fate, result: Result<u32, CallError>) {
 }
 
 /// Some stages have a threshold, some hold.
-fn rushed(options: StageOptions<'_>, how: u8) -> StageOptions<'_> {
-    match how % 8 {
+fn with_policy(options: StageOptions<'_>, selector: u8) -> StageOptions<'_> {
+    match selector % 8 {
         0 => options.threshold(2, None),
         1 => options.threshold(None, Duration::from_micros(1)),
         2 | 3 => options.hold(3, Duration::from_millis(2)),
@@ -293,12 +293,13 @@ fn rushed(options: StageOptions<'_>, how: u8) -> StageOptions<'_> {
 fn run(plan: &Plan, order: &[u8]) {
     let mut graph = Graph::new();
     let env = Env {
-        here: rushed(graph.stage("here").max_cohort(3), order[0]).shared(()),
-        keyed: rushed(graph.stage("keyed"), order[1]).partitioned(|_| 0),
-        exclusive: rushed(graph.stage("exclusive"), order[2]).exclusive(0),
-        items: rushed(graph.stage("items"), order[3]).cohort(|_| (), |(), cohort| handle(cohort)),
+        here: with_policy(graph.stage("here").max_cohort(3), order[0]).shared(()),
+        keyed: with_policy(graph.stage("keyed"), order[1]).partitioned(|_| 0),
+        exclusive: with_policy(graph.stage("exclusive"), order[2]).exclusive(0),
+        items: with_policy(graph.stage("items"), order[3])
+            .cohort(|_| (), |(), cohort| handle(cohort)),
         balanced: graph.stage("balanced").max_cohort(2).balanced(()),
-        fates: Arc::default(),
+        records: Arc::default(),
     };
     let processors: Vec<_> =
         graph.build(PROCESSORS).into_iter().map(|builder| builder.build(Box::new(|| ()))).collect();
@@ -306,30 +307,30 @@ fn run(plan: &Plan, order: &[u8]) {
     processors[0].enter(|| {
         let (inner, plan, failed) = (env.clone(), plan.clone(), failed.clone());
         let root = env.here.dispatch(move |_| async move {
-            let (fate, call) = inner.call(Place::Here, &plan);
-            check(&fate, call.await);
+            let (record, call) = inner.call(Place::Here, &plan);
+            check(&record, call.await);
             *failed.borrow_mut() = Some(false);
         });
         root.unwrap();
     });
     let direct = order[4].is_multiple_of(2);
     let mut order = order.iter().cycle();
-    let mut quiet = 0;
+    let mut idle_turns = 0;
     for round in 0.. {
         assert!(
             round < 100_000,
             "stuck: {:?}",
             processors.iter().map(|p| p.live()).collect::<Vec<_>>()
         );
-        let drawn = usize::from(*order.next().unwrap());
-        let processor = &processors[drawn % PROCESSORS];
+        let selector = usize::from(*order.next().unwrap());
+        let processor = &processors[selector % PROCESSORS];
         // In half of the runs, calls run inside their callers, at varying stages.
         if direct {
-            processor.stepping().choose_direct(drawn as u64 >> 2);
+            processor.stepping().choose_direct(selector as u64 >> 2);
         }
         let turn = processor.turn(&world);
-        quiet = if turn.ran > 0 || turn.received { 0 } else { quiet + 1 };
-        if quiet > 3 * 64 {
+        idle_turns = if turn.ran > 0 || turn.received { 0 } else { idle_turns + 1 };
+        if idle_turns > 3 * 64 {
             if processors.iter().all(|processor| processor.live() == 0) {
                 break;
             }
@@ -344,26 +345,26 @@ fn run(plan: &Plan, order: &[u8]) {
 
 /// Compares the model's sums with the counters.
 fn count(env: &Env, profile: &phalanx_core::Profile, direct: bool) {
-    let fates = env.fates.lock().unwrap();
-    let sum = |of: fn(&Fate) -> &AtomicU32| -> u64 {
-        fates.iter().map(|fate| u64::from(of(fate).load(Relaxed))).sum()
+    let records = env.records.lock().unwrap();
+    let sum = |of: fn(&Record) -> &AtomicU32| -> u64 {
+        records.iter().map(|record| u64::from(of(record).load(Relaxed))).sum()
     };
-    for fate in fates.iter() {
-        assert!(fate.started.load(Relaxed) <= 1, "run twice");
-        assert!(fate.completed.load(Relaxed) + fate.panics.load(Relaxed) <= 1);
-        assert_eq!(fate.dropped.load(Relaxed), 1, "captures are dropped once");
+    for record in records.iter() {
+        assert!(record.started.load(Relaxed) <= 1, "run twice");
+        assert!(record.completed.load(Relaxed) + record.panics.load(Relaxed) <= 1);
+        assert_eq!(record.dropped.load(Relaxed), 1, "captures are dropped once");
     }
     let stages: Vec<_> = profile.processors.iter().flat_map(|p| &p.stages).collect();
     let all = |of: fn(&phalanx_core::StageView) -> u64| stages.iter().map(|s| of(s)).sum::<u64>();
     // The root, which is not a plan, is one more.
-    let started = sum(|fate| &fate.started) + 1;
+    let started = sum(|record| &record.started) + 1;
     assert_eq!(all(|s| s.started.count), started);
-    assert_eq!(all(|s| s.completed.count), sum(|fate| &fate.completed) + 1);
-    assert_eq!(all(|s| s.panicked), sum(|fate| &fate.panics));
-    assert_eq!(all(|s| s.rejected), sum(|fate| &fate.refused));
-    let taken = fates.len() as u64 + 1 - sum(|fate| &fate.refused);
-    let over = all(|s| s.completed.count) + all(|s| s.panicked) + all(|s| s.cancelled);
-    assert_eq!(over, taken, "each invocation that was taken is over in one way");
+    assert_eq!(all(|s| s.completed.count), sum(|record| &record.completed) + 1);
+    assert_eq!(all(|s| s.panicked), sum(|record| &record.panics));
+    assert_eq!(all(|s| s.rejected), sum(|record| &record.rejected));
+    let accepted = records.len() as u64 + 1 - sum(|record| &record.rejected);
+    let finished = all(|s| s.completed.count) + all(|s| s.panicked) + all(|s| s.cancelled);
+    assert_eq!(finished, accepted, "each invocation that was taken is over in one way");
     for stage in stages {
         let run = stage.started.count + stage.resumed.count;
         // A panic in the invocation itself would count as started, too.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::common::{Several, run};
+use crate::common::{Program, run};
 use phalanx_core::{CallError, Graph, MoveError, sleep, yield_now};
 use proptest::prelude::*;
 
@@ -16,14 +16,14 @@ const PARTITIONS: usize = 4;
 
 /// Records which operations have run here, and asserts that no copy of the state exists.
 struct Log {
-    seen: Vec<usize>,
+    entries: Vec<usize>,
     alive: Arc<AtomicUsize>,
 }
 
 impl Log {
     fn new(alive: Arc<AtomicUsize>) -> Self {
         alive.fetch_add(1, Relaxed);
-        Self { seen: Vec::new(), alive }
+        Self { entries: Vec::new(), alive }
     }
 }
 
@@ -56,25 +56,27 @@ fn churn(events: &[Event]) {
     let alive = Arc::new(AtomicUsize::new(0));
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
-    let made = alive.clone();
+    let token = alive.clone();
     let table = graph
         .stage("table")
         .max_cohort(2)
         .partitions(PARTITIONS)
-        .partitioned(move |_| Log::new(made.clone()));
-    let several = Several::new(graph, PROCESSORS);
+        .partitioned(move |_| Log::new(token.clone()));
+    let program = Program::new(graph, PROCESSORS);
     let (done, moves) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::new((0, 0))));
     let mut calls = 0;
     for event in events {
         match event.clone() {
             Event::Turn(at) => {
-                several.turn(at.into());
+                program.turn(at.into());
             }
-            Event::Call(at, key, yields) => several.processors[at].enter(|| {
+            Event::Call(at, key, yields) => program.processors[at].enter(|| {
                 let (id, done) = (calls, done.clone());
                 calls += 1;
-                let asking = main.dispatch(move |_| async move {
-                    if yields == 0 && table.try_with_local(key, |log| log.seen.push(id)).is_some() {
+                let caller = main.dispatch(move |_| async move {
+                    if yields == 0
+                        && table.try_with_local(key, |log| log.entries.push(id)).is_some()
+                    {
                         done.borrow_mut().push(id);
                         return;
                     }
@@ -82,69 +84,69 @@ fn churn(events: &[Event]) {
                         for _ in 0..yields {
                             yield_now().await;
                         }
-                        log.with(|log| log.seen.push(id));
+                        log.with(|log| log.entries.push(id));
                         id
                     });
                     let id = call.await.unwrap();
                     done.borrow_mut().push(id);
                 });
-                asking.unwrap();
+                caller.unwrap();
             }),
-            Event::Panic(at, key) => several.processors[at].enter(|| {
-                let asking = main.dispatch(move |_| async move {
+            Event::Panic(at, key) => program.processors[at].enter(|| {
+                let caller = main.dispatch(move |_| async move {
                     let call =
                         table.call(key, |_| async { std::panic::resume_unwind(Box::new("so")) });
                     let failed: Result<(), _> = call.await;
                     assert!(matches!(failed, Err(CallError::Panicked { stage: "table", .. })));
                 });
-                asking.unwrap();
+                caller.unwrap();
             }),
-            Event::Move(at, partition, to) => several.processors[at].enter(|| {
+            Event::Move(at, partition, to) => program.processors[at].enter(|| {
                 let counted = moves.clone();
                 let moving = main.dispatch(move |_| async move {
-                    let (begun, ended) = counted.get();
-                    counted.set((begun + 1, ended));
+                    let (started, finished) = counted.get();
+                    counted.set((started + 1, finished));
                     let moved = table.move_partition(partition, to).await;
                     assert!(matches!(moved, Ok(()) | Err(MoveError::Busy)), "{moved:?}");
-                    let (begun, ended) = counted.get();
-                    counted.set((begun, ended + 1));
+                    let (started, finished) = counted.get();
+                    counted.set((started, finished + 1));
                 });
                 moving.unwrap();
             }),
         }
         assert_eq!(alive.load(Relaxed), PARTITIONS, "no state is copied or lost");
     }
-    several.settle(250);
-    assert_eq!(several.live(), [0; PROCESSORS]);
+    program.settle(250);
+    assert_eq!(program.live(), [0; PROCESSORS]);
     assert_eq!(moves.get().0, moves.get().1);
     // Each partition has one owner, and all agree on it.
     let owners = |at: usize| -> Vec<usize> {
-        several.processors[at].enter(|| (0..PARTITIONS).map(|part| table.owner(part)).collect())
+        program.processors[at].enter(|| (0..PARTITIONS).map(|part| table.owner(part)).collect())
     };
     assert!((1..PROCESSORS).all(|at| owners(at) == owners(0)));
     let mut done = done.take();
     done.sort_unstable();
     assert_eq!(done, (0..calls).collect::<Vec<_>>(), "each is answered once");
     // The operations that ran on all partitions, read from processor 0.
-    let seen = Rc::new(RefCell::new(Vec::new()));
-    several.processors[0].enter(|| {
+    let entries = Rc::new(RefCell::new(Vec::new()));
+    program.processors[0].enter(|| {
         for key in 0..64u64 {
-            let seen = seen.clone();
+            let entries = entries.clone();
             let reading = main.dispatch(move |_| async move {
                 let log = table.call(key << 58, |log| async move {
-                    log.with(|log| std::mem::take(&mut log.seen))
+                    log.with(|log| std::mem::take(&mut log.entries))
                 });
                 let log = log.await.unwrap();
-                seen.borrow_mut().extend(log);
+                entries.borrow_mut().extend(log);
             });
             reading.unwrap();
         }
     });
-    several.settle(3);
-    let mut seen = seen.take();
-    seen.sort_unstable();
-    assert_eq!(seen, (0..calls).collect::<Vec<_>>(), "each has run once");
-    drop(several);
+    program.settle(3);
+    let mut entries = entries.take();
+    entries.sort_unstable();
+    assert_eq!(entries, (0..calls).collect::<Vec<_>>(), "each has run once");
+    drop(program);
     assert_eq!(alive.load(Relaxed), 0);
 }
 
@@ -162,20 +164,20 @@ fn a_move_that_would_wait_for_ever_is_given_up() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let table = graph.stage("table").partitions(1).partitioned(|_| 0u32);
-    let several = Several::new(graph, 2);
+    let program = Program::new(graph, 2);
     let outcome = Rc::new(RefCell::new(Vec::new()));
-    several.processors[0].enter(|| {
+    program.processors[0].enter(|| {
         let log = outcome.clone();
         let recursive = main.dispatch(move |_| async move {
             // The operation waits for another operation of its partition, which arrives when the partition is closed.
-            let outer = table.call(1, move |mine| async move {
+            let outer = table.call(1, move |state| async move {
                 sleep(Duration::from_millis(5)).await;
                 let inner = table.call(2, |state| async move {
                     state.with(|n| *n += 1);
                     state.with(|n| *n)
                 });
                 let result = inner.await;
-                mine.with(|_| result)
+                state.with(|_| result)
             });
             let result = outer.await.unwrap();
             log.borrow_mut().push(format!("{result:?}"));
@@ -194,9 +196,9 @@ fn a_move_that_would_wait_for_ever_is_given_up() {
         });
         moving.unwrap();
     });
-    several.settle(200);
+    program.settle(200);
     assert_eq!(*outcome.borrow(), ["Err(Busy)", "Ok(1)", "Ok(())", "Ok(1) on 1"]);
-    assert_eq!(several.live(), [0, 0]);
+    assert_eq!(program.live(), [0, 0]);
 }
 
 /// Operations that wait for a move run in the order of their arrival.
@@ -205,45 +207,48 @@ fn those_that_wait_keep_their_order() {
     let mut graph = Graph::new();
     let table = graph.stage("table").partitions(1).partitioned(|_| Vec::new());
     let main = graph.shared("main", ());
-    let several = Several::new(graph, 2);
-    several.processors[0].enter(|| {
-        let slow = table.dispatch(0, |seen| async move {
+    let program = Program::new(graph, 2);
+    program.processors[0].enter(|| {
+        let slow = table.dispatch(0, |entries| async move {
             sleep(Duration::from_millis(5)).await;
-            seen.with(|seen| assert!(seen.is_empty()));
+            entries.with(|entries| assert!(entries.is_empty()));
         });
         slow.unwrap();
     });
-    several.turn(0);
-    several.processors[0].enter(|| {
+    program.turn(0);
+    program.processors[0].enter(|| {
         let moving = main.dispatch(move |_| async move {
             table.move_partition(0, 1).await.unwrap();
         });
         moving.unwrap();
     });
     for _ in 0..3 {
-        several.turn(0);
+        program.turn(0);
     }
-    several.processors[0].enter(|| {
+    program.processors[0].enter(|| {
         for n in 0..50u64 {
-            table.dispatch(n, move |seen| async move { seen.with(|seen| seen.push(n)) }).unwrap();
+            table
+                .dispatch(n, move |entries| async move { entries.with(|entries| entries.push(n)) })
+                .unwrap();
         }
     });
     for _ in 0..3 {
-        several.turn(0);
+        program.turn(0);
     }
-    assert!(several.processors[0].live() > 50, "they wait");
-    several.settle(20);
-    let seen = Rc::new(RefCell::new(Vec::new()));
-    let out = seen.clone();
-    several.processors[0].enter(|| {
+    assert!(program.processors[0].live() > 50, "they wait");
+    program.settle(20);
+    let entries = Rc::new(RefCell::new(Vec::new()));
+    let out = entries.clone();
+    program.processors[0].enter(|| {
         let reading = main.dispatch(move |_| async move {
-            let seen = table.call(0, |seen| async move { seen.with(std::mem::take) }).await;
-            *out.borrow_mut() = seen.unwrap();
+            let entries =
+                table.call(0, |entries| async move { entries.with(std::mem::take) }).await;
+            *out.borrow_mut() = entries.unwrap();
         });
         reading.unwrap();
     });
-    several.settle(3);
-    assert_eq!(*seen.borrow(), (0..50).collect::<Vec<_>>());
+    program.settle(3);
+    assert_eq!(*entries.borrow(), (0..50).collect::<Vec<_>>());
 }
 
 /// An operation that follows its partition is cancelled at the new owner.
@@ -252,21 +257,21 @@ fn a_cancelled_operation_ends_at_the_new_owner() {
     let mut graph = Graph::new();
     let table = graph.stage("table").partitions(1).partitioned(|_| ());
     let main = graph.shared("main", ());
-    let several = Several::new(graph, 2);
-    let seen = Arc::new(AtomicUsize::new(0));
-    let (began, inner) = (seen.clone(), seen.clone());
-    several.processors[0].enter(|| {
+    let program = Program::new(graph, 2);
+    let entries = Arc::new(AtomicUsize::new(0));
+    let (calls, inner) = (entries.clone(), entries.clone());
+    program.processors[0].enter(|| {
         table.dispatch(0, |_| sleep(Duration::from_millis(5))).unwrap();
     });
-    several.turn(0);
-    several.processors[0].enter(|| {
+    program.turn(0);
+    program.processors[0].enter(|| {
         let moving = main.dispatch(move |_| async move {
             table.move_partition(0, 1).await.unwrap();
         });
         moving.unwrap();
     });
-    (0..3).for_each(|_| _ = several.turn(0));
-    several.processors[0].enter(|| {
+    (0..3).for_each(|_| _ = program.turn(0));
+    program.processors[0].enter(|| {
         let calling = main.dispatch(move |_| async move {
             let call = table.call(0, move |_| async move {
                 inner.fetch_add(1, Relaxed);
@@ -274,15 +279,15 @@ fn a_cancelled_operation_ends_at_the_new_owner() {
                 inner.fetch_add(1, Relaxed);
             });
             sleep(Duration::from_millis(20)).await;
-            assert_eq!((began.load(Relaxed), table.owner(0)), (1, 1));
+            assert_eq!((calls.load(Relaxed), table.owner(0)), (1, 1));
             call.cancel();
             assert_eq!(call.await, Err(CallError::Cancelled));
         });
         calling.unwrap();
     });
-    several.settle(100);
-    assert_eq!(seen.load(Relaxed), 1, "it went on as an orphan");
-    assert_eq!(several.live(), [0, 0]);
+    program.settle(100);
+    assert_eq!(entries.load(Relaxed), 1, "it went on as an orphan");
+    assert_eq!(program.live(), [0, 0]);
 }
 
 #[test]
@@ -290,9 +295,9 @@ fn partitions_move_between_threads() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let table = graph.stage("table").partitions(6).partitioned(|_| 0usize);
-    let left = Arc::new(AtomicUsize::new(PROCESSORS));
+    let remaining = Arc::new(AtomicUsize::new(PROCESSORS));
     run(graph, PROCESSORS, move |index, control| {
-        let left = left.clone();
+        let remaining = remaining.clone();
         main.dispatch(move |_| async move {
             for n in 0..500usize {
                 if n % 25 == index {
@@ -302,7 +307,7 @@ fn partitions_move_between_threads() {
                 let key = (n as u64) << 55;
                 table.call(key, |count| async move { count.with(|n| *n += 1) }).await.unwrap();
             }
-            if left.fetch_sub(1, Relaxed) == 1 {
+            if remaining.fetch_sub(1, Relaxed) == 1 {
                 let mut total = 0;
                 for partition in 0..6u64 {
                     // The inverse of the multiplicative hash: a key for each partition.
@@ -324,10 +329,10 @@ fn at_once_is_here_or_not_at_all() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let table = graph.stage("table").partitions(2).partitioned(|_| 0u32);
-    let several = Several::new(graph, 2);
-    for processor in &several.processors {
+    let program = Program::new(graph, 2);
+    for processor in &program.processors {
         processor.enter(|| {
-            let asking = main.dispatch(move |_| async move {
+            let caller = main.dispatch(move |_| async move {
                 for key in [0, 1] {
                     let ran = table.try_with_local(key, |n| *n += 1).is_some();
                     assert_eq!(ran, table.is_local(key));
@@ -336,11 +341,11 @@ fn at_once_is_here_or_not_at_all() {
                     assert_eq!(ran, table.is_local(key));
                 }
             });
-            asking.unwrap();
+            caller.unwrap();
         });
     }
-    several.settle(3);
-    for processor in &several.processors {
+    program.settle(3);
+    for processor in &program.processors {
         let profile = processor.control().profile();
         let completed = profile.processors[processor.index()].stages[1].completed;
         assert_eq!(completed.count, 2);
@@ -356,8 +361,8 @@ fn only_processors_with_a_core_own_partitions_at_first() {
         let processors: Vec<_> =
             graph.build(3).into_iter().map(|builder| builder.build(Box::new(|| ()))).collect();
         processors[0].enter(|| {
-            let found: Vec<_> = (0..7).map(|partition| stage.owner(partition)).collect();
-            assert_eq!(found, (0..7).map(|partition| partition % owners).collect::<Vec<_>>());
+            let actual: Vec<_> = (0..7).map(|partition| stage.owner(partition)).collect();
+            assert_eq!(actual, (0..7).map(|partition| partition % owners).collect::<Vec<_>>());
         });
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::{Bench, alone, run, settle};
+use crate::common::{Bench, run, settle, single_processor};
 use phalanx_core::{Graph, SharedStage, oneshot, sleep, timeout};
 
 /// Runs an operation on the first of two processors, which receives the stage that it runs on, and then drains.
@@ -93,8 +93,8 @@ fn either_end_may_go_first() {
 
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
-    let (processor, world) = (alone(graph), Bench::default());
-    let (late, receiver) = oneshot::shared::<u32>();
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let (unused_sender, receiver) = oneshot::shared::<u32>();
     settle(&processor, &world, || {
         stage
             .dispatch(move |_| async move {
@@ -107,6 +107,6 @@ fn either_end_may_go_first() {
         world.now.set(world.now.get() + 1_000_000);
         processor.turn(&world);
     }
-    assert!(late.is_closed());
-    late.send(1);
+    assert!(unused_sender.is_closed());
+    unused_sender.send(1);
 }

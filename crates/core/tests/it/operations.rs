@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::common::{Bench, alone, settle};
+use crate::common::{Bench, settle, single_processor};
 use phalanx_core::{CallError, Graph, Session, join, oneshot, sleep, timeout, yield_now};
 
 type Log = Rc<RefCell<Vec<&'static str>>>;
@@ -15,7 +15,7 @@ type Log = Rc<RefCell<Vec<&'static str>>>;
 fn a_child_runs_after_its_parent_suspends_and_returns_its_result() {
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", 1u32), graph.shared("b", 2u32));
-    let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
+    let (processor, world, log) = (single_processor(graph), Bench::default(), Log::default());
     let seen = log.clone();
     settle(&processor, &world, || {
         a.dispatch(move |one| async move {
@@ -38,7 +38,8 @@ fn a_child_runs_after_its_parent_suspends_and_returns_its_result() {
 fn a_join_re_enables_its_parent_once() {
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
-    let (processor, world, sum) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, sum) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     let out = sum.clone();
     settle(&processor, &world, || {
         a.dispatch(move |_| async move {
@@ -63,7 +64,7 @@ fn a_join_re_enables_its_parent_once() {
 fn a_panic_ends_its_operation_alone() {
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
-    let (processor, world, ok) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, ok) = (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     let out = ok.clone();
     settle(&processor, &world, || {
         a.dispatch(move |_| async move {
@@ -94,7 +95,7 @@ fn policies_reach_their_state() {
     let mut graph = Graph::new();
     let table = graph.stage("table").partitions(3).partitioned(|n| vec![n]);
     let count = graph.exclusive("count", 0u32);
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
         for key in 0..100u64 {
             table
@@ -124,7 +125,7 @@ fn policies_reach_their_state() {
 fn an_exclusive_state_is_out_of_reach_elsewhere() {
     let mut graph = Graph::new();
     let (other, count) = (graph.shared("other", ()), graph.exclusive("count", 0u32));
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
         count
             .dispatch(move |state| async move {
@@ -140,7 +141,7 @@ fn an_exclusive_state_is_out_of_reach_elsewhere() {
 fn cohorts_contain_all_queued_operations_up_to_the_bound() {
     let mut graph = Graph::new();
     let a = graph.stage("a").max_cohort(8).shared(());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
         (0..20).for_each(|_| a.dispatch(|_| async {}).unwrap());
     });
@@ -154,7 +155,7 @@ fn at_the_bound_invocations_are_rejected() {
     let mut graph = Graph::new();
     graph.max_operations(3);
     let a = graph.shared("a", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
         (0..3).for_each(|_| a.dispatch(|_| async {}).unwrap());
         assert_eq!(a.dispatch(|_| async {}), Err(CallError::Full { stage: None, bound: 3 }));
@@ -166,17 +167,17 @@ fn at_the_bound_invocations_are_rejected() {
 
 #[test]
 fn ending_a_session_ends_children_first_and_waits_for_holds() {
-    struct Say(Log, &'static str);
-    impl Drop for Say {
+    struct LogOnDrop(Log, &'static str);
+    impl Drop for LogOnDrop {
         fn drop(&mut self) {
             self.0.borrow_mut().push(self.1);
         }
     }
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
-    let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
-    let hold = Rc::new(RefCell::new(None));
-    let (seen, slot) = (log.clone(), hold.clone());
+    let (processor, world, log) = (single_processor(graph), Bench::default(), Log::default());
+    let guard = Rc::new(RefCell::new(None));
+    let (seen, slot) = (log.clone(), guard.clone());
     settle(&processor, &world, || {
         let session = Session::new();
         *slot.borrow_mut() = Some(session.guard());
@@ -184,9 +185,9 @@ fn ending_a_session_ends_children_first_and_waits_for_holds() {
         session
             .scope(|| {
                 a.dispatch(move |_| async move {
-                    let _say = Say(parent.clone(), "parent");
+                    let _say = LogOnDrop(parent.clone(), "parent");
                     let child = b.call(move |_| async move {
-                        let _say = Say(parent, "child");
+                        let _say = LogOnDrop(parent, "child");
                         std::future::pending::<()>().await;
                     });
                     let _ = child.await;
@@ -208,7 +209,7 @@ fn ending_a_session_ends_children_first_and_waits_for_holds() {
     world.now.set(10_000_000);
     settle(&processor, &world, || ());
     assert_eq!(*log.borrow(), ["child", "parent", "ended"]);
-    settle(&processor, &world, || drop(hold.take()));
+    settle(&processor, &world, || drop(guard.take()));
     assert_eq!(log.borrow().last(), Some(&"all is back"));
     assert_eq!(processor.live(), 0);
 }
@@ -217,7 +218,8 @@ fn ending_a_session_ends_children_first_and_waits_for_holds() {
 fn time_passes_and_times_out() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let (processor, world, done) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, done) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     let out = done.clone();
     processor.enter(|| {
         let control = processor.control();
@@ -239,27 +241,27 @@ fn time_passes_and_times_out() {
 fn oneshots_wake_the_receiver_even_if_the_sender_is_dropped() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let (processor, world) = (alone(graph), Bench::default());
-    let got = Rc::new(RefCell::new(Vec::new()));
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let values = Rc::new(RefCell::new(Vec::new()));
     let (fired, wait_fired) = oneshot::local::<u8>();
     let (dropped, wait_dropped) = oneshot::local::<u8>();
     settle(&processor, &world, || {
         for event in [wait_fired, wait_dropped] {
-            let got = got.clone();
+            let values = values.clone();
             a.dispatch(move |_| async move {
                 let value = event.await;
-                got.borrow_mut().push(value);
+                values.borrow_mut().push(value);
             })
             .unwrap();
         }
     });
-    assert!(got.borrow().is_empty());
+    assert!(values.borrow().is_empty());
     settle(&processor, &world, || {
         fired.send(9);
         drop(dropped);
     });
-    got.borrow_mut().sort();
-    assert_eq!(*got.borrow(), [None, Some(9)]);
+    values.borrow_mut().sort();
+    assert_eq!(*values.borrow(), [None, Some(9)]);
 }
 
 #[test]
@@ -267,9 +269,9 @@ fn nothing_is_leaked_when_a_processor_goes() {
     let alive = Rc::new(());
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let (one, two, three, four) = (alive.clone(), alive.clone(), alive.clone(), alive.clone());
-    let mut stray = None;
+    let mut unawaited = None;
     settle(&processor, &world, || {
         a.dispatch(move |_| async move {
             let done = b.call(move |_| async move { two });
@@ -277,13 +279,13 @@ fn nothing_is_leaked_when_a_processor_goes() {
             drop((one, done));
         })
         .unwrap();
-        stray = Some(b.call(move |_| async move { three }));
+        unawaited = Some(b.call(move |_| async move { three }));
     });
     processor.enter(|| a.dispatch(move |_| async move { drop(four) }).unwrap());
     assert_eq!(Rc::strong_count(&alive), 5);
     drop(processor);
     assert_eq!(Rc::strong_count(&alive), 1, "closures, futures and results are dropped");
-    drop(stray);
+    drop(unawaited);
 }
 
 #[test]
@@ -299,9 +301,9 @@ fn invoking_from_nowhere_says_so() {
 fn handles_belong_to_their_graph() {
     let (mut graph, mut other) = (Graph::new(), Graph::new());
     graph.shared("a", ());
-    let stranger = other.shared("b", ());
-    let (processor, world) = (alone(graph), Bench::default());
-    settle(&processor, &world, || drop(stranger.dispatch(|_| async {})));
+    let foreign_stage = other.shared("b", ());
+    let (processor, world) = (single_processor(graph), Bench::default());
+    settle(&processor, &world, || drop(foreign_stage.dispatch(|_| async {})));
 }
 
 #[test]
@@ -326,24 +328,24 @@ fn a_position_belongs_to_its_graph() {
 fn a_timer_that_is_reset_wakes_its_operation() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let woken_at = Rc::new(Cell::new(0));
-    let (sender, mut arrives) = oneshot::local();
+    let (sender, mut receiver) = oneshot::local();
     processor.enter(|| {
-        let told = woken_at.clone();
+        let fired_at = woken_at.clone();
         let waits = stage.dispatch(move |_| async move {
             let mut timer = sleep(Duration::from_millis(10));
-            let mut arrived = false;
+            let mut has_arrived = false;
             std::future::poll_fn(|context| {
-                if !arrived && Pin::new(&mut arrives).poll(context).is_ready() {
-                    arrived = true;
+                if !has_arrived && Pin::new(&mut receiver).poll(context).is_ready() {
+                    has_arrived = true;
                     timer.reset(Duration::from_millis(20));
                     return Poll::Pending;
                 }
                 Pin::new(&mut timer).poll(context)
             })
             .await;
-            told.set(phalanx_core::now().as_millis());
+            fired_at.set(phalanx_core::now().as_millis());
         });
         waits.unwrap();
     });

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Bench, Several, alone, settle};
+use crate::common::{Bench, Program, settle, single_processor};
 use phalanx_core::{
     Cohort, CohortStage, ExclusiveStage, Graph, PartitionedStage, Session, SharedStage,
     StageOptions, oneshot, yield_now,
@@ -14,10 +14,10 @@ use phalanx_core::{
 use proptest::prelude::*;
 
 /// The order in which five operations run that are dispatched to a stage with these options.
-fn five(options: impl FnOnce(StageOptions<'_>) -> StageOptions<'_>) -> Vec<usize> {
+fn run_five(options: impl FnOnce(StageOptions<'_>) -> StageOptions<'_>) -> Vec<usize> {
     let mut graph = Graph::new();
     let stage = options(graph.stage("stage")).shared(());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let ran = Rc::new(RefCell::new(Vec::new()));
     settle(&processor, &world, || {
         for n in 0..5 {
@@ -30,16 +30,16 @@ fn five(options: impl FnOnce(StageOptions<'_>) -> StageOptions<'_>) -> Vec<usize
 
 #[test]
 fn operations_start_in_the_order_of_their_invocation() {
-    assert_eq!(five(|stage| stage), [0, 1, 2, 3, 4]);
-    assert_eq!(five(|stage| stage.max_cohort(2)), [0, 1, 2, 3, 4]);
-    assert_eq!(five(|stage| stage.direct()), [0, 1, 2, 3, 4]);
+    assert_eq!(run_five(|stage| stage), [0, 1, 2, 3, 4]);
+    assert_eq!(run_five(|stage| stage.max_cohort(2)), [0, 1, 2, 3, 4]);
+    assert_eq!(run_five(|stage| stage.direct()), [0, 1, 2, 3, 4]);
 }
 
 #[test]
 fn a_lifo_stage_takes_the_newest_first() {
-    assert_eq!(five(|stage| stage.lifo()), [4, 3, 2, 1, 0]);
+    assert_eq!(run_five(|stage| stage.lifo()), [4, 3, 2, 1, 0]);
     // If a cohort leaves operations behind, the next cohort takes the oldest of them.
-    assert_eq!(five(|stage| stage.lifo().max_cohort(2)), [4, 3, 0, 1, 2]);
+    assert_eq!(run_five(|stage| stage.lifo().max_cohort(2)), [4, 3, 0, 1, 2]);
 }
 
 /// A call sees the effects of earlier calls, whether these are awaited or not.
@@ -51,7 +51,7 @@ fn a_call_sees_the_effects_of_earlier_invocations() {
         let list = graph.stage("list");
         let list = if direct { list.direct() } else { list };
         let list = list.partitions(1).partitioned(|_| Vec::new());
-        let (processor, world) = (alone(graph), Bench::default());
+        let (processor, world) = (single_processor(graph), Bench::default());
         let lengths = Rc::new(RefCell::new(Vec::new()));
         let seen = lengths.clone();
         settle(&processor, &world, || {
@@ -81,7 +81,7 @@ fn where_nothing_waits_a_run_is_a_part_of_its_caller() {
     let mut graph = Graph::new();
     let front = graph.shared("front", ());
     let back = graph.stage("back").direct().shared(());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
         let run = move |_| async move { back.run(|_| async {}).await.unwrap() };
         (0..3).for_each(|_| front.dispatch(run).unwrap());
@@ -97,32 +97,32 @@ fn where_nothing_waits_a_run_is_a_part_of_its_caller() {
 fn woken_operations_queue_with_the_invoked() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let ran = Rc::new(RefCell::new(Vec::new()));
     let note = |name| {
         let ran = ran.clone();
         move || ran.borrow_mut().push(name)
     };
-    let (sender, happens) = oneshot::local::<()>();
-    let (woken, before, behind) = (note("woken"), note("before"), note("behind"));
+    let (sender, receiver) = oneshot::local::<()>();
+    let (woken, before, after_wake) = (note("woken"), note("before"), note("behind"));
     settle(&processor, &world, || {
         let waits = async move {
-            happens.await;
+            receiver.await;
             woken();
         };
         stage.dispatch(move |_| waits).unwrap();
     });
-    let (yields, yielded) = (note("yields"), note("yielded"));
+    let (before_yield, after_yield) = (note("yields"), note("yielded"));
     settle(&processor, &world, || {
-        let yields = async move {
-            yields();
+        let before_yield = async move {
+            before_yield();
             yield_now().await;
-            yielded();
+            after_yield();
         };
-        stage.dispatch(move |_| yields).unwrap();
+        stage.dispatch(move |_| before_yield).unwrap();
         stage.dispatch(move |_| async move { before() }).unwrap();
         sender.send(());
-        stage.dispatch(move |_| async move { behind() }).unwrap();
+        stage.dispatch(move |_| async move { after_wake() }).unwrap();
     });
     assert_eq!(*ran.borrow(), ["yields", "before", "woken", "behind", "yielded"]);
 }
@@ -134,8 +134,8 @@ fn a_rejected_arrival_keeps_the_order_of_the_queue() {
     let mut graph = Graph::new();
     let front = graph.shared("front", ());
     let stage = graph.stage("stage").max_cohort(4).shared(());
-    let several = Several::new(graph, 2);
-    several.processors[1].enter(|| {
+    let program = Program::new(graph, 2);
+    program.processors[1].enter(|| {
         let session = Session::with_deadline(Duration::from_millis(1));
         let late = move |_| async move {
             for _ in 0..8 {
@@ -143,19 +143,19 @@ fn a_rejected_arrival_keeps_the_order_of_the_queue() {
             }
         };
         session.scope(|| front.dispatch(late)).unwrap();
-        several.turn(1);
+        program.turn(1);
     });
-    several.world.now.set(2_000_000);
+    program.world.now.set(2_000_000);
     let ran = Rc::new(RefCell::new(Vec::new()));
-    several.processors[0].enter(|| {
+    program.processors[0].enter(|| {
         for n in 0..20 {
             let ran = ran.clone();
             stage.dispatch(move |_| async move { ran.borrow_mut().push(n) }).unwrap();
         }
     });
-    several.settle(4);
+    program.settle(4);
     assert!(ran.take().into_iter().eq(0..20));
-    let profile = several.processors[0].control().profile();
+    let profile = program.processors[0].control().profile();
     assert_eq!(profile.processors[0].stages[1].shed.deadline, 8);
 }
 
@@ -268,23 +268,23 @@ proptest! {
                 },
             ),
         };
-        let several = Several::new(graph, PROCESSORS);
+        let program = Program::new(graph, PROCESSORS);
         let mut expected = 0;
-        let over = Rc::new(Cell::new(0));
+        let completed = Rc::new(Cell::new(0));
         for (number, plan) in plans.iter().enumerate() {
             expected += plan.iter().filter(|invoke| !matches!(invoke, Invoke::Yield)).count();
-            let (plan, started, over) = (plan.clone(), started.clone(), over.clone());
-            several.processors[number % PROCESSORS].enter(|| {
+            let (plan, started, completed) = (plan.clone(), started.clone(), completed.clone());
+            program.processors[number % PROCESSORS].enter(|| {
                 let run = async move {
                     caller(stages, number, plan, started).await;
-                    over.set(over.get() + 1);
+                    completed.set(completed.get() + 1);
                 };
                 stages.callers.dispatch(move |_| run).unwrap();
             });
         }
-        turns.into_iter().for_each(|at| _ = several.turn(at));
-        several.settle(4);
-        prop_assert_eq!(over.get(), plans.len());
+        turns.into_iter().for_each(|at| _ = program.turn(at));
+        program.settle(4);
+        prop_assert_eq!(completed.get(), plans.len());
         let started = started.lock().unwrap();
         prop_assert_eq!(started.values().map(Vec::len).sum::<usize>(), expected);
         for (of, numbers) in &*started {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{Bench, Several, alone, run, settle};
+use crate::common::{Bench, Program, run, settle, single_processor};
 use phalanx_core::{
     CallError, Cohort, Control, Graph, Ingress, PartitionedStage, Processor, Session, SharedStage,
     Shed, sleep,
@@ -24,7 +24,7 @@ fn world() -> &'static Bench {
 fn an_operation_past_its_deadline_is_not_started() {
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
-    let (processor, world, ran) = (alone(graph), world(), Rc::new(Cell::new(0)));
+    let (processor, world, ran) = (single_processor(graph), world(), Rc::new(Cell::new(0)));
     let count = ran.clone();
     settle(&processor, world, || {
         let session = Session::new();
@@ -97,7 +97,7 @@ fn deadlines_cross_to_other_processors() {
             session
                 .scope(|| {
                     main.dispatch(move |_| async move {
-                        let _end = End(control);
+                        let _end = EndProgram(control);
                         asks(work, table).await;
                     })
                 })
@@ -116,10 +116,10 @@ fn the_bound_of_operations_sheds_too() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
     graph.max_operations(2);
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
-        let taken = (0..5).filter(|_| a.dispatch(|_| async {}).is_ok()).count();
-        assert_eq!(taken, 2);
+        let accepted = (0..5).filter(|_| a.dispatch(|_| async {}).is_ok()).count();
+        assert_eq!(accepted, 2);
     });
     let shed = processor.control().profile().processors[0].stages[0].shed;
     assert_eq!((shed.full, shed.deadline, shed.admission), (3, 0, 0));
@@ -137,7 +137,7 @@ fn a_cohort_operation_gets_no_expired_items() {
             cohort.iter_mut().for_each(|entry| entry.reply(size));
         },
     );
-    let (processor, world) = (alone(graph), world());
+    let (processor, world) = (single_processor(graph), world());
     settle(&processor, world, || {
         let session = Session::new();
         session.set_deadline(Duration::from_millis(10));
@@ -161,9 +161,9 @@ fn a_cohort_operation_gets_no_expired_items() {
 }
 
 /// Ends the program even if a test fails.
-struct End(Control);
+struct EndProgram(Control);
 
-impl Drop for End {
+impl Drop for EndProgram {
     fn drop(&mut self) {
         self.0.drain();
     }
@@ -175,7 +175,7 @@ const SERVICE: u64 = MS / 10;
 /// The results of a load.
 #[derive(Default)]
 struct Outcome {
-    refused: Cell<u32>,
+    rejected: Cell<u32>,
     latency: RefCell<Vec<u64>>,
 }
 
@@ -189,29 +189,29 @@ fn drive(
     ms: u64,
 ) -> Rc<Outcome> {
     let outcome = Rc::new(Outcome::default());
-    let (begin, mut arrived) = (world.now.get(), 0);
-    while world.now.get() < begin + ms * MS {
-        let due = ((world.now.get() - begin) as f64 / SERVICE as f64 * load) as u64;
-        for _ in arrived..due {
-            let (outcome, came) = (outcome.clone(), world.now.get());
+    let (start, mut sent) = (world.now.get(), 0);
+    while world.now.get() < start + ms * MS {
+        let due = ((world.now.get() - start) as f64 / SERVICE as f64 * load) as u64;
+        for _ in sent..due {
+            let (outcome, arrival) = (outcome.clone(), world.now.get());
             world.completions.borrow_mut().push(Box::new(move || {
                 entry
                     .dispatch(move |_| async move {
                         let Ok(permit) = Ingress::admit() else {
                             world.now.set(world.now.get() + SERVICE / 50);
-                            return outcome.refused.set(outcome.refused.get() + 1);
+                            return outcome.rejected.set(outcome.rejected.get() + 1);
                         };
                         let done = work.call(move |_| async move {
                             world.now.set(world.now.get() + SERVICE);
                             drop(permit);
                         });
                         done.await.unwrap();
-                        outcome.latency.borrow_mut().push(world.now.get() - came);
+                        outcome.latency.borrow_mut().push(world.now.get() - arrival);
                     })
                     .unwrap();
             }));
         }
-        arrived = due;
+        sent = due;
         if turn() == 0 {
             world.now.set(world.now.get() + SERVICE / 10);
         }
@@ -238,11 +238,11 @@ fn serves_admitted_requests(turn: impl Fn(&Processor, &Bench) -> usize) {
     let mut graph = Graph::new();
     graph.ingress(ADMIT);
     let (entry, work) = (graph.shared("entry", ()), graph.stage("work").max_cohort(16).shared(()));
-    let (processor, world) = (alone(graph), world());
+    let (processor, world) = (single_processor(graph), world());
     let limit = || processor.enter(Ingress::limit);
     let turn = || turn(&processor, world);
     let during = |load, ms| drive(world, entry, work, &turn, load, ms);
-    assert_eq!(during(0.9, 1000).refused.get(), 0);
+    assert_eq!(during(0.9, 1000).rejected.get(), 0);
     assert_eq!(limit(), None, "no limit without congestion");
     during(2.0, 150);
     assert!(limit().is_some());
@@ -253,9 +253,9 @@ fn serves_admitted_requests(turn: impl Fn(&Processor, &Bench) -> usize) {
     assert!(p99 < 50 * MS, "{} ms", p99 / MS);
     assert!(latency.len() > 9_000, "{} of 10000", latency.len());
     let shed = processor.control().profile().processors[0].stages[0].shed.admission;
-    assert!(overloaded.refused.get() > 5_000 && shed >= u64::from(overloaded.refused.get()));
+    assert!(overloaded.rejected.get() > 5_000 && shed >= u64::from(overloaded.rejected.get()));
     during(0.5, 500);
-    assert_eq!(during(0.9, 500).refused.get(), 0);
+    assert_eq!(during(0.9, 500).rejected.get(), 0);
     assert_eq!(limit(), None, "the limit goes with the congestion");
     while turn() > 0 {}
     assert_eq!(processor.live(), 0);
@@ -266,7 +266,7 @@ fn serves_admitted_requests(turn: impl Fn(&Processor, &Bench) -> usize) {
 fn external_queue_delay_counts() {
     let mut graph = Graph::new();
     graph.ingress(ADMIT);
-    let (processor, world) = (alone(graph), world());
+    let (processor, world) = (single_processor(graph), world());
     let limit_after = |intervals, waited| {
         world.waited.set(waited);
         for _ in 0..intervals {
@@ -290,10 +290,10 @@ fn a_later_deadline_reaches_other_processors() {
     for later in [Duration::from_secs(10), Duration::MAX] {
         let mut graph = Graph::new();
         let work = graph.shared("work", ());
-        let several = Several::new(graph, 2);
-        let session = several.processors[0].enter(Session::new);
+        let program = Program::new(graph, 2);
+        let session = program.processors[0].enter(Session::new);
         let there = std::sync::Arc::new(std::sync::Mutex::new(None));
-        several.processors[0].enter(|| {
+        program.processors[0].enter(|| {
             session.set_deadline(Duration::from_millis(100));
             let there = there.clone();
             let asks = move |_| async move {
@@ -304,11 +304,11 @@ fn a_later_deadline_reaches_other_processors() {
             };
             session.scope(|| work.call_on(1, asks)).detach().unwrap();
         });
-        (0..4).for_each(|at| _ = several.turn(at));
-        several.processors[0].enter(|| session.set_deadline(later));
-        several.settle(20);
+        (0..4).for_each(|at| _ = program.turn(at));
+        program.processors[0].enter(|| session.set_deadline(later));
+        program.settle(20);
         let left = (later < Duration::MAX).then_some(9);
         assert_eq!(*there.lock().unwrap(), Some((Ok(()), left)));
-        assert_eq!(several.processors[0].enter(|| seconds(&session)), left);
+        assert_eq!(program.processors[0].enter(|| seconds(&session)), left);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phalanx_core::{Graph, Processor, World, sleep};
 
-use crate::common::alone;
+use crate::common::single_processor;
 
 /// Virtual time. Records the calls: `r`eap and `p`ark.
 #[derive(Default)]
@@ -37,7 +37,7 @@ fn calls(declare: impl FnOnce(&mut Graph)) -> String {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
     declare(&mut graph);
-    let (processor, world): (Processor, _) = (alone(graph), Record::default());
+    let (processor, world): (Processor, _) = (single_processor(graph), Record::default());
     processor.enter(|| {
         let control = processor.control();
         let wakes = async move {
@@ -103,7 +103,7 @@ impl World for Coalescing {
 fn waiting_for_completions_counts_as_sleep() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let (processor, world) = (alone(graph), Coalescing::default());
+    let (processor, world) = (single_processor(graph), Coalescing::default());
     let control = processor.control();
     let drains = control.clone();
     let operation = move |_| async move {
@@ -123,7 +123,7 @@ fn waiting_for_completions_counts_as_sleep() {
 fn a_sleeping_processor_is_entered_inside_itself() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let processor = alone(graph);
+    let processor = single_processor(graph);
     assert!(processor.stepping().sleep().is_some());
     processor.enter(|| processor.enter(|| stage.dispatch(|_| async {}))).unwrap();
     processor.stepping().wake();

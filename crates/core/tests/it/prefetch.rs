@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use crate::common::{Bench, alone, settle};
+use crate::common::{Bench, settle, single_processor};
 use phalanx_core::{CallError, Graph, MAX_INTERLEAVED, Session, StageView, oneshot, prefetch};
 
 fn stage(processor: &phalanx_core::Processor, index: usize) -> StageView {
@@ -19,7 +19,7 @@ fn stage(processor: &phalanx_core::Processor, index: usize) -> StageView {
 fn run(max_cohort: usize, count: usize, fetches: usize) -> (Vec<(usize, &'static str)>, StageView) {
     let mut graph = Graph::new();
     let a = graph.stage("a").max_cohort(max_cohort).shared(());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let seen = Rc::new(RefCell::new(Vec::new()));
     settle(&processor, &world, || {
         for n in 0..count {
@@ -92,7 +92,7 @@ fn a_cohort_has_no_more_operations_than_it_may() {
 fn without_end(step: u64) {
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
-    let (processor, world) = (alone(graph), Rc::new(Bench::default()));
+    let (processor, world) = (single_processor(graph), Rc::new(Bench::default()));
     let stop = Rc::new(Cell::new(false));
     settle(&processor, &world, || {
         for _ in 0..2 {
@@ -128,7 +128,7 @@ fn a_cohort_ends_though_the_clock_stands_still() {
 fn a_panic_after_a_prefetch_is_of_one_operation() {
     let mut graph = Graph::new();
     let (front, a) = (graph.shared("front", ()), graph.shared("a", ()));
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let sum = Rc::new(Cell::new(0));
     let out = sum.clone();
     settle(&processor, &world, || {
@@ -161,17 +161,17 @@ fn a_panic_after_a_prefetch_is_of_one_operation() {
 fn a_session_that_ends_takes_those_that_wait_with_it() {
     let mut graph = Graph::new();
     let a = graph.stage("a").shared(());
-    let (processor, world) = (alone(graph), Bench::default());
-    let (dropped, went_on) = (Rc::new(()), Rc::new(Cell::new(0)));
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let (dropped, continued) = (Rc::new(()), Rc::new(Cell::new(0)));
     settle(&processor, &world, || {
         let session = Session::new();
         for _ in 0..3 {
-            let (kept, went_on) = (dropped.clone(), went_on.clone());
+            let (kept, continued) = (dropped.clone(), continued.clone());
             session
                 .scope(|| {
                     a.dispatch(move |_| async move {
                         prefetch(&kept).await;
-                        went_on.set(went_on.get() + 1);
+                        continued.set(continued.get() + 1);
                     })
                 })
                 .unwrap();
@@ -182,7 +182,7 @@ fn a_session_that_ends_takes_those_that_wait_with_it() {
         })
         .unwrap();
     });
-    assert_eq!((went_on.get(), Rc::strong_count(&dropped), processor.live()), (0, 1, 0));
+    assert_eq!((continued.get(), Rc::strong_count(&dropped), processor.live()), (0, 1, 0));
     let view = stage(&processor, 0);
     assert_eq!((view.cancelled, view.completed.count), (3, 1));
 }
@@ -191,9 +191,9 @@ fn a_session_that_ends_takes_those_that_wait_with_it() {
 fn a_wake_up_while_it_waits_runs_it_once() {
     let mut graph = Graph::new();
     let a = graph.stage("a").shared(());
-    let (processor, world) = (alone(graph), Bench::default());
-    let ends = Rc::new(Cell::new(0));
-    let out = ends.clone();
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let completed = Rc::new(Cell::new(0));
+    let out = completed.clone();
     settle(&processor, &world, || {
         let (sender, mut value) = oneshot::local::<u32>();
         a.dispatch(move |_| async move {
@@ -214,7 +214,7 @@ fn a_wake_up_while_it_waits_runs_it_once() {
         .unwrap();
         a.dispatch(move |_| async move { sender.send(7) }).unwrap();
     });
-    assert_eq!((ends.get(), processor.live()), (1, 0));
+    assert_eq!((completed.get(), processor.live()), (1, 0));
     assert_eq!(stage(&processor, 0).completed.count, 2);
 }
 
@@ -227,7 +227,7 @@ fn under_a_foreign_waker_or_outside_a_prefetch_does_not_suspend() {
     assert!(ready(&1), "outside");
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let seen = Rc::new(Cell::new(0));
     settle(&processor, &world, || {
         for n in 0..5 {
@@ -243,7 +243,7 @@ fn under_a_foreign_waker_or_outside_a_prefetch_does_not_suspend() {
 fn two_at_once_are_one_suspension() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let done = Rc::new(Cell::new(0));
     settle(&processor, &world, || {
         for n in 0..5u32 {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Bench, alone, settle};
+use crate::common::{Bench, settle, single_processor};
 use phalanx_core::{CallError, Cohort, Graph, Partition, yield_now};
 
 /// Two numbers that should be the same.
@@ -22,11 +22,11 @@ impl Pair {
 fn a_torn_partition_is_dropped_and_made_anew() {
     let mut graph = Graph::new();
     let alive = Arc::new(());
-    let made = alive.clone();
-    let make = move |n: usize| Pair(n as u32, n as u32, made.clone());
+    let token = alive.clone();
+    let make = move |n: usize| Pair(n as u32, n as u32, token.clone());
     let kept = graph.stage("kept").partitions(2).partitioned(make.clone());
-    let mended = graph.stage("mended").partitions(2).rebuild_on_panic().partitioned(make);
-    let (processor, world) = (alone(graph), Bench::default());
+    let rebuilt = graph.stage("mended").partitions(2).rebuild_on_panic().partitioned(make);
+    let (processor, world) = (single_processor(graph), Bench::default());
     let seen: Arc<Mutex<Vec<(u32, u32)>>> = Arc::default();
     let states = Arc::strong_count(&alive);
     // A key of each partition.
@@ -41,23 +41,23 @@ fn a_torn_partition_is_dropped_and_made_anew() {
         }
     });
     let [one, two] = *keys.lock().unwrap();
-    for stage in [kept, mended] {
+    for stage in [kept, rebuilt] {
         settle(&processor, &world, || {
             let seen = seen.clone();
             let test = move |part: Partition<Pair>| async move {
-                let guest = stage.call(one, |part| async move {
+                let modifying = stage.call(one, |part| async move {
                     part.with(|pair| pair.1 = 9); // its own change, before the panic
                     yield_now().await;
                     part.with(Pair::tear);
                 });
-                let error = guest.await.unwrap_err();
+                let error = modifying.await.unwrap_err();
                 assert!(matches!(error, CallError::Panicked { .. }), "{error}");
                 // An operation that had started continues with the new state.
                 let here = part.with(|pair| (pair.0, pair.1));
-                let beside =
+                let concurrent =
                     stage.call(two, |part| async move { part.with(|pair| (pair.0, pair.1)) });
-                let beside = beside.await.unwrap();
-                seen.lock().unwrap().extend([here, beside]);
+                let concurrent = concurrent.await.unwrap();
+                seen.lock().unwrap().extend([here, concurrent]);
             };
             stage.dispatch(one, test).unwrap();
         });
@@ -72,46 +72,46 @@ fn a_torn_partition_is_dropped_and_made_anew() {
 
 #[test]
 fn an_exclusive_state_is_made_anew_for_all_processors() {
-    static MADE: AtomicU32 = AtomicU32::new(0);
-    static SEEN: AtomicU32 = AtomicU32::new(99);
+    static BUILDS: AtomicU32 = AtomicU32::new(0);
+    static VALUE: AtomicU32 = AtomicU32::new(99);
     let mut graph = Graph::new();
     let front = graph.shared("front", ());
     let count = graph.stage("count").rebuild_on_panic().exclusive(|| {
-        MADE.fetch_add(1, Ordering::Relaxed);
+        BUILDS.fetch_add(1, Ordering::Relaxed);
         0u32
     });
     let control = crate::common::run(graph, 2, |index, control| {
         if index == 0 {
             front
                 .dispatch(move |_| async move {
-                    let torn = count.call(|count| async move {
+                    let panicking = count.call(|count| async move {
                         count.with(|count| {
                             *count = 5;
                             panic!("torn")
                         })
                     });
-                    let torn: Result<(), _> = torn.await;
-                    assert!(torn.is_err());
+                    let panicking: Result<(), _> = panicking.await;
+                    assert!(panicking.is_err());
                     let there = front.call_on(1, move |_| async move {
                         count.call(|count| async move { count.with(|count| *count) }).await
                     });
-                    SEEN.store(there.await.unwrap().unwrap(), Ordering::Relaxed);
+                    VALUE.store(there.await.unwrap().unwrap(), Ordering::Relaxed);
                     control.drain();
                 })
                 .unwrap();
         }
     });
-    assert_eq!((MADE.load(Ordering::Relaxed), SEEN.load(Ordering::Relaxed)), (2, 0));
+    assert_eq!((BUILDS.load(Ordering::Relaxed), VALUE.load(Ordering::Relaxed)), (2, 0));
     let profile = control.profile();
     assert_eq!(profile.processors[1].stages[1].state_rebuilds, 1, "by the one who needed it");
 }
 
 #[test]
 fn a_handlers_state_is_made_anew_and_a_failing_constructor_is_tried_again() {
-    static MADE: AtomicU32 = AtomicU32::new(0);
+    static BUILDS: AtomicU32 = AtomicU32::new(0);
     let mut graph = Graph::new();
     let front = graph.shared("front", ());
-    let make = |_| match MADE.fetch_add(1, Ordering::Relaxed) {
+    let make = |_| match BUILDS.fetch_add(1, Ordering::Relaxed) {
         1 => panic!("not yet"),
         n => n,
     };
@@ -124,7 +124,7 @@ fn a_handlers_state_is_made_anew_and_a_failing_constructor_is_tried_again() {
             }
         },
     );
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let seen: Rc<RefCell<Vec<Result<u32, String>>>> = Rc::default();
     settle(&processor, &world, || {
         let seen = seen.clone();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use phalanx_core::{Graph, MoveError, PartitionedStage, Published, ReplicatedStage, yield_now};
 use proptest::prelude::*;
 
-use crate::common::{Several, run};
+use crate::common::{Program, run};
 
 const PROCESSORS: usize = 3;
 const PARTITIONS: usize = 4;
@@ -73,12 +73,12 @@ fn event() -> impl Strategy<Value = Event> {
 /// Reads a value, from a replica or from its owner. `current` has the version that the owner holds.
 async fn read(index: Index, owner: Owner, current: &RefCell<HashMap<u64, usize>>, key: u64, n: u8) {
     let number = |key| current.borrow().get(&key).copied();
-    if let Some(found) = index.get(key, |value| value.key == key) {
-        assert_eq!(Some(found.number), number(key), "a revoked value is found");
+    if let Some(replica) = index.get(key, |value| value.key == key) {
+        assert_eq!(Some(replica.number), number(key), "a revoked value is found");
         for _ in 0..n {
             yield_now().await;
         }
-        assert_eq!(found.key, key, "a replica in use stays");
+        assert_eq!(replica.key, key, "a replica in use stays");
         return;
     }
     let before = number(key);
@@ -88,9 +88,9 @@ async fn read(index: Index, owner: Owner, current: &RefCell<HashMap<u64, usize>>
     if let Some(offer) = call.await.unwrap() {
         let kept = index.keep(offer);
         assert!(Some(kept.number) >= before, "older than the version at the time of the call");
-        let found = index.get(key, |_| true);
-        let found = found.is_some_and(|found| found.number == kept.number);
-        assert_eq!(found, number(key) == Some(kept.number), "kept if it is current");
+        let replica = index.get(key, |_| true);
+        let replica = replica.is_some_and(|replica| replica.number == kept.number);
+        assert_eq!(replica, number(key) == Some(kept.number), "kept if it is current");
     }
 }
 
@@ -99,7 +99,7 @@ fn churn(events: &[Event]) {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let (index, owner) = declare(&mut graph);
-    let several = Several::new(graph, PROCESSORS);
+    let program = Program::new(graph, PROCESSORS);
     // Written by the owners' operations, which run on this thread.
     let current = Rc::new(RefCell::new(HashMap::new()));
     thread_local!(static CURRENT: RefCell<Rc<RefCell<HashMap<u64, usize>>>> = RefCell::default());
@@ -109,18 +109,18 @@ fn churn(events: &[Event]) {
         let (alive, current, versions) = (alive.clone(), current.clone(), versions.clone());
         match event.clone() {
             Event::Turn(at) => {
-                several.turn(at.into());
+                program.turn(at.into());
             }
-            Event::Read(at, key, n) => several.processors[at].enter(|| {
+            Event::Read(at, key, n) => program.processors[at].enter(|| {
                 main.dispatch(move |_| async move { read(index, owner, &current, key, n).await })
                     .unwrap();
             }),
-            Event::Peek(at, key) => several.processors[at].enter(|| {
-                let found = index.get(key, |_| true).map(|found| found.number);
+            Event::Peek(at, key) => program.processors[at].enter(|| {
+                let replica = index.get(key, |_| true).map(|replica| replica.number);
                 let number = current.borrow().get(&key).copied();
-                assert!(found.is_none() || found == number, "a revoked value is found");
+                assert!(replica.is_none() || replica == number, "a revoked value is found");
             }),
-            Event::Replace(at, key) => several.processors[at].enter(|| {
+            Event::Replace(at, key) => program.processors[at].enter(|| {
                 versions.set(versions.get() + 1);
                 let number = versions.get();
                 let replaced = owner.dispatch(key << 58, move |owned| async move {
@@ -130,14 +130,14 @@ fn churn(events: &[Event]) {
                 });
                 replaced.unwrap();
             }),
-            Event::Remove(at, key) => several.processors[at].enter(|| {
+            Event::Remove(at, key) => program.processors[at].enter(|| {
                 let removed = owner.dispatch(key << 58, move |owned| async move {
                     owned.with(|owned| owned.remove(&key));
                     CURRENT.with_borrow(|current| current.borrow_mut().remove(&key));
                 });
                 removed.unwrap();
             }),
-            Event::Move(at, partition, to) => several.processors[at].enter(|| {
+            Event::Move(at, partition, to) => program.processors[at].enter(|| {
                 let moving = main.dispatch(move |_| async move {
                     let moved = owner.move_partition(partition, to).await;
                     assert!(matches!(moved, Ok(()) | Err(MoveError::Busy)), "{moved:?}");
@@ -146,13 +146,13 @@ fn churn(events: &[Event]) {
             }),
         }
     }
-    several.settle(250);
-    assert_eq!(several.live(), [0; PROCESSORS]);
+    program.settle(250);
+    assert_eq!(program.live(), [0; PROCESSORS]);
     assert_eq!(alive.load(Relaxed), current.borrow().len(), "revoked values are freed");
-    for processor in several.processors[0].control().profile().processors {
+    for processor in program.processors[0].control().profile().processors {
         assert!(processor.stages[1].replica_bytes <= 50 * ENTRIES as u64);
     }
-    drop(several);
+    drop(program);
     assert_eq!(alive.load(Relaxed), 0);
 }
 
@@ -170,9 +170,9 @@ fn a_hit_does_not_cross() {
     let mut graph = Graph::new();
     let main = graph.shared("main", ());
     let (index, owner) = declare(&mut graph);
-    let several = Several::new(graph, 2);
+    let program = Program::new(graph, 2);
     let alive = Arc::new(AtomicUsize::new(0));
-    for processor in &several.processors {
+    for processor in &program.processors {
         let alive = alive.clone();
         processor.enter(|| {
             main.dispatch(move |_| async move {
@@ -190,9 +190,9 @@ fn a_hit_does_not_cross() {
             })
             .unwrap();
         });
-        several.settle(3);
+        program.settle(3);
     }
-    let control = several.processors[0].control();
+    let control = program.processors[0].control();
     let profile = control.profile();
     let sum = |stage: usize| -> u64 {
         profile.processors.iter().map(|processor| processor.stages[stage].completed.count).sum()
@@ -230,12 +230,12 @@ fn versions_do_not_go_back() {
                         })
                     });
                     let number = call.await.unwrap();
-                    let seen = index.get(key, |_| true).map(|found| found.number);
+                    let seen = index.get(key, |_| true).map(|replica| replica.number);
                     assert!(seen.is_none_or(|seen| seen >= number), "older than one's own write");
                     newest[key as usize] = number;
                 }
-                let found = match index.get(key, |_| true) {
-                    Some(found) => found,
+                let replica = match index.get(key, |_| true) {
+                    Some(replica) => replica,
                     None => {
                         let call = owner.call(key << 58, move |owned| async move {
                             owned.with(|owned| owned.get(&key).map(Published::offer))
@@ -244,8 +244,8 @@ fn versions_do_not_go_back() {
                         index.keep(offer)
                     }
                 };
-                assert!(found.number >= newest[key as usize], "a version that was replaced");
-                newest[key as usize] = found.number;
+                assert!(replica.number >= newest[key as usize], "a version that was replaced");
+                newest[key as usize] = replica.number;
             }
             control.drain();
         });

@@ -5,19 +5,19 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Bench, alone, run, settle};
+use crate::common::{Bench, run, settle, single_processor};
 use phalanx_core::{
     CallError, Cohort, CohortStage, Graph, Session, SharedStage, WaitReason, Waits, sleep,
 };
 
 /// An event of the handler: a cohort begins, or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Did {
+enum Event {
     Begin(Vec<u32>),
     End(usize),
 }
 
-type Log = Arc<Mutex<Vec<Did>>>;
+type Log = Arc<Mutex<Vec<Event>>>;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -30,14 +30,14 @@ fn journal(graph: &mut Graph, log: &Log, capacity: usize) -> CohortStage<u32, us
         commit,
         async move |written: &mut usize, mut cohort: Cohort<u32, usize>| {
             let items: Vec<_> = cohort.iter().map(|entry| entry.item).collect();
-            log.lock().unwrap().push(Did::Begin(items.clone()));
+            log.lock().unwrap().push(Event::Begin(items.clone()));
             sleep(10 * MS).await;
             assert!(!items.contains(&13), "by intent");
             for entry in cohort.iter_mut().filter(|entry| entry.item != 0) {
                 *written += 1;
                 entry.reply(*written);
             }
-            log.lock().unwrap().push(Did::End(*written));
+            log.lock().unwrap().push(Event::End(*written));
         },
     )
 }
@@ -75,17 +75,17 @@ fn one_cohort_is_under_way_and_the_next_gathers_in_order() {
     let (mut graph, log, replies) = (Graph::new(), Log::default(), Replies::default());
     let front = graph.shared("front", ());
     let journal = journal(&mut graph, &log, usize::MAX);
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || call_each(front, journal, [1, 2], &replies));
     settle(&processor, &world, || call_each(front, journal, 3..9, &replies));
-    assert_eq!(*log.lock().unwrap(), [Did::Begin(vec![1, 2])], "the others wait");
+    assert_eq!(*log.lock().unwrap(), [Event::Begin(vec![1, 2])], "the others wait");
     until_rest(&processor, &world);
     let cohorts = [vec![1, 2], vec![3, 4, 5, 6], vec![7, 8]];
     let ends = [2, 6, 8];
     let expected: Vec<_> = cohorts
         .into_iter()
         .zip(ends)
-        .flat_map(|(items, end)| [Did::Begin(items), Did::End(end)])
+        .flat_map(|(items, end)| [Event::Begin(items), Event::End(end)])
         .collect();
     assert_eq!(*log.lock().unwrap(), expected, "none overlaps another");
     let expected: Vec<_> = (1..9).map(|item| (item, Ok(item as usize))).collect();
@@ -99,7 +99,7 @@ fn the_queue_is_bounded_by_the_capacity() {
     let (mut graph, log, replies) = (Graph::new(), Log::default(), Replies::default());
     let front = graph.shared("front", ());
     let journal = journal(&mut graph, &log, 2);
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || call_each(front, journal, [1], &replies));
     settle(&processor, &world, || {
         call_each(front, journal, 2..5, &replies);
@@ -115,7 +115,7 @@ fn a_panic_fails_its_items_and_the_next_cohort_begins() {
     let (mut graph, log, replies) = (Graph::new(), Log::default(), Replies::default());
     let front = graph.shared("front", ());
     let journal = journal(&mut graph, &log, usize::MAX);
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || call_each(front, journal, [1, 13], &replies));
     // The next cohort is answered, except for one item, whose reply the handler drops.
     settle(&processor, &world, || call_each(front, journal, [5, 0], &replies));
@@ -133,7 +133,7 @@ fn a_session_that_ends_takes_its_items_along_and_nothing_else() {
     let (mut graph, log, replies) = (Graph::new(), Log::default(), Replies::default());
     let front = graph.shared("front", ());
     let journal = journal(&mut graph, &log, usize::MAX);
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let mut session = None;
     settle(&processor, &world, || {
         let ends = session.insert(Session::new());
@@ -148,8 +148,8 @@ fn a_session_that_ends_takes_its_items_along_and_nothing_else() {
     });
     until_rest(&processor, &world);
     // The first cohort has both items, because it had begun; the second has the remaining ones.
-    let begun: Vec<_> = log.lock().unwrap().iter().step_by(2).cloned().collect();
-    assert_eq!(begun, [Did::Begin(vec![1, 2]), Did::Begin(vec![4])]);
+    let begins: Vec<_> = log.lock().unwrap().iter().step_by(2).cloned().collect();
+    assert_eq!(begins, [Event::Begin(vec![1, 2]), Event::Begin(vec![4])]);
     assert_eq!(*replies.borrow(), [(2, Ok(2)), (4, Ok(3))]);
 }
 
@@ -164,7 +164,8 @@ fn a_drain_completes_queued_items_and_an_end_drops_them() {
             }
             if ends { control.end() } else { control.drain() }
         });
-        let ended = log.lock().unwrap().iter().filter(|did| matches!(did, Did::End(_))).count();
+        let ended =
+            log.lock().unwrap().iter().filter(|event| matches!(event, Event::End(_))).count();
         assert_eq!(ended, if ends { 0 } else { 2 });
     }
 }
@@ -174,18 +175,18 @@ fn items_of_other_processors_wait_too() {
     let (mut graph, log) = (Graph::new(), Log::default());
     let commit = graph.shared("commit", ());
     let front = graph.shared("front", ());
-    let begun = log.clone();
+    let begins = log.clone();
     let journal = graph.stage("journal").max_cohort(2).partitioned_serial_cohort(
         |_| (),
         commit,
         async move |(): &mut (), mut cohort: Cohort<u32, u32>| {
-            begun.lock().unwrap().push(Did::Begin(Vec::new()));
+            begins.lock().unwrap().push(Event::Begin(Vec::new()));
             sleep(MS).await;
             cohort.iter_mut().for_each(|entry| {
                 let item = entry.item;
                 entry.reply(item);
             });
-            begun.lock().unwrap().push(Did::End(0));
+            begins.lock().unwrap().push(Event::End(0));
         },
     );
     run(graph, 2, |_, control| {
@@ -199,7 +200,7 @@ fn items_of_other_processors_wait_too() {
         done.unwrap();
     });
     let log = log.lock().unwrap();
-    let alternate = log.chunks(2).all(|pair| pair == [Did::Begin(Vec::new()), Did::End(0)]);
+    let alternate = log.chunks(2).all(|pair| pair == [Event::Begin(Vec::new()), Event::End(0)]);
     assert!(alternate && log.len() >= 40, "{log:?}");
 }
 
@@ -230,7 +231,7 @@ fn a_handler_that_waits_for_its_own_queue_is_a_cycle() {
     let declared = graph.call_graph().cycles();
     assert!(declared.len() == 1 && declared[0].can_deadlock(), "{declared:?}");
 
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
         front
             .dispatch(move |_| async move {
@@ -238,11 +239,11 @@ fn a_handler_that_waits_for_its_own_queue_is_a_cycle() {
             })
             .unwrap()
     });
-    let found = Waits::cycles(&[processor.waits()]);
+    let cycles = Waits::cycles(&[processor.waits()]);
     let stages: Vec<_> =
-        found.iter().flat_map(|cycle| &cycle.operations).map(|it| it.stage).collect();
-    assert_eq!(stages, ["commit", "index", "journal"], "{found:?}");
-    assert_eq!(found[0].operations[2].reason, WaitReason::Gate("journal"));
+        cycles.iter().flat_map(|cycle| &cycle.operations).map(|it| it.stage).collect();
+    assert_eq!(stages, ["commit", "index", "journal"], "{cycles:?}");
+    assert_eq!(cycles[0].operations[2].reason, WaitReason::Gate("journal"));
     // The observed call graph has the cycle, too.
     let observed = processor.control().call_graph();
     assert!(observed.undeclared().is_empty() && observed.unobserved().is_empty(), "{observed:?}");

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::common::Several;
+use crate::common::Program;
 use phalanx_core::{
     BalancedStage, CallError, Graph, PartitionedStage, Session, SharedStage, join, select_all,
     sleep, yield_now,
@@ -69,14 +69,14 @@ fn grow(env: Env, tree: Tree) -> Pin<Box<dyn Future<Output = ()>>> {
             Tree::Stuck => std::future::pending().await,
             Tree::Sleep(ms) => sleep(std::time::Duration::from_millis(ms.into())).await,
             Tree::SessionGuard(yields) => {
-                let hold = Session::current().expect("in the session").guard();
+                let guard = Session::current().expect("in the session").guard();
                 let outside = Session::new();
                 let kept = outside.scope(|| {
                     env.stage.dispatch(move |_| async move {
                         for _ in 0..yields {
                             yield_now().await;
                         }
-                        drop((hold, inner));
+                        drop((guard, inner));
                     })
                 });
                 kept.unwrap();
@@ -119,40 +119,40 @@ fn run(tree: Tree, turns: &[u8]) {
         balanced: graph.stage("balanced").max_cohort(2).balanced(()),
         alive: Arc::default(),
     };
-    let several = Several::new(graph, PROCESSORS);
+    let program = Program::new(graph, PROCESSORS);
     let ended = Rc::new(Cell::new(false));
-    let bystander = several.processors[0].enter(|| {
+    let unrelated = program.processors[0].enter(|| {
         let other = Session::new();
         other.scope(|| env.stage.call(|_| sleep(std::time::Duration::from_millis(100))))
     });
-    let session = several.processors[0].enter(|| {
+    let session = program.processors[0].enter(|| {
         let (session, inner) = (Session::new(), env.clone());
         session.scope(|| env.stage.dispatch(move |_| grow(inner, tree))).unwrap();
         session
     });
     for at in turns {
-        several.turn((*at).into());
+        program.turn((*at).into());
     }
-    several.processors[0].enter(|| {
+    program.processors[0].enter(|| {
         let (ended, alive, held) = (ended.clone(), env.alive.clone(), env.alive.clone());
-        let ending = env.stage.dispatch(move |_| async move {
+        let ender = env.stage.dispatch(move |_| async move {
             session.end().await;
             assert_eq!(session.operations(), 0);
             // The references of this function, `env` and these two are left, so no operation of the session is.
             ended.set(Arc::strong_count(&alive) == 3);
             drop(held);
         });
-        ending.unwrap();
+        ender.unwrap();
     });
-    several.settle(10);
+    program.settle(10);
     assert!(ended.get(), "not ended, or something of it was left");
-    assert_eq!(several.live(), [1, 0, 0], "but for the bystander");
-    several.settle(200);
-    several.processors[0].enter(|| {
-        assert!(bystander.is_finished(), "ended with a session that was not its own");
-        drop(bystander);
+    assert_eq!(program.live(), [1, 0, 0], "but for the bystander");
+    program.settle(200);
+    program.processors[0].enter(|| {
+        assert!(unrelated.is_finished(), "ended with a session that was not its own");
+        drop(unrelated);
     });
-    assert_eq!((several.live(), Arc::strong_count(&env.alive)), (vec![0; 3], 1));
+    assert_eq!((program.live(), Arc::strong_count(&env.alive)), (vec![0; 3], 1));
 }
 
 proptest! {
@@ -171,10 +171,10 @@ proptest! {
 fn the_first_of_several_ends_the_rest() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let several = Several::new(graph, PROCESSORS);
+    let program = Program::new(graph, PROCESSORS);
     let alive = Arc::new(());
     let winner = Rc::new(Cell::new(None));
-    several.processors[0].enter(|| {
+    program.processors[0].enter(|| {
         let (alive, winner) = (alive.clone(), winner.clone());
         let race = stage.dispatch(move |_| async move {
             let calls = (0..9u32).map(|n| {
@@ -193,8 +193,8 @@ fn the_first_of_several_ends_the_rest() {
         });
         race.unwrap();
     });
-    several.settle(100);
-    assert_eq!((winner.get(), several.live()), (Some((7, 7)), vec![0; 3]));
+    program.settle(100);
+    assert_eq!((winner.get(), program.live()), (Some((7, 7)), vec![0; 3]));
 }
 
 #[test]
@@ -203,29 +203,29 @@ fn a_child_is_cancelled_on_any_processor() {
     for turns in 0..5 {
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
-        let several = Several::new(graph, 2);
-        let call = several.processors[0].enter(|| {
+        let program = Program::new(graph, 2);
+        let call = program.processors[0].enter(|| {
             stage.call_on(1, |_| async {
                 sleep(std::time::Duration::from_millis(2)).await;
                 7
             })
         });
-        several.turn(0);
+        program.turn(0);
         for turn in 0..turns {
-            several.world.now.set(turn * 1_000_000);
-            several.turn(1);
+            program.world.now.set(turn * 1_000_000);
+            program.turn(1);
         }
         let outcome = Rc::new(Cell::new(None));
         let result = outcome.clone();
-        several.processors[0].enter(|| {
+        program.processors[0].enter(|| {
             call.cancel();
             let waiting = stage.dispatch(move |_| async move { result.set(Some(call.await)) });
             waiting.unwrap();
         });
-        several.settle(10);
+        program.settle(10);
         let expected = if turns < 3 { Err(CallError::Cancelled) } else { Ok(7) };
         assert_eq!(outcome.take(), Some(expected), "after {turns} turns");
-        assert_eq!(several.live(), [0, 0]);
+        assert_eq!(program.live(), [0, 0]);
     }
 }
 
@@ -234,20 +234,20 @@ fn a_full_target_says_so() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
     graph.max_operations(4);
-    let several = Several::new(graph, 2);
-    several.processors[1].enter(|| {
+    let program = Program::new(graph, 2);
+    program.processors[1].enter(|| {
         for _ in 0..4 {
             stage.dispatch(|_| std::future::pending()).unwrap();
         }
     });
     let outcome = Rc::new(Cell::new(None));
     let result = outcome.clone();
-    several.processors[0].enter(|| {
-        let asking = stage.dispatch(move |_| async move {
+    program.processors[0].enter(|| {
+        let caller = stage.dispatch(move |_| async move {
             result.set(Some(stage.call_on(1, |_| async { 1 }).await));
         });
-        asking.unwrap();
+        caller.unwrap();
     });
-    several.settle(3);
+    program.settle(3);
     assert_eq!(outcome.take(), Some(Err(CallError::Full { stage: None, bound: 4 })));
 }

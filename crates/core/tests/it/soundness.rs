@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crate::common::{Bench, alone, settle};
+use crate::common::{Bench, settle, single_processor};
 use phalanx_core::{Call, CallError, Graph, Session, join, sleep, yield_now};
 
 /// Runs a closure when it is dropped.
@@ -30,7 +30,7 @@ fn poll_once<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output
 fn a_join_dropped_away_from_its_processor_leaves_no_pointer() {
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let (release, parked) = (Rc::new(Cell::new(false)), Rc::new(RefCell::new(None)));
     let (go, out) = (release.clone(), parked.clone());
     settle(&processor, &world, || {
@@ -90,13 +90,13 @@ fn a_turn_inside_a_turn_panics() {
         fn submit(&self) {}
         fn park(&self, _: Option<u64>) {}
     }
-    let processor = Rc::new(alone(Graph::new()));
+    let processor = Rc::new(single_processor(Graph::new()));
     processor.turn(&Inner(Rc::new(RefCell::new(Some(processor.clone())))));
 }
 
 #[test]
 fn sessions_are_cloned_and_dropped_anywhere_on_their_thread() {
-    let (processor, world) = (alone(Graph::new()), Bench::default());
+    let (processor, world) = (single_processor(Graph::new()), Bench::default());
     let session = processor.enter(Session::new);
     let clones = [session.clone(), session.clone()];
     settle(&processor, &world, || drop((session, clones)));
@@ -108,10 +108,10 @@ fn a_result_whose_destructor_panics_harms_no_other_operation() {
     let mut graph = Graph::new();
     let a = graph.exclusive("a", 0u32);
     let b = graph.shared("b", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
-        let bad = a.call(|_| async { OnDrop(|| panic!("in a result")) });
-        bad.detach().unwrap();
+        let panicking = a.call(|_| async { OnDrop(|| panic!("in a result")) });
+        panicking.detach().unwrap();
         // It finished first, and the operation that waited for it drops it.
         b.dispatch(move |_| async move {
             let done = a.call(|_| async { OnDrop(|| panic!("in a result")) });
@@ -130,27 +130,27 @@ fn a_result_whose_destructor_panics_harms_no_other_operation() {
 
 #[test]
 fn a_foreign_waker_that_panics_stops_no_other_operation() {
-    struct Bad;
-    impl Wake for Bad {
+    struct PanicsOnDrop;
+    impl Wake for PanicsOnDrop {
         fn wake(self: Arc<Self>) {
             panic!("in a waker")
         }
     }
     let mut graph = Graph::new();
     let a = graph.exclusive("a", ());
-    let (processor, world) = (alone(graph), Bench::default());
-    let bad = Waker::from(Arc::new(Bad));
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let panicking = Waker::from(Arc::new(PanicsOnDrop));
     let mut call: Option<Call<()>> = None;
     settle(&processor, &world, || {
         let mut waiting = a.call(|_| async {});
-        assert!(poll_once(&mut waiting, &bad).is_pending());
+        assert!(poll_once(&mut waiting, &panicking).is_pending());
         call = Some(waiting);
         let mut timer = pin!(sleep(Duration::ZERO + Duration::from_nanos(1)));
-        assert!(poll_once(&mut timer, &bad).is_pending());
+        assert!(poll_once(&mut timer, &panicking).is_pending());
         let session = Session::new();
-        let hold = session.guard();
-        assert!(poll_once(&mut session.end(), &bad).is_pending());
-        drop(hold);
+        let guard = session.guard();
+        assert!(poll_once(&mut session.end(), &panicking).is_pending());
+        drop(guard);
         world.now.set(10_000_000);
         processor.turn(&world);
     });
@@ -171,7 +171,7 @@ fn a_foreign_wakers_destructor_may_use_timers() {
             let _ = poll_once(&mut timer, Waker::noop());
         }
     }
-    let (processor, world) = (alone(Graph::new()), Bench::default());
+    let (processor, world) = (single_processor(Graph::new()), Bench::default());
     settle(&processor, &world, || {
         let mut timer = pin!(sleep(Duration::from_millis(3)));
         for _ in 0..2 {
@@ -192,17 +192,18 @@ fn a_foreign_wakers_destructor_may_use_timers() {
 fn a_panic_payload_may_panic_when_dropped() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let (processor, world, ran) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, ran) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     let count = ran.clone();
     settle(&processor, &world, || {
         a.dispatch(|_| async {
-            struct Bad;
-            impl Drop for Bad {
+            struct PanicsOnDrop;
+            impl Drop for PanicsOnDrop {
                 fn drop(&mut self) {
                     panic!("in what a panic carried")
                 }
             }
-            std::panic::panic_any(Bad)
+            std::panic::panic_any(PanicsOnDrop)
         })
         .unwrap();
         a.dispatch(move |_| async move { count.set(1) }).unwrap();
@@ -215,18 +216,18 @@ fn invocations_by_destructors_are_rejected_when_the_processor_is_dropped() {
     let alive = Rc::new(());
     let mut graph = Graph::new();
     let (a, b) = (graph.shared("a", ()), graph.shared("b", ()));
-    let processor = alone(graph);
-    let refused = Rc::new(Cell::new(None));
+    let processor = single_processor(graph);
+    let result = Rc::new(Cell::new(None));
     processor.enter(|| {
-        let (inner, seen) = (alive.clone(), refused.clone());
-        let last_words = OnDrop(move || {
+        let (inner, seen) = (alive.clone(), result.clone());
+        let invokes_on_drop = OnDrop(move || {
             let inner = inner.clone();
             seen.set(Some(a.dispatch(move |_| async move { drop(inner) })));
         });
-        b.dispatch(move |_| async move { drop(last_words) }).unwrap();
+        b.dispatch(move |_| async move { drop(invokes_on_drop) }).unwrap();
     });
     drop(processor);
-    assert_eq!(refused.take(), Some(Err(CallError::Cancelled)));
+    assert_eq!(result.take(), Some(Err(CallError::Cancelled)));
     assert_eq!(Rc::strong_count(&alive), 1);
 }
 
@@ -234,11 +235,11 @@ fn invocations_by_destructors_are_rejected_when_the_processor_is_dropped() {
 fn ending_a_program_cancels_the_invocations_of_its_destructors() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     processor.enter(|| {
-        let last_words = OnDrop(move || drop(a.dispatch(|_| std::future::pending())));
+        let invokes_on_drop = OnDrop(move || drop(a.dispatch(|_| std::future::pending())));
         a.dispatch(move |_| async move {
-            let _last_words = last_words;
+            let _last_words = invokes_on_drop;
             std::future::pending().await
         })
         .unwrap();
@@ -253,14 +254,15 @@ fn ending_a_program_cancels_the_invocations_of_its_destructors() {
 fn an_operation_that_holds_its_own_call_ends_with_its_session() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let (processor, world, own) = (alone(graph), Bench::default(), Rc::new(RefCell::new(None)));
+    let (processor, world, own) =
+        (single_processor(graph), Bench::default(), Rc::new(RefCell::new(None)));
     settle(&processor, &world, || {
         let session = Session::new();
-        let mine: Rc<RefCell<Option<Call<()>>>> = own.clone();
+        let calls: Rc<RefCell<Option<Call<()>>>> = own.clone();
         session
             .scope(|| {
                 a.dispatch(move |_| async move {
-                    let inner = mine.clone();
+                    let inner = calls.clone();
                     let call = a.call(move |_| async move {
                         let own = inner.take();
                         yield_now().await;
@@ -268,7 +270,7 @@ fn an_operation_that_holds_its_own_call_ends_with_its_session() {
                         let _own = own;
                         std::future::pending().await
                     });
-                    *mine.borrow_mut() = Some(call);
+                    *calls.borrow_mut() = Some(call);
                 })
             })
             .unwrap();
@@ -286,7 +288,8 @@ fn an_operation_that_holds_its_own_call_ends_with_its_session() {
 fn a_session_ended_by_its_own_operation_wakes_outside_waiters() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let (processor, world, seen) = (alone(graph), Bench::default(), Rc::new(RefCell::new(None)));
+    let (processor, world, seen) =
+        (single_processor(graph), Bench::default(), Rc::new(RefCell::new(None)));
     let (out, calls) = (seen.clone(), Rc::new(RefCell::new(Vec::new())));
     settle(&processor, &world, || {
         let (session, inside) = (Session::new(), calls.clone());
@@ -371,7 +374,8 @@ fn a_call_that_strays_is_over() {
 fn a_destructor_in_a_cohort_wakes_the_operation_that_just_suspended() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let (processor, world, done) = (alone(graph), Bench::default(), Rc::new(Cell::new(0)));
+    let (processor, world, done) =
+        (single_processor(graph), Bench::default(), Rc::new(Cell::new(0)));
     let out = done.clone();
     settle(&processor, &world, || {
         let (session, (sender, receiver)) = (Session::new(), phalanx_core::oneshot::local::<u8>());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{Bench, alone};
+use crate::common::{Bench, single_processor};
 use phalanx_core::{Graph, Leak, Session, join, oneshot, sleep};
 
 #[test]
@@ -14,7 +14,7 @@ fn only_the_chosen_operations_run() {
     let mut graph = Graph::new();
     let any = graph.stage("any").max_cohort(3).lifo().shared(());
     let ordered = graph.stage("ordered").shared(());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let ran = Rc::new(RefCell::new(Vec::new()));
     processor.enter(|| {
         for stage in [any, ordered] {
@@ -44,14 +44,14 @@ fn everything_that_is_left_has_a_name() {
     let mut graph = Graph::new();
     let parent = graph.shared("parent", ());
     let child = graph.shared("child", ());
-    let (processor, world) = (alone(graph), Bench::default());
-    let (sender, happens) = oneshot::local::<()>();
+    let (processor, world) = (single_processor(graph), Bench::default());
+    let (sender, receiver) = oneshot::local::<()>();
     processor.enter(|| {
         let session = Session::new();
         session
             .scope(|| {
                 parent.dispatch(move |_| async move {
-                    let waits = child.call(move |_| happens);
+                    let waits = child.call(move |_| receiver);
                     let sleeps = child.call(|_| sleep(Duration::from_millis(1)));
                     let _ = join((waits, sleeps)).await;
                 })
@@ -93,18 +93,18 @@ fn two_processors_on_one_thread() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
     let woken = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-    let grown = graph.build(2).into_iter().zip(&woken).map(|(builder, woken)| {
+    let built = graph.build(2).into_iter().zip(&woken).map(|(builder, woken)| {
         let woken = woken.clone();
         builder.build(Box::new(move || _ = woken.fetch_add(1, Ordering::Relaxed)))
     });
-    let processors: Vec<_> = grown.collect();
+    let processors: Vec<_> = built.collect();
     let [one, other] = [0, 1].map(|n| processors[n].stepping());
     let (world, answer) = (Bench::default(), Rc::new(Cell::new(0)));
-    let heard = answer.clone();
+    let result = answer.clone();
     processors[0].enter(|| {
-        let ask =
-            move |_| async move { heard.set(stage.call_on(1, |_| async { 42 }).await.unwrap()) };
-        stage.dispatch(ask).unwrap();
+        let caller =
+            move |_| async move { result.set(stage.call_on(1, |_| async { 42 }).await.unwrap()) };
+        stage.dispatch(caller).unwrap();
     });
     assert_eq!(other.sleep(), Some(u64::MAX));
     assert_eq!(one.run(0, 1, |_| 0, &world), 1);
@@ -126,7 +126,7 @@ fn two_processors_on_one_thread() {
 fn a_sleep_without_an_end_arms_no_timer() {
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     world.now.set(1);
     let left = Rc::new(Cell::new(Some(Duration::ZERO)));
     processor.enter(|| {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::common::{Bench, alone};
+use crate::common::{Bench, single_processor};
 use phalanx_core::{Graph, Processor, Session, SharedStage, prefetch, yield_now};
 
 const MICRO: u64 = 1_000;
@@ -37,7 +37,7 @@ fn a_long_queue_interrupts_and_the_interrupted_stage_resumes() {
     let mut graph = Graph::new();
     let near = graph.shared("near", ());
     let far = graph.stage("far").threshold(3, None).shared(());
-    let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
+    let (processor, world, log) = (single_processor(graph), Bench::default(), Log::default());
     processor.enter(|| {
         for _ in 0..7 {
             let log = log.clone();
@@ -61,7 +61,7 @@ fn an_interruption_resumes_only_its_own_prefetches() {
     let mut graph = Graph::new();
     let near = graph.shared("near", ());
     let far = graph.stage("far").threshold(3, None).shared(());
-    let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
+    let (processor, world, log) = (single_processor(graph), Bench::default(), Log::default());
     processor.enter(|| {
         for _ in 0..4 {
             let log = log.clone();
@@ -91,7 +91,7 @@ fn an_interrupting_stage_is_not_interrupted() {
     let near = graph.shared("near", ());
     let a = graph.stage("a").threshold(2, None).shared(());
     let b = graph.stage("b").threshold(2, None).shared(());
-    let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
+    let (processor, world, log) = (single_processor(graph), Bench::default(), Log::default());
     processor.enter(|| {
         for _ in 0..4 {
             let log = log.clone();
@@ -118,7 +118,8 @@ fn age_interrupts_and_its_time_is_not_the_others() {
     let mut graph = Graph::new();
     let near = graph.stage("near").cohort_time(Duration::from_millis(1)).shared(());
     let far = graph.stage("far").threshold(None, Duration::from_micros(250)).shared(());
-    let (processor, world, log) = (alone(graph), Rc::new(Bench::default()), Log::default());
+    let (processor, world, log) =
+        (single_processor(graph), Rc::new(Bench::default()), Log::default());
     processor.enter(|| {
         for n in 0..9 {
             let (log, world) = (log.clone(), world.clone());
@@ -198,7 +199,7 @@ fn an_interruption_is_of_no_session_and_its_panic_of_no_harm() {
     let mut graph = Graph::new();
     let near = graph.shared("near", ());
     let far = graph.stage("far").threshold(1, None).shared(());
-    let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
+    let (processor, world, log) = (single_processor(graph), Bench::default(), Log::default());
     processor.enter(|| {
         let session = Session::new();
         for _ in 0..3 {
@@ -230,7 +231,7 @@ fn held(count: usize, micros: u64) -> (Processor, SharedStage<()>, SharedStage<(
     let mut graph = Graph::new();
     let busy = graph.stage("busy").max_cohort(1).shared(());
     let filling = graph.stage("filling").hold(count, Duration::from_micros(micros)).shared(());
-    (alone(graph), busy, filling)
+    (single_processor(graph), busy, filling)
 }
 
 /// Continues for `turns` sweeps, two per turn.
@@ -292,7 +293,7 @@ fn a_threshold_goes_before_hold() {
     let near = graph.shared("near", ());
     let hold = graph.stage("far").hold(100, Duration::from_secs(1)).threshold(2, None);
     let far = hold.shared(());
-    let (processor, world, log) = (alone(graph), Bench::default(), Log::default());
+    let (processor, world, log) = (single_processor(graph), Bench::default(), Log::default());
     processor.enter(|| {
         keep_busy(near, 3);
         post(&log, 'f', far);
@@ -329,7 +330,7 @@ fn a_stage_does_not_hold_for_more_than_a_cohort() {
     let busy = graph.shared("busy", ());
     let held = graph.stage("held").hold(200, Duration::from_secs(3600));
     let held = held.object::<[u8; 4096]>("object").shared(());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     processor.enter(|| {
         let always = |_| async {
             loop {

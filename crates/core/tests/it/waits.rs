@@ -9,7 +9,7 @@ use phalanx_core::{
     join, oneshot, select_all, sleep,
 };
 
-use crate::common::{Bench, Several, alone, settle};
+use crate::common::{Bench, Program, settle, single_processor};
 
 /// Operations that each await the call of the next one. The last one awaits `end`, or the first one's call.
 fn ring(stages: &[SharedStage<()>], end: Option<oneshot::LocalReceiver<()>>) {
@@ -29,7 +29,7 @@ fn ring(stages: &[SharedStage<()>], end: Option<oneshot::LocalReceiver<()>>) {
     }
 }
 
-fn cycles(processor: &Processor) -> Vec<WaitCycle> {
+fn find_cycles(processor: &Processor) -> Vec<WaitCycle> {
     Waits::cycles(&[processor.waits()])
 }
 
@@ -41,14 +41,14 @@ fn stages(cycle: &WaitCycle) -> Vec<&'static str> {
 fn two_calls_that_await_each_other() {
     let mut graph = Graph::new();
     let both = ["one", "two"].map(|name| graph.shared(name, ()));
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || ring(&both, None));
-    let found = cycles(&processor);
-    assert_eq!(found.iter().map(stages).collect::<Vec<_>>(), [["one", "two"]]);
-    let [one, two] = &found[0].operations[..] else { panic!("{found:?}") };
+    let cycles = find_cycles(&processor);
+    assert_eq!(cycles.iter().map(stages).collect::<Vec<_>>(), [["one", "two"]]);
+    let [one, two] = &cycles[0].operations[..] else { panic!("{cycles:?}") };
     assert!(one.operation.contains("waits::ring") && two.site.file().ends_with("it/waits.rs"));
     assert_eq!(one.reason, WaitReason::Call);
-    let text = found[0].to_string();
+    let text = cycles[0].to_string();
     assert!(text.starts_with("2 operations wait for each other in a cycle:\n"), "{text}");
     assert!(text.contains(&format!("stage \"two\": {} ({})", two.operation, two.site)), "{text}");
 }
@@ -57,17 +57,17 @@ fn two_calls_that_await_each_other() {
 fn a_cycle_through_three_stages_and_one_that_ends() {
     let mut graph = Graph::new();
     let three = ["a", "b", "c"].map(|name| graph.shared(name, ()));
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || ring(&three, None));
-    assert_eq!(cycles(&processor).iter().map(stages).collect::<Vec<_>>(), [["a", "b", "c"]]);
+    assert_eq!(find_cycles(&processor).iter().map(stages).collect::<Vec<_>>(), [["a", "b", "c"]]);
 
     let mut graph = Graph::new();
     let three = ["a", "b", "c"].map(|name| graph.shared(name, ()));
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let (sender, end) = oneshot::local();
     settle(&processor, &world, || ring(&three, Some(end)));
     assert!(
-        processor.live() == 3 && cycles(&processor).is_empty(),
+        processor.live() == 3 && find_cycles(&processor).is_empty(),
         "the last one may yet continue"
     );
     settle(&processor, &world, || sender.send(()));
@@ -77,7 +77,7 @@ fn a_cycle_through_three_stages_and_one_that_ends() {
 fn slow_operations_and_timeouts_are_no_cycle() {
     let mut graph = Graph::new();
     let both = ["one", "two"].map(|name| graph.shared(name, ()));
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     settle(&processor, &world, || {
         let slow = both[1].call(|_| async { sleep(Duration::from_secs(9)).await });
         both[0].dispatch(|_| async move { _ = slow.await }).unwrap();
@@ -90,7 +90,7 @@ fn slow_operations_and_timeouts_are_no_cycle() {
         }));
         to_one.send(both[1].call(|_| async { _ = from_one.await.unwrap().await }));
     });
-    assert!(processor.live() == 4 && cycles(&processor).is_empty());
+    assert!(processor.live() == 4 && find_cycles(&processor).is_empty());
     world.now.set(2_000_000_000);
     settle(&processor, &world, || ());
     assert_eq!(processor.live(), 2, "the two are over");
@@ -101,7 +101,7 @@ fn a_join_needs_all_children_and_a_select_one() {
     for (all, expected) in [(true, 1), (false, 0)] {
         let mut graph = Graph::new();
         let (parent, child) = (graph.shared("parent", ()), graph.shared("child", ()));
-        let (processor, world) = (alone(graph), Bench::default());
+        let (processor, world) = (single_processor(graph), Bench::default());
         let (sender, release) = oneshot::local::<()>();
         settle(&processor, &world, || {
             let (to_child, from_parent) = oneshot::local::<Call<()>>();
@@ -115,8 +115,8 @@ fn a_join_needs_all_children_and_a_select_one() {
                 }
             }));
         });
-        let found = cycles(&processor);
-        assert_eq!(found.len(), expected, "{found:?}");
+        let cycles = find_cycles(&processor);
+        assert_eq!(cycles.len(), expected, "{cycles:?}");
         drop(sender);
         settle(&processor, &world, || ());
     }
@@ -166,7 +166,7 @@ fn the_holder_of_a_gate_that_calls_its_stage_waits_for_itself() {
     let holder = lock.0.clone();
     let main = graph.shared("main", ());
     let guarded = graph.stage("guarded").policy(lock);
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let held = holder.clone();
     settle(&processor, &world, || {
         let call = main.dispatch(move |_| async move {
@@ -175,13 +175,13 @@ fn the_holder_of_a_gate_that_calls_its_stage_waits_for_itself() {
         });
         call.unwrap();
     });
-    let found = cycles(&processor);
-    assert_eq!(found.iter().map(stages).collect::<Vec<_>>(), [["main", "guarded"]]);
-    let reasons: Vec<_> = found[0].operations.iter().map(|one| one.reason).collect();
+    let cycles = find_cycles(&processor);
+    assert_eq!(cycles.iter().map(stages).collect::<Vec<_>>(), [["main", "guarded"]]);
+    let reasons: Vec<_> = cycles[0].operations.iter().map(|one| one.reason).collect();
     assert_eq!(reasons, [WaitReason::Call, WaitReason::Gate("guarded")]);
     *holder.lock().unwrap() = None;
     settle(&processor, &world, || ());
-    assert!(cycles(&processor).is_empty() && processor.live() == 0);
+    assert!(find_cycles(&processor).is_empty() && processor.live() == 0);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn capacity_that_returns_only_after_the_one_who_waits_for_it() {
     let holder = lock.0.clone();
     let main = graph.shared("main", ());
     let guarded = graph.stage("guarded").capacity(2).policy(lock);
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let held = holder.clone();
     settle(&processor, &world, || {
         main.dispatch(move |_| async move {
@@ -200,10 +200,10 @@ fn capacity_that_returns_only_after_the_one_who_waits_for_it() {
         })
         .unwrap();
     });
-    let found = cycles(&processor);
-    assert_eq!(found.iter().map(stages).collect::<Vec<_>>(), [["main"]]);
-    assert_eq!(found[0].operations[0].reason, WaitReason::Capacity("guarded"));
-    assert!(found[0].to_string().starts_with("an operation waits for itself:"), "{}", found[0]);
+    let cycles = find_cycles(&processor);
+    assert_eq!(cycles.iter().map(stages).collect::<Vec<_>>(), [["main"]]);
+    assert_eq!(cycles[0].operations[0].reason, WaitReason::Capacity("guarded"));
+    assert!(cycles[0].to_string().starts_with("an operation waits for itself:"), "{}", cycles[0]);
     *holder.lock().unwrap() = None;
     settle(&processor, &world, || ());
     assert_eq!(processor.live(), 0);
@@ -215,21 +215,21 @@ fn a_cycle_over_two_processors() {
     let holder = lock.0.clone();
     let main = graph.shared("main", ());
     let guarded = graph.stage("guarded").policy(lock);
-    let several = Several::new(graph, 2);
+    let program = Program::new(graph, 2);
     let held = holder.clone();
-    several.processors[0].enter(|| {
+    program.processors[0].enter(|| {
         main.dispatch(move |_| async move {
             *held.lock().unwrap() = OperationName::current();
             guarded.call(1, |()| async {}).await.unwrap();
         })
         .unwrap();
     });
-    (0..8).for_each(|at| _ = several.turn(at));
-    let waits = || several.processors.iter().map(Processor::waits).collect::<Vec<_>>();
-    let found = Waits::cycles(&waits());
-    assert_eq!(found.iter().map(stages).collect::<Vec<_>>(), [["main"]], "{found:?}");
+    (0..8).for_each(|at| _ = program.turn(at));
+    let waits = || program.processors.iter().map(Processor::waits).collect::<Vec<_>>();
+    let cycles = Waits::cycles(&waits());
+    assert_eq!(cycles.iter().map(stages).collect::<Vec<_>>(), [["main"]], "{cycles:?}");
     assert!(Waits::cycles(&waits()[..1]).is_empty(), "what is not reported may continue");
     *holder.lock().unwrap() = None;
-    several.settle(2);
-    assert_eq!(several.live(), [0, 0]);
+    program.settle(2);
+    assert_eq!(program.live(), [0, 0]);
 }

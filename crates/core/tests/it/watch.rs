@@ -7,45 +7,45 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use crate::common::{Bench, alone, run, settle};
+use crate::common::{Bench, run, settle, single_processor};
 use phalanx_core::{Cohort, Control, Graph, Running, Session, World, sleep, yield_now};
 
 async fn a_long_one() {
-    LOOKED.wait();
-    SEEN.wait();
+    STARTED.wait();
+    OBSERVED.wait();
 }
 
-static LOOKED: Barrier = Barrier::new(2);
-static SEEN: Barrier = Barrier::new(2);
+static STARTED: Barrier = Barrier::new(2);
+static OBSERVED: Barrier = Barrier::new(2);
 
 #[test]
 fn a_stuck_operation_is_named() {
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     run(graph, 1, |_, control| {
-        let tell = tell.clone();
+        let sender = sender.clone();
         std::thread::spawn(move || {
-            LOOKED.wait();
+            STARTED.wait();
             let first: Vec<_> = control.running().collect();
-            let again: Vec<_> = control.running().collect();
+            let second: Vec<_> = control.running().collect();
             let Some(Running { stage, operation, cohort, .. }) = first[0] else {
                 panic!("it runs a cohort")
             };
-            let stuck = again[0].is_some_and(|again| again.cohort == cohort);
-            SEEN.wait();
+            let is_same_cohort = second[0].is_some_and(|second| second.cohort == cohort);
+            OBSERVED.wait();
             control.drain();
-            tell.send((stage, operation, stuck)).unwrap();
+            sender.send((stage, operation, is_same_cohort)).unwrap();
         });
         work.dispatch(|_| a_long_one()).unwrap();
     });
-    assert_eq!(told.recv(), Ok(("work", Some("it::watch::a_long_one"), true)));
+    assert_eq!(receiver.recv(), Ok(("work", Some("it::watch::a_long_one"), true)));
 }
 
 #[test]
 fn an_operation_from_another_processor_has_its_own_name() {
     static NAMED: AtomicBool = AtomicBool::new(false);
-    async fn guest(control: phalanx_core::Control) {
+    async fn remote_operation(control: phalanx_core::Control) {
         let running = control.running().nth(1).unwrap().unwrap();
         NAMED.store(running.operation.unwrap().ends_with("::guest"), Ordering::Relaxed);
         control.drain();
@@ -54,7 +54,7 @@ fn an_operation_from_another_processor_has_its_own_name() {
     let work = graph.shared("work", ());
     run(graph, 2, |index, control| {
         if index == 0 {
-            work.call_on(1, move |_| guest(control)).detach().unwrap();
+            work.call_on(1, move |_| remote_operation(control)).detach().unwrap();
         }
     });
     assert!(NAMED.load(Ordering::Relaxed));
@@ -65,7 +65,7 @@ fn cohorts_and_idleness_are_distinguished() {
     static COHORTS: AtomicU64 = AtomicU64::new(0);
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let control = processor.control();
     assert!(control.running().eq([None]));
     for expected in [1, 2] {
@@ -82,9 +82,9 @@ fn cohorts_and_idleness_are_distinguished() {
 }
 
 /// Records the line of the running operation when it is dropped.
-struct LooksWhenDropped(Sender<u32>, Control);
+struct ReportsLineOnDrop(Sender<u32>, Control);
 
-impl Drop for LooksWhenDropped {
+impl Drop for ReportsLineOnDrop {
     fn drop(&mut self) {
         self.0.send(running_line(&self.1)).unwrap();
     }
@@ -94,26 +94,26 @@ impl Drop for LooksWhenDropped {
 fn a_destructor_is_a_part_of_its_operation() {
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let control = processor.control();
-    let (told, lines) = channel();
-    let looks = || LooksWhenDropped(told.clone(), control.clone());
-    let (waits, returns, remains) = (looks(), looks(), looks());
+    let (sender, lines) = channel();
+    let reporter = || ReportsLineOnDrop(sender.clone(), control.clone());
+    let (captured, returned_value, leaked) = (reporter(), reporter(), reporter());
     let line = line!();
     settle(&processor, &world, || {
-        let call = work.call(move |_| async move { (waits, pending::<()>().await) });
+        let call = work.call(move |_| async move { (captured, pending::<()>().await) });
         work.dispatch(move |_| async move {
             yield_now().await;
             call.cancel(); // drops the future
         })
         .unwrap();
-        let returned = work.call(move |_| async move { returns });
+        let returned = work.call(move |_| async move { returned_value });
         work.dispatch(move |_| async move {
             yield_now().await;
             drop(returned); // drops the result
         })
         .unwrap();
-        work.dispatch(move |_| async move { (remains, pending::<()>().await).1 }).unwrap();
+        work.dispatch(move |_| async move { (leaked, pending::<()>().await).1 }).unwrap();
     });
     assert_eq!(lines.try_iter().collect::<Vec<_>>(), [line + 2, line + 8]);
     assert!(control.running().eq([None]));
@@ -130,10 +130,13 @@ fn running_line(control: &Control) -> u32 {
 }
 
 /// An operation on any state that records the line of its invocation.
-fn look<T>(told: &Sender<u32>, control: &Control) -> impl FnOnce(T) -> Ready<()> + Send + 'static {
-    let (told, control) = (told.clone(), control.clone());
+fn report_line<T>(
+    sender: &Sender<u32>,
+    control: &Control,
+) -> impl FnOnce(T) -> Ready<()> + Send + 'static {
+    let (sender, control) = (sender.clone(), control.clone());
     move |_| {
-        told.send(running_line(&control)).unwrap();
+        sender.send(running_line(&control)).unwrap();
         ready(())
     }
 }
@@ -141,48 +144,48 @@ fn look<T>(told: &Sender<u32>, control: &Control) -> impl FnOnce(T) -> Ready<()>
 #[test]
 fn the_line_of_an_invocation_is_recorded_for_every_handle() {
     let mut graph = Graph::new();
-    let (told, lines) = channel();
+    let (sender, lines) = channel();
     let shared = graph.shared("shared", ());
     let parts = graph.partitioned("parts", |_| ());
     let exclusive = graph.exclusive("exclusive", ());
     let balanced = graph.stage("balanced").balanced(());
-    let homed = graph.stage("homed").cache_affinity(64).exclusive(());
-    let tell = told.clone();
+    let affine = graph.stage("homed").cache_affinity(64).exclusive(());
+    let item_sender = sender.clone();
     let items = graph.stage("items").max_cohort(1).cohort(
         |_| (),
         move |_, cohort: &mut Cohort<Control, ()>| {
-            tell.send(running_line(&cohort[0].item)).unwrap();
+            item_sender.send(running_line(&cohort[0].item)).unwrap();
         },
     );
-    let (processor, world) = (alone(graph), Bench::default());
+    let (processor, world) = (single_processor(graph), Bench::default());
     let control = processor.control();
     let mut expected = Vec::new();
     settle(&processor, &world, || {
         let session = Session::new();
         #[rustfmt::skip]
         let invoked = [
-            (line!(), drop(shared.call(look(&told, &control)))),
-            (line!(), drop(session.scope(|| shared.call(look(&told, &control))))),
-            (line!(), drop(shared.dispatch(look(&told, &control)))),
-            (line!(), drop(session.scope(|| shared.dispatch(look(&told, &control))))),
-            (line!(), drop(shared.call_on(0, look(&told, &control)))),
-            (line!(), drop(parts.call(7, look(&told, &control)))),
-            (line!(), drop(session.scope(|| parts.call(7, look(&told, &control))))),
-            (line!(), drop(parts.dispatch(7, look(&told, &control)))),
-            (line!(), drop(session.scope(|| parts.dispatch(7, look(&told, &control))))),
-            (line!(), drop(parts.call_partition(0, look(&told, &control)))),
-            (line!(), drop(exclusive.call(look(&told, &control)))),
-            (line!(), drop(session.scope(|| exclusive.call(look(&told, &control))))),
-            (line!(), drop(exclusive.dispatch(look(&told, &control)))),
-            (line!(), drop(session.scope(|| exclusive.dispatch(look(&told, &control))))),
-            (line!(), drop(balanced.call(look(&told, &control)))),
-            (line!(), drop(session.scope(|| balanced.call(look(&told, &control))))),
-            (line!(), drop(balanced.dispatch(look(&told, &control)))),
-            (line!(), drop(session.scope(|| balanced.dispatch(look(&told, &control))))),
-            (line!(), drop(homed.call(look(&told, &control)))),
-            (line!(), drop(session.scope(|| homed.call(look(&told, &control))))),
-            (line!(), drop(homed.dispatch(look(&told, &control)))),
-            (line!(), drop(session.scope(|| homed.dispatch(look(&told, &control))))),
+            (line!(), drop(shared.call(report_line(&sender, &control)))),
+            (line!(), drop(session.scope(|| shared.call(report_line(&sender, &control))))),
+            (line!(), drop(shared.dispatch(report_line(&sender, &control)))),
+            (line!(), drop(session.scope(|| shared.dispatch(report_line(&sender, &control))))),
+            (line!(), drop(shared.call_on(0, report_line(&sender, &control)))),
+            (line!(), drop(parts.call(7, report_line(&sender, &control)))),
+            (line!(), drop(session.scope(|| parts.call(7, report_line(&sender, &control))))),
+            (line!(), drop(parts.dispatch(7, report_line(&sender, &control)))),
+            (line!(), drop(session.scope(|| parts.dispatch(7, report_line(&sender, &control))))),
+            (line!(), drop(parts.call_partition(0, report_line(&sender, &control)))),
+            (line!(), drop(exclusive.call(report_line(&sender, &control)))),
+            (line!(), drop(session.scope(|| exclusive.call(report_line(&sender, &control))))),
+            (line!(), drop(exclusive.dispatch(report_line(&sender, &control)))),
+            (line!(), drop(session.scope(|| exclusive.dispatch(report_line(&sender, &control))))),
+            (line!(), drop(balanced.call(report_line(&sender, &control)))),
+            (line!(), drop(session.scope(|| balanced.call(report_line(&sender, &control))))),
+            (line!(), drop(balanced.dispatch(report_line(&sender, &control)))),
+            (line!(), drop(session.scope(|| balanced.dispatch(report_line(&sender, &control))))),
+            (line!(), drop(affine.call(report_line(&sender, &control)))),
+            (line!(), drop(session.scope(|| affine.call(report_line(&sender, &control))))),
+            (line!(), drop(affine.dispatch(report_line(&sender, &control)))),
+            (line!(), drop(session.scope(|| affine.dispatch(report_line(&sender, &control))))),
             (line!(), drop(items.call(control.clone()))),
             (line!(), drop(items.dispatch(control.clone()))),
             (line!(), drop(session.scope(|| items.dispatch(control.clone())))),
@@ -196,13 +199,13 @@ fn the_line_of_an_invocation_is_recorded_for_every_handle() {
 }
 
 /// Reads, in the middle of each sleep of the processor, the time that it has slept.
-struct Observed {
+struct ObservedWorld {
     bench: Bench,
     control: Control,
-    asleep: RefCell<Vec<u64>>,
+    parked: RefCell<Vec<u64>>,
 }
 
-impl World for Observed {
+impl World for ObservedWorld {
     fn now(&self) -> u64 {
         self.bench.now()
     }
@@ -213,7 +216,7 @@ impl World for Observed {
     fn park(&self, timeout: Option<u64>) {
         let half = timeout.map(|timeout| timeout / 2);
         self.bench.park(half);
-        self.asleep.borrow_mut().push(self.control.parked(0, self.now()));
+        self.parked.borrow_mut().push(self.control.parked(0, self.now()));
         self.bench.park(half);
     }
 }
@@ -222,9 +225,9 @@ impl World for Observed {
 fn the_time_asleep_includes_the_current_sleep() {
     let mut graph = Graph::new();
     let a = graph.shared("a", ());
-    let processor = alone(graph);
-    let (control, asleep) = (processor.control(), RefCell::default());
-    let world = Observed { bench: Bench::default(), control, asleep };
+    let processor = single_processor(graph);
+    let (control, parked) = (processor.control(), RefCell::default());
+    let world = ObservedWorld { bench: Bench::default(), control, parked };
     world.bench.now.set(1_000_000);
     processor.enter(|| {
         let control = processor.control();
@@ -236,6 +239,6 @@ fn the_time_asleep_includes_the_current_sleep() {
         .unwrap();
     });
     processor.run(&world, 0);
-    assert_eq!(*world.asleep.borrow(), [2_000_000, 7_000_000]);
+    assert_eq!(*world.parked.borrow(), [2_000_000, 7_000_000]);
     assert_eq!(world.control.parked(0, world.now() + 50), 10_000_000, "it is awake");
 }

@@ -18,12 +18,12 @@ impl Draws {
 struct Machine {
     draws: Draws,
     slow: f64,
-    left: u64,
+    remaining: u64,
 }
 
 impl Machine {
     fn new(seed: u64) -> Self {
-        Self { draws: Draws(seed * 2_654_435_761 + 1), slow: 1.0, left: 0 }
+        Self { draws: Draws(seed * 2_654_435_761 + 1), slow: 1.0, remaining: 0 }
     }
 
     /// The time that `work` operations take at this cost per operation.
@@ -31,16 +31,16 @@ impl Machine {
         let mut time = 0.0;
         let mut rest = work;
         while rest > 0 {
-            if self.left == 0 {
+            if self.remaining == 0 {
                 self.slow =
                     if self.slow > 1.0 { 1.0 } else { 1.3 + self.draws.next(41) as f64 / 100.0 };
                 // A period lasts from two slices to more than a whole trial.
-                self.left = 8_000 << self.draws.next(7);
+                self.remaining = 8_000 << self.draws.next(7);
             }
-            let part = rest.min(self.left);
+            let part = rest.min(self.remaining);
             let jitter = 1.0 + self.draws.next(20) as f64 / 1000.0;
             time += part as f64 * cost * self.slow * jitter;
-            (rest, self.left) = (rest - part, self.left - part);
+            (rest, self.remaining) = (rest - part, self.remaining - part);
         }
         time as u64
     }
@@ -76,7 +76,7 @@ fn regret(ladder: &mut CohortLadder, machine: &mut Machine, costs: Costs, work: 
         done += work;
         cost += work as f64 * of_rung;
     }
-    (cost / (done as f64 * best), costs[ladder.kept().expect("tried")] / best)
+    (cost / (done as f64 * best), costs[ladder.chosen().expect("tried")] / best)
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn the_regret_is_small_also_on_a_noisy_machine() {
     for (number, costs) in PIPELINES.into_iter().enumerate() {
         for seed in 1..=40 {
             let (mut ladder, mut machine) = (CohortLadder::default(), Machine::new(seed));
-            let (all, kept) = regret(&mut ladder, &mut machine, costs, 40_000_000);
-            assert!(kept <= 1.05, "pipeline {number}, seed {seed}: keeps {kept}");
+            let (all, chosen) = regret(&mut ladder, &mut machine, costs, 40_000_000);
+            assert!(chosen <= 1.05, "pipeline {number}, seed {seed}: keeps {chosen}");
             assert!(all <= 1.05, "pipeline {number}, seed {seed}: {all} in all");
         }
     }
@@ -95,7 +95,7 @@ fn the_regret_is_small_also_on_a_noisy_machine() {
 fn where_nothing_is_gained_calls_run_inside_and_trials_become_rare() {
     let (mut ladder, mut machine) = (CohortLadder::default(), Machine::new(7));
     regret(&mut ladder, &mut machine, PIPELINES[5], 10_000_000);
-    assert_eq!(ladder.kept(), Some(0));
+    assert_eq!(ladder.chosen(), Some(0));
     let before = ladder.trials();
     regret(&mut ladder, &mut machine, PIPELINES[5], 1_000_000_000);
     assert!(ladder.trials() - before < 12, "{} trials", ladder.trials());
@@ -105,7 +105,7 @@ fn where_nothing_is_gained_calls_run_inside_and_trials_become_rare() {
 fn a_change_is_noticed_and_followed() {
     let (mut ladder, mut machine) = (CohortLadder::default(), Machine::new(3));
     regret(&mut ladder, &mut machine, PIPELINES[0], 400_000_000);
-    assert_eq!(ladder.kept(), Some(0));
+    assert_eq!(ladder.chosen(), Some(0));
     let trials = ladder.trials();
     // The mix changes here; each check reports the change until the next trial.
     let mut done = 0;
@@ -116,8 +116,8 @@ fn a_change_is_noticed_and_followed() {
         done += work;
     }
     assert!(done < 20_000_000, "followed after {done} operations");
-    let kept = PIPELINES[3][ladder.kept().unwrap()];
-    assert!(kept <= 310.0 * 1.05, "{kept}");
+    let chosen = PIPELINES[3][ladder.chosen().unwrap()];
+    assert!(chosen <= 310.0 * 1.05, "{chosen}");
 }
 
 #[test]
@@ -156,13 +156,13 @@ fn nothing_is_tried_while_work_waits_or_little_comes_together() {
     for other in others {
         let mut ladder = CohortLadder::default();
         during(&mut ladder, 10_000_000, other);
-        assert!(!ladder.is_trying() && ladder.trials() == 0 && ladder.kept().is_none());
+        assert!(!ladder.is_trying() && ladder.trials() == 0 && ladder.chosen().is_none());
         // A trial begins soon after the condition ends,
         during(&mut ladder, 2 * CHECK_INTERVAL, |slice| slice);
         assert!(ladder.is_trying());
         // and aborts without a decision when the condition returns.
         during(&mut ladder, 8 * MIN_SLICE, other);
-        assert!(!ladder.is_trying() && ladder.kept().is_none() && ladder.trials() == 0);
+        assert!(!ladder.is_trying() && ladder.chosen().is_none() && ladder.trials() == 0);
     }
 }
 
@@ -170,7 +170,7 @@ fn nothing_is_tried_while_work_waits_or_little_comes_together() {
 fn a_load_that_changes_under_way_ends_the_trial_and_what_was_kept_stays() {
     let (mut ladder, mut machine) = (CohortLadder::default(), Machine::new(9));
     regret(&mut ladder, &mut machine, PIPELINES[3], 5_000_000);
-    let (kept, trials) = (ladder.kept(), ladder.trials());
+    let (chosen, trials) = (ladder.chosen(), ladder.trials());
     while !ladder.is_trying() {
         during(&mut ladder, 1, |slice| slice);
     }
@@ -178,12 +178,12 @@ fn a_load_that_changes_under_way_ends_the_trial_and_what_was_kept_stays() {
     assert!(ladder.is_trying());
     during(&mut ladder, 8 * MIN_SLICE, |slice| Slice { per_turn: 512.0 / 5.0, ..slice });
     assert!(!ladder.is_trying());
-    assert_eq!((ladder.kept(), ladder.rung(), ladder.trials()), (kept, kept, trials));
+    assert_eq!((ladder.chosen(), ladder.rung(), ladder.trials()), (chosen, chosen, trials));
 }
 
 #[test]
 fn by_a_clock_that_stands_still_nothing_is_decided() {
     let mut ladder = CohortLadder::default();
     during(&mut ladder, 2_000_000, |slice| Slice { time: 0, ..slice });
-    assert!(!ladder.is_trying() && ladder.kept().is_none() && ladder.trials() == 0);
+    assert!(!ladder.is_trying() && ladder.chosen().is_none() && ladder.trials() == 0);
 }

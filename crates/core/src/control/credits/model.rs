@@ -38,7 +38,7 @@ pub(super) struct World {
     pub(super) connections: usize,
     pub(super) target: u64,
     /// The current slowdown factor.
-    pub(super) slowness: f64,
+    pub(super) slowdown: f64,
 }
 
 impl World {
@@ -51,7 +51,7 @@ impl World {
             reading: 0,
             connections: 2000,
             target: TARGET,
-            slowness: 1.0,
+            slowdown: 1.0,
         }
     }
 
@@ -63,7 +63,7 @@ impl World {
 
 /// An admitted request.
 struct Job {
-    intended: u64,
+    due: u64,
     queued: u64,
     passes: u64,
     /// The interval in which it was admitted.
@@ -80,8 +80,8 @@ struct Answer {
 /// The results of one run.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    pub(super) good: usize,
-    pub(super) refused: usize,
+    pub(super) in_time: usize,
+    pub(super) rejected: usize,
     /// The latencies of served requests, in nanoseconds.
     pub(super) latency: Vec<u64>,
 }
@@ -107,10 +107,10 @@ pub(super) struct Server {
     arrived: VecDeque<(u64, u64)>,
     work: VecDeque<Job>,
     answers: VecDeque<Answer>,
-    under_way: usize,
-    turned: u64,
+    in_flight: usize,
+    last_turn: u64,
     turns: u32,
-    began: u64,
+    interval_start: u64,
     /// The smallest delays of this interval: before arrival is noticed, before admission, and in the
     /// queue.
     smallest: [u64; 3],
@@ -129,10 +129,10 @@ impl Server {
             arrived: VecDeque::new(),
             work: VecDeque::new(),
             answers: VecDeque::new(),
-            under_way: 0,
-            turned: 0,
+            in_flight: 0,
+            last_turn: 0,
             turns: 0,
-            began: 0,
+            interval_start: 0,
             smallest: [u64::MAX; 3],
         }
     }
@@ -150,33 +150,33 @@ impl Server {
             self.next = self.now;
         }
         self.gap = Some(self.world.mean() / load);
-        self.go_on(duration)
+        self.advance(duration)
     }
 
     /// Runs a closed loop: each client sends its next request when it has its response.
     pub(super) fn run_closed(&mut self, duration: u64) -> Outcome {
         self.gap = None;
-        let idle = self.world.connections - self.under_way;
+        let idle = self.world.connections - self.in_flight;
         self.arrived.extend(std::iter::repeat_n((self.now, self.now), idle));
-        self.under_way += idle;
-        self.go_on(duration)
+        self.in_flight += idle;
+        self.advance(duration)
     }
 
     /// Stalls the server. Requests of that time arrive together afterwards.
-    pub(super) fn stand_still(&mut self, duration: u64) {
+    pub(super) fn stall(&mut self, duration: u64) {
         self.now += duration;
     }
 
-    fn go_on(&mut self, duration: u64) -> Outcome {
+    fn advance(&mut self, duration: u64) -> Outcome {
         let (mut outcome, end) = (Outcome::default(), self.now + duration);
         while self.now < end {
-            self.outside();
+            self.advance_clients();
             if self.arrived.is_empty() && self.work.is_empty() {
                 let answer = self.answers.front().map(|answer| answer.read);
                 let next = self.gap.map(|_| self.next);
                 self.now = answer.into_iter().chain(next).min().unwrap_or(end).max(self.now);
-                self.turned = self.now;
-                self.outside();
+                self.last_turn = self.now;
+                self.advance_clients();
             }
             self.turn(&mut outcome);
         }
@@ -184,15 +184,15 @@ impl Server {
     }
 
     /// Advances the clients to the current time.
-    fn outside(&mut self) {
+    fn advance_clients(&mut self) {
         while self.answers.front().is_some_and(|answer| answer.read <= self.now) {
             let Some(answer) = self.answers.pop_front() else { break };
             if let Some(interval) = answer.admitted {
-                self.credits.give(interval);
+                self.credits.release(interval);
             }
             match self.gap {
                 None => self.arrived.push_back((answer.read, self.now)),
-                Some(_) => self.under_way -= 1,
+                Some(_) => self.in_flight -= 1,
             }
         }
         while let Some(gap) = self.gap
@@ -201,16 +201,16 @@ impl Server {
             self.backlog.push_back(self.next);
             self.next += (-self.uniform().ln() * gap) as u64 + 1;
         }
-        while self.under_way < self.world.connections
-            && let Some(intended) = self.backlog.pop_front()
+        while self.in_flight < self.world.connections
+            && let Some(due) = self.backlog.pop_front()
         {
-            self.under_way += 1;
-            self.arrived.push_back((intended, self.now));
+            self.in_flight += 1;
+            self.arrived.push_back((due, self.now));
         }
     }
 
     fn spend(&mut self, time: u64) {
-        self.now += (time as f64 * self.world.slowness) as u64;
+        self.now += (time as f64 * self.world.slowdown) as u64;
     }
 
     /// Sends a response. Returns the time at which the client has read it.
@@ -226,28 +226,28 @@ impl Server {
     }
 
     fn turn(&mut self, outcome: &mut Outcome) {
-        let seen = self.arrived.front().map_or(self.now, |arrival| arrival.1);
-        let came = self.arrived.back().is_some_and(|arrival| arrival.1 == self.now);
-        let outside = if came { self.now - self.turned } else { 0 };
-        self.wait(0, outside);
-        self.wait(1, self.now - seen);
-        self.turned = self.now;
+        let noticed = self.arrived.front().map_or(self.now, |arrival| arrival.1);
+        let has_arrived = self.arrived.back().is_some_and(|arrival| arrival.1 == self.now);
+        let advance_clients = if has_arrived { self.now - self.last_turn } else { 0 };
+        self.wait(0, advance_clients);
+        self.wait(1, self.now - noticed);
+        self.last_turn = self.now;
         self.turns += 1;
-        if self.now - self.began >= INTERVAL && self.turns >= TURNS {
+        if self.now - self.interval_start >= INTERVAL && self.turns >= TURNS {
             let wait = self.smallest.iter().sum();
-            self.credits.interval_over(wait, self.now - self.began);
-            (self.began, self.turns, self.smallest) = (self.now, 0, [u64::MAX; 3]);
+            self.credits.interval_over(wait, self.now - self.interval_start);
+            (self.interval_start, self.turns, self.smallest) = (self.now, 0, [u64::MAX; 3]);
         }
         for _ in 0..self.arrived.len().min(COHORT) {
-            let Some((intended, _)) = self.arrived.pop_front() else { break };
-            if let Some(interval) = self.credits.take() {
+            let Some((due, _)) = self.arrived.pop_front() else { break };
+            if let Some(interval) = self.credits.acquire() {
                 let large = if self.uniform() < 0.1 { self.world.large } else { 1 };
                 let passes = self.world.passes * large;
-                self.work.push_back(Job { intended, queued: self.now, passes, interval });
+                self.work.push_back(Job { due, queued: self.now, passes, interval });
             } else {
                 self.spend(self.world.refusal);
                 self.answer(None);
-                outcome.refused += 1;
+                outcome.rejected += 1;
             }
         }
         let queued = self.work.front().map_or(self.now, |job| job.queued);
@@ -261,8 +261,8 @@ impl Server {
                 self.work.push_back(job);
                 continue;
             }
-            let latency = self.answer(Some(job.interval)) - job.intended;
-            outcome.good += usize::from(latency <= OBJECTIVE);
+            let latency = self.answer(Some(job.interval)) - job.due;
+            outcome.in_time += usize::from(latency <= OBJECTIVE);
             outcome.latency.push(latency);
         }
         self.spend(TURN);

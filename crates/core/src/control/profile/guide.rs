@@ -1,8 +1,8 @@
 //! The control law, which chooses a setting from a profile and corrects the profile by comparisons.
 //!
-//! 1. **Recognise.** A mix counts as recognised after [`AGREEING`] consecutive samples; the profile's choice for it
-//!    then applies. If the traffic resembles no mix, the *peak* setting applies, which uses all processors. If such
-//!    traffic persists, it becomes a new mix.
+//! 1. **Recognise.** A mix counts as recognised after [`MIN_AGREEING_SAMPLES`] consecutive samples; the profile's
+//!    choice for it then applies. If the traffic resembles no mix, the *peak* setting applies, which uses all
+//!    processors. If such traffic persists, it becomes a new mix.
 //! 2. **Verify.** The choice is compared with the peak. If the peak takes less CPU time, if the choice has a much
 //!    higher p99, or if clients request clearly more at the peak, the choice is undone. The p99 in the profile is
 //!    measured by the client and may include more than that of a sample, so the difference is taken relative to the
@@ -26,7 +26,7 @@ use super::setting::{DIRECTIONS, Setting};
 use super::trial::{Comparison, Progress, Trial};
 
 /// The number of consecutive samples that must show another mix before the setting changes.
-const AGREEING: u32 = 3;
+const MIN_AGREEING_SAMPLES: u32 = 3;
 /// The number of consecutive samples of unknown traffic before it becomes a mix.
 const PERSISTENT: u32 = 20;
 /// The maximum number of mixes in a [`TrafficProfile`]. A [`Guide`] ignores further ones.
@@ -53,7 +53,7 @@ pub struct GuideStep {
 
 /// The measurements of a mix.
 #[derive(Clone, Copy)]
-struct Learned {
+struct MixState {
     setting: Setting,
     /// The p99 of the peak when the setting was compared with it; `None` if it was not.
     peak_p99: Option<f64>,
@@ -68,21 +68,21 @@ struct Learned {
 /// The control law, with its state.
 pub struct Guide {
     profile: TrafficProfile,
-    learned: Vec<Learned>,
+    mix_states: Vec<MixState>,
     min: usize,
     peak: Setting,
     setting: Setting,
     mix: Option<usize>,
     /// The mix that the last samples showed, and the number of these samples.
-    shown: (Option<usize>, u32),
+    latest_mix: (Option<usize>, u32),
     /// Unknown traffic, and the number of samples that resembled it.
-    stranger: (Indicators, u32),
+    unknown_traffic: (Indicators, u32),
     trial: Option<Trial>,
     quiet: Quiet,
     /// The setting before the number of processors was reduced because of too little traffic.
-    before_quiet: Option<Setting>,
+    setting_before_quiet: Option<Setting>,
     /// Whether it may compare settings.
-    tries: bool,
+    has_trials: bool,
 }
 
 impl Guide {
@@ -97,29 +97,29 @@ impl Guide {
                 point.setting.active = point.setting.active.clamp(min, peak.active);
             }
         }
-        let learned = profile.mixes.iter().map(|mix| Learned::new(mix, peak, 0)).collect();
-        let stranger = (Indicators::default(), 0);
-        let (mix, shown, trial) = (None, (None, 0), None);
+        let mix_states = profile.mixes.iter().map(|mix| MixState::new(mix, peak, 0)).collect();
+        let unknown_traffic = (Indicators::default(), 0);
+        let (mix, latest_mix, trial) = (None, (None, 0), None);
         Self {
             profile,
-            learned,
+            mix_states,
             min,
             peak,
             setting: peak,
             mix,
-            shown,
-            stranger,
+            latest_mix,
+            unknown_traffic,
             trial,
             quiet: Quiet::new(),
-            before_quiet: None,
-            tries: true,
+            setting_before_quiet: None,
+            has_trials: true,
         }
     }
 
     /// Makes the guide only recognise mixes. Its settings are not applied, so it cannot compare them.
     #[must_use]
     pub fn without_trials(self) -> Self {
-        Self { tries: false, ..self }
+        Self { has_trials: false, ..self }
     }
 
     /// The setting in force.
@@ -135,39 +135,40 @@ impl Guide {
     /// Processes the sample of the interval that ended at `now`, in nanoseconds.
     pub fn sampled(&mut self, now: u64, sample: &Sample) -> GuideStep {
         if sample.is_saturated && self.setting.active < self.peak.active {
-            return self.saturated(now, sample);
+            return self.observe_saturation(now, sample);
         }
         if sample.measured.is_none() {
-            return self.silence(now, sample);
+            return self.observe_quiet(now, sample);
         }
         self.quiet.end();
-        let resumed = self.before_quiet.take();
+        let resumed = self.setting_before_quiet.take();
         let is_relieved = self.trial.as_ref().is_some_and(|trial| trial.is_relieved(sample));
-        let seen = match self.mix {
+        let recognised = match self.mix {
             Some(mix) if is_relieved => {
                 Some((mix, self.profile.mixes[mix].distance(&sample.indicators)))
             }
             _ => self.profile.recognise(&sample.indicators, self.mix),
         };
-        let shown = seen.map(|(mix, _)| mix);
-        let number = if self.shown.0 == shown { self.shown.1.saturating_add(1) } else { 1 };
-        self.shown = (shown, number);
-        if shown != self.mix {
-            return if number >= AGREEING {
-                self.changed(now, sample, seen)
+        let latest_mix = recognised.map(|(mix, _)| mix);
+        let number =
+            if self.latest_mix.0 == latest_mix { self.latest_mix.1.saturating_add(1) } else { 1 };
+        self.latest_mix = (latest_mix, number);
+        if latest_mix != self.mix {
+            return if number >= MIN_AGREEING_SAMPLES {
+                self.change_mix(now, sample, recognised)
             } else if let Some(setting) = resumed {
                 self.step(setting, GuideReason::Resumed, sample)
             } else {
                 self.end_trial(now, sample)
             };
         }
-        let Some((mix, distance)) = seen else { return self.meet(now, sample) };
+        let Some((mix, distance)) = recognised else { return self.observe_unknown(now, sample) };
         self.compare(now, sample, mix, distance)
     }
 
     fn step(&mut self, setting: Setting, reason: GuideReason, sample: &Sample) -> GuideStep {
         // Without trials, the chosen setting is only advice and not in force.
-        let in_force = if self.tries { self.setting } else { self.peak };
+        let in_force = if self.has_trials { self.setting } else { self.peak };
         self.setting = setting;
         let distance = |mix: usize| self.profile.mixes[mix].distance(&sample.indicators);
         let mix = self.mix.map(|mix| (mix, distance(mix)));
@@ -179,38 +180,44 @@ impl Guide {
     }
 
     /// Handles an interval with too little traffic to measure its cost.
-    fn silence(&mut self, now: u64, sample: &Sample) -> GuideStep {
-        let fewer = self.quiet.fewer(now, sample.load, self.setting.active, self.min);
-        match fewer {
+    fn observe_quiet(&mut self, now: u64, sample: &Sample) -> GuideStep {
+        let sufficient_processors =
+            self.quiet.sufficient_processors(now, sample.load, self.setting.active, self.min);
+        match sufficient_processors {
             Some(active) if self.trial.is_none() => {
-                self.before_quiet.get_or_insert(self.setting);
+                self.setting_before_quiet.get_or_insert(self.setting);
                 self.step(Setting { active, ..self.setting }, GuideReason::Idle, sample)
             }
             _ => self.end_trial(now, sample),
         }
     }
 
-    fn saturated(&mut self, now: u64, sample: &Sample) -> GuideStep {
-        (self.trial, self.before_quiet) = (None, None);
+    fn observe_saturation(&mut self, now: u64, sample: &Sample) -> GuideStep {
+        (self.trial, self.setting_before_quiet) = (None, None);
         self.quiet.interrupt();
         if let Some(mix) = self.mix {
-            let learned = &mut self.learned[mix];
-            learned.peak_until = now.saturating_add(learned.pause);
-            learned.wait(now, true);
+            let state = &mut self.mix_states[mix];
+            state.peak_until = now.saturating_add(state.pause);
+            state.wait(now, true);
         }
         self.step(self.peak, GuideReason::Saturated, sample)
     }
 
     /// Handles a change of the traffic to another mix or to an unknown one.
-    fn changed(&mut self, now: u64, sample: &Sample, seen: Option<(usize, f64)>) -> GuideStep {
-        (self.mix, self.trial) = (seen.map(|(mix, _)| mix), None);
+    fn change_mix(
+        &mut self,
+        now: u64,
+        sample: &Sample,
+        recognised: Option<(usize, f64)>,
+    ) -> GuideStep {
+        (self.mix, self.trial) = (recognised.map(|(mix, _)| mix), None);
         match self.mix {
             Some(mix) => {
-                let setting = self.learned[mix].setting_at(now, self.peak);
+                let setting = self.mix_states[mix].setting_at(now, self.peak);
                 self.step(setting, GuideReason::Recognised, sample)
             }
             None => {
-                self.stranger = (sample.indicators, 0);
+                self.unknown_traffic = (sample.indicators, 0);
                 self.step(self.peak, GuideReason::Unknown, sample)
             }
         }
@@ -222,14 +229,14 @@ impl Guide {
             return self.step(self.setting, GuideReason::Steady, sample);
         };
         if let Some(mix) = self.mix {
-            self.learned[mix].wait(now, true);
+            self.mix_states[mix].wait(now, true);
         }
         self.step(trial.first, GuideReason::Invalid, sample)
     }
 
     /// Records unknown traffic, which becomes a mix if it persists.
-    fn meet(&mut self, now: u64, sample: &Sample) -> GuideStep {
-        let (indicators, number) = &mut self.stranger;
+    fn observe_unknown(&mut self, now: u64, sample: &Sample) -> GuideStep {
+        let (indicators, number) = &mut self.unknown_traffic;
         if indicators.demand_distance(&sample.indicators) > 0.3 {
             (*indicators, *number) = (sample.indicators, 0);
         }
@@ -242,7 +249,7 @@ impl Guide {
             let peak = Point { setting: self.peak, indicators: sample.indicators, measured };
             let name = format!("seen {}", self.profile.mixes.len() + 1);
             let mix = Mix { name, peak, points: Vec::new() };
-            self.learned.push(Learned::new(&mix, self.peak, now));
+            self.mix_states.push(MixState::new(&mix, self.peak, now));
             self.profile.mixes.push(mix);
         }
         let is_back = self.setting != self.peak;
@@ -252,20 +259,20 @@ impl Guide {
 
     /// Continues a comparison, or begins one that is due.
     fn compare(&mut self, now: u64, sample: &Sample, mix: usize, distance: f64) -> GuideStep {
-        let learned = &mut self.learned[mix];
+        let state = &mut self.mix_states[mix];
         let Some(trial) = &mut self.trial else {
-            let setting = learned.setting_at(now, self.peak);
+            let setting = state.setting_at(now, self.peak);
             if setting != self.setting {
                 return self.step(setting, GuideReason::Recognised, sample);
             }
-            if self.tries && now >= learned.next_trial && now >= learned.peak_until {
-                self.trial = learned.trial(self.peak, self.min);
+            if self.has_trials && now >= state.next_trial && now >= state.peak_until {
+                self.trial = state.trial(self.peak, self.min);
             }
             return self.step(setting, GuideReason::Steady, sample);
         };
         let (first, second) = (trial.first, trial.second);
         let profiled_p99 = self.profile.mixes[mix].peak.measured.p99_ns;
-        let seen = match trial.add(sample) {
+        let comparison = match trial.add(sample) {
             Progress::Continues(setting) if setting == self.setting => {
                 return self.step(setting, GuideReason::Steady, sample);
             }
@@ -274,21 +281,22 @@ impl Guide {
             Progress::Complete(comparison) => comparison,
         };
         self.trial = None;
-        let is_verification = learned.peak_p99.is_none() && second == self.peak;
+        let is_verification = state.peak_p99.is_none() && second == self.peak;
         let is_kept = if is_verification {
-            learned.verified(now, &seen, self.peak, profiled_p99)
+            state.finish_verification(now, &comparison, self.peak, profiled_p99)
         } else {
-            learned.refined(now, &seen, second, profiled_p99)
+            state.finish_refinement(now, &comparison, second, profiled_p99)
         };
         let reason =
             if is_verification != is_kept { GuideReason::Kept } else { GuideReason::Undone };
-        let setting = learned.setting;
+        let setting = state.setting;
         let compared = if is_verification { first } else { second };
-        let measured = if is_verification { seen.first.mean() } else { seen.second.mean() };
+        let measured =
+            if is_verification { comparison.first.mean() } else { comparison.second.mean() };
         let predicted = self.profile.mixes[mix].point(compared).map(|point| point.measured);
         if is_kept && !is_verification {
             let point = Point { setting, indicators: sample.indicators, measured };
-            self.profile.mixes[mix].learn(point);
+            self.profile.mixes[mix].set_point(point);
         }
         self.setting = setting;
         let mix = Some((mix, distance));
@@ -303,7 +311,7 @@ fn largest_p99(peak: f64, profiled: f64) -> f64 {
     peak + (MAX_P99 - 1.0) * peak.max(profiled)
 }
 
-impl Learned {
+impl MixState {
     /// `peak` is the peak setting of this program. The mix may have been measured with fewer processors.
     fn new(mix: &Mix, peak: Setting, now: u64) -> Self {
         Self {
@@ -334,21 +342,21 @@ impl Learned {
         (0..DIRECTIONS).find_map(|_| {
             let direction = self.direction;
             self.direction = (direction + 1) % DIRECTIONS;
-            let beside = self.setting.beside(direction, min, peak.active)?;
-            Some(Trial::new(self.setting, beside))
+            let neighbour = self.setting.neighbour(direction, min, peak.active)?;
+            Some(Trial::new(self.setting, neighbour))
         })
     }
 
     /// Processes the comparison of the choice with the peak, `setting`, whose p99 in the profile is `profiled_p99`.
     /// Returns `true` if the peak is better.
-    fn verified(
+    fn finish_verification(
         &mut self,
         now: u64,
-        seen: &Comparison,
+        comparison: &Comparison,
         setting: Setting,
         profiled_p99: f64,
     ) -> bool {
-        let Comparison { first: choice, second: peak, slows } = seen;
+        let Comparison { first: choice, second: peak, slows } = comparison;
         let (chosen, other) = (choice.mean(), peak.mean());
         let is_late = chosen.p99_ns > largest_p99(other.p99_ns, profiled_p99)
             && choice.least().p99_ns > peak.largest_p99();
@@ -363,14 +371,14 @@ impl Learned {
 
     /// Processes the comparison of the current setting with its neighbour `setting`. Returns `true` if the neighbour is
     /// better.
-    fn refined(
+    fn finish_refinement(
         &mut self,
         now: u64,
-        seen: &Comparison,
+        comparison: &Comparison,
         setting: Setting,
         profiled_p99: f64,
     ) -> bool {
-        let Comparison { first: this, second: other, .. } = seen;
+        let Comparison { first: this, second: other, .. } = comparison;
         let p99 = *self.peak_p99.get_or_insert(this.mean().p99_ns);
         let (mean, most) = (other.mean(), largest_p99(p99, profiled_p99));
         let is_better = mean.cost_ns < this.least().cost_ns && mean.p99_ns <= most;
@@ -389,7 +397,7 @@ impl Mix {
     }
 
     /// Adds a point, or replaces the one of the same setting.
-    fn learn(&mut self, point: Point) {
+    fn set_point(&mut self, point: Point) {
         match self.points.iter_mut().find(|known| known.setting == point.setting) {
             Some(known) => *known = point,
             None => self.points.push(point),

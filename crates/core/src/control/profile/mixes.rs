@@ -4,13 +4,13 @@ use super::indicators::Indicators;
 use super::setting::Setting;
 
 /// The maximum distance at which a mix is recognised, which corresponds to a factor of 1.6 in one indicator.
-const RECOGNISED: f64 = 0.47;
+const MAX_DISTANCE: f64 = 0.47;
 /// Another mix replaces the current one only if its distance is smaller by this factor.
-const NEARER: f64 = 0.8;
+const MAX_DISTANCE_RATIO: f64 = 0.8;
 /// A setting is chosen only if the ratio of its p99 to the p99 at the peak is at most this.
 pub(super) const MAX_P99: f64 = 1.15;
 /// A setting is not worth choosing if the ratio of its CPU time to the CPU time at the peak is at least this.
-const WORTH: f64 = 0.95;
+const MAX_COST_RATIO: f64 = 0.95;
 
 /// The cost of a setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,13 +54,13 @@ impl Mix {
     /// The choice, if it is not the peak.
     pub(super) fn better(&self) -> Option<&Point> {
         let peak = self.peak.measured;
-        let is_good = |point: &&Point| {
+        let is_acceptable = |point: &&Point| {
             let Measured { cost_ns, p99_ns } = point.measured;
-            p99_ns <= MAX_P99 * peak.p99_ns && cost_ns <= WORTH * peak.cost_ns
+            p99_ns <= MAX_P99 * peak.p99_ns && cost_ns <= MAX_COST_RATIO * peak.cost_ns
         };
-        let good = self.points.iter().filter(is_good);
+        let acceptable = self.points.iter().filter(is_acceptable);
         let cost = |point: &&Point| point.measured.cost_ns;
-        good.min_by(|a, b| cost(a).total_cmp(&cost(b)))
+        acceptable.min_by(|a, b| cost(a).total_cmp(&cost(b)))
     }
 
     /// The distance to the nearest point.
@@ -87,13 +87,14 @@ impl TrafficProfile {
         current: Option<usize>,
     ) -> Option<(usize, f64)> {
         let distances = self.mixes.iter().map(|mix| mix.distance(indicators)).enumerate();
-        let known = distances.filter(|(_, distance)| *distance <= RECOGNISED);
+        let known = distances.filter(|(_, distance)| *distance <= MAX_DISTANCE);
         let nearest = known.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
-        let kept = current.and_then(|index| {
+        let unchanged = current.and_then(|index| {
             let distance = self.mixes.get(index)?.distance(indicators);
-            (distance <= RECOGNISED && nearest.1 > NEARER * distance).then_some((index, distance))
+            (distance <= MAX_DISTANCE && nearest.1 > MAX_DISTANCE_RATIO * distance)
+                .then_some((index, distance))
         });
-        Some(kept.unwrap_or(nearest))
+        Some(unchanged.unwrap_or(nearest))
     }
 }
 

@@ -86,8 +86,8 @@ impl Traffic {
     pub(super) fn least_cost(&self) -> f64 {
         let most = 1.15 * self.measured(PEAK).p99_ns;
         let all = settings().map(|setting| self.measured(setting));
-        let good = all.filter(|measured| measured.p99_ns <= most);
-        good.map(|measured| measured.cost_ns).fold(f64::INFINITY, f64::min)
+        let acceptable = all.filter(|measured| measured.p99_ns <= most);
+        acceptable.map(|measured| measured.cost_ns).fold(f64::INFINITY, f64::min)
     }
 }
 

@@ -4,7 +4,7 @@
 const TARGET_LOAD: u32 = 850;
 /// The initial and the maximum time for which fewer processors must have been enough before they are chosen, in
 /// nanoseconds.
-const PATIENCE: (u64, u64) = (4_000_000_000, 128_000_000_000);
+const REQUIRED_TIME: (u64, u64) = (4_000_000_000, 128_000_000_000);
 
 /// A time with too little traffic.
 pub(super) struct Quiet {
@@ -12,33 +12,33 @@ pub(super) struct Quiet {
     since: Option<u64>,
     /// The highest load since then.
     peak: u32,
-    patience: u64,
+    required_time: u64,
 }
 
 impl Quiet {
     pub(super) fn new() -> Self {
-        Self { since: None, peak: 0, patience: PATIENCE.0 }
+        Self { since: None, peak: 0, required_time: REQUIRED_TIME.0 }
     }
 
     /// Processes the load of all processors, in thousandths, in an interval with too little traffic. Returns a number
     /// of processors below `active` that has been enough for a while, if there is one.
-    pub(super) fn fewer(
+    pub(super) fn sufficient_processors(
         &mut self,
         now: u64,
         load: u32,
         active: usize,
         min: usize,
     ) -> Option<usize> {
-        let enough = |load: u32| (load.div_ceil(TARGET_LOAD) as usize).max(min);
+        let processors_for = |load: u32| (load.div_ceil(TARGET_LOAD) as usize).max(min);
         self.peak = self.peak.max(load);
-        if enough(self.peak) >= active {
+        if processors_for(self.peak) >= active {
             (self.since, self.peak) = (Some(now), load);
             return None;
         }
         let since = *self.since.get_or_insert(now);
-        (now.saturating_sub(since) >= self.patience).then(|| {
+        (now.saturating_sub(since) >= self.required_time).then(|| {
             self.since = None;
-            enough(std::mem::take(&mut self.peak))
+            processors_for(std::mem::take(&mut self.peak))
         })
     }
 
@@ -49,6 +49,7 @@ impl Quiet {
 
     /// Ends the quiet time, because the number of processors was too small. The next quiet time has to last longer.
     pub(super) fn interrupt(&mut self) {
-        *self = Self { patience: (2 * self.patience).min(PATIENCE.1), ..Self::new() };
+        *self =
+            Self { required_time: (2 * self.required_time).min(REQUIRED_TIME.1), ..Self::new() };
     }
 }

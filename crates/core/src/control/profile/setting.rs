@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// The steps of polling and coalescing times between neighbouring settings, in nanoseconds.
 const SPINS: [u64; 3] = [0, 20_000, 50_000];
 const COALESCINGS: [u64; 4] = [0, 200_000, 500_000, 1_000_000];
-/// The number of neighbours that [`Setting::beside`] distinguishes.
+/// The number of neighbours that [`Setting::neighbour`] distinguishes.
 pub(super) const DIRECTIONS: usize = 6;
 /// The maximum times accepted from text, in nanoseconds.
 const MAX_SPIN: u64 = 1_000_000_000;
@@ -34,7 +34,7 @@ pub struct Setting {
 impl Setting {
     /// The setting with one parameter changed by one step, in one of the [`DIRECTIONS`]. Returns `None` if there is no
     /// further step, or if the result has fewer than `min` or more than `max` active processors.
-    pub(super) fn beside(self, direction: usize, min: usize, max: usize) -> Option<Self> {
+    pub(super) fn neighbour(self, direction: usize, min: usize, max: usize) -> Option<Self> {
         let above = |steps: &[u64], value| steps.iter().copied().find(|step| *step > value);
         let below = |steps: &[u64], value| steps.iter().copied().rfind(|step| *step < value);
         let active = |active| (min..=max).contains(&active).then_some(Self { active, ..self });

@@ -47,8 +47,8 @@ fn three_loads_are_told_apart_and_get_nearly_the_best_setting() {
         let (_, steps) = run.run(load, 2);
         let recognised = steps.iter().find(|step| step.reason == GuideReason::Recognised);
         assert_eq!(recognised.expect("the mix is recognised").mix.unwrap().0, index);
-        let picked = load.measured(run.guide.setting()).cost_ns / load.least_cost();
-        assert!(picked <= 1.05, "{load:?}: {picked} of the best");
+        let chosen_ratio = load.measured(run.guide.setting()).cost_ns / load.least_cost();
+        assert!(chosen_ratio <= 1.05, "{load:?}: {chosen_ratio} of the best");
         let (mean, _) = run.run(load, 60);
         let mean = mean / load.least_cost();
         assert!(mean <= 1.10, "{load:?}: {mean} of the best, with comparisons");
@@ -66,9 +66,9 @@ fn planted(load: &Traffic, setting: Setting) -> TrafficProfile {
 
 #[test]
 fn a_planted_bad_setting_is_undone_within_fifteen_seconds() {
-    let dear = Setting { active: 1, spin_ns: 50_000, coalesce_ns: 0 };
+    let expensive = Setting { active: 1, spin_ns: 50_000, coalesce_ns: 0 };
     let late = Setting { active: 8, spin_ns: 0, coalesce_ns: 10_000_000 };
-    for (load, setting) in [(LOADS[2], dear), (LOADS[0], late), (LOADS[0], dear)] {
+    for (load, setting) in [(LOADS[2], expensive), (LOADS[0], late), (LOADS[0], expensive)] {
         let mut run = Run::new(planted(&load, setting));
         let (_, steps) = run.run(&load, 2);
         assert_eq!(steps[0].setting, setting, "it was chosen");
@@ -132,19 +132,19 @@ fn a_delay_is_compared_with_the_time_that_the_client_waits() {
 
 #[test]
 fn unknown_traffic_gets_all_processors_and_is_learned() {
-    for unseen in [
+    for load in [
         UNSEEN,
         Traffic { rate: 500.0, bytes: 1e6, typical: 1e6, service: 900_000.0, crowding: 0.02 },
     ] {
         let mut run = Run::new(profile(&LOADS));
         run.run(&LOADS[0], 4);
-        let (_, steps) = run.run(&unseen, 2);
+        let (_, steps) = run.run(&load, 2);
         assert_eq!(steps.last().unwrap().reason, GuideReason::Unknown, "{steps:?}");
         assert_eq!(run.guide.setting(), PEAK);
-        run.run(&unseen, 1_200);
-        let reached = unseen.measured(run.guide.setting()).cost_ns / unseen.least_cost();
-        assert!(reached <= 1.10, "{unseen:?}: {reached} of the best");
-        let late = unseen.measured(run.guide.setting()).p99_ns / unseen.measured(PEAK).p99_ns;
+        run.run(&load, 1_200);
+        let reached = load.measured(run.guide.setting()).cost_ns / load.least_cost();
+        assert!(reached <= 1.10, "{load:?}: {reached} of the best");
+        let late = load.measured(run.guide.setting()).p99_ns / load.measured(PEAK).p99_ns;
         assert!(late <= 1.2, "{late}");
         assert_eq!(run.guide.profile().mixes.len(), 4, "one more mix");
     }
@@ -336,12 +336,12 @@ fn unknown_traffic_after_silence_gets_all_processors() {
 fn a_mix_is_left_only_for_one_that_is_clearly_nearer() {
     let at = |rate| Traffic { rate, ..LOADS[0] };
     let profile = profile(&[at(10_000.0), at(15_000.0)]);
-    let seen =
+    let recognise =
         |rate, current| profile.recognise(&at(rate).indicators(), current).map(|(mix, _)| mix);
-    assert_eq!(seen(12_500.0, None), Some(1));
-    assert_eq!(seen(12_500.0, Some(0)), Some(0));
-    assert_eq!(seen(14_000.0, Some(0)), Some(1));
-    assert_eq!(seen(40_000.0, Some(1)), None);
+    assert_eq!(recognise(12_500.0, None), Some(1));
+    assert_eq!(recognise(12_500.0, Some(0)), Some(0));
+    assert_eq!(recognise(14_000.0, Some(0)), Some(1));
+    assert_eq!(recognise(40_000.0, Some(1)), None);
 }
 
 proptest! {

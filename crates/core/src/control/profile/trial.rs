@@ -12,9 +12,9 @@ const EQUAL: f64 = 0.3;
 
 /// The samples of one setting.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen(Vec<Measured>);
+pub(super) struct Samples(Vec<Measured>);
 
-impl Seen {
+impl Samples {
     fn of(&self, figure: impl Fn(&Measured) -> f64) -> impl Iterator<Item = f64> {
         self.0.iter().map(figure)
     }
@@ -23,21 +23,21 @@ impl Seen {
     pub(super) fn mean(&self) -> Measured {
         let mean = |sum: f64| sum / self.0.len().max(1) as f64;
         Measured {
-            cost_ns: mean(self.of(|seen| seen.cost_ns).sum()),
-            p99_ns: mean(self.of(|seen| seen.p99_ns).sum()),
+            cost_ns: mean(self.of(|samples| samples.cost_ns).sum()),
+            p99_ns: mean(self.of(|samples| samples.p99_ns).sum()),
         }
     }
 
     pub(super) fn least(&self) -> Measured {
         let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
         Measured {
-            cost_ns: least(&mut self.of(|seen| seen.cost_ns)),
-            p99_ns: least(&mut self.of(|seen| seen.p99_ns)),
+            cost_ns: least(&mut self.of(|samples| samples.cost_ns)),
+            p99_ns: least(&mut self.of(|samples| samples.p99_ns)),
         }
     }
 
     pub(super) fn largest_p99(&self) -> f64 {
-        self.of(|seen| seen.p99_ns).fold(0.0, f64::max)
+        self.of(|samples| samples.p99_ns).fold(0.0, f64::max)
     }
 }
 
@@ -53,8 +53,8 @@ pub(super) enum Progress {
 
 /// The result of a complete comparison.
 pub(super) struct Comparison {
-    pub(super) first: Seen,
-    pub(super) second: Seen,
+    pub(super) first: Samples,
+    pub(super) second: Samples,
     /// Whether clients requested clearly more with the second setting: the first one slows them down.
     pub(super) slows: bool,
 }
@@ -64,16 +64,16 @@ pub(super) struct Trial {
     pub(super) first: Setting,
     pub(super) second: Setting,
     indicators: Option<Indicators>,
-    samples: usize,
-    seen: (Seen, Seen),
+    sample_index: usize,
+    samples: (Samples, Samples),
     slows: bool,
 }
 
 impl Trial {
     /// Creates a comparison that begins with `first`, the setting in force.
     pub(super) fn new(first: Setting, second: Setting) -> Self {
-        let seen = Default::default();
-        Self { first, second, indicators: None, samples: 0, seen, slows: false }
+        let samples = Default::default();
+        Self { first, second, indicators: None, sample_index: 0, samples, slows: false }
     }
 
     /// Whether the second setting was in force, and this sample has clearly more of the same operations than those of the
@@ -91,30 +91,30 @@ impl Trial {
 
     /// The part, and the number of samples in it.
     fn position(&self) -> (usize, usize) {
-        (self.samples / (SAMPLES + 1), self.samples % (SAMPLES + 1))
+        (self.sample_index / (SAMPLES + 1), self.sample_index % (SAMPLES + 1))
     }
 
     /// Adds the next sample, of the setting in force.
     pub(super) fn add(&mut self, sample: &Sample) -> Progress {
         let Some(measured) = sample.measured else { return Progress::Invalid };
-        let (part, within) = self.position();
-        let is_relieved = within > 0 && self.is_relieved(sample);
+        let (part, index) = self.position();
+        let is_relieved = index > 0 && self.is_relieved(sample);
         let reference = self.indicators.get_or_insert(sample.indicators);
         // The first sample after a change of the setting is ignored, because connections move during it.
-        if within > 0 && !is_relieved && reference.demand_distance(&sample.indicators) > EQUAL {
+        if index > 0 && !is_relieved && reference.demand_distance(&sample.indicators) > EQUAL {
             return Progress::Invalid;
         }
         self.slows |= is_relieved;
-        if within > 0 {
-            let seen = if part == 1 { &mut self.seen.1 } else { &mut self.seen.0 };
-            seen.0.push(measured);
+        if index > 0 {
+            let samples = if part == 1 { &mut self.samples.1 } else { &mut self.samples.0 };
+            samples.0.push(measured);
         }
-        self.samples += 1;
-        match self.samples / (SAMPLES + 1) {
+        self.sample_index += 1;
+        match self.sample_index / (SAMPLES + 1) {
             1 => Progress::Continues(self.second),
             0 | 2 => Progress::Continues(self.first),
             _ => {
-                let (first, second) = std::mem::take(&mut self.seen);
+                let (first, second) = std::mem::take(&mut self.samples);
                 Progress::Complete(Comparison { first, second, slows: self.slows })
             }
         }

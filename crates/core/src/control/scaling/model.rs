@@ -15,7 +15,7 @@ const INTERVAL: u64 = 100 * MS;
 /// The time without a pause after which a processor counts as saturated: 20 requests.
 const SATURATED: u64 = 20 * (COHORT + REQUEST);
 /// The time between two checks for saturated processors.
-const LOOK: u64 = MS;
+const CHECK_INTERVAL: u64 = MS;
 const MAX_COHORT: usize = 64;
 /// The fixed time of a cohort, the time per request, the time of a wake-up, and the time of a step per processor that
 /// starts or stops.
@@ -70,7 +70,7 @@ pub(super) struct Model {
     law: Option<Scaling>,
     random: u64,
     interval: u64,
-    next_look: u64,
+    next_check: u64,
     outcome: Outcome,
 }
 
@@ -83,7 +83,7 @@ impl Model {
             law: None,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             interval: 0,
-            next_look: 0,
+            next_check: 0,
             outcome: Outcome::default(),
         };
         model.processors.resize_with(processors, Clock::default);
@@ -120,8 +120,8 @@ impl Model {
     }
 
     fn arrive(&mut self, now: u64, hot: f64) {
-        if now >= self.next_look {
-            self.look(now);
+        if now >= self.next_check {
+            self.check_saturation(now);
         }
         let is_hot = hot > 0.0 && self.uniform() < hot;
         let chosen = if is_hot { 0 } else { self.less_loaded(now) };
@@ -141,9 +141,9 @@ impl Model {
     }
 
     /// Ends the interval if it is long enough, or if a processor is saturated.
-    fn look(&mut self, now: u64) {
+    fn check_saturation(&mut self, now: u64) {
         (0..self.processors.len()).for_each(|index| self.run_cohorts(index, now));
-        self.next_look = now + LOOK;
+        self.next_check = now + CHECK_INTERVAL;
         let since = now - self.interval;
         let mut active = self.processors[..self.active].iter();
         if since >= INTERVAL || since >= SATURATED && active.any(|clock| clock.is_saturated(now)) {
@@ -156,9 +156,9 @@ impl Model {
         while let Some(&first) = clock.queue.front()
             && clock.free_at.max(first) <= until
         {
-            let slept = clock.free_at < first;
+            let was_asleep = clock.free_at < first;
             let start = clock.free_at.max(first);
-            let cost = if slept { WAKE } else { 0 };
+            let cost = if was_asleep { WAKE } else { 0 };
             let here = clock.queue.iter().take(MAX_COHORT);
             let size = here.take_while(|arrival| **arrival <= start).count();
             let cost = cost + COHORT + REQUEST * size as u64 - COHORT * size as u64 / 64;
@@ -167,7 +167,7 @@ impl Model {
                 self.outcome.latency.push(end - arrival);
                 clock.hot += if arrival & 1 == 1 { cost / size as u64 } else { 0 };
             }
-            if slept {
+            if was_asleep {
                 clock.idle_at = start;
             }
             (clock.free_at, clock.busy) = (end, clock.busy + cost);
@@ -202,11 +202,11 @@ impl Clock {
 
     /// Ends an interval. The rest of a cohort that runs beyond the end counts for the next one.
     fn load(&mut self, now: u64, length: u64) -> ProcessorLoad {
-        let left = self.free_at.saturating_sub(now).min(self.busy);
-        let hot_left = self.hot * left / self.busy.max(1);
+        let remaining = self.free_at.saturating_sub(now).min(self.busy);
+        let hot_remaining = self.hot * remaining / self.busy.max(1);
         let part = |time: u64| (1000 * time / length).min(1000) as u32;
-        let (load, hot) = (part(self.busy - left), part(self.hot - hot_left));
-        (self.busy, self.hot) = (left, hot_left);
+        let (load, hot) = (part(self.busy - remaining), part(self.hot - hot_remaining));
+        (self.busy, self.hot) = (remaining, hot_remaining);
         ProcessorLoad { load, indivisible: hot, is_saturated: self.is_saturated(now) }
     }
 }

@@ -137,12 +137,17 @@ fn no_processor_is_added_for_a_key() {
 }
 
 /// Ends intervals of 100 ms with the same loads. Returns the last step, and the time.
-fn look(law: &mut Scaling, now: u64, looks: u64, loads: &[ProcessorLoad]) -> (ScalingStep, u64) {
+fn run_interval(
+    law: &mut Scaling,
+    now: u64,
+    checks: u64,
+    loads: &[ProcessorLoad],
+) -> (ScalingStep, u64) {
     let mut last = None;
-    for look in 1..=looks {
-        last = Some(law.interval_over(now + look * 100 * MS, loads));
+    for run_interval in 1..=checks {
+        last = Some(law.interval_over(now + run_interval * 100 * MS, loads));
     }
-    (last.unwrap(), now + looks * 100 * MS)
+    (last.unwrap(), now + checks * 100 * MS)
 }
 
 fn loads(active: usize, load: u32, is_saturated: bool) -> [ProcessorLoad; 4] {
@@ -155,9 +160,9 @@ fn loads(active: usize, load: u32, is_saturated: bool) -> [ProcessorLoad; 4] {
 fn the_number_stays_within_its_limits() {
     let mut law = Scaling::new(2, 4, 0);
     assert_eq!(law.active(), 4);
-    let (step, now) = look(&mut law, 0, 100, &loads(4, 0, false));
+    let (step, now) = run_interval(&mut law, 0, 100, &loads(4, 0, false));
     assert_eq!(step.active, 2);
-    let (step, _) = look(&mut law, now, 1, &loads(2, 1000, true));
+    let (step, _) = run_interval(&mut law, now, 1, &loads(2, 1000, true));
     assert_eq!((step.active, step.reason), (4, ScalingReason::Saturated));
     assert_eq!(Scaling::new(9, 0, 0).active(), 1);
 }
@@ -165,28 +170,28 @@ fn the_number_stays_within_its_limits() {
 #[test]
 fn a_burst_at_the_end_of_an_interval_is_seen() {
     let mut law = Scaling::new(1, 4, 0);
-    let (_, now) = look(&mut law, 0, 100, &loads(1, 200, false));
+    let (_, now) = run_interval(&mut law, 0, 100, &loads(1, 200, false));
     assert_eq!(law.active(), 1);
     let step = law.interval_over(now + 60 * MS, &loads(1, 260, true));
     assert_eq!((step.active, step.reason), (4, ScalingReason::Saturated));
-    let (step, _) = look(&mut law, now + 60 * MS, 60, &loads(4, 50, false));
+    let (step, _) = run_interval(&mut law, now + 60 * MS, 60, &loads(4, 50, false));
     assert_eq!(step.active, 1, "the load before the burst was not too high");
 }
 
 #[test]
 fn one_saturated_processor_of_several_needs_no_more() {
     let mut law = Scaling::new(1, 4, 0);
-    let (_, now) = look(&mut law, 0, 100, &loads(4, 350, false));
+    let (_, now) = run_interval(&mut law, 0, 100, &loads(4, 350, false));
     assert_eq!(law.active(), 2);
     let mut some = loads(2, 400, false);
     some[0].is_saturated = true;
-    assert_eq!(look(&mut law, now, 1, &some).0.active, 2);
+    assert_eq!(run_interval(&mut law, now, 1, &some).0.active, 2);
 }
 
 #[test]
 fn inactive_processors_count_with_the_work_that_they_still_have() {
     let mut law = Scaling::new(1, 4, 0);
-    let (step, _) = look(&mut law, 0, 100, &loads(4, 300, false));
+    let (step, _) = run_interval(&mut law, 0, 100, &loads(4, 300, false));
     assert_eq!(step.active, 2, "1,200 thousandths");
 }
 
@@ -211,31 +216,31 @@ fn a_number_that_was_too_small_is_avoided_for_longer_each_time() {
 #[test]
 fn a_smaller_load_ends_the_pause() {
     let mut law = Scaling::new(1, 2, 0);
-    let (_, now) = look(&mut law, 0, 60, &loads(2, 370, false));
+    let (_, now) = run_interval(&mut law, 0, 60, &loads(2, 370, false));
     assert_eq!(law.active(), 1);
-    let (_, now) = look(&mut law, now, 5, &loads(1, 990, true));
+    let (_, now) = run_interval(&mut law, now, 5, &loads(1, 990, true));
     assert_eq!(law.active(), 2);
-    let (step, _) = look(&mut law, now, 80, &loads(2, 200, false));
+    let (step, _) = run_interval(&mut law, now, 80, &loads(2, 200, false));
     assert_eq!((step.active, law.active()), (1, 1));
 }
 
 #[test]
 fn a_saturation_by_chance_is_undone_after_a_second() {
     let mut law = Scaling::new(1, 4, 0);
-    let (_, now) = look(&mut law, 0, 100, &loads(4, 100, false));
+    let (_, now) = run_interval(&mut law, 0, 100, &loads(4, 100, false));
     assert_eq!(law.active(), 1);
-    let (_, now) = look(&mut law, now, 1, &loads(1, 410, true));
+    let (_, now) = run_interval(&mut law, now, 1, &loads(1, 410, true));
     assert_eq!(law.active(), 4);
-    let (step, now) = look(&mut law, now, 9, &loads(4, 100, false));
+    let (step, now) = run_interval(&mut law, now, 9, &loads(4, 100, false));
     assert_eq!(step.active, 4);
-    let (step, now) = look(&mut law, now, 3, &loads(4, 100, false));
+    let (step, now) = run_interval(&mut law, now, 3, &loads(4, 100, false));
     assert_eq!(step.active, 1);
     // The load rises.
-    let (_, now) = look(&mut law, now, 1, &loads(1, 410, true));
-    let (_, now) = look(&mut law, now, 3, &loads(4, 150, false));
-    let (step, now) = look(&mut law, now, 35, &loads(4, 100, false));
+    let (_, now) = run_interval(&mut law, now, 1, &loads(1, 410, true));
+    let (_, now) = run_interval(&mut law, now, 3, &loads(4, 150, false));
+    let (step, now) = run_interval(&mut law, now, 35, &loads(4, 100, false));
     assert_eq!(step.active, 4);
-    assert_eq!(look(&mut law, now, 10, &loads(4, 100, false)).0.active, 1);
+    assert_eq!(run_interval(&mut law, now, 10, &loads(4, 100, false)).0.active, 1);
 }
 
 #[test]
@@ -246,13 +251,13 @@ fn a_step_down_that_proved_too_small_is_undone() {
         loads[..active].fill(ProcessorLoad { load, indivisible: 0, is_saturated });
         loads
     };
-    let (_, now) = look(&mut law, 0, 45, &each(8, 580, false));
+    let (_, now) = run_interval(&mut law, 0, 45, &each(8, 580, false));
     assert_eq!(law.active(), 6);
-    let (_, now) = look(&mut law, now, 60, &each(6, 640, false));
+    let (_, now) = run_interval(&mut law, now, 60, &each(6, 640, false));
     assert_eq!(law.active(), 5);
-    let (step, now) = look(&mut law, now, 1, &each(5, 920, true));
+    let (step, now) = run_interval(&mut law, now, 1, &each(5, 920, true));
     assert_eq!((step.active, step.reason), (6, ScalingReason::Saturated), "not 7");
     // The load has risen since.
-    let (_, now) = look(&mut law, now, 20, &each(6, 880, false));
-    assert_eq!(look(&mut law, now, 1, &each(6, 950, true)).0.active, 8);
+    let (_, now) = run_interval(&mut law, now, 20, &each(6, 880, false));
+    assert_eq!(run_interval(&mut law, now, 1, &each(6, 950, true)).0.active, 8);
 }

@@ -101,7 +101,7 @@ impl<T: Send> Future for Receiver<T> {
         let (polled, _before) = self.0.step(|state| match state {
             State::Waiting(before) => (State::Waiting(Some(waker)), (Poll::Pending, before)),
             State::Sent(value) => (State::Over, (Poll::Ready(Some(value)), Some(waker))),
-            over => (over, (Poll::Ready(None), Some(waker))),
+            closed => (closed, (Poll::Ready(None), Some(waker))),
         });
         polled
     }
@@ -134,7 +134,7 @@ mod loom {
     }
 
     /// Polls the receiver once.
-    fn look<T: Send>(
+    fn poll_receiver<T: Send>(
         receiver: &mut Receiver<T>,
         woken: &std::sync::Arc<Count>,
     ) -> std::task::Poll<Option<T>> {
@@ -155,12 +155,12 @@ mod loom {
                         sender.send(7);
                     }
                 });
-                let first = look(&mut receiver, &woken);
+                let first = poll_receiver(&mut receiver, &woken);
                 other.join().unwrap();
                 let expected = std::task::Poll::Ready(fired.then_some(7));
                 if first.is_pending() {
                     assert_eq!(woken.0.load(Ordering::SeqCst), 1, "pending, and nobody woke it");
-                    assert_eq!(look(&mut receiver, &woken), expected);
+                    assert_eq!(poll_receiver(&mut receiver, &woken), expected);
                 } else {
                     assert_eq!(first, expected);
                 }

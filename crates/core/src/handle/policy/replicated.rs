@@ -143,9 +143,9 @@ impl<V: Send + Sync + 'static> Stage<Replicated<V>> {
     #[track_caller]
     pub fn get(&self, key: u64, is: impl FnOnce(&V) -> bool) -> Option<Replica<V>> {
         processor::current(|p| {
-            let found = p.part(self).local().get(key).filter(|value| is(value))?;
+            let replica = p.part(self).local().get(key).filter(|value| is(value))?;
             p.count_inline(self.key().stage());
-            Some(found)
+            Some(replica)
         })
     }
 
@@ -164,7 +164,7 @@ impl<V: Send + Sync + 'static> Stage<Replicated<V>> {
     }
 
     /// Drops this processor's replica of a revoked value.
-    fn forget(&self, processor: &Processor, origin: &Arc<Origin<V>>) {
+    fn remove(&self, processor: &Processor, origin: &Arc<Origin<V>>) {
         processor.part(self).local().remove(origin);
         self.count(processor);
     }
@@ -216,9 +216,9 @@ impl<V: Send + Sync + 'static> Drop for Published<V> {
             for holder in holders {
                 let origin = self.origin.clone();
                 if holder == p.index() {
-                    stage.forget(p, &origin);
+                    stage.remove(p, &origin);
                 } else {
-                    p.command(holder, move |there| stage.forget(there, &origin));
+                    p.command(holder, move |holder| stage.remove(holder, &origin));
                 }
             }
         });

@@ -84,14 +84,14 @@ impl<S: 'static> Stage<Partition<S>> {
     {
         let (stage, call_site) = (*self, self.key().call_site());
         async move {
-            let entered = processor::current(|p| {
+            let part = processor::current(|p| {
                 let here = stage.partitions(p);
                 let part = here
                     .access(here.of_key(key))
                     .filter(|_| p.stages.inline.is_fused(stage.key().stage()))?;
                 p.may_fuse(stage.key()).map(|_| part)
             });
-            let Some(part) = entered else {
+            let Some(part) = part else {
                 return CancelOnDrop(stage.call_from(call_site, key, operation)).await;
             };
             run_fused(call_site, async move { operation(part).await }).await
@@ -164,12 +164,12 @@ struct Run<F, Fut, T> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The invocation, which has not been awaited yet.
-    Begun,
+    Unstarted,
     /// The future, as part of the caller.
     Fused,
     Called,
     /// Nothing.
-    Over,
+    Done,
 }
 
 /// A union with a separate state instead of an enum. The compiler merges a read of an enum's tag with neighbouring
@@ -184,19 +184,19 @@ impl<F, Fut, T> Run<F, Fut, T> {
     #[inline(always)]
     fn new(call_site: CallSite, invocation: F) -> Self {
         let storage = Storage { invocation: ManuallyDrop::new(invocation) };
-        Self { call_site, state: State::Begun, storage, _pinned: PhantomPinned }
+        Self { call_site, state: State::Unstarted, storage, _pinned: PhantomPinned }
     }
 
     #[cold]
     #[inline(never)]
-    fn give_up(&mut self) {
+    fn drop_member(&mut self) {
         // SAFETY: the state says which member is alive, and the member is dropped once.
         unsafe {
-            match std::mem::replace(&mut self.state, State::Over) {
-                State::Begun => ManuallyDrop::drop(&mut self.storage.invocation),
+            match std::mem::replace(&mut self.state, State::Done) {
+                State::Unstarted => ManuallyDrop::drop(&mut self.storage.invocation),
                 State::Fused => ManuallyDrop::drop(&mut self.storage.future),
                 State::Called => ManuallyDrop::drop(&mut self.storage.call),
-                State::Over => (),
+                State::Done => (),
             }
         }
     }
@@ -205,8 +205,8 @@ impl<F, Fut, T> Run<F, Fut, T> {
 impl<F, Fut, T> Drop for Run<F, Fut, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.state != State::Over {
-            self.give_up();
+        if self.state != State::Done {
+            self.drop_member();
         }
     }
 }
@@ -225,9 +225,9 @@ where
         let this = unsafe { self.get_unchecked_mut() };
         let call_site = this.call_site;
         processor::current(|processor| {
-            if this.state == State::Begun {
-                this.state = State::Over;
-                // SAFETY: the state was `Begun`, so the invocation is alive, and it is read once.
+            if this.state == State::Unstarted {
+                this.state = State::Done;
+                // SAFETY: the state was `Unstarted`, so the invocation is alive, and it is read once.
                 let invocation = unsafe { ManuallyDrop::take(&mut this.storage.invocation) };
                 if let Some(stage) = processor.may_fuse(call_site.key) {
                     return processor.poll_fused::<Fut, _, _>(stage, call_site.site, || {
@@ -268,7 +268,7 @@ impl<F, Fut: Future<Output = T>, T> Run<F, Fut, T> {
         // SAFETY: the state is `Fused`, so the future is alive. It never moves, because `Run` is pinned.
         let polled = unsafe { Pin::new_unchecked(&mut *self.storage.future) }.poll(context);
         if polled.is_ready() {
-            self.state = State::Over;
+            self.state = State::Done;
             // SAFETY: the future is alive and is not used again.
             unsafe { ManuallyDrop::drop(&mut self.storage.future) };
         }
@@ -297,22 +297,22 @@ impl Processor {
     fn may_fuse(&self, key: Key) -> Option<u8> {
         let stage = self.check(key);
         // Queued operations were invoked earlier and must run first.
-        let may = self.stages.inline.is_fused(stage)
+        let is_allowed = self.stages.inline.is_fused(stage)
             && self.stage(usize::from(stage)).queue.len() == 0
-            && !self.is_over_or_late(self.waiting.sessions.current())
+            && !self.is_ended_or_expired(self.waiting.sessions.current())
             && self.stages.inline.take_budget();
-        may.then_some(stage)
+        is_allowed.then_some(stage)
     }
 
     /// Whether the session has ended or its deadline has passed, so that none of its operations may start.
     #[inline(always)]
-    fn is_over_or_late(&self, session: u32) -> bool {
+    fn is_ended_or_expired(&self, session: u32) -> bool {
         #[cold]
-        fn look(processor: &Processor, session: u32) -> bool {
+        fn check(processor: &Processor, session: u32) -> bool {
             let sessions = &processor.waiting.sessions;
             sessions.has_ended(session) || sessions.is_expired(session, processor.now())
         }
-        session != NO_SESSION && look(self, session)
+        session != NO_SESSION && check(self, session)
     }
 
     /// Polls part of the running operation on behalf of `stage`.

@@ -22,8 +22,8 @@ impl Control {
     /// }
     /// ```
     pub fn bytes(&self) -> ByteTable {
-        let seen = self.0.counters.iter().flat_map(|counters| counters.types.all());
-        let mut operations: Vec<OperationBytes> = seen.collect();
+        let types = self.0.counters.iter().flat_map(|counters| counters.types.all());
+        let mut operations: Vec<OperationBytes> = types.collect();
         operations.sort_by_key(|each| (each.stage, usize::MAX - each.closure(), each.operation));
         operations.dedup();
         let stages = self.0.stages.iter().enumerate();

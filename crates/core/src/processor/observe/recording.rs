@@ -17,10 +17,10 @@ impl Processor {
             return; // the trace has ended in the meantime
         }
         let row = stage * stages..(stage + 1) * stages;
-        let seen = recording.arcs[row.clone()].iter_mut();
+        let last_count = recording.arcs[row.clone()].iter_mut();
         let mut invoked = 0;
-        for (to, (seen, at)) in seen.zip(row).enumerate() {
-            if std::mem::replace(seen, self.observe.counters.arc(at)) != *seen {
+        for (to, (last_count, at)) in last_count.zip(row).enumerate() {
+            if std::mem::replace(last_count, self.observe.counters.arc(at)) != *last_count {
                 invoked |= 1 << to;
             }
         }

@@ -58,9 +58,9 @@ impl Trace {
     /// If there is no such processor.
     pub fn take(&self, processor: usize) -> Vec<CohortRecord> {
         let mut recording = self.0.counters[processor].recorder.lock();
-        let taken = std::mem::take(&mut recording.records);
-        recording.capacity -= taken.len();
-        taken
+        let records = std::mem::take(&mut recording.records);
+        recording.capacity -= records.len();
+        records
     }
 
     /// The number of cohorts of a processor that were not recorded because the capacity was exhausted.

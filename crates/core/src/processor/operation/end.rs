@@ -88,14 +88,14 @@ impl Processor {
     /// Drops unclaimed output and frees the slot.
     #[inline(always)]
     pub(crate) fn free(&self, slot: Slot) {
-        if slot.is_bare() { self.slab().give(slot) } else { self.free_with_output(slot) }
+        if slot.is_bare() { self.slab().release(slot) } else { self.free_with_output(slot) }
     }
 
     #[inline(never)]
     fn free_with_output(&self, slot: Slot) {
         // A destructor that panics must neither leak the slot nor end the cohort.
         self.observe.counters.watch.destroy(slot, || slot.drop_output());
-        self.slab().give(slot);
+        self.slab().release(slot);
     }
 
     /// Cancels all operations of this processor.

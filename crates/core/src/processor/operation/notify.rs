@@ -46,7 +46,7 @@ fn arrive(data: *const ()) {
 }
 
 pub(crate) fn join_of(data: *const ()) -> JoinId {
-    JoinId::of_word(data.addr() as u64)
+    JoinId::from_word(data.addr() as u64)
 }
 
 /// The waker that a join registers with its children.

@@ -26,29 +26,29 @@ pub(crate) fn waker(id: OperationId) -> Waker {
 /// The id in `waker`, if it belongs to an operation of this processor.
 #[inline]
 pub(crate) fn id_of(waker: &Waker, processor: &Processor) -> Option<OperationId> {
-    let id = OperationId::of_word(waker.data().addr() as u64);
-    let ours = std::ptr::eq(waker.vtable(), &raw const VTABLE);
-    (ours && id.processor() == processor.waker_number).then_some(id)
+    let id = OperationId::from_word(waker.data().addr() as u64);
+    let is_ours = std::ptr::eq(waker.vtable(), &raw const VTABLE);
+    (is_ours && id.processor() == processor.waker_number).then_some(id)
 }
 
 /// A copy of `waker`, if it is an operation's. Runs no foreign code.
 #[inline]
 pub(crate) fn copy_own(waker: &Waker) -> Option<Waker> {
-    let ours = std::ptr::eq(waker.vtable(), &raw const VTABLE);
-    ours.then(|| self::waker(OperationId::of_word(waker.data().addr() as u64)))
+    let is_ours = std::ptr::eq(waker.vtable(), &raw const VTABLE);
+    is_ours.then(|| self::waker(OperationId::from_word(waker.data().addr() as u64)))
 }
 
 static VTABLE: RawWakerVTable =
     RawWakerVTable::new(|data| RawWaker::new(data, &VTABLE), wake, wake, |_| ());
 
 fn wake(data: *const ()) {
-    let id = OperationId::of_word(data.addr() as u64);
+    let id = OperationId::from_word(data.addr() as u64);
     let here = processor::try_current(|processor| {
-        let ours = processor.waker_number == id.processor();
-        if ours {
+        let is_ours = processor.waker_number == id.processor();
+        if is_ours {
             processor.wake(id);
         }
-        ours
+        is_ours
     });
     if here != Some(true) {
         // The lock has been released, because waking calls the embedder's [`Unpark`](crate::Unpark).

@@ -13,7 +13,7 @@ pub(crate) struct Current {
     /// The first counter of the running stage's row of arcs.
     arc_row: Cell<*const Counter>,
     /// Whether a turn is in progress.
-    turning: Cell<bool>,
+    in_turn: Cell<bool>,
 }
 
 impl Default for Current {
@@ -22,7 +22,7 @@ impl Default for Current {
             now: Cell::new(0),
             running: Cell::new(None),
             arc_row: Cell::new(std::ptr::null()),
-            turning: Cell::new(false),
+            in_turn: Cell::new(false),
         }
     }
 }
@@ -76,7 +76,7 @@ impl Current {
 
     /// Begins a turn. Turns of one processor do not nest.
     pub(crate) fn begin_turn(&self) -> TurnGuard<'_> {
-        assert!(!self.turning.replace(true), "a turn of a processor began inside its own turn");
-        TurnGuard(&self.turning)
+        assert!(!self.in_turn.replace(true), "a turn of a processor began inside its own turn");
+        TurnGuard(&self.in_turn)
     }
 }

@@ -50,13 +50,13 @@ impl Link {
     /// Marks the inboxes that a flush has filled, and wakes each sleeping processor once. Takes back the messages to
     /// processors that have ended. Returns the number of processors woken.
     pub(crate) fn end_flush(&self, mut filled: Vec<(usize, InboxSet)>) -> u64 {
-        let mut woke = 0;
+        let mut wakes = 0;
         for (target, inboxes) in filled.drain(..) {
-            woke += u64::from(self.program.mailboxes[target].mark_all(inboxes));
+            wakes += u64::from(self.program.mailboxes[target].mark_all(inboxes));
             self.program.return_if_closed(target);
         }
         self.filled.set(filled);
-        woke
+        wakes
     }
 
     pub(crate) fn push_outbound(&self, outbound: Outbound) {

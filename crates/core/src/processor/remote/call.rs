@@ -3,7 +3,7 @@
 //! The caller's slot is the envelope: it stays in the caller's slab, and only a pointer to it is sent.
 //!
 //! 1. The caller's thread reserves a slot, writes the invocation and a [`Transit`] into its payload, sets its
-//!    state to `Away`, and puts the envelope into the outbox. The caller still owns all bytes.
+//!    state to `InTransit`, and puts the envelope into the outbox. The caller still owns all bytes.
 //! 2. After the running cohort, the caller's thread moves the envelope from the outbox into the target's ring for the
 //!    stage. From then on, the target owns the payload, and the caller owns only the header.
 //! 3. The target's thread takes the envelope from the ring when the stage runs, and moves the invocation out
@@ -101,8 +101,8 @@ impl Processor {
         self.check(key);
         let capacity = &self.stages[usize::from(key.stage())].cold.capacity;
         if capacity.is_some() {
-            let there = self.program().mailboxes[target].stages[usize::from(key.stage())].len();
-            if there + capacity.outbound[target].get() >= capacity.bound {
+            let queued = self.program().mailboxes[target].stages[usize::from(key.stage())].len();
+            if queued + capacity.outbound[target].get() >= capacity.bound {
                 let full = Rejection::stage_full(key.stage(), capacity.bound);
                 return Err(self.reject_for(full, key.stage(), invocation));
             }
@@ -113,7 +113,7 @@ impl Processor {
         slot.flags.set(AWAITED);
         slot.vtable.set(vtable);
         slot.stage.set(key.stage());
-        slot.state.set(SlotState::Away);
+        slot.state.set(SlotState::InTransit);
         slot.set_sent_to(target);
         // SAFETY: the slot is newly reserved, its class was chosen for this payload, and no other thread has access to
         // it yet.
@@ -134,11 +134,11 @@ impl Processor {
     /// Takes the result from an envelope that has returned, and delivers it to the waiting call. If the invocation
     /// returns unstarted, its target has ended, and it is cancelled.
     pub(crate) fn complete_remote(&self, Envelope(slot): Envelope) {
-        assert_eq!(slot.state.get(), SlotState::Away, "an envelope returns once");
+        assert_eq!(slot.state.get(), SlotState::InTransit, "an envelope returns once");
         // SAFETY: the envelope is here, so no other thread accesses the payload.
         slot.state.set(unsafe { (*slot.transit()).contents.get() });
-        let (there, stage) = (slot.sent_to() as u16, slot.stage.get());
-        self.on_behalf_of(there, stage, || match slot.state.get() {
+        let (target, stage) = (slot.sent_to() as u16, slot.stage.get());
+        self.on_behalf_of(target, stage, || match slot.state.get() {
             SlotState::Unstarted => self.discard(slot, CallError::Cancelled),
             _ => self.finish(slot),
         });
@@ -147,10 +147,10 @@ impl Processor {
     /// Cancels the operation of a call of this processor, on whichever processor it runs, unless it is over.
     pub(crate) fn cancel_child(&self, slot: Slot) {
         match slot.state.get() {
-            SlotState::Away => {
+            SlotState::InTransit => {
                 // SAFETY: this is the only shared part of an envelope in transit, and it is atomic.
-                let arrived = unsafe { &(*slot.transit()).cancel }.cancel();
-                if let Some(RemoteSlot { processor, index, serial }) = arrived {
+                let location = unsafe { &(*slot.transit()).cancel }.cancel();
+                if let Some(RemoteSlot { processor, index, serial }) = location {
                     // If the operation is over when the command arrives, the slot has another serial.
                     self.command(processor, move |there| there.cancel_child_at(index, serial));
                 }

@@ -114,7 +114,7 @@ impl Processor {
             stats.remote_left.set(local.remote_share(remote, waiting));
         }
         self.set_running_stage(stage);
-        self.observe.counters.watch.turn_to(Some(stage));
+        self.observe.counters.watch.set_stage(Some(stage));
         RunningCohort { stage, local, order, start, waiting, world, stats }
     }
 
@@ -123,18 +123,18 @@ impl Processor {
         let RunningCohort { stage, local, start, waiting, world, ref stats, .. } = *cohort;
         self.send_reports(world);
         self.set_running_stage(self.stages.len());
-        self.observe.counters.watch.turn_to(None);
+        self.observe.counters.watch.set_stage(None);
         let end = self.current.set_now(world.now());
         let time = end.saturating_sub(start).saturating_sub(stats.interrupted.get());
-        let (mut left, size) = (local.queue.len(), stats.size.get());
-        local.starvation_guard.cohort_ended(left);
+        let (mut remaining, size) = (local.queue.len(), stats.size.get());
+        local.starvation_guard.cohort_ended(remaining);
         local.cold.clear_remote_since();
         if local.cold.capacity.is_some() {
             local.wake_capacity_waiters();
             // The operations whose capacity wait ended may have been queued at this stage.
-            left = local.queue.len();
+            remaining = local.queue.len();
         }
-        if left == 0 && self.link.mailbox().stages[stage].len() == 0 {
+        if remaining == 0 && self.link.mailbox().stages[stage].len() == 0 {
             self.stages.clear_ready(stage);
         }
         self.load.ingress.cohort_ended(stage, waiting > size && !self.holds(stage));

@@ -84,12 +84,12 @@ impl Processor {
     #[cold]
     pub(crate) fn next_of_remote_share<W>(&self, cohort: &RunningCohort<'_, W>) -> Option<Slot> {
         let stats = &cohort.stats;
-        let left = stats.remote_left.get().checked_sub(1)?;
+        let remaining = stats.remote_left.get().checked_sub(1)?;
         // Makes room even in a full queue, because the operation is popped again immediately.
         let aside = Aside::make_room(&cohort.local.queue);
         let next = self.next_remote(cohort.stage);
         drop(aside);
-        stats.remote_left.set(if next.is_some() { left } else { 0 });
+        stats.remote_left.set(if next.is_some() { remaining } else { 0 });
         next
     }
 
@@ -98,9 +98,9 @@ impl Processor {
     fn check_between_operations(&self, cohort: &RunningCohort<'_, impl World>) -> bool {
         let stats = &cohort.stats;
         self.current.set_running(None);
-        let mut over = false;
+        let mut is_over = false;
         if stats.size.get() == stats.next_clock_read.get() {
-            over = self.has_used_time(cohort);
+            is_over = self.has_used_time(cohort);
         }
         stats.next_check.set(stats.next_clock_read.get());
         if !self.stages.thresholds.stages.is_empty() {
@@ -108,15 +108,15 @@ impl Processor {
             stats.interrupted.set(stats.interrupted.get() + interrupted);
             stats.next_check.set(stats.size.get() + 1);
         }
-        over
+        is_over
     }
 
     /// Reads the clock, and decides when to read it next: soon, if much of the cohort's time has been used.
     fn has_used_time(&self, cohort: &RunningCohort<'_, impl World>) -> bool {
         let RunningCohort { local, start, world, stats, .. } = cohort;
         let elapsed = world.now().saturating_sub(*start).saturating_sub(stats.interrupted.get());
-        let farther = if elapsed < local.cohort_time / 64 { 16 } else { 2 };
-        stats.next_clock_read.set(stats.next_clock_read.get() * farther);
+        let growth = if elapsed < local.cohort_time / 64 { 16 } else { 2 };
+        stats.next_clock_read.set(stats.next_clock_read.get() * growth);
         elapsed > local.cohort_time
     }
 
@@ -173,7 +173,7 @@ impl Processor {
         let flags = slot.flags.get();
         match step {
             Step::DoneBare if flags & AWAITED == 0 && slot.session.get() == NO_SESSION => {
-                self.slab().give(slot);
+                self.slab().release(slot);
             }
             Step::DoneBare | Step::Done => {
                 slot.flags.set(flags & !(QUEUED | WOKEN));

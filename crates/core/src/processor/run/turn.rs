@@ -68,7 +68,7 @@ impl Processor {
                         let (sleep, cpu) = (world.sleep_cost(), || world.thread_cpu_time());
                         spinning.idle_ended(idle_for, sleep, operations, cpu);
                     } else if turn.received {
-                        spinning.found_input();
+                        spinning.input_arrived();
                     }
                     last_work = self.now();
                     if phase == Phase::Running && self.is_quiet() {
@@ -152,7 +152,7 @@ impl Processor {
             self.give_back();
         }
         self.publish_busy();
-        self.load.tuner.turned(ran);
+        self.load.tuner.record_turn(ran);
         Turn { ran, received }
     }
 
@@ -231,23 +231,23 @@ impl Processor {
     /// Drains the inboxes that other processors have marked.
     pub(crate) fn drain_mailbox(&self) -> bool {
         let mailbox = self.link.mailbox();
-        let marks = mailbox.pending.take();
-        if marks.is_empty() {
+        let ready = mailbox.pending.take();
+        if ready.is_empty() {
             return false;
         }
-        self.stages.add_ready(marks.stages());
-        if marks.contains(Inbox::Replies) {
+        self.stages.add_ready(ready.stages());
+        if ready.contains(Inbox::Replies) {
             while let Some(envelope) = mailbox.replies.pop() {
                 self.complete_remote(envelope);
             }
         }
-        if marks.contains(Inbox::Returned) {
+        if ready.contains(Inbox::Returned) {
             mailbox.take_returned().into_iter().for_each(|envelope| self.complete_remote(envelope));
         }
-        if marks.contains(Inbox::Commands) {
+        if ready.contains(Inbox::Commands) {
             self.run_commands();
         }
-        if marks.contains(Inbox::Wakes) {
+        if ready.contains(Inbox::Wakes) {
             while let Some(id) = mailbox.wakes.pop() {
                 self.wake(id);
             }
@@ -303,7 +303,7 @@ impl Processor {
         // Other processors may take partitions over while this one sleeps, so nothing may be invoked here.
         self.observe.counters.record_park(now);
         self.leave(|| world.park(timeout));
-        mailbox.parking.woke(|| world.yield_core());
+        mailbox.parking.set_awake(|| world.yield_core());
         self.load.delay.parked();
         self.observe.counters.parks.add(1);
         let woken = self.current.set_now(world.now());

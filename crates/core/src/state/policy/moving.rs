@@ -11,7 +11,7 @@ use crate::state::rebuildable::Rebuildable;
 
 /// The reason why a partition could not be closed.
 pub(crate) enum CloseError {
-    NotHere,
+    NotOwner,
     Moving,
 }
 
@@ -40,7 +40,7 @@ impl<S> Partitions<S> {
     /// new owner has not confirmed that.
     pub(crate) fn must_wait(&self, index: usize) -> bool {
         let entry = &self.entries[index];
-        entry.leaving.get() > 0 || entry.owned.borrow().is_some()
+        entry.departures.get() > 0 || entry.owned.borrow().is_some()
     }
 
     /// Registers `waker` to be woken when the move ends, at most once per `round`.
@@ -56,8 +56,8 @@ impl<S> Partitions<S> {
         match &*self.entries[index].owned.borrow() {
             Some(owned) if owned.closed.replace(true) => Err(CloseError::Moving),
             Some(_) => Ok(()),
-            None if self.entries[index].leaving.get() > 0 => Err(CloseError::Moving),
-            None => Err(CloseError::NotHere),
+            None if self.entries[index].departures.get() > 0 => Err(CloseError::Moving),
+            None => Err(CloseError::NotOwner),
         }
     }
 
@@ -85,7 +85,7 @@ impl<S> Partitions<S> {
     /// Takes the state out of a closed and drained partition.
     pub(crate) fn take(&self, index: usize) -> Rebuildable<S> {
         let entry = &self.entries[index];
-        entry.leaving.set(entry.leaving.get() + 1);
+        entry.departures.set(entry.departures.get() + 1);
         let owned = entry.owned.take().map(OwnedRef::into_state);
         owned.and_then(Result::ok).expect("the partition is closed and drained")
     }
@@ -101,7 +101,7 @@ impl<S> Partitions<S> {
     /// the partition belongs to it like its other partitions.
     pub(crate) fn confirm_moved(&self, index: usize, to: usize) {
         let entry = &self.entries[index];
-        entry.leaving.set(entry.leaving.get() - 1);
+        entry.departures.set(entry.departures.get() - 1);
         if self.table.owner(index) == self.processor && !self.must_wait(index) {
             self.table.owners[index].store(to as u16, Relaxed);
         }

@@ -34,11 +34,11 @@ impl<S> Partitions<S> {
     /// Whether no move of the partition away from this processor is in progress, and no operation waits for one.
     pub(crate) fn is_settled(&self, index: usize) -> bool {
         let entry = &self.entries[index];
-        entry.leaving.get() == 0 && entry.waiting.borrow().is_empty()
+        entry.departures.get() == 0 && entry.waiting.borrow().is_empty()
     }
 
     /// Takes the state out of the partition, if it is here and no operation uses it.
-    pub(crate) fn give_up(&self, index: usize) -> Option<Rebuildable<S>> {
+    pub(crate) fn release(&self, index: usize) -> Option<Rebuildable<S>> {
         // The count is checked first, because the rest may be in use while it is above one.
         let mut owned = self.entries[index].owned.try_borrow_mut().ok()?;
         if owned.as_ref()?.count() > 1 || owned.as_ref()?.closed.get() || !self.is_settled(index) {

@@ -66,7 +66,7 @@ pub(crate) enum RoutedCall<S, F, Fut, T> {
         round: u32,
     },
     /// Runs on the processor that has the partition.
-    Away(CancelOnDrop<T>),
+    Remote(CancelOnDrop<T>),
 }
 
 impl<S, F, Fut, T> RoutedCall<S, F, Fut, T>
@@ -93,7 +93,7 @@ where
                 return None;
             }
             let operation = operation.take()?;
-            Some(Self::Away(CancelOnDrop(stage.call_at(p, call_site, partition, operation))))
+            Some(Self::Remote(CancelOnDrop(stage.call_at(p, call_site, partition, operation))))
         });
         match next {
             None => Poll::Pending,
@@ -125,7 +125,7 @@ where
                     return unsafe { Pin::new_unchecked(future) }.poll(context);
                 }
                 Self::Waiting { .. } => std::task::ready!(this.advance(context)),
-                Self::Away(call) => {
+                Self::Remote(call) => {
                     return match std::task::ready!(Pin::new(call).poll(context)) {
                         Ok(value) => Poll::Ready(value),
                         // The error reaches the caller as if the operation had failed here, without a panic
@@ -140,10 +140,10 @@ where
 
 pub(crate) enum MoveOutcome {
     Moved,
-    NotHere,
+    NotOwner,
     Busy,
     /// The new owner has ended.
-    Ended,
+    TargetEnded,
 }
 
 impl<S: Send + 'static> Stage<Partition<S>> {
@@ -171,7 +171,7 @@ impl<S: Send + 'static> Stage<Partition<S>> {
             if owner == to {
                 return Ok(());
             }
-            let asked = processor::current(|p| {
+            let call = processor::current(|p| {
                 p.is_here(to);
                 // The end of the caller's session must not stop the move halfway.
                 p.waiting.sessions.with_current(NO_SESSION, || {
@@ -180,12 +180,12 @@ impl<S: Send + 'static> Stage<Partition<S>> {
                     Call::new(p, p.call_on(call_site, owner, move_out))
                 })
             });
-            match asked.await.map_err(MoveError::Call)? {
+            match call.await.map_err(MoveError::Call)? {
                 MoveOutcome::Moved => return Ok(()),
                 MoveOutcome::Busy => return Err(MoveError::Busy),
-                MoveOutcome::Ended => return Err(MoveError::Call(CallError::Cancelled)),
+                MoveOutcome::TargetEnded => return Err(MoveError::Call(CallError::Cancelled)),
                 // The partition has moved in the meantime; the table will name its new owner.
-                MoveOutcome::NotHere => yield_now().await,
+                MoveOutcome::NotOwner => yield_now().await,
             }
         }
     }
@@ -193,16 +193,16 @@ impl<S: Send + 'static> Stage<Partition<S>> {
     /// Performs the move; runs as an operation on the owner.
     pub(crate) async fn move_out(self, partition: usize, to: usize) -> MoveOutcome {
         let closed = processor::current(|p| {
-            let ended = p.program().mailboxes[to].parking.is_closed();
-            (!ended).then(|| self.partitions(p).close(partition))
+            let has_ended = p.program().mailboxes[to].parking.is_closed();
+            (!has_ended).then(|| self.partitions(p).close(partition))
         });
-        let Some(closed) = closed else { return MoveOutcome::Ended };
+        let Some(closed) = closed else { return MoveOutcome::TargetEnded };
         match closed {
             Ok(()) => (),
-            Err(CloseError::NotHere) => return MoveOutcome::NotHere,
+            Err(CloseError::NotOwner) => return MoveOutcome::NotOwner,
             Err(CloseError::Moving) => return MoveOutcome::Busy,
         }
-        let mut closing = Closing { stage: self, partition, sent: false };
+        let mut closing = ClosedPartition { stage: self, partition, sent: false };
         let drained = poll_fn(|context| {
             let waker = context.waker().clone();
             let drained = processor::current(|p| self.partitions(p).is_drained(partition, waker));
@@ -217,11 +217,11 @@ impl<S: Send + 'static> Stage<Partition<S>> {
             let state = self.partitions(here).take(partition);
             here.request(
                 to,
-                move |there, responder| {
-                    let partitions = self.partitions(there);
+                move |target, responder| {
+                    let partitions = self.partitions(target);
                     partitions.install(partition, state);
                     let first = partitions.table().first_owner(partition);
-                    there.has_received(self.key().stage(), first);
+                    target.has_received(self.key().stage(), first);
                     drop(responder);
                 },
                 move |here| {
@@ -236,13 +236,13 @@ impl<S: Send + 'static> Stage<Partition<S>> {
 }
 
 /// A closed partition. Dropping it reopens the partition unless the state was sent.
-struct Closing<S: 'static> {
+struct ClosedPartition<S: 'static> {
     stage: PartitionedStage<S>,
     partition: usize,
     sent: bool,
 }
 
-impl<S> Drop for Closing<S> {
+impl<S> Drop for ClosedPartition<S> {
     fn drop(&mut self) {
         if !self.sent {
             processor::try_current(|p| self.stage.partitions(p).reopen(self.partition));

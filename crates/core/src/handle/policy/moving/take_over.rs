@@ -107,11 +107,11 @@ fn take_over<S: Send + 'static>(
         return false;
     }
     // SAFETY: the owner sleeps until the end of the visit (top of the file).
-    let Some(state) = unsafe { &*here.view(owner) }.give_up(index) else { return false };
+    let Some(state) = unsafe { &*here.view(owner) }.release(index) else { return false };
     // This must precede the end of the visit, so that the old owner finds the new one in the table.
     here.install(index, state);
     drop(visit);
-    take_overs.taken(stage);
+    take_overs.record_take_over(stage);
     processor.observe.counters.take_overs.add(1);
     true
 }
@@ -131,7 +131,7 @@ fn gather<S: Send + 'static>(processor: ProcessorRef<'_>, stage: u8) {
                 Call::new(processor, processor.call(key.call_site(), move_out)).detach()
             });
             if invoked.is_err() {
-                processor.load.take_overs.stays(key.stage());
+                processor.load.take_overs.record_failed_move(key.stage());
             }
         }
     }
@@ -145,6 +145,6 @@ async fn move_to_target<S: Send + 'static>(
     target: usize,
 ) {
     if let MoveOutcome::Busy = stage.move_out(index, target).await {
-        processor::try_current(|p| p.load.take_overs.stays(stage.key().stage()));
+        processor::try_current(|p| p.load.take_overs.record_failed_move(stage.key().stage()));
     }
 }

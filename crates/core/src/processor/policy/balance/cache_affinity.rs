@@ -76,9 +76,9 @@ impl Processor {
         let envelopes: Vec<_> = std::iter::from_fn(|| ring.pop()).take(cohort).collect();
         let program = std::sync::Arc::downgrade(&self.control().0);
         let mut envelopes = Envelopes { envelopes: envelopes.into_iter(), program };
-        self.command(target, move |there| {
+        self.command(target, move |target| {
             for envelope in envelopes.envelopes.by_ref() {
-                there.accept_forwarded(stage, envelope);
+                target.accept_forwarded(stage, envelope);
             }
         });
         if ring.len() == 0 {

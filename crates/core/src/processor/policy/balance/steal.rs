@@ -46,7 +46,7 @@ impl Processor {
         let others = (0..mailboxes.len()).filter(|at| *at != self.index());
         let waiting = others.map(|at| (mailboxes[at].stages[stage].len(), at));
         // The owner would run a single operation before it could arrive here.
-        let Some((waiting, richest)) = waiting.max().filter(|(waiting, _)| *waiting > own.max(1))
+        let Some((waiting, longest)) = waiting.max().filter(|(waiting, _)| *waiting > own.max(1))
         else {
             return;
         };
@@ -55,7 +55,7 @@ impl Processor {
             if !self.slab().has_room() || !self.stage(stage).queue.has_room() {
                 break;
             }
-            let Some(envelope) = mailboxes[richest].stages[stage].pop() else { break };
+            let Some(envelope) = mailboxes[longest].stages[stage].pop() else { break };
             // An envelope whose session has ended is dropped, which runs user code.
             catch_panic(|| _ = self.accept_remote(envelope));
         }
@@ -75,9 +75,9 @@ impl Processor {
         }
         let mailboxes = &self.program().mailboxes;
         let others = (1..mailboxes.len()).map(|n| (self.index() + n) % mailboxes.len());
-        if let Some(asleep) = others.into_iter().find(|at| mailboxes[*at].parking.is_parked()) {
-            let woke = mailboxes[asleep].wake_processor();
-            self.observe.counters.wakes_sent.add(u64::from(woke));
+        if let Some(parked) = others.into_iter().find(|at| mailboxes[*at].parking.is_parked()) {
+            let was_parked = mailboxes[parked].wake_processor();
+            self.observe.counters.wakes_sent.add(u64::from(was_parked));
         }
     }
 }

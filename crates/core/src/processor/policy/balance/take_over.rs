@@ -23,7 +23,7 @@ impl Processor {
             self.gather_stages(migrating)
         } else {
             // The partitions leave when this processor is busy.
-            migrating.for_each(|stage| take_overs.taken(stage as u8))
+            migrating.for_each(|stage| take_overs.record_take_over(stage as u8))
         }
     }
 
@@ -33,7 +33,7 @@ impl Processor {
         let take_overs = &self.load.take_overs;
         let migrates = self.program().stages[usize::from(stage)].gather.is_some();
         if migrates && take_overs.target(first_owner) != self.index() {
-            take_overs.taken(stage);
+            take_overs.record_take_over(stage);
         }
     }
 

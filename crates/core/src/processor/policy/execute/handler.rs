@@ -29,7 +29,7 @@ impl Processor {
         handler: &dyn CohortHandler,
     ) {
         let RunningCohort { stage, local, order, start, ref stats, .. } = *cohort;
-        let (mut taken, mut last) = (0u64, None);
+        let (mut taken_items, mut last) = (0u64, None);
         self.scratch.replies.next_cohort();
         while stats.size.get() < local.max_cohort.get() {
             let envelope = match stats.remote_left.get() {
@@ -55,24 +55,24 @@ impl Processor {
             last = Some((slot.vtable.get(), slot.site.get()));
             // SAFETY: the slot is from this stage's queue and has not been started (top of the file).
             unsafe { handler.take_item(self.identity, slot) };
-            taken += 1;
+            taken_items += 1;
         }
         let Some((vtable, site)) = last else { return };
         self.scratch.replies.begin();
         let panic = catch_unwind(AssertUnwindSafe(|| handler.handle())).err();
         handler.clear();
-        let (answered, lost) = self.scratch.replies.end();
+        let (answered_count, lost) = self.scratch.replies.end();
         let name = self.stage_name(stage as u8);
         let error = panic.as_deref().map_or(CallError::Unanswered { stage: name }, |panic| {
             self.record_panic(stage as u8, display_name((vtable.operation)()), site, panic)
         });
-        let mut lost_here = 0;
+        let mut failed = 0;
         for Lost { slot, serial, of_this_cohort } in lost {
             if !of_this_cohort {
                 self.fail_suspended(slot, serial, error.clone());
                 continue;
             }
-            lost_here += 1;
+            failed += 1;
             let counters = self.stage_counters(slot.stage.get());
             if self.fail_taken(slot, serial, error.clone()) && panic.is_some() {
                 bump(&stats.panicked);
@@ -80,7 +80,7 @@ impl Processor {
             }
         }
         // Items with kept replies count as suspended operations.
-        stats.suspended.set(taken.saturating_sub(answered + lost_here));
+        stats.suspended.set(taken_items.saturating_sub(answered_count + failed));
         if let Some(panic) = panic {
             discard_panic(panic);
         }

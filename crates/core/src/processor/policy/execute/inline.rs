@@ -34,7 +34,7 @@ const MAX_INLINE_DEPTH: u32 = 16;
 /// The context to restore when an inline operation returns to its caller.
 pub(crate) struct CallerContext {
     row: *const Counter,
-    watched: (u64, *mut Header),
+    outer: (u64, *mut Header),
 }
 
 impl Processor {
@@ -67,13 +67,13 @@ impl Processor {
         let row = self.current.set_arc_row(self.stages.inline.row(stage));
         CallerContext {
             row,
-            watched: self.observe.counters.watch.begin_inline(usize::from(stage), slot),
+            outer: self.observe.counters.watch.begin_inline(usize::from(stage), slot),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn leave_inline(&self, CallerContext { row, watched }: CallerContext) {
-        self.observe.counters.watch.end_inline(watched);
+    pub(crate) fn leave_inline(&self, CallerContext { row, outer }: CallerContext) {
+        self.observe.counters.watch.end_inline(outer);
         self.current.set_arc_row(row);
         self.stages.inline.depth.set(self.stages.inline.depth.get() - 1);
     }

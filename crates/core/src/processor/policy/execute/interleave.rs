@@ -73,15 +73,15 @@ impl Processor {
             self.resume(slot, stats);
         }
         self.current.set_running(None);
-        let over = self.interleaving_is_over(cohort);
-        if over {
+        let is_over = self.interleaving_is_over(cohort);
+        if is_over {
             while let Some(slot) = self.scratch.interleaved.pop() {
                 bump(&stats.suspended);
                 slot.set_queued(self.now());
                 cohort.local.queue.push(slot);
             }
         }
-        !over
+        !is_over
     }
 
     /// Whether the cohort must end because of its time or its number of resumptions. The clock is read once for many

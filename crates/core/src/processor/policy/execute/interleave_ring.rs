@@ -16,13 +16,13 @@ pub(crate) struct InterleaveRing {
     oldest: Cell<usize>,
     length: Cell<usize>,
     /// The number of waiting operations of a preempted cohort.
-    aside: Cell<usize>,
+    preempted: Cell<usize>,
 }
 
 impl Default for InterleaveRing {
     fn default() -> Self {
         let ring = Box::new([const { Cell::new(None) }; MAX_INTERLEAVED]);
-        Self { ring, oldest: Cell::new(0), length: Cell::new(0), aside: Cell::new(0) }
+        Self { ring, oldest: Cell::new(0), length: Cell::new(0), preempted: Cell::new(0) }
     }
 }
 
@@ -34,7 +34,7 @@ impl InterleaveRing {
 
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.length.get() + self.aside.get() == MAX_INTERLEAVED
+        self.length.get() + self.preempted.get() == MAX_INTERLEAVED
     }
 
     /// The number of operations that may start: `most`, or none while the ring is full.
@@ -45,23 +45,23 @@ impl InterleaveRing {
 
     /// Sets the waiting operations aside while `interruption` runs a cohort of another stage, which must not resume
     /// them. Interruptions do not nest, and each leaves no operation waiting.
-    pub(crate) fn around(&self, interruption: impl FnOnce()) {
+    pub(crate) fn preempt(&self, interruption: impl FnOnce()) {
         /// Restores the waiting operations, even if the interruption panics.
-        struct Back<'a> {
+        struct Restore<'a> {
             ring: &'a InterleaveRing,
             oldest: usize,
             length: usize,
         }
-        impl Drop for Back<'_> {
+        impl Drop for Restore<'_> {
             fn drop(&mut self) {
-                self.ring.aside.set(0);
+                self.ring.preempted.set(0);
                 self.ring.oldest.set(self.oldest);
                 self.ring.length.set(self.length);
             }
         }
         let (oldest, length) = (self.oldest.get(), self.length.get());
-        let _back = Back { ring: self, oldest, length };
-        self.aside.set(length);
+        let _back = Restore { ring: self, oldest, length };
+        self.preempted.set(length);
         self.oldest.set((oldest + length) % MAX_INTERLEAVED);
         self.length.set(0);
         interruption();

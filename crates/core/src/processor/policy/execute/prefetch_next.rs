@@ -79,7 +79,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::world::Still;
+    use crate::world::IdleWorld;
     use crate::{Graph, oneshot};
 
     /// Resumes many operations of several sizes again and again, in either order; each continues where it
@@ -107,8 +107,8 @@ mod tests {
                     .collect();
                 let add = async move {
                     for receiver in receivers {
-                        let more = receiver.await.unwrap_or(0);
-                        sum.set(sum.get() + more);
+                        let value = receiver.await.unwrap_or(0);
+                        sum.set(sum.get() + value);
                     }
                 };
                 let stage = stages[n / 2 % 2];
@@ -122,11 +122,11 @@ mod tests {
                 .unwrap();
             }
             for round in rounds {
-                while processor.turn(&Still).ran > 0 {}
+                while processor.turn(&IdleWorld).ran > 0 {}
                 assert!(processor.exceeds_cache());
                 round.into_iter().for_each(|sender| sender.send(1));
             }
-            while processor.turn(&Still).ran > 0 {}
+            while processor.turn(&IdleWorld).ran > 0 {}
         });
         assert_eq!((sum.get(), processor.live()), (3 * OPERATIONS, 0));
     }

@@ -147,11 +147,11 @@ impl<V> Replicas<V> {
         let way = set.place(key);
         set.keys[way] = key;
         set.used.set(set.used.get() & !(1 << way));
-        let displaced = set.values[way].replace(replica.clone());
+        let evicted = set.values[way].replace(replica.clone());
         // The value's destructor is foreign code, so the borrow of the table ends first.
         drop(sets);
-        match displaced {
-            Some(displaced) => displaced.0.holders.remove(self.processor),
+        match evicted {
+            Some(evicted) => evicted.0.holders.remove(self.processor),
             None => self.stored.set(self.stored.get() + 1),
         }
         replica

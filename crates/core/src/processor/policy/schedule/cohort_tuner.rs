@@ -21,13 +21,13 @@ impl Processor {
     pub(crate) fn tick_tuner(&self, world: &impl World) {
         let tuner = &self.load.tuner;
         let now = self.now();
-        let began = tuner.turn_began.replace(now);
+        let start = tuner.turn_start.replace(now);
         if tuner.ran.get() && !tuner.stages.is_empty() {
-            tuner.time.set(tuner.time.get() + now.saturating_sub(began));
+            tuner.time.set(tuner.time.get() + now.saturating_sub(start));
             tuner.turns.set(tuner.turns.get() + 1);
-            let left = tuner.turns_until_check.get() - 1;
-            tuner.turns_until_check.set(left);
-            if left == 0 {
+            let remaining = tuner.turns_until_check.get() - 1;
+            tuner.turns_until_check.set(remaining);
+            if remaining == 0 {
                 self.observe_slice(world);
             }
         }
@@ -40,7 +40,7 @@ impl Processor {
         let mut ladder = tuner.ladder.borrow_mut();
         let congested = self.load.delay.is_congested();
         if congested && ladder.is_trying() {
-            ladder.give_up();
+            ladder.postpone();
             self.apply(&ladder);
         }
         tuner.plan_check(&ladder);
@@ -77,7 +77,7 @@ impl Processor {
         // The first slice after a trial is the reference for the following checks.
         if was_trying {
             tuner.last_mix.set(None);
-        } else if tuner.last_mix.get().is_none() && ladder.kept().is_some() {
+        } else if tuner.last_mix.get().is_none() && ladder.chosen().is_some() {
             tuner.last_mix.set(Some((shares, per_turn)));
         }
         self.apply(&ladder);

@@ -36,30 +36,32 @@ impl Processor {
         before: usize,
     ) -> usize {
         let entries = self.stages.entries;
-        let everywhere = self.load.ingress.limit == Ingress::BudgetEveryStage;
+        let every_stage = self.load.ingress.limit == Ingress::BudgetEveryStage;
         let (mut ran, mut done) = (0, StageSet::EMPTY);
         loop {
             let ready = self.stages.ready().difference(done);
-            let checked = if everywhere { ready } else { ready.intersection(entries) };
-            let taken = if checked.is_empty() { 0 } else { self.bytes_in_progress() };
+            let checked = if every_stage { ready } else { ready.intersection(entries) };
+            let used = if checked.is_empty() { 0 } else { self.bytes_in_progress() };
             let mut full = self.full_among(ready);
-            if everywhere {
-                full = full.union(self.at_maximal_flow(ready, taken));
+            if every_stage {
+                full = full.union(self.at_maximal_flow(ready, used));
             }
-            let over = self.without_room(checked, taken);
-            let Some(stage) = (Choice { ready, full, over, entries }).next() else { return ran };
+            let over_budget = self.without_room(checked, used);
+            let Some(stage) = (Choice { ready, full, over_budget, entries }).next() else {
+                return ran;
+            };
             done.insert(stage);
             if self.holds(stage) {
                 held.insert(stage);
             } else if !checked.contains(stage) {
                 ran += self.visit(stage, world);
-            } else if !over.contains(stage) {
-                ran += self.visit_at_most(stage, self.room(stage, taken), world);
+            } else if !over_budget.contains(stage) {
+                ran += self.visit_at_most(stage, self.available(stage, used), world);
             } else if ran + before == 0 || self.oldest_wait(stage) >= MAX_WAIT {
                 // The requests of other stages have already allocated their memory, so a smaller cohort would not free
                 // any.
-                let room = if entries.contains(stage) { 0 } else { usize::MAX };
-                ran += self.visit_at_most(stage, room, world);
+                let available = if entries.contains(stage) { 0 } else { usize::MAX };
+                ran += self.visit_at_most(stage, available, world);
             } else if before == 0 {
                 self.stage_counters(stage as u8).throttled_turns.add(1);
             }
@@ -67,15 +69,15 @@ impl Processor {
     }
 
     /// The stages of a set whose next request would exceed the budget.
-    fn without_room(&self, stages: StageSet, taken: usize) -> StageSet {
-        stages.filter(|stage| self.request_bytes(*stage) > self.room(*stage, taken)).collect()
+    fn without_room(&self, stages: StageSet, used: usize) -> StageSet {
+        stages.filter(|stage| self.request_bytes(*stage) > self.available(*stage, used)).collect()
     }
 
     /// The stages of a set whose queued requests use all the memory available to them, so that no more can be
     /// accumulated (TUX paper, §4.5.2).
-    fn at_maximal_flow(&self, stages: StageSet, taken: usize) -> StageSet {
-        let more = |stage: usize| (self.queued(stage) + 1) * self.request_bytes(stage);
-        stages.filter(|stage| more(*stage) > self.room(*stage, taken)).collect()
+    fn at_maximal_flow(&self, stages: StageSet, used: usize) -> StageSet {
+        let next_bytes = |stage: usize| (self.queued(stage) + 1) * self.request_bytes(stage);
+        stages.filter(|stage| next_bytes(*stage) > self.available(*stage, used)).collect()
     }
 
     /// The stages of a set whose cohort is full, so that waiting would not enlarge it.
@@ -91,26 +93,26 @@ impl Processor {
 
     /// The bytes of the runnable requests in progress, at all stages except the entries.
     fn bytes_in_progress(&self) -> usize {
-        let begun = self.stages.ready().difference(self.stages.entries);
-        begun.map(|stage| self.queued(stage) * self.request_bytes(stage)).sum()
+        let in_progress = self.stages.ready().difference(self.stages.entries);
+        in_progress.map(|stage| self.queued(stage) * self.request_bytes(stage)).sum()
     }
 
     /// The bytes that a stage's cohort may use: the requests' part of the cache without the requests of other stages.
-    /// `taken` is the bytes of all requests in progress.
-    fn room(&self, stage: usize, taken: usize) -> usize {
+    /// `used` is the bytes of all requests in progress.
+    fn available(&self, stage: usize, used: usize) -> usize {
         let own = if self.stages.entries.contains(stage) {
             0
         } else {
             self.queued(stage) * self.request_bytes(stage)
         };
-        let others = taken.saturating_sub(own);
+        let others = used.saturating_sub(own);
         (self.program().settings.cache() / CACHE_FRACTION).saturating_sub(others)
     }
 
-    /// Runs one cohort of a stage, with as many operations as fit into `room`, but at least one.
-    fn visit_at_most(&self, stage: usize, room: usize, world: &impl World) -> usize {
+    /// Runs one cohort of a stage, with as many operations as fit into `available`, but at least one.
+    fn visit_at_most(&self, stage: usize, available: usize, world: &impl World) -> usize {
         let local = &self.stages[stage];
-        let most = (room / self.request_bytes(stage)).max(1);
+        let most = (available / self.request_bytes(stage)).max(1);
         let declared = local.max_cohort.replace(most.min(local.max_cohort.get()));
         let ran = self.visit(stage, world);
         local.max_cohort.set(declared);

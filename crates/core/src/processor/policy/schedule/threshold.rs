@@ -31,7 +31,7 @@ impl Drop for Interruption<'_> {
         let Self { processor, running } = *self;
         processor.stages.thresholds.interrupting.set(false);
         processor.set_running_stage(running);
-        processor.observe.counters.watch.turn_to(Some(running));
+        processor.observe.counters.watch.set_stage(Some(running));
     }
 }
 
@@ -52,7 +52,7 @@ impl Processor {
         let start = self.current.set_now(world.now());
         let interruption = Interruption::begin(self, running);
         let mut ran = 0;
-        self.scratch.interleaved.around(|| ran = self.run_cohort(stage, world));
+        self.scratch.interleaved.preempt(|| ran = self.run_cohort(stage, world));
         if ran > 0 {
             self.stage_counters(stage as u8).preemptions.add(1);
         }
