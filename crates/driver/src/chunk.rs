@@ -87,13 +87,13 @@ impl Pool {
     }
 
     /// Moves up to `most` buffers from the list to the driver, the most recently returned first. Passes the number and
-    /// the address of each to `give`.
+    /// the address of each to `add`.
     #[cfg(target_os = "linux")]
-    pub(crate) fn provide(&self, most: usize, mut give: impl FnMut(u16, *mut u8)) {
+    pub(crate) fn provide(&self, most: usize, mut add: impl FnMut(u16, *mut u8)) {
         let mut returned = self.returned.borrow_mut();
         let rest = returned.len().saturating_sub(most);
         for id in returned.drain(rest..).rev() {
-            give(id, self.start(id));
+            add(id, self.start(id));
         }
     }
 
@@ -167,11 +167,11 @@ impl Chunk {
         }
     }
 
-    /// Shortens the chunk to the first `kept` bytes.
-    pub(crate) fn truncate(&mut self, kept: usize) {
+    /// Shortens the chunk to the first `new_length` bytes.
+    pub(crate) fn truncate(&mut self, new_length: usize) {
         if let Bytes::Pooled { length, .. } = &mut self.bytes {
-            assert!(kept <= *length);
-            *length = kept;
+            assert!(new_length <= *length);
+            *length = new_length;
         }
     }
 
@@ -243,16 +243,16 @@ mod tests {
     #[test]
     fn buffers_are_distinct_and_come_back() {
         let pool = pool(3);
-        let mut held: Vec<Chunk> = (0..3).map(|_| pool.take().unwrap()).collect();
+        let mut chunks: Vec<Chunk> = (0..3).map(|_| pool.take().unwrap()).collect();
         assert!(pool.take().is_none() && !pool.has_returned());
-        for (value, chunk) in held.iter_mut().enumerate() {
+        for (value, chunk) in chunks.iter_mut().enumerate() {
             chunk.space().fill(value as u8);
             chunk.truncate(5 + value);
         }
-        for (value, chunk) in held.iter().enumerate() {
+        for (value, chunk) in chunks.iter().enumerate() {
             assert_eq!(**chunk, vec![value as u8; 5 + value][..]);
         }
-        held.pop();
+        chunks.pop();
         assert_eq!(pool.take().unwrap().len(), 16);
     }
 

@@ -32,9 +32,9 @@ impl Config {
         match sizes.into_iter().find(|(_, size, most)| !(1..=*most).contains(size)) {
             None => Ok(()),
             Some((name, size, most)) => {
-                let what =
+                let message =
                     format!("Config::{name} is {size}, but must be in the range 1 to {most}");
-                Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+                Err(io::Error::new(io::ErrorKind::InvalidInput, message))
             }
         }
     }

@@ -36,13 +36,13 @@ impl FromStr for DriverChoice {
             "uring" => Ok(DriverChoice::Uring),
             "poll" => Ok(DriverChoice::Poll),
             _ => {
-                let meant = match text {
+                let suggestion = match text {
                     "io_uring" => " (io_uring is uring)",
                     "epoll" => " (epoll is poll)",
                     "kqueue" => " (kqueue is poll)",
                     _ => "",
                 };
-                Err(format!("unknown driver {text:?}; use auto, uring or poll{meant}"))
+                Err(format!("unknown driver {text:?}; use auto, uring or poll{suggestion}"))
             }
         }
     }
@@ -138,8 +138,8 @@ fn probe(_: &Config, _: usize) -> io::Result<()> {
 
 /// Whether `error` means that io_uring is not available here, rather than that it failed.
 fn unavailable(error: &io::Error) -> bool {
-    let gone = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EINVAL, libc::ENOMEM];
-    error.raw_os_error().is_some_and(|code| gone.contains(&code))
+    let unavailable = [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EINVAL, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|code| unavailable.contains(&code))
 }
 
 fn advice(error: &io::Error) -> &'static str {
@@ -164,10 +164,10 @@ mod tests {
         for choice in [DriverChoice::Auto, DriverChoice::Uring, DriverChoice::Poll] {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }
-        for (text, meant) in [("io_uring", "uring"), ("epoll", "poll"), ("kqueue", "poll")] {
+        for (text, suggestion) in [("io_uring", "uring"), ("epoll", "poll"), ("kqueue", "poll")] {
             let error = text.parse::<DriverChoice>().unwrap_err();
             assert!(
-                error.ends_with(&format!("auto, uring or poll ({text} is {meant})")),
+                error.ends_with(&format!("auto, uring or poll ({text} is {suggestion})")),
                 "{error}"
             );
         }
@@ -192,8 +192,8 @@ mod tests {
             std::thread::spawn(move || (sandbox(), choose()).1).join().unwrap()
         };
         let large = chosen(|| refuse_above(libc::SYS_io_uring_setup, 16, libc::ENOMEM));
-        let entered = chosen(|| refuse(libc::SYS_io_uring_enter, libc::EPERM));
-        for (kind, reason) in [large, entered] {
+        let enter_denied = chosen(|| refuse(libc::SYS_io_uring_enter, libc::EPERM));
+        for (kind, reason) in [large, enter_denied] {
             assert_eq!((kind, reason.is_some()), (DriverKind::Poll, true));
         }
     }

@@ -51,19 +51,19 @@ impl<P: Copy> TokenMap<P> {
     }
 
     pub(crate) fn remove(&mut self, token: Token) -> Option<P> {
-        let found = match self.direct(token).and_then(Option::take) {
+        let entry = match self.direct(token).and_then(Option::take) {
             // It may have been inserted into the hash table before the vector grew.
             None if !self.overflow.is_empty() => self.overflow.remove(&token),
-            found => found,
+            entry => entry,
         };
-        self.count -= u64::from(found.is_some());
-        found
+        self.count -= u64::from(entry.is_some());
+        entry
     }
 
     pub(crate) fn get(&self, token: Token) -> Option<P> {
         match usize::try_from(token.0).ok().and_then(|at| *self.direct.get(at)?) {
             None if !self.overflow.is_empty() => self.overflow.get(&token).copied(),
-            found => found,
+            entry => entry,
         }
     }
 

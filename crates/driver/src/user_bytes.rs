@@ -43,8 +43,8 @@ impl Drop for UserBytes {
 /// Drops a panic's payload. If that panics as well, the second payload is leaked.
 #[cold]
 fn discard(panic: Box<dyn std::any::Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(again);
+    if let Err(nested) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(nested);
     }
 }
 
@@ -99,11 +99,11 @@ impl Outgoing {
 
     /// The non-empty parts after the first `sent` bytes, at most [`MAX_PARTS`] of them.
     pub(crate) fn rest(&self, mut sent: usize) -> impl Iterator<Item = &[u8]> {
-        let (payload, more) = match self {
+        let (payload, slices) = match self {
             Self::Payload { head, body } => ([&**head, &**body], &[][..]),
             Self::Parts(parts) => ([&[][..]; 2], &**parts),
         };
-        let parts = payload.into_iter().chain(more.iter().map(Deref::deref));
+        let parts = payload.into_iter().chain(slices.iter().map(Deref::deref));
         let rest = parts.filter_map(move |part| {
             let skipped = sent.min(part.len());
             sent -= skipped;

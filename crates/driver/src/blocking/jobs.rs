@@ -31,10 +31,10 @@ impl BlockingJobs {
     }
 
     /// Cancels a job. Returns true if its request ends now, because a job owns its data and may continue without the
-    /// request. If a `lasting` job is already running, its request ends with the job.
-    pub(crate) fn cancel(&mut self, job: u64, lasting: bool) -> bool {
+    /// request. If a job that changes a file is already running, its request ends with the job.
+    pub(crate) fn cancel(&mut self, job: u64, changes_file: bool) -> bool {
         let is_queued = pool::cancel(job, &self.inbox);
-        if !is_queued && lasting {
+        if !is_queued && changes_file {
             return false;
         }
         if self.requests.remove(&job).is_some() && !is_queued {
@@ -67,9 +67,9 @@ mod tests {
     use super::*;
     use crate::File;
 
-    struct Told(Sender<()>);
+    struct SendsOnDrop(Sender<()>);
 
-    impl Unpark for Told {
+    impl Unpark for SendsOnDrop {
         fn unpark(&self) {
             let _ = self.0.send(());
         }
@@ -78,13 +78,13 @@ mod tests {
     /// The result of a cancelled job owns a descriptor or a buffer, so it is not kept until the next job.
     #[test]
     fn results_of_cancelled_jobs_are_dropped() {
-        let (sender, told) = channel();
-        let mut jobs = BlockingJobs::new(Arc::new(Told(sender)));
+        let (sender, receiver) = channel();
+        let mut jobs = BlockingJobs::new(Arc::new(SendsOnDrop(sender)));
         let directory = tempfile::tempdir().unwrap();
         let file = File::directory(directory.path()).unwrap();
         let job = jobs.start(Token(7), Work::Sync { file, data_only: false });
-        told.recv().unwrap();
-        assert!(!jobs.cancel(job, true), "a lasting job ends with its result");
+        receiver.recv().unwrap();
+        assert!(!jobs.cancel(job, true), "a job that changes a file ends with its result");
         assert!(jobs.cancel(job, false));
         assert!(jobs.take().is_empty());
         assert_eq!((jobs.inbox.take().len(), jobs.cancelled), (0, 0));

@@ -107,7 +107,7 @@ impl Descriptor {
     /// The errors of `mmap(2)`.
     pub(crate) fn window(&self, at: u64, length: u64) -> io::Result<Arc<Window>> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(window) = window.as_ref().filter(|window| window.holds(at) > 0) {
+        if let Some(window) = window.as_ref().filter(|window| window.mapped_from(at) > 0) {
             return Ok(Arc::clone(window));
         }
         let new = Arc::new(Window::open(self.as_fd(), at, length)?);
@@ -274,15 +274,15 @@ impl File {
         }
     }
 
-    /// Lists at most `most` entries of this directory whose names `keep` accepts, without `.` and `..`. May block; call
-    /// it only on threads that may block.
+    /// Lists at most `limit` entries of this directory whose names `filter` accepts, without `.` and `..`. May block;
+    /// call it only on threads that may block.
     ///
     /// # Errors
     /// The errors of `readdir(3)` and `fstatat(2)`; `ENOTDIR` if this is not a directory.
-    pub fn read_dir(&self, most: usize, keep: &dyn Fn(&[u8]) -> bool) -> io::Result<DirEntries> {
+    pub fn read_dir(&self, limit: usize, filter: &dyn Fn(&[u8]) -> bool) -> io::Result<DirEntries> {
         match &self.0 {
-            Inner::Real(fd) => crate::files::read_dir::read_dir(fd.as_fd(), most, keep),
-            Inner::Simulated(node) => node.read_dir(most, keep),
+            Inner::Real(fd) => crate::files::read_dir::read_dir(fd.as_fd(), limit, filter),
+            Inner::Simulated(node) => node.read_dir(limit, filter),
         }
     }
 
@@ -328,9 +328,9 @@ impl File {
     pub fn space(&self) -> io::Result<Space> {
         match &self.0 {
             Inner::Real(fd) => {
-                let found = rustix::fs::fstatvfs(fd)?;
-                let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-                Ok(Space { total: bytes(found.f_blocks), available: bytes(found.f_bavail) })
+                let status = rustix::fs::fstatvfs(fd)?;
+                let bytes = |blocks: u64| blocks.saturating_mul(status.f_frsize);
+                Ok(Space { total: bytes(status.f_blocks), available: bytes(status.f_bavail) })
             }
             Inner::Simulated(node) => Ok(node.space()),
         }

@@ -51,7 +51,7 @@ impl Window {
     }
 
     /// The number of bytes that the window contains from `at` on.
-    pub(crate) fn holds(&self, at: u64) -> u64 {
+    pub(crate) fn mapped_from(&self, at: u64) -> u64 {
         let end = self.offset + self.length;
         if at < self.offset { 0 } else { end.saturating_sub(at) }
     }
@@ -71,7 +71,7 @@ impl Window {
         (at, length): (u64, usize),
         flags: i32,
     ) -> io::Result<usize> {
-        assert!(length as u64 <= self.holds(at));
+        assert!(length as u64 <= self.mapped_from(at));
         let body = self.start.wrapping_byte_add((at - self.offset) as usize);
         let mut parts = [
             // The kernel only reads the bytes, although the pointer is mutable.
@@ -92,8 +92,8 @@ impl Window {
 impl Drop for Window {
     fn drop(&mut self) {
         // SAFETY: the window owns the mapping. A send borrows the window, so none is in progress.
-        let gone = unsafe { munmap(self.start, self.length as usize) };
-        debug_assert!(gone.is_ok());
+        let result = unsafe { munmap(self.start, self.length as usize) };
+        debug_assert!(result.is_ok());
     }
 }
 
@@ -110,7 +110,10 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 20_000]).unwrap();
         let window = Window::open(file.as_fd(), 9000, 20_000).unwrap();
-        assert_eq!((window.holds(0), window.holds(19_999), window.holds(20_000)), (20_000, 1, 0));
+        assert_eq!(
+            (window.mapped_from(0), window.mapped_from(19_999), window.mapped_from(20_000)),
+            (20_000, 1, 0)
+        );
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         assert_eq!(window.send(ours.as_fd(), b"head", (9000, 100), 0).unwrap(), 104);
         theirs.read_exact(&mut [0; 104]).unwrap();
@@ -120,7 +123,7 @@ mod tests {
         assert_eq!(
             Window::open(file.as_fd(), WINDOW_BYTES + 5, WINDOW_BYTES + 9)
                 .unwrap()
-                .holds(WINDOW_BYTES),
+                .mapped_from(WINDOW_BYTES),
             9
         );
     }

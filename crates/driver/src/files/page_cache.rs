@@ -111,10 +111,10 @@ pub(crate) fn resident(
     let (mut known, mut at) = (offset, offset);
     while known < end {
         *calls += 1;
-        let seen = read(file, &mut [0], at)?;
-        if seen.bytes == 0 {
+        let probe = read(file, &mut [0], at)?;
+        if probe.bytes == 0 {
             // At the end of the file, the send itself will detect the end.
-            known = if seen.complete { at } else { known };
+            known = if probe.complete { at } else { known };
             break;
         }
         known = if at + 1 >= end { end } else { (at / MIN_PAGE + 1) * MIN_PAGE };

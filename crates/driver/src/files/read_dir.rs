@@ -45,18 +45,18 @@ pub struct DirEntries {
 #[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
 pub(crate) fn read_dir(
     directory: BorrowedFd<'_>,
-    most: usize,
-    keep: &dyn Fn(&[u8]) -> bool,
+    limit: usize,
+    filter: &dyn Fn(&[u8]) -> bool,
 ) -> io::Result<DirEntries> {
-    let mut found = DirEntries::default();
+    let mut entries = DirEntries::default();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        if matches!(name, b"." | b"..") || !keep(name) {
+        if matches!(name, b"." | b"..") || !filter(name) {
             continue;
         }
-        if found.entries.len() == most {
-            found.truncated = true;
+        if entries.entries.len() == limit {
+            entries.truncated = true;
             break;
         }
         let stat = match statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
@@ -74,9 +74,9 @@ pub(crate) fn read_dir(
         let modified_ns =
             i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec);
         let length = stat.st_size as u64;
-        found.entries.push(DirEntry { name: name.to_vec(), kind, length, modified_ns });
+        entries.entries.push(DirEntry { name: name.to_vec(), kind, length, modified_ns });
     }
-    Ok(found)
+    Ok(entries)
 }
 
 #[cfg(test)]
@@ -94,9 +94,10 @@ mod tests {
         std::fs::create_dir(root.path().join("sub")).unwrap();
         std::os::unix::fs::symlink("/etc", root.path().join("link")).unwrap();
         let directory = std::fs::File::open(root.path()).unwrap();
-        let seen = |name: &[u8]| !name.starts_with(b".");
+        let is_visible = |name: &[u8]| !name.starts_with(b".");
         for _ in 0..2 {
-            let DirEntries { entries, truncated } = read_dir(directory.as_fd(), 3, &seen).unwrap();
+            let DirEntries { entries, truncated } =
+                read_dir(directory.as_fd(), 3, &is_visible).unwrap();
             let kinds: BTreeMap<_, _> =
                 entries.iter().map(|named| (&named.name[..], named.kind)).collect();
             let wanted: [(&[u8], _); 3] = [
@@ -108,7 +109,7 @@ mod tests {
             assert!(!truncated, "exactly as many as there are");
             assert_eq!(entries.iter().find(|named| named.name == b"file").unwrap().length, 5);
         }
-        let few = read_dir(directory.as_fd(), 2, &seen).unwrap();
-        assert_eq!((few.entries.len(), few.truncated), (2, true));
+        let entries = read_dir(directory.as_fd(), 2, &is_visible).unwrap();
+        assert_eq!((entries.entries.len(), entries.truncated), (2, true));
     }
 }

@@ -27,13 +27,13 @@ const DIRECTORY: OFlags = FLAGS.union(OFlags::DIRECTORY);
 
 /// The flags for the last component and, for a file that may be created, its mode.
 pub(crate) fn flags(how: OpenHow) -> (OFlags, Mode) {
-    let (made, private) = (Mode::from_raw_mode(0o666), Mode::from_raw_mode(0o600));
+    let (file_mode, private) = (Mode::from_raw_mode(0o666), Mode::from_raw_mode(0o600));
     match how.access {
         Access::Read => (FLAGS, Mode::empty()),
         Access::Write => (FLAGS | OFlags::RDWR, Mode::empty()),
-        Access::Create => (FLAGS | OFlags::RDWR | OFlags::CREATE, made),
+        Access::Create => (FLAGS | OFlags::RDWR | OFlags::CREATE, file_mode),
         Access::CreatePrivate => (FLAGS | OFlags::RDWR | OFlags::CREATE, private),
-        Access::CreateNew => (FLAGS | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, made),
+        Access::CreateNew => (FLAGS | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, file_mode),
     }
 }
 
@@ -141,10 +141,10 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
 struct PendingOwners(Vec<(usize, u32)>);
 
 impl PendingOwners {
-    /// Called when `left` components remain, so that `here` is the target of the links that end at this point. Fails
-    /// with `ELOOP` if the target's owner differs from the owner of a link.
-    fn check(&mut self, left: usize, here: BorrowedFd<'_>) -> io::Result<()> {
-        while self.0.last().is_some_and(|(behind, _)| *behind == left) {
+    /// Called when `remaining` components remain, so that `here` is the target of the links that end at this point.
+    /// Fails with `ELOOP` if the target's owner differs from the owner of a link.
+    fn check(&mut self, remaining: usize, here: BorrowedFd<'_>) -> io::Result<()> {
+        while self.0.last().is_some_and(|(remaining_after, _)| *remaining_after == remaining) {
             let (_, owner) = self.0.pop().unwrap_or_default();
             if rustix::fs::fstat(here)?.st_uid != owner {
                 return Err(Errno::LOOP.into());

@@ -54,13 +54,13 @@ impl QueueDelays {
 pub(crate) struct FileSend {
     head: Vec<u8>,
     /// Bytes of the head that were sent.
-    begun: usize,
+    head_sent: usize,
     file: Arc<Descriptor>,
     /// The mapped part of the file, once there is one.
     window: Option<Arc<Window>>,
     transfer: FileTransfer,
     offset: u64,
-    left: u64,
+    remaining: u64,
     sent: u64,
 }
 
@@ -87,12 +87,12 @@ impl FileSend {
         check(offset, length)?;
         Ok(Self {
             head,
-            begun: 0,
+            head_sent: 0,
             file: file.shared_fd()?,
             window: None,
             transfer,
             offset,
-            left: length,
+            remaining: length,
             sent: 0,
         })
     }
@@ -126,7 +126,7 @@ impl FileSend {
         let mut cached = 0;
         let mut last = [0];
         loop {
-            let wanted = self.left.min(step as u64) as usize;
+            let wanted = self.remaining.min(step as u64) as usize;
             if cached == 0 && wanted > 0 {
                 cached = if self.is_last() {
                     self.read_last(&mut last, calls)?
@@ -134,22 +134,26 @@ impl FileSend {
                     self.sendable(wanted, calls)?
                 };
             }
-            let head = &self.head[self.begun..];
+            let head = &self.head[self.head_sent..];
             if head.is_empty() && cached == 0 {
-                return Ok(if wanted == 0 && self.left > 0 { Step::Paused } else { Step::Over });
+                return Ok(if wanted == 0 && self.remaining > 0 {
+                    Step::Paused
+                } else {
+                    Step::Over
+                });
             }
             match self.send(socket, cached, last, calls) {
                 // With zero copy: the file was truncated since the last check.
                 Ok(0) if self.is_zero_copy() => return Ok(Step::Over),
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(sent) => {
-                    let of_head = sent.min(self.head.len() - self.begun);
+                    let of_head = sent.min(self.head.len() - self.head_sent);
                     let of_file = sent - of_head;
-                    self.begun += of_head;
+                    self.head_sent += of_head;
                     (cached, step, *turn) = (cached - of_file, step - of_file, *turn - of_file);
                     self.offset += of_file as u64;
                     self.sent += of_file as u64;
-                    self.left -= of_file as u64;
+                    self.remaining -= of_file as u64;
                     // The last byte is checked separately.
                     if of_file > 0 && !self.is_last() && self.length(calls)? < self.offset {
                         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -166,7 +170,7 @@ impl FileSend {
 
     /// Whether at most the last byte of a copy is left.
     fn is_last(&self) -> bool {
-        !self.is_zero_copy() && self.left <= 1
+        !self.is_zero_copy() && self.remaining <= 1
     }
 
     /// Reads the last byte. Returns zero if it is not cached, or no longer in the file.
@@ -180,17 +184,17 @@ impl FileSend {
     /// The number of the next `wanted` bytes that can be sent without waiting for a disk. For a copy, the last byte is
     /// excluded.
     fn sendable(&mut self, wanted: usize, calls: &mut u64) -> io::Result<usize> {
-        let held_back = u64::from(!self.is_zero_copy());
-        let wanted = (self.left - held_back).min(wanted as u64) as usize;
+        let reserved = u64::from(!self.is_zero_copy());
+        let wanted = (self.remaining - reserved).min(wanted as u64) as usize;
         let cached = self.file.resident(self.offset, wanted, calls)?;
         if cached == 0 || self.is_zero_copy() {
             return Ok(cached);
         }
-        let held = self.window.as_ref().map_or(0, |window| window.holds(self.offset));
-        if cached == wanted && held > 0 {
+        let mapped = self.window.as_ref().map_or(0, |window| window.mapped_from(self.offset));
+        if cached == wanted && mapped > 0 {
             // The last byte was in the page cache, so the file was at least this long a moment ago. A truncation
             // since then is noticed after the copy.
-            return Ok(held.min(cached as u64) as usize);
+            return Ok(mapped.min(cached as u64) as usize);
         }
         let length = self.length(calls)?;
         let cached = length.saturating_sub(self.offset).min(cached as u64);
@@ -199,8 +203,8 @@ impl FileSend {
         }
         // If the file cannot be mapped, treat it as not cached.
         self.window = self.file.window(self.offset, length).ok();
-        let held = self.window.as_ref().map_or(0, |window| window.holds(self.offset));
-        Ok(held.min(cached) as usize)
+        let mapped = self.window.as_ref().map_or(0, |window| window.mapped_from(self.offset));
+        Ok(mapped.min(cached) as usize)
     }
 
     /// Whether the socket queues the file's own pages.
@@ -225,7 +229,7 @@ impl FileSend {
         calls: &mut u64,
     ) -> io::Result<usize> {
         *calls += 1;
-        let head = &self.head[self.begun..];
+        let head = &self.head[self.head_sent..];
         #[cfg(target_os = "linux")]
         if cached > 0 && self.is_zero_copy() {
             return if head.is_empty() {
@@ -237,8 +241,8 @@ impl FileSend {
         }
         match &self.window {
             Some(window) if cached > 0 && !self.is_last() => {
-                let more = if self.left - cached as u64 == 1 { MORE } else { 0 };
-                window.send(socket, head, (self.offset, cached), FLAGS | more)
+                let flag = if self.remaining - cached as u64 == 1 { MORE } else { 0 };
+                window.send(socket, head, (self.offset, cached), FLAGS | flag)
             }
             _ => {
                 let parts = [IoSlice::new(head), IoSlice::new(&last[..cached])];
@@ -302,7 +306,7 @@ mod tests {
             let (ours, theirs) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();
             ours.set_nonblocking(true).unwrap();
             ours.set_send_buffer_size(LENGTH / 2 + 20).unwrap();
-            let (mut turn, mut calls, mut got) = (TURN_BYTES, 0, [0; LENGTH]);
+            let (mut turn, mut calls, mut received) = (TURN_BYTES, 0, [0; LENGTH]);
             let step = sending.advance(ours.as_fd(), &mut turn, &mut calls).unwrap();
             if sending.sent == 0 {
                 return println!("skipped: the file system does not report what is cached");
@@ -311,13 +315,13 @@ mod tests {
             if truncated {
                 file.set_len(LENGTH as u64 - 1).unwrap();
             }
-            assert_eq!((&theirs).read(&mut got).unwrap(), LENGTH - 1);
+            assert_eq!((&theirs).read(&mut received).unwrap(), LENGTH - 1);
             let step = sending.advance(ours.as_fd(), &mut turn, &mut calls).unwrap();
             assert_eq!(step, Step::Over);
             drop(ours);
-            let last = (&theirs).read(&mut got[LENGTH - 1..]).unwrap();
+            let last = (&theirs).read(&mut received[LENGTH - 1..]).unwrap();
             assert_eq!(last, usize::from(!truncated));
-            assert!(got[..LENGTH - 1 + last] == content[..LENGTH - 1 + last]);
+            assert!(received[..LENGTH - 1 + last] == content[..LENGTH - 1 + last]);
         }
     }
 

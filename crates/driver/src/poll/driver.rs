@@ -149,10 +149,10 @@ impl Driver for Poll {
             Pending::Connect => self.connects.retain(|(other, _)| *other != token),
             // The caller has not received the socket yet.
             Pending::Connecting(socket) => return self.close(socket),
-            Pending::Job { job, lasting } => {
+            Pending::Job { job, changes_file } => {
                 // A lasting job that has started completes with its result. Otherwise its change could take effect
                 // after the caller's next steps.
-                if !self.jobs.cancel(job, lasting) {
+                if !self.jobs.cancel(job, changes_file) {
                     return;
                 }
             }

@@ -80,11 +80,10 @@ enum Pending {
     /// A connect that has not been started.
     Connect,
     Connecting(Socket),
-    /// A call on a helper thread. If it is `lasting`, because it changes a file, it completes only when the
-    /// thread has finished.
+    /// A call on a helper thread. If it changes a file, it completes only when the thread has finished.
     Job {
         job: u64,
-        lasting: bool,
+        changes_file: bool,
     },
 }
 
@@ -156,8 +155,8 @@ impl Poll {
     /// them, and its index will belong to another socket.
     fn deregister(&mut self, fd: &OwnedFd) {
         self.calls += 1;
-        let gone = self.poll.registry().deregister(&mut SourceFd(&fd.as_raw_fd()));
-        debug_assert!(gone.is_ok());
+        let result = self.poll.registry().deregister(&mut SourceFd(&fd.as_raw_fd()));
+        debug_assert!(result.is_ok());
     }
 
     /// Queues `socket` for the next attempt.

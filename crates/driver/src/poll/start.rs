@@ -11,9 +11,9 @@ use crate::{Done, Socket, Token};
 
 impl Poll {
     pub(super) fn run_blocking(&mut self, token: Token, work: Work) {
-        let lasting = work.changes_a_file();
+        let changes_file = work.changes_a_file();
         let job = self.jobs.start(token, work);
-        self.completions.pending.insert(token, Pending::Job { job, lasting });
+        self.completions.pending.insert(token, Pending::Job { job, changes_file });
     }
 
     pub(super) fn send(&mut self, token: Token, socket: Socket, payload: Outgoing) {

@@ -18,7 +18,7 @@ pub(super) struct FileSend {
     pub(super) socket: Socket,
     pub(super) head: Vec<u8>,
     /// Bytes of the head that were sent.
-    pub(super) begun: usize,
+    pub(super) head_sent: usize,
     pub(super) file: File,
     pub(super) offset: u64,
     pub(super) length: u64,
@@ -108,8 +108,8 @@ impl Sim {
     /// interrupted call. If all have to wait, they are attempted again when the world has changed
     /// or a buffer was returned.
     pub(super) fn attempt(&mut self, eager: bool) {
-        let seen = (self.world.changes(), self.pool.lent());
-        if self.all_wait_since == Some(seen) {
+        let progress = (self.world.changes(), self.pool.lent());
+        if self.all_wait_since == Some(progress) {
             return;
         }
         let mut flights = std::mem::take(&mut self.flights);
@@ -120,11 +120,11 @@ impl Sim {
             flights.sort_by_key(|flight| !flight.cancelled);
         }
         let (now, faults) = (self.world.now(), self.world.faults());
-        let mut postponed = false;
+        let mut has_postponed = false;
         let mut waiting = 0;
         while let Some(flight) = flights.get(waiting) {
             let again = !eager && self.world.chance(faults.again);
-            postponed |= again;
+            has_postponed |= again;
             if flight.cancelled && !again {
                 self.end_early(flights.remove(waiting));
                 continue;
@@ -145,7 +145,7 @@ impl Sim {
             }
         }
         self.flights = flights;
-        self.all_wait_since = (!postponed).then_some(seen);
+        self.all_wait_since = (!has_postponed).then_some(progress);
     }
 
     pub(super) fn try_once(&mut self, op: &mut Op) -> io::Result<Done> {
@@ -156,8 +156,8 @@ impl Sim {
                 let peer = self.world.connect_to(address)?;
                 Ok(self.hold_peer(peer))
             }
-            Op::Receive { socket, skips: Some(most), .. } if self.world.draw(2) == 0 => {
-                self.try_skip(*socket, *most)
+            Op::Receive { socket, skips: Some(max), .. } if self.world.draw(2) == 0 => {
+                self.try_skip(*socket, *max)
             }
             Op::Receive { socket, max, .. } => self.try_receive(*socket, *max),
             Op::SendTo { socket, datagram, to, segment } => {
@@ -238,11 +238,11 @@ impl Sim {
     }
 
     fn try_send_file(&mut self, sending: &mut FileSend) -> io::Result<Done> {
-        let FileSend { socket, head, begun, file, offset, length, sent } = sending;
+        let FileSend { socket, head, head_sent, file, offset, length, sent } = sending;
         let end = self.stream(*socket)?;
         crate::files::sendfile::check(*offset, *length)?;
-        while *begun < head.len() {
-            *begun += net::send(&mut self.world.state(), end, &head[*begun..])?;
+        while *head_sent < head.len() {
+            *head_sent += net::send(&mut self.world.state(), end, &head[*head_sent..])?;
         }
         // The file may be truncated, or leave the page cache, while the request waits for the socket.
         while *sent < *length {
@@ -313,9 +313,9 @@ impl Sim {
     }
 
     /// Discards bytes without a buffer, as a kernel may.
-    fn try_skip(&mut self, socket: Socket, most: u64) -> io::Result<Done> {
+    fn try_skip(&mut self, socket: Socket, max: u64) -> io::Result<Done> {
         let end = self.stream(socket)?;
-        let mut bytes = vec![0; most.min(MAX_BYTES_AT_ONCE as u64) as usize];
+        let mut bytes = vec![0; max.min(MAX_BYTES_AT_ONCE as u64) as usize];
         Ok(match net::receive(&mut self.world.state(), end, &mut bytes)? {
             0 => Done::Received(Chunk::empty()),
             skipped => Done::Skipped(skipped as u64),

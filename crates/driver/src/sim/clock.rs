@@ -23,8 +23,8 @@ impl Default for Clock {
 
 impl Clock {
     /// Returns true if something has arrived by then.
-    pub(super) fn advance_to(&mut self, then: u64) -> bool {
-        self.now = self.now.max(then);
+    pub(super) fn advance_to(&mut self, time: u64) -> bool {
+        self.now = self.now.max(time);
         let mut any = false;
         while self.arrivals.peek().is_some_and(|at| at.0 <= self.now) {
             self.arrivals.pop();

@@ -194,15 +194,15 @@ impl Disk {
         how: OpenHow,
         now: i128,
     ) -> io::Result<usize> {
-        let makes =
+        let creates =
             matches!(how.access, Access::Create | Access::CreatePrivate | Access::CreateNew);
         // With `CreateNew`, a link at the name itself is not followed.
         let links = if how.access == Access::CreateNew { Links::Refused } else { how.links };
         match self.find(root, path, OpenHow { links, ..how }) {
-            Err(error) if makes && error.raw_os_error() == Some(libc::ENOENT) => {
-                let cut = path.iter().rposition(|byte| *byte == b'/');
-                let (above, name) = match cut {
-                    Some(cut) => (self.find(root, &path[..cut], how)?, &path[cut + 1..]),
+            Err(error) if creates && error.raw_os_error() == Some(libc::ENOENT) => {
+                let slash = path.iter().rposition(|byte| *byte == b'/');
+                let (above, name) = match slash {
+                    Some(slash) => (self.find(root, &path[..slash], how)?, &path[slash + 1..]),
                     None => (root, path),
                 };
                 let entries = match &self.nodes[above].content {
@@ -216,7 +216,7 @@ impl Disk {
                         Err(code(libc::EXDEV))
                     }
                     Some(Content::Link(target)) => {
-                        let path = [&path[..cut.map_or(0, |cut| cut + 1)], target].concat();
+                        let path = [&path[..slash.map_or(0, |slash| slash + 1)], target].concat();
                         self.find_or_make(root, &path, how, now)
                     }
                     Some(_) => Err(code(libc::ENOENT)),

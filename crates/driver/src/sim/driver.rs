@@ -105,8 +105,8 @@ impl Sim {
     /// Cancels a request, unless it completes first.
     pub(super) fn end_early(&mut self, mut flight: InFlight) {
         let faults = self.world.faults();
-        let late = flight.at > self.world.now() || !self.world.chance(faults.again);
-        let result = if late {
+        let is_late = flight.at > self.world.now() || !self.world.chance(faults.again);
+        let result = if is_late {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
             self.try_once(&mut flight.op)
@@ -121,9 +121,9 @@ impl Sim {
         self.done.push(Completion::err(token, code));
     }
 
-    fn drop_socket(&mut self, held: SimSocket) {
+    fn drop_socket(&mut self, socket: SimSocket) {
         let state = &mut *self.world.state();
-        match held {
+        match socket {
             SimSocket::Listener(listener) => net::close_listener(state, listener),
             SimSocket::Stream(end) => net::close(state, end),
             SimSocket::Udp(socket) => udp::close(state, socket),
@@ -138,8 +138,8 @@ impl Driver for Sim {
 
     fn adopt(&mut self, endpoint: Endpoint) -> io::Result<Socket> {
         self.calls += 1;
-        let held = endpoint.into_sim()?;
-        Ok(self.sockets.insert(match held {
+        let socket = endpoint.into_sim()?;
+        Ok(self.sockets.insert(match socket {
             Simulated::Listener(listening) if listening.is_of(&self.world) => {
                 SimSocket::Listener(listening.into_listener().1)
             }
@@ -231,18 +231,18 @@ impl Driver for Sim {
     }
 
     fn close(&mut self, socket: Socket) {
-        let Some(held) = self.sockets.remove(socket) else { return };
+        let Some(removed) = self.sockets.remove(socket) else { return };
         self.calls += 1;
         for flights in [&mut self.new, &mut self.flights] {
             flights.retain(|flight| {
-                let concerned = flight.op.socket() == Some(socket);
-                if concerned {
+                let is_affected = flight.op.socket() == Some(socket);
+                if is_affected {
                     self.done.push(Completion::err(flight.token, libc::ECANCELED));
                 }
-                !concerned
+                !is_affected
             });
         }
-        self.drop_socket(held);
+        self.drop_socket(removed);
         while let Some(connection) = self.attached.take(socket) {
             self.close(connection);
         }
@@ -314,8 +314,8 @@ impl Driver for Sim {
             }
             // The simulated network copies in any case.
             Request::SendFile { socket, head, file, offset, length, transfer: _ } => {
-                let (begun, sent) = (0, 0);
-                let sending = FileSend { socket, head, begun, file, offset, length, sent };
+                let (head_sent, sent) = (0, 0);
+                let sending = FileSend { socket, head, head_sent, file, offset, length, sent };
                 (self.refusal(socket, sends_on), Op::SendFile(sending))
             }
             Request::Connect { address } => (None, Op::Connect(address)),
@@ -369,7 +369,7 @@ impl Driver for Sim {
         // Returns a random part of the completions now, and the rest next time.
         let count = match self.done.len() {
             more @ 2.. => state.rng.usize(1..=more),
-            few => few,
+            length => length,
         };
         into.extend(self.done.drain(..count));
         Ok(count)
@@ -423,8 +423,8 @@ impl Driver for Sim {
 
 impl Drop for Sim {
     fn drop(&mut self) {
-        for held in self.sockets.drain() {
-            self.drop_socket(held);
+        for socket in self.sockets.drain() {
+            self.drop_socket(socket);
         }
     }
 }

@@ -21,11 +21,11 @@ struct Write {
     /// Empty for an allocation, which makes the file at least `at` bytes long.
     bytes: Vec<u8>,
     /// Whether its sync has failed.
-    forgotten: bool,
+    is_lost: bool,
 }
 
 impl Write {
-    fn touches(&self, other: &Self) -> bool {
+    fn overlaps(&self, other: &Self) -> bool {
         self.at < other.at + other.bytes.len() && other.at < self.at + self.bytes.len()
     }
 }
@@ -40,31 +40,31 @@ impl Durable {
         self.named = true;
     }
 
-    pub(super) fn wrote(&mut self, at: usize, bytes: &[u8]) {
+    pub(super) fn record_write(&mut self, at: usize, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
-        self.since.push(Write { at, bytes: bytes.to_vec(), forgotten: false });
+        self.since.push(Write { at, bytes: bytes.to_vec(), is_lost: false });
     }
 
     /// The file has this length, and zeros at its end.
     pub(super) fn allocated(&mut self, length: usize) {
-        self.since.push(Write { at: length, bytes: Vec::new(), forgotten: false });
+        self.since.push(Write { at: length, bytes: Vec::new(), is_lost: false });
     }
 
     pub(super) fn synced(&mut self) {
         for write in std::mem::take(&mut self.since) {
-            if write.forgotten {
+            if write.is_lost {
                 self.since.push(write);
             } else {
-                self.since.retain(|forgotten| !forgotten.touches(&write));
-                put(&mut self.bytes, write.at, &write.bytes);
+                self.since.retain(|earlier| !earlier.overlaps(&write));
+                write_at(&mut self.bytes, write.at, &write.bytes);
             }
         }
     }
 
     pub(super) fn failed(&mut self) {
-        self.since.iter_mut().for_each(|write| write.forgotten = true);
+        self.since.iter_mut().for_each(|write| write.is_lost = true);
     }
 
     /// The content after a power failure at this moment.
@@ -72,7 +72,7 @@ impl Durable {
         if !self.named && rng.bool() {
             return None;
         }
-        let mut left = self.bytes.clone();
+        let mut contents = self.bytes.clone();
         for write in &self.since {
             let length = match rng.u8(..3) {
                 0 => continue,
@@ -82,14 +82,14 @@ impl Durable {
             if length == 0 && !write.bytes.is_empty() {
                 continue;
             }
-            put(&mut left, write.at, &write.bytes[..length]);
+            write_at(&mut contents, write.at, &write.bytes[..length]);
         }
-        Some(left)
+        Some(contents)
     }
 }
 
 /// Writes `bytes`. The file is at least as long as their end.
-fn put(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+fn write_at(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     let end = at + bytes.len();
     file.resize(file.len().max(end), 0);
     file[at..end].copy_from_slice(bytes);
@@ -109,13 +109,13 @@ mod tests {
     fn synced_bytes_survive_and_others_may() {
         let some = |bytes: &[u8]| Some(bytes.to_vec());
         let mut file = Durable::default();
-        file.wrote(0, b"ab");
-        let left = [None, some(b""), some(b"a"), some(b"ab")];
-        assert_eq!(all(&file), left.into(), "its name may be lost too");
+        file.record_write(0, b"ab");
+        let contents = [None, some(b""), some(b"a"), some(b"ab")];
+        assert_eq!(all(&file), contents.into(), "its name may be lost too");
         file.named();
         file.synced();
         assert_eq!(all(&file), [some(b"ab")].into());
-        file.wrote(2, b"c");
+        file.record_write(2, b"c");
         file.failed();
         file.synced();
         assert_eq!(
@@ -123,14 +123,14 @@ mod tests {
             [some(b"ab"), some(b"abc")].into(),
             "a later sync does not repair a failed one"
         );
-        file.wrote(3, b"d");
+        file.record_write(3, b"d");
         file.synced();
         assert_eq!(all(&file), [some(b"ab\0d"), some(b"abcd")].into());
         file.allocated(6);
         assert_eq!(all(&file).len(), 4, "the length is not durable yet");
         file.synced();
         assert_eq!(all(&file), [some(b"ab\0d\0\0"), some(b"abcd\0\0")].into());
-        file.wrote(2, b"C");
+        file.record_write(2, b"C");
         file.synced();
         assert_eq!(all(&file), [some(b"abCd\0\0")].into(), "a repeated write is durable");
     }

@@ -63,7 +63,7 @@ impl Faults {
     /// one call always fails, or never does.
     pub fn drawn(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let mut rate = |most: u32| if rng.bool() { 0 } else { rng.u32(..=most) };
+        let mut rate = |max: u32| if rng.bool() { 0 } else { rng.u32(..=max) };
         Self {
             reset: rate(20),
             accept: rate(200),

@@ -160,10 +160,10 @@ impl World {
         self.state().clock.now
     }
 
-    /// Advances the time to `then`. Time never goes back.
-    pub fn advance_to(&self, then: u64) {
+    /// Advances the time to `time`. Time never goes back.
+    pub fn advance_to(&self, time: u64) {
         let state = &mut *self.state();
-        if state.clock.advance_to(then) {
+        if state.clock.advance_to(time) {
             state.changes += 1;
         }
     }
@@ -336,9 +336,9 @@ impl State {
         self.clock.expect_after(after)
     }
 
-    /// Draws the number of bytes that a call moves, at most `most`.
-    pub(crate) fn portion(&mut self, most: usize) -> usize {
-        if most > 1 && self.chance(self.faults.short) { self.rng.usize(1..=most) } else { most }
+    /// Draws the number of bytes that a call moves, at most `max`.
+    pub(crate) fn portion(&mut self, max: usize) -> usize {
+        if max > 1 && self.chance(self.faults.short) { self.rng.usize(1..=max) } else { max }
     }
 
     pub(crate) fn changed(&mut self) {

@@ -77,7 +77,7 @@ struct Pipe {
     segments: VecDeque<(u64, Bytes)>,
     bytes: usize,
     /// The time at which the end of the stream arrives.
-    ends: Option<u64>,
+    closed_at: Option<u64>,
     /// The last arrival, so that none overtakes another.
     last: u64,
 }
@@ -186,8 +186,8 @@ pub(super) fn pair(state: &mut State, address: Address) -> End {
 pub(super) fn accept(state: &mut State, listener: usize) -> Option<End> {
     let now = state.clock.now;
     let backlog = &mut state.net.listeners[listener].backlog;
-    let there = backlog.iter().position(|(at, _)| *at <= now)?;
-    backlog.remove(there).map(|(_, end)| end)
+    let position = backlog.iter().position(|(at, _)| *at <= now)?;
+    backlog.remove(position).map(|(_, end)| end)
 }
 
 pub(super) fn close_listener(state: &mut State, listener: usize) {
@@ -201,7 +201,7 @@ pub(super) fn close_listener(state: &mut State, listener: usize) {
 /// Moves bytes that have arrived at `end` into `into`. Returns 0 at the end of the stream.
 pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Result<usize> {
     let now = state.clock.now;
-    let most = state.portion(into.len());
+    let max = state.portion(into.len());
     let pipe = &state.net.connections[end.connection].pipes[end.side];
     if pipe.segments.front().is_some_and(|(at, _)| *at <= now) {
         inject_reset(state, end);
@@ -219,11 +219,11 @@ pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Resul
     }
     let pipe = &mut connection.pipes[end.side];
     let mut moved = 0;
-    while moved < most {
+    while moved < max {
         let Some((_, bytes)) = pipe.segments.front_mut().filter(|(at, _)| *at <= now) else {
             break;
         };
-        let part = bytes.split_to(bytes.len().min(most - moved));
+        let part = bytes.split_to(bytes.len().min(max - moved));
         into[moved..moved + part.len()].copy_from_slice(&part);
         moved += part.len();
         if bytes.is_empty() {
@@ -235,7 +235,7 @@ pub(super) fn receive(state: &mut State, end: End, into: &mut [u8]) -> io::Resul
         state.changed();
         return Ok(moved);
     }
-    match pipe.ends {
+    match pipe.closed_at {
         Some(at) if at <= now && pipe.segments.is_empty() => Ok(0),
         _ => Err(io::ErrorKind::WouldBlock.into()),
     }
@@ -246,15 +246,15 @@ pub(super) fn is_idle(state: &State, end: End) -> bool {
     let connection = &state.net.connections[end.connection];
     let (side, pipe) = (&connection.sides[end.side], &connection.pipes[end.side]);
     let bytes = pipe.segments.front().map(|(at, _)| *at);
-    let arrivals = [side.reset, pipe.ends, bytes];
+    let arrivals = [side.reset, pipe.closed_at, bytes];
     !side.read_shut_down && arrivals.into_iter().flatten().all(|at| at > state.clock.now)
 }
 
 /// Whether the other end has closed its sending direction or reset the connection, as far as that has arrived at `end`.
 pub(super) fn is_closed_by_peer(state: &State, end: End) -> bool {
     let connection = &state.net.connections[end.connection];
-    let ends = [connection.sides[end.side].reset, connection.pipes[end.side].ends];
-    ends.into_iter().flatten().any(|at| at <= state.clock.now)
+    let closed_at = [connection.sides[end.side].reset, connection.pipes[end.side].closed_at];
+    closed_at.into_iter().flatten().any(|at| at <= state.clock.now)
 }
 
 /// Takes as many bytes for the other end as its pipe has space for.
@@ -270,7 +270,7 @@ pub(super) fn send(state: &mut State, end: End, bytes: &[u8]) -> io::Result<usiz
         let reset_reported = std::mem::replace(&mut side.reset_reported, true);
         return Err(code(if reset_reported { libc::EPIPE } else { libc::ECONNRESET }));
     }
-    if connection.pipes[1 - end.side].ends.is_some() {
+    if connection.pipes[1 - end.side].closed_at.is_some() {
         return Err(code(libc::EPIPE));
     }
     if !connection.sides[1 - end.side].open {
@@ -317,9 +317,9 @@ pub(super) fn shutdown(state: &mut State, end: End, how: Shutdown) -> io::Result
 fn finish(state: &mut State, end: End) {
     let at = state.arrival();
     let pipe = &mut state.net.connections[end.connection].pipes[1 - end.side];
-    if pipe.ends.is_none() {
+    if pipe.closed_at.is_none() {
         pipe.last = pipe.last.max(at);
-        pipe.ends = Some(pipe.last);
+        pipe.closed_at = Some(pipe.last);
     }
     state.changed();
 }
@@ -334,7 +334,7 @@ pub(super) fn close(state: &mut State, end: End) {
     let connection = &state.net.connections[end.connection];
     if connection.pipes[end.side].segments.is_empty() && !connection.sides[end.side].resets {
         finish(state, end);
-        forget(state, end);
+        remove(state, end);
     } else {
         reset(state, end);
     }
@@ -345,10 +345,10 @@ pub(super) fn reset(state: &mut State, end: End) {
     let at = state.arrival();
     let other = &mut state.net.connections[end.connection].sides[1 - end.side];
     other.reset.get_or_insert(at);
-    forget(state, end);
+    remove(state, end);
 }
 
-fn forget(state: &mut State, end: End) {
+fn remove(state: &mut State, end: End) {
     let connection = &mut state.net.connections[end.connection];
     connection.sides[end.side].open = false;
     if connection.sides.iter().all(|side| !side.open) {

@@ -109,7 +109,7 @@ impl Node {
         content.resize(content.len().max(end), 0);
         content[from..end].copy_from_slice(&bytes[..count]);
         inode.modified_ns = now;
-        inode.durable.wrote(from, &bytes[..count]);
+        inode.durable.record_write(from, &bytes[..count]);
         Ok(count)
     }
 
@@ -165,8 +165,8 @@ impl Node {
     /// Lists a directory. Fails at the fault rate of the disk.
     pub(crate) fn read_dir(
         &self,
-        most: usize,
-        keep: &dyn Fn(&[u8]) -> bool,
+        limit: usize,
+        filter: &dyn Fn(&[u8]) -> bool,
     ) -> io::Result<DirEntries> {
         let mut guard = self.world.state();
         let state = &mut *guard;
@@ -186,11 +186,11 @@ impl Node {
             DirEntry { name: name.clone(), kind, length, modified_ns: *modified_ns }
         });
         let mut names: Vec<_> = named.collect();
-        // `keep` may use the world, so it is called without the lock.
+        // `filter` may use the world, so it is called without the lock.
         drop(guard);
-        names.retain(|named| keep(&named.name));
-        let truncated = names.len() > most;
-        names.truncate(most);
+        names.retain(|named| filter(&named.name));
+        let truncated = names.len() > limit;
+        names.truncate(limit);
         Ok(DirEntries { entries: names, truncated })
     }
 

@@ -35,10 +35,10 @@ struct UdpSocket {
     /// The last arrival. Only reordered datagrams overtake it.
     last: u64,
     /// The time at which the socket learns that its peer's host has rejected a datagram.
-    refused: Option<u64>,
+    refused_at: Option<u64>,
     /// For a socket bound to an unspecified address: by sender, the address to which that sender has sent last. It is
     /// the source address of responses.
-    reached: BTreeMap<SocketAddr, IpAddr>,
+    routes: BTreeMap<SocketAddr, IpAddr>,
 }
 
 struct Arrival {
@@ -83,7 +83,7 @@ impl Udp {
 
     /// The source address of what `socket` sends to `to`.
     fn source(&self, socket: usize, to: SocketAddr) -> SocketAddr {
-        let UdpSocket { address, reached, .. } = &self.sockets[socket];
+        let UdpSocket { address, routes, .. } = &self.sockets[socket];
         if !address.ip().is_unspecified() {
             return *address;
         }
@@ -91,7 +91,7 @@ impl Udp {
             SocketAddr::V4(_) => HOST_V4.into(),
             SocketAddr::V6(_) => HOST_V4.to_ipv6_mapped().into(),
         };
-        (reached.get(&to).copied().unwrap_or(host), address.port()).into()
+        (routes.get(&to).copied().unwrap_or(host), address.port()).into()
     }
 }
 
@@ -103,8 +103,8 @@ pub(super) fn bind(state: &mut State, mut address: SocketAddr) -> io::Result<usi
         return Err(code(libc::EADDRINUSE));
     }
     let (peer, queue, bytes, drops, last) = (None, Vec::new(), 0, 0, 0);
-    let (refused, reached) = (None, BTreeMap::new());
-    let socket = UdpSocket { address, peer, queue, bytes, drops, last, refused, reached };
+    let (refused_at, routes) = (None, BTreeMap::new());
+    let socket = UdpSocket { address, peer, queue, bytes, drops, last, refused_at, routes };
     let socket = state.udp.sockets.insert(socket);
     state.udp.by_address.insert(address, socket);
     Ok(socket)
@@ -119,7 +119,7 @@ pub(super) fn close(state: &mut State, socket: usize) {
 /// The error of an earlier datagram, once it has arrived. It is returned once.
 fn take_refusal(state: &mut State, socket: usize) -> io::Result<()> {
     let now = state.clock.now;
-    match state.udp.sockets[socket].refused.take_if(|at| *at <= now) {
+    match state.udp.sockets[socket].refused_at.take_if(|at| *at <= now) {
         Some(_) => Err(code(libc::ECONNREFUSED)),
         None => Ok(()),
     }
@@ -153,14 +153,14 @@ pub(super) fn send(
         let in_order = !state.chance(state.faults.reordered);
         let Some(receiver) = state.udp.receiver(to) else {
             if peer == Some(to) {
-                state.udp.sockets[socket].refused.get_or_insert(at);
+                state.udp.sockets[socket].refused_at.get_or_insert(at);
                 state.changed();
             }
             continue;
         };
         let receiver = &mut state.udp.sockets[receiver];
         if receiver.address.ip().is_unspecified() {
-            receiver.reached.insert(from, to.ip());
+            receiver.routes.insert(from, to.ip());
         }
         if receiver.peer.is_some_and(|peer| peer != from) {
             continue;

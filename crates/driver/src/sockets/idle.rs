@@ -11,8 +11,8 @@ use socket2::SockRef;
 pub(crate) fn is_idle(fd: BorrowedFd<'_>) -> bool {
     let mut byte = [MaybeUninit::uninit()];
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    let found = SockRef::from(&fd).recv_with_flags(&mut byte, flags);
-    matches!(found, Err(error) if error.kind() == ErrorKind::WouldBlock)
+    let result = SockRef::from(&fd).recv_with_flags(&mut byte, flags);
+    matches!(result, Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
 /// Whether the peer has shut down its write direction or the connection is broken. There may be unread bytes before the

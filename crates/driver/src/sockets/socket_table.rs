@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn a_handle_of_another_table_finds_nothing() {
         let (mut table, mut other) = (SocketTable::new(), SocketTable::new());
-        let (mine, strange) = (table.insert('a'), other.insert('b'));
-        assert_eq!((mine.index, mine.generation), (strange.index, strange.generation));
-        assert_eq!(table.get(strange), None);
-        assert_eq!(table.get_mut(strange), None);
-        assert_eq!(table.remove(strange), None);
-        assert_eq!(table.get(mine), Some(&'a'));
+        let (own, foreign) = (table.insert('a'), other.insert('b'));
+        assert_eq!((own.index, own.generation), (foreign.index, foreign.generation));
+        assert_eq!(table.get(foreign), None);
+        assert_eq!(table.get_mut(foreign), None);
+        assert_eq!(table.remove(foreign), None);
+        assert_eq!(table.get(own), Some(&'a'));
     }
 }

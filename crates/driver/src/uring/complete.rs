@@ -62,9 +62,9 @@ impl Uring {
             Operation::PollWakeEvent => {
                 self.queue_delay.reaped();
                 if !event.more() {
-                    let ended = self.inflight.is_cancelled(user_data);
+                    let is_cancelled = self.inflight.is_cancelled(user_data);
                     self.inflight.remove(user_data);
-                    if !ended {
+                    if !is_cancelled {
                         self.arm_wake_event();
                     }
                 }
@@ -124,7 +124,7 @@ impl Uring {
 
     /// Handles a completion of an operation that completes once.
     fn oneshot_completed(&mut self, user_data: u64, event: Event) {
-        let ended = self.inflight.is_cancelled(user_data);
+        let is_cancelled = self.inflight.is_cancelled(user_data);
         let mut outcome = event.outcome();
         let unfinished = match (self.inflight.get_mut(user_data), &outcome) {
             (Operation::Read(reading), Ok(read)) => !reading.advance(*read),
@@ -140,7 +140,7 @@ impl Uring {
             (_, Err(error)) => is_transient(error),
         };
         if unfinished {
-            if !ended {
+            if !is_cancelled {
                 return self.relaunch(user_data);
             }
             // A blocking operation that was cancelled reports EINTR.

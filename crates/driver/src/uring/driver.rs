@@ -173,9 +173,9 @@ impl Driver for Uring {
                 self.start_or_fail(token, reading.map(Operation::Read));
             }
             Request::WriteAt { file, bytes, offset } => {
-                let nothing = bytes.is_empty();
+                let is_empty = bytes.is_empty();
                 match Writing::new(token, &file, bytes.into(), offset) {
-                    Ok(_) if nothing => self.completions.complete(token, Ok(Done::Written)),
+                    Ok(_) if is_empty => self.completions.complete(token, Ok(Done::Written)),
                     writing => self.start_or_fail(token, writing.map(Operation::Write)),
                 }
             }

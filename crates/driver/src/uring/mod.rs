@@ -58,7 +58,7 @@ pub struct Uring {
     completions: Completions<Pending>,
     /// Sockets whose receive found no buffer.
     starved: VecDeque<Socket>,
-    /// Whether bytes that no request has asked for may be in buffers of the pool.
+    /// Whether buffers of the pool may contain bytes that no request has asked for.
     has_pooled_ahead: bool,
     /// Listeners whose last accept request has ended. Their accepts end with a submission, unless there is another one.
     unrequested: Vec<Socket>,

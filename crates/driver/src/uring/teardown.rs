@@ -30,8 +30,8 @@ impl Uring {
         self.drop_files();
         let deadline = Instant::now() + DROP_TIMEOUT;
         while self.inflight.len() > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.ring.wait(1, Some(left)).is_err() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() || self.ring.wait(1, Some(remaining)).is_err() {
                 return false;
             }
             self.complete();

@@ -31,22 +31,22 @@ crate::on_both!(
 /// Connections that one driver accepts and another takes over: before, during and after an accept.
 fn a_detached_connection_completes_an_accept_of_another_driver(io: &mut Harness) {
     let (first, address) = io.listener();
-    let mut other = io.beside();
+    let mut other = io.second();
     let (listener, _) = other.listener();
     let mut peers = Vec::new();
     for waits in [true, false] {
         let accept = waits.then(|| other.start(Request::Accept { listener }));
         let mut peer = io.outside.connect(address).unwrap();
         peer.write_all(b"before").unwrap();
-        let mine = io.start(Request::Accept { listener: first });
-        let connection = io.accepted(mine);
+        let own_accept = io.start(Request::Accept { listener: first });
+        let connection = io.accepted(own_accept);
         let detached = io.driver.detach(connection).unwrap();
         assert!(io.driver.detach(connection).is_none(), "it is not here any more");
-        let there = other.driver.attach(listener, detached).unwrap();
+        let attached = other.driver.attach(listener, detached).unwrap();
         let accept = accept.unwrap_or_else(|| other.start(Request::Accept { listener }));
-        assert_eq!(other.accepted(accept), there);
-        assert_eq!(other.received_exactly(there, 6), b"before");
-        let reply = other.send(there, b"after", "");
+        assert_eq!(other.accepted(accept), attached);
+        assert_eq!(other.received_exactly(attached, 6), b"before");
+        let reply = other.send(attached, b"after", "");
         other.sent(reply).unwrap();
         peers.push(peer);
     }
@@ -76,12 +76,12 @@ fn a_connection_with_a_request_is_not_detached(io: &mut Harness) {
 /// A connection that two drivers serve in turn.
 fn a_connection_is_detached_between_two_requests(io: &mut Harness) {
     let (first, address) = io.listener();
-    let mut other = io.beside();
+    let mut other = io.second();
     let (second, _) = other.listener();
     let mut peer = io.outside.connect(address).unwrap();
     let accept = io.start(Request::Accept { listener: first });
     let mut connection = io.accepted(accept);
-    let (mut here, mut there) = (io, &mut other);
+    let (mut here, mut target) = (io, &mut other);
     let (mut listener_here, mut listener_there) = (first, second);
     for round in 0..6_u32 {
         peer.write_all(&round.to_be_bytes()).unwrap();
@@ -94,10 +94,10 @@ fn a_connection_is_detached_between_two_requests(io: &mut Harness) {
         assert_eq!(answer, round.to_be_bytes());
         here.idle(Duration::from_millis(5));
         let detached = here.driver.detach(connection).expect("no request is in flight");
-        let accept = there.start(Request::Accept { listener: listener_there });
-        connection = there.driver.attach(listener_there, detached).unwrap();
-        assert_eq!(there.accepted(accept), connection);
-        std::mem::swap(&mut here, &mut there);
+        let accept = target.start(Request::Accept { listener: listener_there });
+        connection = target.driver.attach(listener_there, detached).unwrap();
+        assert_eq!(target.accepted(accept), connection);
+        std::mem::swap(&mut here, &mut target);
         std::mem::swap(&mut listener_here, &mut listener_there);
     }
 }
@@ -116,16 +116,16 @@ fn bytes_that_arrive_before_a_detachment_are_received(io: &mut Harness) {
     io.idle(Duration::from_millis(5));
     let mut other = None;
     if let Some(detached) = io.driver.detach(connection) {
-        let mut there = io.beside();
-        let (listener, _) = there.listener();
-        let accept = there.start(Request::Accept { listener });
-        let connection = there.driver.attach(listener, detached).unwrap();
-        assert_eq!(there.accepted(accept), connection);
-        other = Some((there, connection));
+        let mut target = io.second();
+        let (listener, _) = target.listener();
+        let accept = target.start(Request::Accept { listener });
+        let connection = target.driver.attach(listener, detached).unwrap();
+        assert_eq!(target.accepted(accept), connection);
+        other = Some((target, connection));
     }
     peer.write_all(b"third").unwrap();
     let bytes = match &mut other {
-        Some((there, connection)) => there.received_exactly(*connection, 11),
+        Some((target, connection)) => target.received_exactly(*connection, 11),
         None => io.received_exactly(connection, 11),
     };
     assert_eq!(bytes, b"secondthird");
@@ -133,7 +133,7 @@ fn bytes_that_arrive_before_a_detachment_are_received(io: &mut Harness) {
 
 fn a_detached_connection_needs_an_open_listener(io: &mut Harness) {
     let (listener, address) = io.listener();
-    let mut other = io.beside();
+    let mut other = io.second();
     let (closed, _) = other.listener();
     other.driver.close(closed);
     let mut peer = io.outside.connect(address).unwrap();
@@ -269,7 +269,7 @@ fn a_cancelled_connect_ends(io: &mut Harness) {
 /// shared socket to the others.
 fn a_driver_without_an_accept_takes_no_connections(io: &mut Harness) {
     let shared = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut other = io.beside();
+    let mut other = io.second();
     let mine = io.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
     let theirs = other.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
     let address = shared.local_addr().unwrap();
@@ -308,7 +308,7 @@ fn a_driver_without_an_accept_takes_no_connections(io: &mut Harness) {
 /// Connections of a shared socket that arrive together.
 fn an_accept_of_a_shared_socket_takes_one_connection(io: &mut Harness) {
     let shared = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut other = io.beside();
+    let mut other = io.second();
     let mine = io.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
     let theirs = other.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
     io.driver.share(mine);

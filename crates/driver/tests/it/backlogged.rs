@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::harness::{DriverKind, Harness, read_slowly, write_all};
 
-const MOMENT: Duration = Duration::from_millis(5);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(5);
 
 // In a simulation, completions do not queue.
 crate::on_both!(the_queue_delay_is_measured, parking_resets_the_queue_delay);
@@ -21,33 +21,33 @@ fn completions_stay_in_the_kernel(io: &mut Harness) {
 
 fn requests_are_submitted(io: &mut Harness) {
     let (socket, peer) = io.pair();
-    let (token, got) = (io.send(socket, b"", "hello".as_bytes()), read_slowly(peer, 5));
+    let (token, received) = (io.send(socket, b"", "hello".as_bytes()), read_slowly(peer, 5));
     io.driver.submit_backlogged().unwrap();
     if io.kind == DriverKind::Sim {
         io.sent(token).unwrap();
     }
     // The submit alone has sent it, because the driver is not called again before this point.
-    assert_eq!(got.join().unwrap(), b"hello");
+    assert_eq!(received.join().unwrap(), b"hello");
 }
 
 fn the_queue_delay_is_measured(io: &mut Harness) {
-    io.idle(MOMENT);
+    io.idle(SHORT_TIMEOUT);
     assert_eq!(io.driver.queue_delay(), Duration::ZERO, "reaping was not skipped");
     io.driver.submit_backlogged().unwrap();
     assert_eq!(io.driver.queue_delay(), Duration::ZERO, "the probe is sent now");
-    std::thread::sleep(MOMENT);
-    assert!(io.driver.queue_delay() >= MOMENT, "the probe is still queued");
+    std::thread::sleep(SHORT_TIMEOUT);
+    assert!(io.driver.queue_delay() >= SHORT_TIMEOUT, "the probe is still queued");
     io.driver.submit().unwrap();
     io.driver.reap(&mut Vec::new()).unwrap();
-    assert!(io.driver.queue_delay() >= MOMENT, "the probe was reaped since");
+    assert!(io.driver.queue_delay() >= SHORT_TIMEOUT, "the probe was reaped since");
     assert_eq!(io.driver.queue_delay(), Duration::ZERO, "reaping was not skipped since");
 }
 
 fn parking_resets_the_queue_delay(io: &mut Harness) {
-    io.idle(MOMENT);
+    io.idle(SHORT_TIMEOUT);
     io.driver.submit_backlogged().unwrap();
     io.driver.queue_delay();
-    std::thread::sleep(MOMENT);
-    io.idle(2 * MOMENT);
+    std::thread::sleep(SHORT_TIMEOUT);
+    io.idle(2 * SHORT_TIMEOUT);
     assert_eq!(io.driver.queue_delay(), Duration::ZERO);
 }

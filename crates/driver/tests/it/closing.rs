@@ -86,15 +86,15 @@ fn a_stale_socket_is_bad(io: &mut Harness) {
 
 fn a_socket_of_another_driver_is_bad(io: &mut Harness) {
     let mut other = Harness::new(io.kind, &Config::default());
-    let ((mine, mut my_peer), (strange, _peer)) = (io.pair(), other.pair());
-    let tokens = [io.receive(strange), io.send(strange, b"x", "y")];
-    let accept = io.start(Request::Accept { listener: strange });
+    let ((own, mut my_peer), (foreign, _peer)) = (io.pair(), other.pair());
+    let tokens = [io.receive(foreign), io.send(foreign, b"x", "y")];
+    let accept = io.start(Request::Accept { listener: foreign });
     for token in tokens.into_iter().chain([accept]) {
         assert_eq!(io.error(token), libc::EBADF);
     }
-    assert!(io.driver.shutdown(strange, std::net::Shutdown::Both).is_err());
-    io.driver.close(strange);
-    let send = io.send(mine, b"mine", "");
+    assert!(io.driver.shutdown(foreign, std::net::Shutdown::Both).is_err());
+    io.driver.close(foreign);
+    let send = io.send(own, b"mine", "");
     io.sent(send).unwrap();
     let mut received = [0; 4];
     my_peer.read_exact(&mut received).unwrap();

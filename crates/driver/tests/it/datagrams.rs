@@ -98,30 +98,30 @@ fn datagrams_are_received_together(io: &mut Harness) {
         lengths.iter().map(|length| send(io, one, pattern(*length), address)).collect();
     sends.into_iter().for_each(|token| sent(io, token));
     let first = received(io, two, 1000);
-    let mut seen = vec![first.bytes.len().min(101)];
+    let mut sizes = vec![first.bytes.len().min(101)];
     let calls = io.driver.system_calls();
     // The simulated network delivers later.
-    while seen.len() < lengths.len() {
+    while sizes.len() < lengths.len() {
         io.driver.receive_datagrams_now(two, &mut batch).unwrap();
         for (bytes, sender) in batch.iter() {
             assert_eq!(sender, from);
             match bytes {
                 Some(bytes) => {
                     assert!(bytes == pattern(bytes.len()));
-                    seen.push(bytes.len());
+                    sizes.push(bytes.len());
                 }
-                None => seen.push(101),
+                None => sizes.push(101),
             }
         }
         if batch.is_empty() {
-            seen.push(received(io, two, 1000).bytes.len().min(101));
+            sizes.push(received(io, two, 1000).bytes.len().min(101));
         }
     }
     if io.kind != DriverKind::Sim {
         assert!(io.driver.system_calls() - calls <= 4, "{}", io.driver.system_calls() - calls);
     }
-    seen.sort_unstable();
-    assert!(seen.into_iter().eq(lengths.into_iter().map(|length| length.min(101))));
+    sizes.sort_unstable();
+    assert!(sizes.into_iter().eq(lengths.into_iter().map(|length| length.min(101))));
 }
 
 /// The error of an earlier send is received before a datagram that has arrived, and does not hide it.
@@ -190,7 +190,7 @@ fn a_long_datagram_is_truncated(io: &mut Harness) {
 
 fn a_connected_socket_has_one_peer(io: &mut Harness) {
     let ((one, address_of_one), (two, address_of_two)) = (socket(io), socket(io));
-    let (stranger, _) = socket(io);
+    let (other, _) = socket(io);
     let unconnected =
         io.start(Request::SendTo { socket: one, datagram: Bytes::new(), to: None, segment: None });
     assert_eq!(io.error(unconnected), libc::EDESTADDRREQ);
@@ -198,7 +198,7 @@ fn a_connected_socket_has_one_peer(io: &mut Harness) {
     io.driver.connect_udp(one, address_of_two).unwrap();
     io.driver.connect_udp(two, address_of_one).unwrap();
     assert_eq!(io.driver.peer_addr(one).unwrap(), address_of_two);
-    let wrong = send(io, stranger, "from a stranger", address_of_two);
+    let wrong = send(io, other, "from a stranger", address_of_two);
     sent(io, wrong);
     let right = io.start(Request::SendTo {
         socket: one,
@@ -213,12 +213,12 @@ fn a_connected_socket_has_one_peer(io: &mut Harness) {
 fn many_sends_at_once(io: &mut Harness) {
     let ((one, _), (two, address)) = (socket(io), socket(io));
     let tokens: Vec<_> = (0..50_u8).map(|n| send(io, one, vec![n; 100], address)).collect();
-    let mut seen = Vec::new();
+    let mut numbers = Vec::new();
     for _ in 0..50 {
-        seen.push(received(io, two, 200).bytes[0]);
+        numbers.push(received(io, two, 200).bytes[0]);
     }
-    seen.sort_unstable();
-    assert!(seen.into_iter().eq(0..50));
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..50));
     tokens.into_iter().for_each(|token| sent(io, token));
 }
 
@@ -285,19 +285,19 @@ fn close_ends_requests_on_datagrams(io: &mut Harness) {
         other => assert_eq!(other.unwrap_err().raw_os_error(), Some(libc::ECANCELED)),
     }
     // The address is free again.
-    let again = io.driver.bind_udp(address).unwrap();
-    assert_eq!(io.driver.local_addr(again).unwrap(), address);
+    let rebound = io.driver.bind_udp(address).unwrap();
+    assert_eq!(io.driver.local_addr(rebound).unwrap(), address);
 }
 
 fn a_datagram_socket_of_another_driver_is_bad(io: &mut Harness) {
-    let (mine, _) = socket(io);
+    let (own, _) = socket(io);
     let mut other = Harness::new(io.kind, &Default::default());
-    let tokens = [receive(&mut other, mine, 10), send(&mut other, mine, "x", any())];
+    let tokens = [receive(&mut other, own, 10), send(&mut other, own, "x", any())];
     for token in tokens {
         assert_eq!(other.error(token), libc::EBADF);
     }
-    io.driver.close(mine);
-    let tokens = [receive(io, mine, 10), send(io, mine, "x", any())];
+    io.driver.close(own);
+    let tokens = [receive(io, own, 10), send(io, own, "x", any())];
     for token in tokens {
         assert_eq!(io.error(token), libc::EBADF);
     }
@@ -321,27 +321,27 @@ fn drops_are_counted(io: &mut Harness) {
         let send = send(io, one, vec![1; 8000], address);
         sent(io, send);
     }
-    let mut arrived = 0;
+    let mut count = 0;
     loop {
         let receive = receive(io, two, 8000);
         io.idle(Duration::from_millis(5));
         io.driver.cancel(receive);
         match io.finish(receive) {
-            Ok(Done::Datagram(_)) => arrived += 1,
+            Ok(Done::Datagram(_)) => count += 1,
             Err(error) => break assert_eq!(error.raw_os_error(), Some(libc::ECANCELED)),
             Ok(other) => panic!("{other:?}"),
         }
     }
-    assert!((1..100).contains(&arrived), "{arrived}");
-    assert_eq!(io.driver.udp_drops(two).unwrap(), 100 - arrived);
+    assert!((1..100).contains(&count), "{count}");
+    assert_eq!(io.driver.udp_drops(two).unwrap(), 100 - count);
 }
 
 fn impossible_datagrams(io: &mut Harness) {
     let (one, address) = socket(io);
     let too_long = send(io, one, vec![0; 65_508], address);
     assert_eq!(io.error(too_long), libc::EMSGSIZE);
-    let taken = io.driver.bind_udp(address).unwrap_err();
-    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+    let error = io.driver.bind_udp(address).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
 }
 
 /// With faults, datagrams are lost, duplicated and reordered; without, none of this happens.
@@ -355,15 +355,15 @@ fn the_simulated_network_loses_duplicates_and_reorders() {
         for n in 0..200_u8 {
             one.send_to(&[n], two.local_addr()).unwrap();
         }
-        let mut seen = Vec::new();
+        let mut numbers = Vec::new();
         while let Some(at) = world.next_arrival() {
             world.advance_to(at);
             let mut byte = [0];
             while two.try_recv_from(&mut byte).is_ok() {
-                seen.push(byte[0]);
+                numbers.push(byte[0]);
             }
         }
-        seen
+        numbers
     };
     let none = sim::Faults::NONE;
     let in_order: Vec<u8> = (0..200).collect();

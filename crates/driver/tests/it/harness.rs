@@ -34,7 +34,7 @@ pub(crate) struct Harness {
     /// How [`send_file`](Self::send_file) sends.
     pub(crate) transfer: FileTransfer,
     next: u64,
-    arrived: HashMap<Token, io::Result<Done>>,
+    completed: HashMap<Token, io::Result<Done>>,
 }
 
 /// Runs a test with the driver named `uring`, `poll` or `sim`, and fails it if it hangs. Skips it if the machine lacks
@@ -66,11 +66,11 @@ impl Harness {
             _ => open(phalanx_driver::DriverKind::Poll, config).unwrap(),
         };
         let transfer = FileTransfer::Copy;
-        Harness { driver, kind, outside, transfer, next: 0, arrived: HashMap::new() }
+        Harness { driver, kind, outside, transfer, next: 0, completed: HashMap::new() }
     }
 
     /// Another driver of the same kind and world.
-    pub(crate) fn beside(&self) -> Harness {
+    pub(crate) fn second(&self) -> Harness {
         Self::in_world(self.kind, &Config::default(), Outside(self.outside.0.clone()))
     }
 
@@ -87,14 +87,14 @@ impl Harness {
         let count = self.driver.reap(&mut batch).unwrap();
         assert_eq!(count, batch.len());
         for Completion { token, result } in batch {
-            let twice = self.arrived.insert(token, result);
+            let twice = self.completed.insert(token, result);
             assert!(twice.is_none(), "{token:?} completed twice");
         }
     }
 
     /// The result of `token`, if it has completed.
     pub(crate) fn take(&mut self, token: Token) -> Option<io::Result<Done>> {
-        self.arrived.remove(&token)
+        self.completed.remove(&token)
     }
 
     /// Waits for the result of `token`.
@@ -119,11 +119,11 @@ impl Harness {
     pub(crate) fn idle(&mut self, time: Duration) {
         let end = Instant::now() + time;
         for turns in 0.. {
-            let left = end.saturating_duration_since(Instant::now());
-            if turns >= 4 && left.is_zero() {
+            let remaining = end.saturating_duration_since(Instant::now());
+            if turns >= 4 && remaining.is_zero() {
                 return;
             }
-            self.turn(left.clamp(Duration::from_millis(1), Duration::from_millis(5)));
+            self.turn(remaining.clamp(Duration::from_millis(1), Duration::from_millis(5)));
         }
     }
 
@@ -266,16 +266,16 @@ pub(crate) fn pattern(length: usize) -> Vec<u8> {
 /// Reads `length` bytes on a thread of its own, with pauses.
 pub(crate) fn read_slowly(mut peer: Peer, length: usize) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
-        let (mut got, mut part) = (Vec::new(), vec![0; 48 << 10]);
-        while got.len() < length {
+        let (mut received, mut part) = (Vec::new(), vec![0; 48 << 10]);
+        while received.len() < length {
             let read = peer.read(&mut part).unwrap();
             assert!(read > 0);
-            got.extend_from_slice(&part[..read]);
-            if got.len() % 7 == 0 {
+            received.extend_from_slice(&part[..read]);
+            if received.len() % 7 == 0 {
                 thread::sleep(Duration::from_millis(1));
             }
         }
-        got
+        received
     })
 }
 

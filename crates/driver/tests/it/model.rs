@@ -50,14 +50,14 @@ struct Stream {
     peer: Peer,
     to_us: Vec<u8>,
     from_us: Vec<u8>,
-    got: Vec<u8>,
+    received: Vec<u8>,
     peer_got: Vec<u8>,
     receive: Option<Token>,
     send: Option<Token>,
     /// The rest of a file that may be sent, if this is the send of a file.
     file: Vec<u8>,
-    ended: bool,
-    seen_end: bool,
+    has_ended: bool,
+    has_received_end: bool,
 }
 
 fn streams_stay_streams(io: &mut Harness) {
@@ -81,8 +81,8 @@ fn follow(kind: DriverKind, steps: &[(usize, Step)]) {
     let mut held = Vec::new();
     let mut counter = 0_u8;
     let mut streams: Vec<Stream> = (0..3).map(|_| Stream::new(&mut io)).collect();
-    for (which, step) in steps {
-        let stream = &mut streams[*which];
+    for (index, step) in steps {
+        let stream = &mut streams[*index];
         let mut next = |length: usize| -> Vec<u8> {
             (0..length)
                 .map(|_| {
@@ -92,7 +92,7 @@ fn follow(kind: DriverKind, steps: &[(usize, Step)]) {
                 .collect()
         };
         match step {
-            Step::PeerWrites(length) if !stream.ended => {
+            Step::PeerWrites(length) if !stream.has_ended => {
                 let bytes = next(*length);
                 stream.peer.write_all(&bytes).unwrap();
                 stream.to_us.extend(bytes);
@@ -124,9 +124,9 @@ fn follow(kind: DriverKind, steps: &[(usize, Step)]) {
             }
             Step::Drop => held.clear(),
             Step::Turn => io.turn(Duration::ZERO),
-            Step::PeerEnds if !stream.ended => {
+            Step::PeerEnds if !stream.has_ended => {
                 stream.peer.shutdown(Shutdown::Write).unwrap();
-                stream.ended = true;
+                stream.has_ended = true;
             }
             _ => {}
         }
@@ -142,18 +142,18 @@ fn follow(kind: DriverKind, steps: &[(usize, Step)]) {
             io.turn(Duration::from_millis(1));
             stream.collect(&mut io, None);
         }
-        if !stream.ended {
+        if !stream.has_ended {
             stream.peer.shutdown(Shutdown::Write).unwrap();
         }
         stream.collect(&mut io, None);
-        while !stream.seen_end {
+        while !stream.has_received_end {
             if stream.receive.is_none() {
                 stream.receive = Some(io.receive(stream.socket));
             }
             io.turn(Duration::from_millis(1000));
             stream.collect(&mut io, None);
         }
-        assert!(stream.got == stream.to_us);
+        assert!(stream.received == stream.to_us);
         io.driver.close(stream.socket);
         io.turn(Duration::ZERO);
         stream.peer.set_nonblocking(false).unwrap();
@@ -170,13 +170,13 @@ impl Stream {
             peer,
             to_us: Vec::new(),
             from_us: Vec::new(),
-            got: Vec::new(),
+            received: Vec::new(),
             peer_got: Vec::new(),
             receive: None,
             send: None,
             file: Vec::new(),
-            ended: false,
-            seen_end: false,
+            has_ended: false,
+            has_received_end: false,
         }
     }
 
@@ -206,9 +206,9 @@ impl Stream {
             self.receive = None;
             match result {
                 Ok(Done::Received(chunk)) => {
-                    self.seen_end |= chunk.is_empty();
-                    assert!(!self.seen_end || chunk.is_empty(), "bytes after the end");
-                    self.got.extend_from_slice(&chunk);
+                    self.has_received_end |= chunk.is_empty();
+                    assert!(!self.has_received_end || chunk.is_empty(), "bytes after the end");
+                    self.received.extend_from_slice(&chunk);
                     if let Some(held) = held {
                         held.push(chunk);
                     }

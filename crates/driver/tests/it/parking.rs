@@ -113,27 +113,27 @@ fn many_unparks_lose_no_wakeup(io: &mut Harness) {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
     const ROUNDS: u32 = 5_000;
-    let (sent, seen) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (sent, acknowledged) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let unparker = io.driver.unparker();
     let other = thread::spawn({
-        let (sent, seen) = (Arc::clone(&sent), Arc::clone(&seen));
+        let (sent, acknowledged) = (Arc::clone(&sent), Arc::clone(&acknowledged));
         move || {
             for round in 1..=ROUNDS {
                 sent.store(round, Ordering::Release);
                 unparker.unpark();
                 // Sometimes the threads run in lock step, sometimes one runs ahead.
-                while round % 3 == 0 && seen.load(Ordering::Acquire) < round {
+                while round % 3 == 0 && acknowledged.load(Ordering::Acquire) < round {
                     thread::yield_now();
                 }
             }
         }
     });
-    while seen.load(Ordering::Acquire) < ROUNDS {
+    while acknowledged.load(Ordering::Acquire) < ROUNDS {
         let before = Instant::now();
         io.driver.park(Some(Duration::from_secs(10))).unwrap();
         assert!(before.elapsed() < Duration::from_secs(8), "a wake-up was lost");
         io.driver.reap(&mut Vec::new()).unwrap();
-        seen.store(sent.load(Ordering::Acquire), Ordering::Release);
+        acknowledged.store(sent.load(Ordering::Acquire), Ordering::Release);
     }
     other.join().unwrap();
 }

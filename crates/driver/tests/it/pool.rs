@@ -26,16 +26,16 @@ phalanx_testkit::per_driver!(super::run_with_few_buffers, sim:
 fn receives_wait_for_buffers(io: &mut Harness) {
     let (socket, peer) = io.pair();
     let writer = write_all(&peer, pattern(64 << 10));
-    let mut held: Vec<_> = (0..4).map(|_| io.received(socket).unwrap()).collect();
-    let mut got: Vec<u8> = held.iter().flat_map(|chunk| chunk.to_vec()).collect();
+    let mut chunks: Vec<_> = (0..4).map(|_| io.received(socket).unwrap()).collect();
+    let mut received: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.to_vec()).collect();
     let receive = io.receive(socket);
     io.idle(Duration::from_millis(30));
     assert!(io.take(receive).is_none(), "there was no buffer");
-    held.pop();
-    got.extend_from_slice(&io.chunk(receive).unwrap());
-    held.clear();
-    got.extend(io.received_exactly(socket, (64 << 10) - got.len()));
-    assert!(got == pattern(64 << 10));
+    chunks.pop();
+    received.extend_from_slice(&io.chunk(receive).unwrap());
+    chunks.clear();
+    received.extend(io.received_exactly(socket, (64 << 10) - received.len()));
+    assert!(received == pattern(64 << 10));
     writer.join().unwrap();
 }
 
@@ -94,28 +94,28 @@ fn more_requests_than_the_queue_holds(io: &mut Harness) {
         io.sent(send).unwrap();
     }
     for (number, ((_, peer), receive)) in pairs.iter_mut().zip(receives).enumerate() {
-        let mut got = [0; 5];
-        std::io::Read::read_exact(peer, &mut got).unwrap();
-        assert_eq!(got, [number as u8, b'b', b'o', b'd', b'y']);
-        peer.write_all(&got).unwrap();
-        assert_eq!(*io.chunk(receive).unwrap(), got);
+        let mut received = [0; 5];
+        std::io::Read::read_exact(peer, &mut received).unwrap();
+        assert_eq!(received, [number as u8, b'b', b'o', b'd', b'y']);
+        peer.write_all(&received).unwrap();
+        assert_eq!(*io.chunk(receive).unwrap(), received);
     }
 }
 
 fn cancelled_while_waiting_for_a_buffer(io: &mut Harness) {
     let (socket, peer) = io.pair();
     let writer = write_all(&peer, pattern(8 << 10));
-    let held: Vec<_> = (0..4).map(|_| io.received(socket).unwrap()).collect();
-    let mut got: Vec<u8> = held.iter().flat_map(|chunk| chunk.to_vec()).collect();
+    let chunks: Vec<_> = (0..4).map(|_| io.received(socket).unwrap()).collect();
+    let mut received: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.to_vec()).collect();
     let receive = io.receive(socket);
     io.idle(Duration::from_millis(10));
     io.driver.cancel(receive);
     assert_eq!(io.error(receive), libc::ECANCELED);
     let again = io.receive(socket);
     io.idle(Duration::from_millis(10));
-    drop(held);
-    got.extend_from_slice(&io.chunk(again).unwrap());
-    got.extend(io.received_exactly(socket, (8 << 10) - got.len()));
-    assert!(got == pattern(8 << 10));
+    drop(chunks);
+    received.extend_from_slice(&io.chunk(again).unwrap());
+    received.extend(io.received_exactly(socket, (8 << 10) - received.len()));
+    assert!(received == pattern(8 << 10));
     writer.join().unwrap();
 }

@@ -41,18 +41,18 @@ fn bytes_behind_an_urgent_byte(io: &mut Harness) {
         assert_eq!(rustix::net::send(stream, b"!", rustix::net::SendFlags::OOB), Ok(1));
         peer.write_all(b"def").unwrap();
         io.idle(Duration::from_millis(20));
-        let mut got = 0;
-        while got < 6 {
+        let mut received = 0;
+        while received < 6 {
             let receive = Request::Receive { socket, max: usize::MAX };
             let skip = Request::Skip { socket, max: 1000 };
             let token = io.start(if skips { skip } else { receive });
-            got += match io.finish(token).unwrap() {
+            received += match io.finish(token).unwrap() {
                 Done::Received(chunk) => chunk.len() as u64,
                 Done::Skipped(bytes) => bytes,
                 other => panic!("{other:?}"),
             };
         }
-        assert_eq!(got, 6);
+        assert_eq!(received, 6);
     }
 }
 
@@ -117,24 +117,24 @@ fn idle_beyond_the_completion_queue(io: &mut Harness) {
 fn pipelined_small_messages(io: &mut Harness) {
     let (socket, mut peer) = io.pair();
     let mut expected = Vec::new();
-    let mut got = Vec::new();
+    let mut received = Vec::new();
     for round in 0..200_u32 {
         for part in 0..5_u32 {
             let message = (round * 5 + part).to_be_bytes();
             expected.extend_from_slice(&message);
             peer.write_all(&message).unwrap();
         }
-        while got.len() < expected.len() {
-            got.extend_from_slice(&io.received(socket).unwrap());
+        while received.len() < expected.len() {
+            received.extend_from_slice(&io.received(socket).unwrap());
         }
     }
-    assert_eq!(got, expected);
+    assert_eq!(received, expected);
 }
 
 fn bytes_and_the_end_together(io: &mut Harness) {
-    for asked_before in [false, true] {
+    for is_requested_before in [false, true] {
         let (socket, mut peer) = io.pair();
-        let early = asked_before.then(|| io.receive(socket));
+        let early = is_requested_before.then(|| io.receive(socket));
         io.idle(Duration::from_millis(5));
         peer.write_all(b"last words").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
@@ -229,7 +229,7 @@ fn skipped_bytes_are_counted(io: &mut Harness) {
             break;
         }
         let token = io.start(Request::Skip { socket, max });
-        let came = match io.finish(token).unwrap() {
+        let length = match io.finish(token).unwrap() {
             Done::Skipped(bytes) => {
                 assert!((1..=max).contains(&bytes), "{bytes} of {max}");
                 bytes as usize
@@ -240,8 +240,8 @@ fn skipped_bytes_are_counted(io: &mut Harness) {
             }
             other => panic!("{other:?}"),
         };
-        assert!(came > 0, "the end at {at}");
-        at += came;
+        assert!(length > 0, "the end at {at}");
+        at += length;
         let chunk = io.received(socket).unwrap();
         assert_eq!(*chunk, sent[at..at + chunk.len()], "at {at}");
         at += chunk.len();
@@ -274,13 +274,13 @@ fn skipping_ends_with_the_stream(io: &mut Harness) {
     let (socket, mut peer) = io.pair();
     peer.write_all(b"0123456789").unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
-    let mut came = 0;
+    let mut length = 0;
     for _ in 0..=10 {
         let token = io.start(Request::Skip { socket, max: 1 << 30 });
         match io.finish(token).unwrap() {
-            Done::Skipped(bytes) => came += bytes,
-            Done::Received(chunk) if chunk.is_empty() => return assert_eq!(came, 10),
-            Done::Received(chunk) => came += chunk.len() as u64,
+            Done::Skipped(bytes) => length += bytes,
+            Done::Received(chunk) if chunk.is_empty() => return assert_eq!(length, 10),
+            Done::Received(chunk) => length += chunk.len() as u64,
             other => panic!("{other:?}"),
         }
     }

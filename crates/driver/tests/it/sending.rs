@@ -31,9 +31,9 @@ fn head_and_body_in_every_combination(io: &mut Harness) {
     for (head, body) in [("", ""), ("head", ""), ("", "body"), ("head", "body")] {
         let send = io.send(socket, head.as_bytes(), body);
         io.sent(send).unwrap();
-        let mut got = vec![0; head.len() + body.len()];
-        peer.read_exact(&mut got).unwrap();
-        assert_eq!(got, format!("{head}{body}").into_bytes());
+        let mut received = vec![0; head.len() + body.len()];
+        peer.read_exact(&mut received).unwrap();
+        assert_eq!(received, format!("{head}{body}").into_bytes());
     }
 }
 
@@ -44,9 +44,9 @@ fn without_a_request(io: &mut Harness) {
         let (calls, length) = (io.driver.system_calls(), head.len() + body.len());
         assert_eq!(io.driver.send_now(socket, &parts).unwrap(), length);
         assert_eq!(io.driver.system_calls(), calls + 1);
-        let mut got = vec![0; length];
-        peer.read_exact(&mut got).unwrap();
-        assert_eq!(got, format!("{head}{body}").into_bytes());
+        let mut received = vec![0; length];
+        peer.read_exact(&mut received).unwrap();
+        assert_eq!(received, format!("{head}{body}").into_bytes());
     }
     io.driver.close(socket);
     let error = io.driver.send_now(socket, &[IoSlice::new(b"x")]).unwrap_err();
@@ -143,7 +143,9 @@ fn the_head_comes_back(io: &mut Harness) {
 }
 
 /// Fills the socket until a send of `body` waits.
-fn stuck(io: &mut Harness) -> (phalanx_driver::Socket, crate::peer::Peer, phalanx_driver::Token) {
+fn blocked_send(
+    io: &mut Harness,
+) -> (phalanx_driver::Socket, crate::peer::Peer, phalanx_driver::Token) {
     let (socket, peer) = io.pair();
     let send = io.send(socket, b"head", vec![7; 64 << 20]);
     io.idle(Duration::from_millis(20));
@@ -152,7 +154,7 @@ fn stuck(io: &mut Harness) -> (phalanx_driver::Socket, crate::peer::Peer, phalan
 }
 
 fn only_one_send_at_a_time(io: &mut Harness) {
-    let (socket, peer, first) = stuck(io);
+    let (socket, peer, first) = blocked_send(io);
     let second = io.send(socket, b"x", "");
     assert_eq!(io.error(second), libc::EBUSY);
     drop(peer);
@@ -161,14 +163,14 @@ fn only_one_send_at_a_time(io: &mut Harness) {
 }
 
 fn a_cancelled_send_ends(io: &mut Harness) {
-    let (_socket, _peer, send) = stuck(io);
+    let (_socket, _peer, send) = blocked_send(io);
     io.driver.cancel(send);
     assert_eq!(io.error(send), libc::ECANCELED);
 }
 
 /// It waits for the completion of the cancelled one, and may be cancelled itself.
 fn a_send_behind_a_cancelled_one(io: &mut Harness) {
-    let (socket, mut peer, first) = stuck(io);
+    let (socket, mut peer, first) = blocked_send(io);
     io.driver.cancel(first);
     let second = io.send(socket, b"second", "");
     let third = io.send(socket, b"third", "");
@@ -178,18 +180,18 @@ fn a_send_behind_a_cancelled_one(io: &mut Harness) {
     assert_eq!(io.error(third), libc::EBUSY);
     assert_eq!([first, second].map(|token| io.error(token)), [libc::ECANCELED; 2]);
     let reader = thread::spawn(move || {
-        let (mut got, mut part) = (Vec::new(), vec![0; 64 << 10]);
-        while !got.ends_with(b"last") {
+        let (mut received, mut part) = (Vec::new(), vec![0; 64 << 10]);
+        while !received.ends_with(b"last") {
             let read = peer.read(&mut part).unwrap();
             assert!(read > 0);
-            got.extend_from_slice(&part[..read]);
+            received.extend_from_slice(&part[..read]);
         }
-        got
+        received
     });
     io.sent(last).unwrap();
-    let got = reader.join().unwrap();
-    let body = &got[4..got.len() - 4];
-    assert!(got.starts_with(b"head") && body.iter().all(|byte| *byte == 7));
+    let received = reader.join().unwrap();
+    let body = &received[4..received.len() - 4];
+    assert!(received.starts_with(b"head") && body.iter().all(|byte| *byte == 7));
 }
 
 fn both_directions_at_once(io: &mut Harness) {
@@ -198,9 +200,9 @@ fn both_directions_at_once(io: &mut Harness) {
     let writer = crate::harness::write_all(&peer, pattern(LENGTH));
     let mut other = peer.try_clone().unwrap();
     let reader = thread::spawn(move || {
-        let mut got = vec![0; LENGTH];
-        other.read_exact(&mut got).unwrap();
-        got
+        let mut received = vec![0; LENGTH];
+        other.read_exact(&mut received).unwrap();
+        received
     });
     let send = io.send(socket, &[], pattern(LENGTH));
     assert!(io.received_exactly(socket, LENGTH) == pattern(LENGTH));

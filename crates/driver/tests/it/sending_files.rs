@@ -20,7 +20,7 @@ crate::on_all!(
     only_one_at_a_time,
     a_cancelled_one_ends,
     closing_ends_it,
-    dropped_under_way,
+    dropped_in_flight,
     a_client_that_has_left,
     without_a_copy,
 );
@@ -64,11 +64,11 @@ fn head_and_file_in_every_combination(io: &mut Harness) {
     for head in ["", "head"] {
         for (offset, length) in [(0, 0), (0, 1), (7, 5000), (65_000, 70_000), (299_999, 1)] {
             send_all(io, socket, head, &file, offset, length);
-            let mut got = vec![0; head.len() + length as usize];
-            peer.read_exact(&mut got).unwrap();
+            let mut received = vec![0; head.len() + length as usize];
+            peer.read_exact(&mut received).unwrap();
             let (from, to) = (offset as usize, (offset + length) as usize);
-            assert_eq!(&got[..head.len()], head.as_bytes());
-            assert!(got[head.len()..] == pattern(to)[from..], "{length} bytes from {offset}");
+            assert_eq!(&received[..head.len()], head.as_bytes());
+            assert!(received[head.len()..] == pattern(to)[from..], "{length} bytes from {offset}");
         }
     }
 }
@@ -88,18 +88,20 @@ fn many_bytes_to_a_slow_reader(io: &mut Harness) {
 fn no_more_than_there_is(io: &mut Harness) {
     let (socket, mut peer) = io.pair();
     let (_disk, file) = file(io, 200_001);
-    for (offset, there) in
+    for (offset, expected) in
         [(0, 200_001), (70_000, 130_001), (200_000, 1), (200_001, 0), (1 << 40, 0)]
     {
         let token = io.send_file(socket, "head", &file, offset, 1 << 30);
         let sent = io.sent_file(token).unwrap();
         assert!(
-            sent == there || sent < there && io.kind == DriverKind::Sim,
+            sent == expected || sent < expected && io.kind == DriverKind::Sim,
             "{sent} from {offset}"
         );
-        let mut got = vec![0; 4 + sent as usize];
-        peer.read_exact(&mut got).unwrap();
-        assert!(got[4..] == pattern(200_001)[(offset as usize).min(200_001)..][..sent as usize]);
+        let mut received = vec![0; 4 + sent as usize];
+        peer.read_exact(&mut received).unwrap();
+        assert!(
+            received[4..] == pattern(200_001)[(offset as usize).min(200_001)..][..sent as usize]
+        );
     }
 }
 
@@ -117,7 +119,7 @@ fn ranges_beyond_any_file(io: &mut Harness) {
 }
 
 /// A send that waits for its reader.
-fn stuck(io: &mut Harness, file: &File) -> (Socket, Peer, Token) {
+fn blocked_send(io: &mut Harness, file: &File) -> (Socket, Peer, Token) {
     let (socket, peer) = io.pair();
     if let Some(world) = &io.outside.0 {
         // All of the file is cached, so that the send does not end early.
@@ -131,7 +133,7 @@ fn stuck(io: &mut Harness, file: &File) -> (Socket, Peer, Token) {
 
 fn only_one_at_a_time(io: &mut Harness) {
     let (_disk, file) = file(io, 16 * MIB);
-    let (socket, peer, first) = stuck(io, &file);
+    let (socket, peer, first) = blocked_send(io, &file);
     let others = [io.send_file(socket, "x", &file, 0, 1), io.send(socket, b"x", "")];
     for token in others {
         assert_eq!(io.error(token), libc::EBUSY);
@@ -150,25 +152,25 @@ fn only_one_at_a_time(io: &mut Harness) {
 
 fn a_cancelled_one_ends(io: &mut Harness) {
     let (_disk, file) = file(io, 16 * MIB);
-    let (socket, mut peer, token) = stuck(io, &file);
+    let (socket, mut peer, token) = blocked_send(io, &file);
     io.driver.cancel(token);
     assert_eq!(io.error(token), libc::ECANCELED);
     // None of its bytes follow the next send.
     let next = io.send(socket, b"the end", "");
     let reader = thread::spawn(move || {
-        let mut got = Vec::new();
+        let mut received = Vec::new();
         let mut part = vec![0; 1 << 16];
-        while !got.ends_with(b"the end") {
+        while !received.ends_with(b"the end") {
             let read = peer.read(&mut part).unwrap();
             assert!(read > 0);
-            got.extend_from_slice(&part[..read]);
+            received.extend_from_slice(&part[..read]);
         }
-        got
+        received
     });
     io.sent(next).unwrap();
-    let got = reader.join().unwrap();
-    let length = got.len() - 4 - 7;
-    assert!(length < 16 * MIB && got[4..4 + length] == pattern(length));
+    let received = reader.join().unwrap();
+    let length = received.len() - 4 - 7;
+    assert!(length < 16 * MIB && received[4..4 + length] == pattern(length));
     // A send that was not started.
     let token = io.send_file(socket, "head", &file, 0, 1);
     io.driver.cancel(token);
@@ -177,7 +179,7 @@ fn a_cancelled_one_ends(io: &mut Harness) {
 
 fn closing_ends_it(io: &mut Harness) {
     let (_disk, file) = file(io, 16 * MIB);
-    let (socket, _peer, token) = stuck(io, &file);
+    let (socket, _peer, token) = blocked_send(io, &file);
     io.driver.close(socket);
     assert_eq!(io.error(token), libc::ECANCELED);
     let (socket, _peer) = io.pair();
@@ -187,15 +189,15 @@ fn closing_ends_it(io: &mut Harness) {
     io.idle(Duration::from_millis(5));
 }
 
-fn dropped_under_way(io: &mut Harness) {
+fn dropped_in_flight(io: &mut Harness) {
     let (_disk, file) = file(io, 16 * MIB);
-    let (_socket, mut peer, _token) = stuck(io, &file);
+    let (_socket, mut peer, _token) = blocked_send(io, &file);
     let kind = io.kind;
     drop(std::mem::replace(io, Harness::new(DriverKind::Poll, &phalanx_driver::Config::default())));
     if kind != DriverKind::Sim {
-        let mut got = Vec::new();
-        peer.read_to_end(&mut got).unwrap();
-        assert!(got.len() < 4 + 16 * MIB, "it was closed");
+        let mut received = Vec::new();
+        peer.read_to_end(&mut received).unwrap();
+        assert!(received.len() < 4 + 16 * MIB, "it was closed");
     }
 }
 
@@ -256,36 +258,39 @@ fn a_cached_file_takes_few_system_calls(io: &mut Harness) {
 }
 
 fn cut_off_under_way(io: &mut Harness) {
-    let Some(got) = cut_off(io) else { return };
-    assert!(got == pattern(got.len()), "only the content of the file");
+    let Some(received) = cut_off(io) else { return };
+    assert!(received == pattern(received.len()), "only the content of the file");
 }
 
 /// Pages that wait in the socket may be cleared, but the request ends early, so that the caller knows.
 fn cut_off_without_a_copy(io: &mut Harness) {
     io.transfer = FileTransfer::ZeroCopy;
-    let Some(got) = cut_off(io) else { return };
-    let same = |(got, byte): (&u8, &u8)| got == byte || *got == 0;
-    assert!(got.iter().zip(&pattern(got.len())).all(same), "content of the file, or zeros");
+    let Some(received) = cut_off(io) else { return };
+    let same = |(received, byte): (&u8, &u8)| received == byte || *received == 0;
+    assert!(
+        received.iter().zip(&pattern(received.len())).all(same),
+        "content of the file, or zeros"
+    );
 }
 
 /// Truncates a file while it is sent. Returns the bytes that the peer received of it.
 fn cut_off(io: &mut Harness) -> Option<Vec<u8>> {
     let (disk, file) = known(io, 16 * MIB)?;
-    let (socket, mut peer, token) = stuck(io, &file);
+    let (socket, mut peer, token) = blocked_send(io, &file);
     let Disk::Real(root) = &disk else { panic!() };
     let path = root.path().join("file");
     fs::File::options().write(true).open(path).unwrap().set_len(8192).unwrap();
     let reader = thread::spawn(move || {
-        let mut got = Vec::new();
-        peer.read_to_end(&mut got).unwrap();
-        got
+        let mut received = Vec::new();
+        peer.read_to_end(&mut received).unwrap();
+        received
     });
     let sent = io.sent_file(token).unwrap();
     assert!(sent < 16 * MIB as u64, "there is no more");
     io.driver.close(socket);
-    let mut got = reader.join().unwrap();
-    assert_eq!(got.len() as u64, 4 + sent);
-    Some(got.split_off(4))
+    let mut received = reader.join().unwrap();
+    assert_eq!(received.len() as u64, 4 + sent);
+    Some(received.split_off(4))
 }
 
 fn every_file_gets_its_turn(io: &mut Harness) {
@@ -300,52 +305,52 @@ fn every_file_gets_its_turn(io: &mut Harness) {
     for (socket, _) in &pairs {
         io.send_file(*socket, "", &file, 0, 4 * MIB as u64);
     }
-    let mut got = [0; FILES];
+    let mut received = [0; FILES];
     let mut part = vec![0; 4 * MIB];
     for round in 1..=200 {
         // Each submit is a turn of the files, and each reap may be one.
         let turns = 2 * round - 1;
         io.driver.submit().unwrap();
-        for ((_, peer), got) in pairs.iter().zip(&mut got) {
+        for ((_, peer), received) in pairs.iter().zip(&mut received) {
             let mut peer = peer.try_clone().unwrap();
             while let Ok(read @ 1..) = peer.read(&mut part) {
-                *got += read;
+                *received += read;
             }
         }
         // Bytes of all turns so far, because the network may deliver those of an earlier turn late.
-        assert!(got.iter().sum::<usize>() <= turns * 2 * MIB, "{turns} turns: {got:?}");
+        assert!(received.iter().sum::<usize>() <= turns * 2 * MIB, "{turns} turns: {received:?}");
         io.driver.reap(&mut Vec::new()).unwrap();
-        if got.iter().all(|got| *got > 0) {
+        if received.iter().all(|received| *received > 0) {
             return;
         }
     }
-    panic!("a file waits forever: {got:?}");
+    panic!("a file waits forever: {received:?}");
 }
 
 fn the_delay_of_files_is_measured(io: &mut Harness) {
     const FILES: usize = 48;
-    const MOMENT: Duration = Duration::from_millis(5);
+    const SHORT_TIMEOUT: Duration = Duration::from_millis(5);
     let Some((_disk, file)) = known(io, 16 * MIB) else { return };
     // A file that waits for its client is not delayed by the driver.
-    let (_socket, _peer, _token) = stuck(io, &file);
+    let (_socket, _peer, _token) = blocked_send(io, &file);
     while io.driver.queue_delay() > Duration::ZERO {
-        io.idle(MOMENT);
+        io.idle(SHORT_TIMEOUT);
     }
     let pairs: Vec<_> = (0..FILES).map(|_| io.pair()).collect();
-    let begun = Instant::now();
+    let start = Instant::now();
     for (socket, _) in &pairs {
         let fd = io.driver.fd(*socket).unwrap();
         socket2::SockRef::from(&fd).set_send_buffer_size(MIB).unwrap();
         io.send_file(*socket, "", &file, 0, 256 << 10);
     }
     io.driver.submit().unwrap();
-    assert!(io.driver.queue_delay() <= begun.elapsed());
+    assert!(io.driver.queue_delay() <= start.elapsed());
     // More than the bytes of one turn are left.
     let submitted = Instant::now();
-    while submitted.elapsed() < MOMENT {
+    while submitted.elapsed() < SHORT_TIMEOUT {
         thread::yield_now();
     }
     io.driver.submit().unwrap();
-    assert!(io.driver.queue_delay() >= MOMENT);
+    assert!(io.driver.queue_delay() >= SHORT_TIMEOUT);
     assert_eq!(io.driver.queue_delay(), Duration::ZERO, "it is reported once");
 }

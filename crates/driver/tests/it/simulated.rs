@@ -18,7 +18,7 @@ fn run(seed: u64, faults: Faults) -> Vec<String> {
     let mut driver = world.driver(&Config { entries: 1, buffers: 3, buffer_size: 50 }).unwrap();
     let listener = driver.adopt(world.listen(address)).unwrap();
     let how = OpenHow { links: Links::Followed, access: Access::Read };
-    let (mut open, mut clients, mut told): (Vec<Socket>, Vec<_>, Vec<String>) = Default::default();
+    let (mut open, mut clients, mut log): (Vec<Socket>, Vec<_>, Vec<String>) = Default::default();
     for round in 0..40 {
         let token = |n: u64| Token(10 * round + n);
         driver.start(token(0), Request::Accept { listener });
@@ -35,7 +35,7 @@ fn run(seed: u64, faults: Faults) -> Vec<String> {
         let mut completions = Vec::new();
         driver.reap(&mut completions).unwrap();
         for completion in completions {
-            told.push(format!("{} {:?}: {:?}", world.now(), completion.token, completion.result));
+            log.push(format!("{} {:?}: {:?}", world.now(), completion.token, completion.result));
             match completion.result {
                 Ok(Done::Accepted(socket)) => open.push(socket),
                 Ok(Done::Opened(file)) => {
@@ -49,7 +49,7 @@ fn run(seed: u64, faults: Faults) -> Vec<String> {
             }
         }
     }
-    told
+    log
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn a_world_repeats() {
 #[test]
 fn faults_happen_only_at_their_rates() {
     let errors = |faults: Faults| -> BTreeSet<String> {
-        let told = (0..10).flat_map(|seed| run(seed, faults));
-        let errors = told.filter_map(|text| Some(text.split_once("Err(")?.1.to_owned()));
+        let log = (0..10).flat_map(|seed| run(seed, faults));
+        let errors = log.filter_map(|text| Some(text.split_once("Err(")?.1.to_owned()));
         errors.map(|text| text.split(',').next().unwrap().to_owned()).collect()
     };
     assert_eq!(errors(Faults::NONE), BTreeSet::new());
@@ -86,9 +86,9 @@ fn an_endpoint_stays_in_its_world() {
     let address = SocketAddr::from(([10, 0, 0, 1], 80));
     let (one, other) = (World::new(1), World::new(2));
     let mut driver = other.driver(&Config::default()).unwrap();
-    let mine = driver.adopt(other.listen(address)).unwrap();
+    let listener = driver.adopt(other.listen(address)).unwrap();
     assert_eq!(driver.adopt(one.listen(address)).unwrap_err().raw_os_error(), Some(libc::EBADF));
-    assert_eq!(driver.local_addr(mine).unwrap(), address);
+    assert_eq!(driver.local_addr(listener).unwrap(), address);
     assert!(one.connect(address).is_err(), "closed in its own world");
 }
 
@@ -108,12 +108,12 @@ fn conversions_may_use_the_world() {
         for name in ["one", "three", "two"] {
             world.write(name, Content(world.clone()));
         }
-        let kept = |name: &[u8]| world.root().metadata().is_ok() && name != b"three";
-        let names = world.root().read_dir(10, &kept).unwrap();
+        let is_kept = |name: &[u8]| world.root().metadata().is_ok() && name != b"three";
+        let names = world.root().read_dir(10, &is_kept).unwrap();
         let _ = done.send((
             names.entries.len(),
             names.truncated,
-            world.root().read_dir(1, &kept).unwrap().truncated,
+            world.root().read_dir(1, &is_kept).unwrap().truncated,
         ));
     });
     assert_eq!(finished.recv_timeout(std::time::Duration::from_secs(60)), Ok((2, false, true)));
@@ -126,14 +126,14 @@ fn sockets_without_an_address_are_reached_at_any() {
     let world = World::new(1);
     let any = |port| SocketAddr::from(([0, 0, 0, 0], port));
     let address = SocketAddr::from(([10, 0, 0, 1], 53));
-    let arrive = || world.next_arrival().into_iter().for_each(|at| world.advance_to(at));
+    let deliver_next = || world.next_arrival().into_iter().for_each(|at| world.advance_to(at));
     let (server, client) = (world.bind_udp(any(53)).unwrap(), world.bind_udp(any(0)).unwrap());
     let mut byte = [0];
     client.send_to(b"x", address).unwrap();
-    arrive();
+    deliver_next();
     let (_, from) = server.try_recv_from(&mut byte).unwrap();
     server.send_to(b"y", from).unwrap();
-    arrive();
+    deliver_next();
     assert_eq!(client.try_recv_from(&mut byte).unwrap(), (1, address));
 
     let address = SocketAddr::from(([10, 0, 0, 1], 80));

@@ -40,13 +40,13 @@ impl Drop for Owner {
     fn drop(&mut self) {
         self.1.0.fetch_add(1, Ordering::SeqCst);
         // The panic's own payload panics as well.
-        std::panic::panic_any(Again);
+        std::panic::panic_any(PanicsInDrop);
     }
 }
 
-struct Again;
+struct PanicsInDrop;
 
-impl Drop for Again {
+impl Drop for PanicsInDrop {
     fn drop(&mut self) {
         panic!("hostile panic");
     }
@@ -63,7 +63,7 @@ impl Drops {
 }
 
 /// The driver still serves a connection.
-fn serves(io: &mut Harness) {
+fn check_connection(io: &mut Harness) {
     let (socket, peer) = io.pair();
     let writer = write_all(&peer, *b"request");
     assert_eq!(io.received_exactly(socket, 7), b"request");
@@ -79,7 +79,7 @@ fn a_batch_of_sends_completes(io: &mut Harness) {
         .collect();
     sends.into_iter().for_each(|send| io.sent(send).unwrap());
     assert_eq!(drops.count(), 5);
-    serves(io);
+    check_connection(io);
 }
 
 fn a_refused_send_completes(io: &mut Harness) {
@@ -93,16 +93,16 @@ fn a_refused_send_completes(io: &mut Harness) {
     let stale = io.send(socket, b"", drops.bytes(5));
     assert_eq!(io.error(stale), libc::EBADF);
     assert_eq!(drops.count(), 3);
-    serves(io);
+    check_connection(io);
 }
 
 fn requests_of_a_closed_socket_complete(io: &mut Harness) {
     let drops = Drops::default();
-    for begun in [false, true] {
+    for is_started in [false, true] {
         let (socket, _peer) = io.pair();
         let (receive, send) =
             (io.receive(socket), io.send(socket, b"", drops.bytes(MORE_THAN_BUFFERED)));
-        if begun {
+        if is_started {
             io.idle(Duration::from_millis(10));
         }
         io.driver.close(socket);
@@ -110,7 +110,7 @@ fn requests_of_a_closed_socket_complete(io: &mut Harness) {
         assert_eq!(io.error(receive), libc::ECANCELED);
     }
     assert_eq!(drops.count(), 2);
-    serves(io);
+    check_connection(io);
 }
 
 fn a_cancelled_send_completes(io: &mut Harness) {
@@ -121,7 +121,7 @@ fn a_cancelled_send_completes(io: &mut Harness) {
     io.driver.cancel(send);
     assert_eq!(io.error(send), libc::ECANCELED);
     assert_eq!(drops.count(), 1);
-    serves(io);
+    check_connection(io);
 }
 
 fn a_reset_connection_completes_requests(io: &mut Harness) {
@@ -132,7 +132,7 @@ fn a_reset_connection_completes_requests(io: &mut Harness) {
     peer.reset();
     assert!([libc::ECONNRESET, libc::EPIPE].contains(&io.error(send)));
     assert_eq!(drops.count(), 1);
-    serves(io);
+    check_connection(io);
 }
 
 fn a_driver_is_dropped_with_sends_in_flight(io: &mut Harness) {
@@ -165,7 +165,7 @@ fn writes_to_a_file_complete(io: &mut Harness) {
     let impossible = io.start(Request::WriteAt { file, bytes, offset: u64::MAX });
     assert_eq!(io.error(impossible), libc::EINVAL);
     assert_eq!(drops.count(), 7);
-    serves(io);
+    check_connection(io);
 }
 
 fn vectored_sends_complete(io: &mut Harness) {
@@ -176,12 +176,12 @@ fn vectored_sends_complete(io: &mut Harness) {
     io.sent(short).unwrap();
     let long = io.start(Request::SendVectored { socket, parts: parts([1, MORE_THAN_BUFFERED, 3]) });
     io.idle(Duration::from_millis(5));
-    let refused = io.start(Request::SendVectored { socket, parts: parts([1, 2, 3]) });
-    assert_eq!(io.error(refused), libc::EBUSY);
+    let send = io.start(Request::SendVectored { socket, parts: parts([1, 2, 3]) });
+    assert_eq!(io.error(send), libc::EBUSY);
     io.driver.close(socket);
     assert_eq!(io.error(long), libc::ECANCELED);
     assert_eq!(drops.count(), 9);
-    serves(io);
+    check_connection(io);
 }
 
 fn datagrams_complete(io: &mut Harness) {
@@ -204,5 +204,5 @@ fn datagrams_complete(io: &mut Harness) {
     let stale = io.start(send(9));
     assert_eq!(io.error(stale), libc::EBADF);
     assert_eq!(drops.count(), 7);
-    serves(io);
+    check_connection(io);
 }

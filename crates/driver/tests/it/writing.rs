@@ -51,11 +51,11 @@ fn created_files_are_written_and_read(io: &mut Harness) {
     disk.link("nowhere", "gone");
     let root = disk.open(".");
     let (create, new) = (Access::Create, Access::CreateNew);
-    let made = open(io, &root, "deep/made", create).unwrap();
-    write(io, &made, "after", 3).unwrap();
-    write(io, &made, "and", 0).unwrap();
-    assert_eq!(made.metadata().unwrap().length, 8);
-    sync(io, &made, true).unwrap();
+    let created = open(io, &root, "deep/made", create).unwrap();
+    write(io, &created, "after", 3).unwrap();
+    write(io, &created, "and", 0).unwrap();
+    assert_eq!(created.metadata().unwrap().length, 8);
+    sync(io, &created, true).unwrap();
     let read = Request::ReadAt {
         file: open(io, &root, "deep/made", Access::Read).unwrap(),
         buffer: Vec::new(),
@@ -65,8 +65,8 @@ fn created_files_are_written_and_read(io: &mut Harness) {
     let token = io.start(read);
     assert!(matches!(io.finish(token), Ok(Done::Read(bytes)) if bytes == b"andafter"));
     // Existing content is kept, or the open fails where the file must be new.
-    let there = open(io, &root, "there", create).unwrap();
-    assert_eq!(there.metadata().unwrap().length, 6);
+    let existing = open(io, &root, "there", create).unwrap();
+    assert_eq!(existing.metadata().unwrap().length, 6);
     assert_eq!(open(io, &root, "there", new).unwrap_err(), libc::EEXIST);
     assert_eq!(open(io, &root, "nowhere", new).unwrap_err(), libc::EEXIST);
     assert_eq!(open(io, &root, "gone", Access::Write).unwrap_err(), libc::ENOENT);
@@ -141,10 +141,10 @@ fn impossible_writes_fail(io: &mut Harness) {
         assert_eq!(write(io, &file, bytes, offset), Err(libc::EINVAL));
     }
     // At the limit of this file system, a plain write behaves in the same way.
-    let far = i64::MAX as u64 - 1;
-    let plain = fs::File::options().write(true).open(named.path()).unwrap().write_at(b"x", far);
-    let plain = plain.map(drop).map_err(|error| error.raw_os_error().unwrap());
-    assert_eq!(write(io, &file, &b"x"[..], far), plain);
+    let offset = i64::MAX as u64 - 1;
+    let result = fs::File::options().write(true).open(named.path()).unwrap().write_at(b"x", offset);
+    let result = result.map(drop).map_err(|error| error.raw_os_error().unwrap());
+    assert_eq!(write(io, &file, &b"x"[..], offset), result);
     let reader = File::from(fs::File::open(named.path()).unwrap());
     assert_eq!(write(io, &reader, &b"x"[..], 0), Err(libc::EBADF));
     let (pipe, _end) = std::io::pipe().unwrap();
@@ -210,8 +210,11 @@ fn files_are_created_beneath(io: &mut Harness) {
     write(io, &old, &b"!"[..], 4).unwrap();
     assert_eq!(fs::read(root.join("old")).unwrap(), b"kept!");
     assert!(open(io, &directory, "old", Access::Write).is_ok());
-    for taken in ["old", "link", "out", "sub"] {
-        assert_eq!(open(io, &directory, taken, Access::CreateNew).unwrap_err(), libc::EEXIST);
+    for existing_name in ["old", "link", "out", "sub"] {
+        assert_eq!(
+            open(io, &directory, existing_name, Access::CreateNew).unwrap_err(),
+            libc::EEXIST
+        );
     }
     assert!(open(io, &directory, "newest", Access::CreateNew).is_ok());
     assert_eq!(open(io, &directory, "sub", Access::Write).unwrap_err(), libc::EISDIR);

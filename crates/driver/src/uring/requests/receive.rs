@@ -141,7 +141,7 @@ impl Uring {
     }
 
     /// Copies bytes that nothing has requested yet out of the pool, so that they do not block receives that requests
-    /// wait for. It looks at the sockets only if there may be such bytes, because each submission calls this while all
+    /// wait for. It checks the sockets only if there may be such bytes, because each submission calls this while all
     /// buffers are lent.
     fn relinquish(&mut self) {
         if !std::mem::take(&mut self.has_pooled_ahead) {
@@ -188,7 +188,7 @@ mod tests {
         let _ = writer.join();
     }
 
-    /// While all buffers are lent, a submission looks at all sockets only if a buffer has got unrequested bytes since.
+    /// While all buffers are lent, a submission checks all sockets only if unrequested bytes have arrived since.
     #[test]
     fn unrequested_bytes_are_searched_for_once() {
         let Ok(mut uring) = Uring::open(&Config { buffers: 2, ..Config::default() }) else {
@@ -202,11 +202,11 @@ mod tests {
             peer
         };
         let (mut first, mut second) = (pair(1), pair(2));
-        let mut held = Vec::new();
+        let mut chunks = Vec::new();
         let mut turn = |uring: &mut Uring| {
             uring.park(Some(Duration::from_millis(1))).unwrap();
-            uring.reap(&mut held).unwrap();
-            held.len()
+            uring.reap(&mut chunks).unwrap();
+            chunks.len()
         };
         first.write_all(b"a").unwrap();
         while turn(&mut uring) < 1 {}

@@ -57,8 +57,8 @@ impl Ring {
         // GETEVENTS even without waiting: deferred task work runs only with this flag. It also makes a system
         // call for a reap after a submit unnecessary.
         let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
-        let quietly = if ring.params().is_feature_no_iowait() { NO_IOWAIT } else { 0 };
-        Ring { ring, backlog: VecDeque::new(), flags: flags.bits() | quietly, calls }
+        let no_iowait = if ring.params().is_feature_no_iowait() { NO_IOWAIT } else { 0 };
+        Ring { ring, backlog: VecDeque::new(), flags: flags.bits() | no_iowait, calls }
     }
 
     pub(crate) fn system_calls(&self) -> u64 {
@@ -181,10 +181,10 @@ impl Ring {
         self.calls += 1;
         // SAFETY: `args` and the timespec it refers to live until the call returns. The `length` entries were
         // pushed under the conditions of `push`.
-        let entered =
+        let result =
             unsafe { self.ring.submitter().enter(length, wanted, self.flags, Some(&args)) };
-        match entered {
-            Ok(taken) => Ok(taken == length as usize),
+        match result {
+            Ok(submitted) => Ok(submitted == length as usize),
             Err(error) => match error.raw_os_error() {
                 // A timeout or a signal, or completions must be taken first. The caller continues in each
                 // case.

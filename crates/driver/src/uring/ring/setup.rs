@@ -47,7 +47,7 @@ pub(crate) fn set_up(config: &Config) -> io::Result<Ring> {
 }
 
 fn open_ring(config: &Config, calls: &mut u64) -> io::Result<IoUring> {
-    let mut refused = io::Error::from_raw_os_error(libc::EINVAL);
+    let mut last_error = io::Error::from_raw_os_error(libc::EINVAL);
     for flags in FLAG_SETS {
         let mut builder = IoUring::builder();
         let completions = config.entries.next_power_of_two() * COMPLETIONS_PER_ENTRY;
@@ -55,9 +55,9 @@ fn open_ring(config: &Config, calls: &mut u64) -> io::Result<IoUring> {
         flags(&mut builder);
         *calls += 1;
         match builder.build(config.entries) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refused = error,
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last_error = error,
             done => return done,
         }
     }
-    Err(refused)
+    Err(last_error)
 }
