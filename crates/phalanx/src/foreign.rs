@@ -104,16 +104,16 @@ impl<S: Send + Sync + 'static> Foreign<S> {
     {
         let (sender, receiver) = oneshot::shared();
         self.send(Box::new(move |stage: SharedStage<S>| {
-            let (give, given) = oneshot::local::<Call<T>>();
+            let (call_sender, call_receiver) = oneshot::local::<Call<T>>();
             // Only an operation that awaits the call observes a panic in it. That operation starts first: if it is
             // rejected, the caller finds the sender dropped, and the call must not be made.
-            let passing = stage.dispatch(move |_| async move {
-                if let Some(call) = given.await {
+            let dispatched = stage.dispatch(move |_| async move {
+                if let Some(call) = call_receiver.await {
                     sender.send(call.await);
                 }
             });
-            passing.ok()?;
-            Some(Box::new(move |stage: SharedStage<S>| give.send(stage.call(operation))))
+            dispatched.ok()?;
+            Some(Box::new(move |stage: SharedStage<S>| call_sender.send(stage.call(operation))))
         }))?;
         Ok(ForeignCall(receiver))
     }

@@ -52,13 +52,13 @@ fn a_life_in_lines() {
     let lines = Lines(Arc::default(), Level::TRACE);
     tracing::subscriber::set_global_default(lines.clone()).unwrap();
     std::panic::set_hook(Box::new(|_| ()));
-    let lives = [false, true].map(|panics| {
+    let results = [false, true].map(|panics| {
         PANICS.store(panics, Relaxed);
         live()
     });
     let _ = std::panic::take_hook();
-    let [quiet, panicking] = lives;
-    quiet.unwrap();
+    let [normal, panicking] = results;
+    normal.unwrap();
     panicking.expect("a subscriber that panics changes nothing");
     let lines = lines.0.lock().unwrap();
     for (expected, times) in [

@@ -78,8 +78,8 @@ fn is_localhost(host: &str) -> bool {
 
 /// Compares names regardless of case and of a final dot.
 fn same_name(one: &str, other: &str) -> bool {
-    let plain = |name| str::strip_suffix(name, ".").unwrap_or(name);
-    plain(one).eq_ignore_ascii_case(plain(other))
+    let without_dot = |name| str::strip_suffix(name, ".").unwrap_or(name);
+    without_dot(one).eq_ignore_ascii_case(without_dot(other))
 }
 
 #[cfg(test)]

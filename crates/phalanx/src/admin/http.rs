@@ -37,7 +37,7 @@ pub(super) struct Request {
     /// The length of the body.
     body_bytes: usize,
     /// Whether the connection stays open after the response.
-    keep: bool,
+    keep_alive: bool,
     /// Whether the client accepts chunked encoding.
     chunks: bool,
 }
@@ -54,7 +54,7 @@ pub(super) enum Method {
 enum Parsed {
     Complete(usize, Request),
     Partial,
-    Bad,
+    Invalid,
 }
 
 impl Request {
@@ -73,14 +73,14 @@ fn parse(bytes: &[u8]) -> Parsed {
     let length = match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Parsed::Partial,
-        Err(_) => return Parsed::Bad,
+        Err(_) => return Parsed::Invalid,
     };
     let method = match request.method {
         Some("GET") => Method::Get,
         Some("HEAD") => Method::Head,
         _ => Method::Other,
     };
-    let says = |name: &str, value: &str| {
+    let has_value = |name: &str, value: &str| {
         let named = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
         let mut values = named.filter_map(|field| std::str::from_utf8(field.value).ok());
         values.any(|v| v.split(',').any(|v| v.trim().eq_ignore_ascii_case(value)))
@@ -93,19 +93,20 @@ fn parse(bytes: &[u8]) -> Parsed {
         Some(length) => length.parse().map_err(|_| ()),
         None => Ok(0),
     }) else {
-        return Parsed::Bad;
+        return Parsed::Invalid;
     };
     let new = request.version == Some(1);
     let (Ok(host), Ok(origin), Ok(authorization)) =
         (only(&request, "host"), only(&request, "origin"), only(&request, "authorization"))
     else {
-        return Parsed::Bad;
+        return Parsed::Invalid;
     };
     // RFC 9112 §3.2.
     if new && host.is_none() {
-        return Parsed::Bad;
+        return Parsed::Invalid;
     }
-    let keep = if new { !says("connection", "close") } else { says("connection", "keep-alive") };
+    let keep_alive =
+        if new { !has_value("connection", "close") } else { has_value("connection", "keep-alive") };
     let (path, query) = request
         .path
         .unwrap_or_default()
@@ -123,7 +124,7 @@ fn parse(bytes: &[u8]) -> Parsed {
         body_bytes,
         // After a body of unknown length, the connection must close, because the body would be parsed as the next
         // request.
-        keep: keep && !is_chunked,
+        keep_alive: keep_alive && !is_chunked,
         chunks: new,
     };
     Parsed::Complete(length, request)
@@ -172,59 +173,59 @@ pub(super) struct Connection {
     /// Whether the current request is a HEAD request.
     head_only: bool,
     chunks: bool,
-    keep: bool,
+    keep_alive: bool,
 }
 
 impl Connection {
     pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, buffer: Vec::new(), head_only: false, chunks: false, keep: true }
+        Self { stream, buffer: Vec::new(), head_only: false, chunks: false, keep_alive: true }
     }
 
     /// Waits for the next request. Returns `None` at the end of the connection.
     pub(super) async fn next(&mut self) -> io::Result<Option<Request>> {
-        let mut begun = (!self.buffer.is_empty()).then(now);
-        while self.keep {
+        let mut start = (!self.buffer.is_empty()).then(now);
+        while self.keep_alive {
             match parse(&self.buffer) {
                 Parsed::Complete(length, mut request) => {
                     self.buffer.drain(..length);
-                    self.keep = request.keep;
+                    self.keep_alive = request.keep_alive;
                     self.chunks = request.chunks;
                     self.head_only = request.method == Method::Head;
                     if request.body_bytes > MAX_BODY {
-                        return self.refuse("413 Content Too Large").await;
+                        return self.reject("413 Content Too Large").await;
                     }
                     while self.buffer.len() < request.body_bytes {
-                        if self.stream.read(&mut self.buffer, rest(begun)).await? == 0 {
+                        if self.stream.read(&mut self.buffer, rest(start)).await? == 0 {
                             return Ok(None);
                         }
                     }
                     request.body = self.buffer.drain(..request.body_bytes).collect();
                     return Ok(Some(request));
                 }
-                Parsed::Bad => return self.refuse("400 Bad Request").await,
+                Parsed::Invalid => return self.reject("400 Bad Request").await,
                 Parsed::Partial if self.buffer.len() > MAX_REQUEST => {
-                    return self.refuse("431 Request Header Fields Too Large").await;
+                    return self.reject("431 Request Header Fields Too Large").await;
                 }
                 Parsed::Partial => (),
             }
-            if self.stream.read(&mut self.buffer, rest(begun)).await? == 0 {
+            if self.stream.read(&mut self.buffer, rest(start)).await? == 0 {
                 break;
             }
-            begun.get_or_insert_with(now);
+            start.get_or_insert_with(now);
         }
         Ok(None)
     }
 
-    async fn refuse(&mut self, status: &'static str) -> io::Result<Option<Request>> {
-        self.keep = false;
+    async fn reject(&mut self, status: &'static str) -> io::Result<Option<Request>> {
+        self.keep_alive = false;
         self.answer(Answer::text(status, format!("{status}\n"))).await?;
         Ok(None)
     }
 
     fn head(&mut self, status: &str, kind: &str, fields: &str, framing: &str) -> Vec<u8> {
         // During a drain, each connection closes after its current response.
-        self.keep &= !crate::shutdown::is_draining();
-        let connection = if self.keep { "keep-alive" } else { "close" };
+        self.keep_alive &= !crate::shutdown::is_draining();
+        let connection = if self.keep_alive { "keep-alive" } else { "close" };
         format!(
             "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{framing}{fields}Cache-Control: no-store\r\n\
              X-Content-Type-Options: nosniff\r\nConnection: {connection}\r\n\r\n"
@@ -248,7 +249,7 @@ impl Connection {
 
     /// Starts a response of unknown length. Returns false for a HEAD request.
     pub(super) async fn begin(&mut self, kind: &str, fields: &str) -> io::Result<bool> {
-        self.keep &= self.chunks;
+        self.keep_alive &= self.chunks;
         let framing = if self.chunks { "Transfer-Encoding: chunked\r\n" } else { "" };
         let head = self.head("200 OK", kind, fields, framing);
         self.send(head, Bytes::new()).await?;
@@ -279,8 +280,8 @@ impl Connection {
 }
 
 /// The time left for a request that began at this time.
-fn rest(begun: Option<Duration>) -> IoTimeout {
-    let elapsed = begun.map_or(Duration::ZERO, |begun| now().saturating_sub(begun));
+fn rest(start: Option<Duration>) -> IoTimeout {
+    let elapsed = start.map_or(Duration::ZERO, |start| now().saturating_sub(start));
     IO_TIMEOUT.remaining(elapsed).until_shutdown()
 }
 
@@ -305,15 +306,15 @@ mod tests {
 
     #[test]
     fn a_host_and_an_origin() {
-        let plain = request("GET / HTTP/1.0\r\n\r\n");
-        assert_eq!((plain.host, plain.origin), (None, None));
+        let without_host = request("GET / HTTP/1.0\r\n\r\n");
+        assert_eq!((without_host.host, without_host.origin), (None, None));
         let page = request("GET / HTTP/1.1\r\nhost: A:1 \r\nOrigin: http://b\r\n\r\n");
         assert_eq!((page.host.as_deref(), page.origin.as_deref()), (Some("A:1"), Some("http://b")));
     }
 
     #[test]
     fn who_closes_the_connection() {
-        for (head, keeps) in [
+        for (head, keep_alive) in [
             ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true),
             ("GET / HTTP/1.1\r\nHost: a\r\nConnection: Close\r\n\r\n", false),
             ("GET / HTTP/1.1\r\nHost: a\r\nconnection: te, close\r\n\r\n", false),
@@ -324,26 +325,26 @@ mod tests {
             ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", false),
             ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", true),
         ] {
-            assert_eq!(request(head).keep, keeps, "{head:?}");
+            assert_eq!(request(head).keep_alive, keep_alive, "{head:?}");
         }
     }
 
     #[test]
     fn what_is_no_request() {
         assert_eq!(parse(b"GET / HT"), Parsed::Partial);
-        assert_eq!(parse(b"GET / FTP/1.1\r\n\r\n"), Parsed::Bad);
-        assert_eq!(parse(b"\0\r\n\r\n"), Parsed::Bad);
-        assert_eq!(parse(b"GET / HTTP/1.1\r\n\r\n"), Parsed::Bad, "no host");
+        assert_eq!(parse(b"GET / FTP/1.1\r\n\r\n"), Parsed::Invalid);
+        assert_eq!(parse(b"\0\r\n\r\n"), Parsed::Invalid);
+        assert_eq!(parse(b"GET / HTTP/1.1\r\n\r\n"), Parsed::Invalid, "no host");
         for length in ["+1", "-1", "", "1, 1", "99999999999999999999999"] {
             let text = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
-            assert_eq!(parse(text.as_bytes()), Parsed::Bad, "{length}");
+            assert_eq!(parse(text.as_bytes()), Parsed::Invalid, "{length}");
         }
         for two in
             ["Host: a\r\nHost: a", "Host: a\r\nOrigin: a\r\norigin: b", "Host: \u{e9}\r\nhost: a"]
         {
             assert_eq!(
                 parse(format!("GET / HTTP/1.1\r\n{two}\r\n\r\n").as_bytes()),
-                Parsed::Bad,
+                Parsed::Invalid,
                 "{two}"
             );
         }

@@ -99,7 +99,7 @@ const PROCESSOR: &[(&str, &str, &str, &str, PerProcessor)] = &[
 /// may be many series.
 pub(super) async fn render(snapshot: &Snapshot, recorded: impl Iterator<Item = String>) -> String {
     let mut out = String::with_capacity(16 * 1024);
-    about(&mut out, snapshot);
+    build_info(&mut out, snapshot);
     for (name, kind, unit, help, value) in PROCESSOR {
         family(&mut out, &format!("phalanx_processor_{name}"), kind, unit, help);
         for p in &snapshot.processors {
@@ -184,7 +184,7 @@ fn gauges(out: &mut String, gauges: &[GaugeSnapshot]) {
     }
 }
 
-fn about(out: &mut String, snapshot: &Snapshot) {
+fn build_info(out: &mut String, snapshot: &Snapshot) {
     family(out, "phalanx_info", "gauge", "", "Driver and version; always 1.");
     let (driver, version) = (escape(&snapshot.driver), env!("CARGO_PKG_VERSION"));
     let _ = writeln!(out, "phalanx_info{{driver=\"{driver}\",version=\"{version}\"}} 1");
@@ -221,11 +221,11 @@ fn shed(out: &mut String, snapshot: &Snapshot) {
 fn times(
     out: &mut String,
     snapshot: &Snapshot,
-    what: &str,
+    kind: &str,
     help: &str,
     of: impl Fn(&StageSnapshot) -> (Histogram, u64),
 ) {
-    let name = format!("phalanx_operation_{what}_seconds");
+    let name = format!("phalanx_operation_{kind}_seconds");
     family(out, &name, "histogram", "seconds", help);
     for (index, stage) in snapshot.stages.iter().enumerate() {
         let (mut times, mut sum) = (Histogram::default(), 0);

@@ -75,9 +75,9 @@ pub(crate) struct Admin {
 
 impl Admin {
     pub(crate) fn declare(graph: &mut Graph, address: SocketAddr) -> Result<Self, RunError> {
-        let refused = |source| RunError::Admin { address, source };
-        let listener = bind(address, 1).map_err(refused)?.remove(0);
-        let address = listener.local_addr().map_err(refused)?;
+        let admin_error = |source| RunError::Admin { address, source };
+        let listener = bind(address, 1).map_err(admin_error)?.remove(0);
+        let address = listener.local_addr().map_err(admin_error)?;
         let source = Arc::new(OnceLock::new());
         let stage = graph.shared("admin", source.clone());
         Ok(Self { stage, source, listener: Mutex::new(Some(listener)), address })

@@ -42,8 +42,8 @@ const SECURITY: &str = "Content-Security-Policy: default-src 'none'; style-src '
 /// Serves a client's requests in order.
 pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::Result<()> {
     while let Some(request) = client.next().await? {
-        if let Some(why) = refusal(&request, &source.hosts) {
-            client.answer(Answer::text("403 Forbidden", why)).await?;
+        if let Some(reason) = refusal(&request, &source.hosts) {
+            client.answer(Answer::text("403 Forbidden", reason)).await?;
             continue;
         }
         if let Some(answer) = source.pages.answer(&request).await {
@@ -52,8 +52,8 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
         }
         let page = match (request.method, request.path.as_str()) {
             (Method::Other, _) => {
-                let refused = Answer::text("405 Method Not Allowed", "GET or HEAD\n");
-                Answer { fields: "Allow: GET, HEAD\r\n", ..refused }
+                let not_allowed = Answer::text("405 Method Not Allowed", "GET or HEAD\n");
+                Answer { fields: "Allow: GET, HEAD\r\n", ..not_allowed }
             }
             (_, "/snapshot.json") => {
                 Answer::new("application/json", Snapshot::take(source).await.into_json().await)
@@ -80,9 +80,11 @@ pub(super) async fn serve(mut client: Connection, source: &Source) -> std::io::R
                     timeline::serve(trace, &mut client, source).await?;
                     continue;
                 }
-                Err(refused) => refused,
+                Err(answer) => answer,
             },
-            (_, "/" | "/picture" | "/picture.svg" | "/graph.dot") => drawn(&request, source).await,
+            (_, "/" | "/picture" | "/picture.svg" | "/graph.dot") => {
+                picture_page(&request, source).await
+            }
             _ => Answer::text("404 Not Found", INDEX),
         };
         client.answer(page).await?;
@@ -102,23 +104,23 @@ fn refusal(request: &Request, hosts: &Hosts) -> Option<String> {
 
 /// The response to a request by a script of another origin.
 fn refused_origin(origin: &str) -> String {
-    let why = format!(
+    let reason = format!(
         "The admin pages refuse requests by scripts of other websites, and the Origin of this request is\n{origin:?}.\n"
     );
     match host_to_allow(origin) {
         Some(host) => format!(
-            "{why}To allow all pages of this host, use --admin-hosts {host}, or admin-hosts = [\"{host}\"] under\n\
+            "{reason}To allow all pages of this host, use --admin-hosts {host}, or admin-hosts = [\"{host}\"] under\n\
              [runtime] in the configuration file, or Runtime::admin_hosts in a program of your own.\n"
         ),
         None => {
-            format!("{why}Only an Origin with a host name or an IPv4 address can be allowed.\n")
+            format!("{reason}Only an Origin with a host name or an IPv4 address can be allowed.\n")
         }
     }
 }
 
 /// Renders a live page from two snapshots taken in quick succession.
-async fn drawn(request: &Request, source: &Source) -> Answer {
-    let moment = match request.parameter("ms").map(str::parse) {
+async fn picture_page(request: &Request, source: &Source) -> Answer {
+    let interval_ms = match request.parameter("ms").map(str::parse) {
         None => 500,
         Some(Ok(ms @ 50..=10_000)) => ms,
         Some(_) => return Answer::text("400 Bad Request", "ms must be 50 to 10000\n"),
@@ -130,15 +132,15 @@ async fn drawn(request: &Request, source: &Source) -> Answer {
         after = before.clone();
     } else {
         before = Snapshot::take(source).await;
-        pause(Duration::from_millis(moment)).await;
+        pause(Duration::from_millis(interval_ms)).await;
         after = Snapshot::take(source).await;
     }
     let interval = Interval::between(&before, &after).expect("of one program");
     match request.path.as_str() {
         "/picture" => {
             let layout = match request.parameter("layout") {
-                Some("narrow") => Some(picture::Shown::Narrow),
-                Some(_) => Some(picture::Shown::Wide),
+                Some("narrow") => Some(picture::Screen::Narrow),
+                Some(_) => Some(picture::Screen::Wide),
                 None => None,
             };
             Answer::new(HTML, picture::fragment(&after, &interval, layout))

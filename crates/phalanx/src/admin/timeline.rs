@@ -168,9 +168,9 @@ impl Timeline {
     /// The cohort on another processor that sent operations of `record`, which is the last one of that stage that
     /// started before `record`.
     fn crossed(&self, from: (u16, u8), record: &CohortRecord) -> Tail {
-        let there = self.processors.get(usize::from(from.0))?;
-        let begun = there.partition_point(|cohort| cohort.start_ns <= record.start_ns);
-        let mut before = there[..begun].iter().rev().take(MAX_ARROW_COHORTS);
+        let cohorts = self.processors.get(usize::from(from.0))?;
+        let started = cohorts.partition_point(|cohort| cohort.start_ns <= record.start_ns);
+        let mut before = cohorts[..started].iter().rev().take(MAX_ARROW_COHORTS);
         let cohort = before.find(|cohort| cohort.stage == from.1)?;
         let middle = (micros(cohort.start_ns) + micros(cohort.end_ns)) / 2.0;
         // An arrow must not point back in time.

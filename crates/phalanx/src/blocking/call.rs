@@ -28,7 +28,7 @@ enum Place {
     /// Queued, or running on a thread.
     Queued(Arc<Pool>, JobNumber),
     /// The caller has dropped the call.
-    GivenUp,
+    Cancelled,
     Over,
 }
 
@@ -66,12 +66,12 @@ impl<S: Send + Sync + 'static> BlockingStage<S> {
             }
         };
         let invoke = || self.stage.dispatch(operation);
-        let refused = if self.detached {
+        let error = if self.detached {
             invoke()
         } else {
             io::with(|io| io.detached_session.get_or_init(Session::new).clone()).scope(invoke)
         };
-        BlockingCall { receiver, place, refused: refused.err(), _alive: alive }
+        BlockingCall { receiver, place, error: error.err(), _alive: alive }
     }
 }
 
@@ -87,7 +87,7 @@ async fn submit_job<S, F, T>(
     F: FnOnce(&S) -> T + Send + 'static,
     T: Send + 'static,
 {
-    if matches!(place.replace(Place::Invoked), Place::GivenUp) {
+    if matches!(place.replace(Place::Invoked), Place::Cancelled) {
         return;
     }
     io::with(|io| io.pools.borrow_mut().enter(&inner.pool));
@@ -146,7 +146,7 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 pub struct BlockingCall<T> {
     receiver: oneshot::LocalReceiver<Result<T, BlockingError>>,
     place: SharedPlace,
-    refused: Option<CallError>,
+    error: Option<CallError>,
     /// Ends the operation of a detached stage when it is dropped.
     _alive: Option<oneshot::LocalSender<()>>,
 }
@@ -155,20 +155,20 @@ impl<T> Future for BlockingCall<T> {
     type Output = Result<T, BlockingError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(refused) = self.refused.take() {
-            return Poll::Ready(Err(refused.into()));
+        if let Some(error) = self.error.take() {
+            return Poll::Ready(Err(error.into()));
         }
-        let ended = || Err(CallError::Cancelled.into());
-        Pin::new(&mut self.receiver).poll(context).map(|result| result.unwrap_or_else(ended))
+        let cancelled = || Err(CallError::Cancelled.into());
+        Pin::new(&mut self.receiver).poll(context).map(|error| error.unwrap_or_else(cancelled))
     }
 }
 
 impl<T> Drop for BlockingCall<T> {
     fn drop(&mut self) {
-        match self.place.replace(Place::GivenUp) {
+        match self.place.replace(Place::Cancelled) {
             Place::Queued(pool, number) => pool.withdraw(number),
             Place::Over => self.place.set(Place::Over),
-            Place::Invoked | Place::GivenUp => (),
+            Place::Invoked | Place::Cancelled => (),
         }
     }
 }

@@ -65,13 +65,13 @@ impl<S: 'static> PerThread<S> {
 impl<S> PerThread<S> {
     /// Takes this thread's state out of the list.
     fn take(&self) -> Option<Box<dyn Any>> {
-        let taken = STATES.try_with(|states| {
+        let state = STATES.try_with(|states| {
             let mut states = states.borrow_mut();
             let place = states.iter().position(|(number, _)| *number == self.number)?;
             Some(states.swap_remove(place).1)
         });
         // The list no longer exists when the thread exits.
-        taken.ok().flatten()
+        state.ok().flatten()
     }
 }
 

@@ -23,17 +23,17 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) type JobNumber = u64;
 
 /// The stages of this process whose threads are being joined.
-static AWAITED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+static AWAITED_POOLS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// The stages of this process that wait for blocking calls to return.
 pub(crate) fn awaited_stages() -> Vec<&'static str> {
-    lock(&AWAITED).clone()
+    lock(&AWAITED_POOLS).clone()
 }
 
 /// A pool of threads that may block.
 pub(crate) struct Pool {
     name: &'static str,
-    most_threads: usize,
+    max_threads: usize,
     bound: usize,
     /// Whether threads are not joined.
     detached: bool,
@@ -58,13 +58,13 @@ struct State {
 impl Pool {
     pub(super) fn new(
         name: &'static str,
-        most_threads: usize,
+        max_threads: usize,
         bound: usize,
         detached: bool,
         use_cores: fn(),
     ) -> Arc<Self> {
         let (state, work) = (Mutex::default(), Condvar::new());
-        Arc::new(Self { name, most_threads, bound, detached, use_cores, state, work })
+        Arc::new(Self { name, max_threads, bound, detached, use_cores, state, work })
     }
 
     /// Queues a job for the next free thread.
@@ -74,7 +74,7 @@ impl Pool {
             return Err(BlockingError::Full { stage: self.name, bound: self.bound });
         }
         let simulated = workers::are_simulated();
-        if !simulated && state.idle <= state.jobs.len() && state.threads.len() < self.most_threads {
+        if !simulated && state.idle <= state.jobs.len() && state.threads.len() < self.max_threads {
             let (pool, generation) = (self.clone(), state.generation);
             let thread = thread::Builder::new().name(self.name.to_owned());
             let serve = move || {
@@ -149,12 +149,12 @@ impl Pool {
         if self.detached {
             return;
         }
-        lock(&AWAITED).push(self.name);
+        lock(&AWAITED_POOLS).push(self.name);
         for thread in threads {
             // The thread catches all panics.
             let _ = thread.join();
         }
-        let mut awaited = lock(&AWAITED);
+        let mut awaited = lock(&AWAITED_POOLS);
         let place = awaited.iter().position(|name| *name == self.name);
         place.map(|place| awaited.swap_remove(place));
     }
@@ -179,8 +179,8 @@ impl Pool {
     }
 
     /// The maximum number of threads.
-    pub(crate) fn most_threads(&self) -> usize {
-        self.most_threads
+    pub(crate) fn max_threads(&self) -> usize {
+        self.max_threads
     }
 }
 

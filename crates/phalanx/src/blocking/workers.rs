@@ -14,7 +14,7 @@ use super::pool::{Job, Pool};
 struct WorkerPool {
     pool: Arc<Pool>,
     /// The calls in progress, and the times at which they end.
-    at_work: Vec<(u64, Job)>,
+    running: Vec<(u64, Job)>,
 }
 
 thread_local! {
@@ -42,8 +42,8 @@ pub(super) fn enter(pool: &Arc<Pool>) {
         let pools = pools.as_mut().expect("asked before");
         if !pools.iter().any(|workers| Arc::ptr_eq(&workers.pool, pool)) {
             // Every step asks each pool, also those of programs that have ended.
-            pools.retain(|other| !other.at_work.is_empty() || other.pool.has_jobs());
-            pools.push(WorkerPool { pool: pool.clone(), at_work: Vec::new() });
+            pools.retain(|other| !other.running.is_empty() || other.pool.has_jobs());
+            pools.push(WorkerPool { pool: pool.clone(), running: Vec::new() });
         }
     });
 }
@@ -55,7 +55,7 @@ pub(crate) fn start() {
 /// Ends the simulation: finishes the calls in progress, as joining threads would.
 pub(crate) fn stop() {
     for workers in POOLS.take().unwrap_or_default() {
-        workers.at_work.into_iter().for_each(|(_, job)| catch_panic(job));
+        workers.running.into_iter().for_each(|(_, job)| catch_panic(job));
     }
 }
 
@@ -68,11 +68,12 @@ pub(crate) fn forget() {
 pub(crate) fn steps(now: u64, mut each: impl FnMut(WorkerStep)) {
     POOLS.with_borrow(|pools| {
         for (number, workers) in pools.iter().flatten().enumerate() {
-            if workers.at_work.len() < workers.pool.most_threads() && workers.pool.has_jobs() {
+            if workers.running.len() < workers.pool.max_threads() && workers.pool.has_jobs() {
                 each(WorkerStep::Begin(number));
             }
-            let over = workers.at_work.iter().enumerate().filter(|(_, (until, _))| *until <= now);
-            over.for_each(|(call, _)| each(WorkerStep::Finish(number, call)));
+            let finished =
+                workers.running.iter().enumerate().filter(|(_, (until, _))| *until <= now);
+            finished.for_each(|(call, _)| each(WorkerStep::Finish(number, call)));
         }
     });
 }
@@ -80,7 +81,7 @@ pub(crate) fn steps(now: u64, mut each: impl FnMut(WorkerStep)) {
 /// The time at which the next call ends, if any is in progress.
 pub(crate) fn next() -> Option<u64> {
     POOLS.with_borrow(|pools| {
-        let all = pools.iter().flatten().flat_map(|workers| &workers.at_work);
+        let all = pools.iter().flatten().flat_map(|workers| &workers.running);
         all.map(|(until, _)| *until).min()
     })
 }
@@ -92,16 +93,16 @@ pub(crate) fn take(step: WorkerStep, now: u64, rng: Option<&mut Rng>) {
             let workers = &mut pools.as_mut().expect("offered before")[workers];
             // The call may have been cancelled.
             if let Some(job) = workers.pool.take() {
-                let takes = rng.map_or(0, |rng| {
+                let duration = rng.map_or(0, |rng| {
                     let most = if rng.u8(..8) == 0 { 2_000_000_000 } else { 1_000_000 };
                     rng.u64(..most)
                 });
-                workers.at_work.push((now + takes, job));
+                workers.running.push((now + duration, job));
             }
         }),
         WorkerStep::Finish(workers, call) => {
             let job = POOLS.with_borrow_mut(|pools| {
-                pools.as_mut().expect("offered before")[workers].at_work.swap_remove(call).1
+                pools.as_mut().expect("offered before")[workers].running.swap_remove(call).1
             });
             // The job is foreign code, so it runs without the borrow.
             catch_panic(job);

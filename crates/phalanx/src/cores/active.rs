@@ -128,21 +128,21 @@ impl ActiveProcessors {
 
     /// Restricts the calling thread, which runs the processor numbered `index`, to its cores until the result is
     /// dropped.
-    pub(crate) fn sit(&self, index: usize) -> impl Drop + '_ {
+    pub(crate) fn occupy(&self, index: usize) -> impl Drop + '_ {
         let seats = self.0.seats.as_ref();
         if let Some(seats) = seats {
             seats.enter(index, || self.count());
         }
-        Seated { seats, index }
+        SeatGuard { seats, index }
     }
 }
 
-struct Seated<'a> {
+struct SeatGuard<'a> {
     seats: Option<&'a Seats>,
     index: usize,
 }
 
-impl Drop for Seated<'_> {
+impl Drop for SeatGuard<'_> {
     fn drop(&mut self) {
         self.seats.iter().for_each(|seats| seats.leave(self.index));
     }

@@ -40,11 +40,11 @@ pub(super) fn read(devices: &Path, allowed: &[usize]) -> Vec<Core> {
         let folder = devices.join(format!("system/cpu/cpu{cpu}"));
         let siblings = list(&folder.join("topology/thread_siblings_list"));
         let smaller = |other: &&usize| **other < cpu && allowed.contains(other);
-        let assumed = if atoms.contains(&cpu) { ATOM_CAPACITY } else { FULL_CAPACITY };
+        let default_capacity = if atoms.contains(&cpu) { ATOM_CAPACITY } else { FULL_CAPACITY };
         Core {
             cpu,
             sibling: siblings.iter().filter(smaller).count(),
-            capacity: number(&folder.join("cpu_capacity")).unwrap_or(assumed),
+            capacity: number(&folder.join("cpu_capacity")).unwrap_or(default_capacity),
             cache: last_level_cache(&folder).unwrap_or(0),
         }
     };
@@ -63,9 +63,9 @@ pub(super) fn order(mut cores: Vec<Core>) -> Vec<usize> {
         *fast_cores.entry(core.cache).or_default() += 1;
     }
     cores.sort_by_key(|core| {
-        let slowness = if is_fast(core) { 0 } else { largest - core.capacity };
+        let missing_capacity = if is_fast(core) { 0 } else { largest - core.capacity };
         let neighbours = fast_cores.get(&core.cache).copied().unwrap_or(0);
-        (core.sibling, slowness, Reverse(neighbours), core.cache, core.cpu)
+        (core.sibling, missing_capacity, Reverse(neighbours), core.cache, core.cpu)
     });
     cores.into_iter().map(|core| core.cpu).collect()
 }

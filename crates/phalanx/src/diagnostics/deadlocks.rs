@@ -22,9 +22,9 @@ const ANSWER: Duration = Duration::from_millis(500);
 pub(crate) struct DeadlockDetector {
     next: Option<Instant>,
     /// The number of cohorts at the last check.
-    seen: u64,
+    last_cohorts: u64,
     /// The number of cohorts when the processors were last inspected.
-    asked_at: Option<u64>,
+    inspected_at: Option<u64>,
     /// Whether nothing needs to be checked until a processor wakes up.
     is_settled: bool,
     reported: Vec<WaitCycle>,
@@ -37,8 +37,8 @@ impl DeadlockDetector {
         if now >= *self.next.get_or_insert(now + PAUSE) {
             self.next = Some(now + PAUSE);
             let cohorts = control.cohorts();
-            self.is_settled = cohorts == std::mem::replace(&mut self.seen, cohorts);
-            if self.is_settled && self.asked_at.replace(cohorts) != Some(cohorts) {
+            self.is_settled = cohorts == std::mem::replace(&mut self.last_cohorts, cohorts);
+            if self.is_settled && self.inspected_at.replace(cohorts) != Some(cohorts) {
                 self.inspect(control);
             }
         }
@@ -54,12 +54,12 @@ impl DeadlockDetector {
 
     /// Reports the cycles that exist now and were not reported before.
     pub(crate) fn inspect(&mut self, control: &Control) {
-        let found = ask(control);
-        if found.is_empty() {
+        let cycles = find_cycles(control);
+        if cycles.is_empty() {
             return;
         }
-        let again = ask(control);
-        for cycle in found.into_iter().filter(|cycle| again.contains(cycle)) {
+        let second = find_cycles(control);
+        for cycle in cycles.into_iter().filter(|cycle| second.contains(cycle)) {
             if !self.reported.contains(&cycle) {
                 super::report(&cycle);
                 tracing_events::deadlock(&cycle);
@@ -70,7 +70,7 @@ impl DeadlockDetector {
 }
 
 /// Finds the current cycles of waiting operations.
-fn ask(control: &Control) -> Vec<WaitCycle> {
+fn find_cycles(control: &Control) -> Vec<WaitCycle> {
     let (sender, answers) = channel();
     control.inspect_waits(move |waits| _ = sender.send(waits));
     let until = Instant::now() + ANSWER;

@@ -46,7 +46,7 @@ impl StallCounts {
 
 /// The operation that a processor was observed to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct Observed {
     running: Running,
     /// The time when it was first observed.
     since: Instant,
@@ -59,14 +59,14 @@ struct Report {
     processor: usize,
     running: Running,
     time: Duration,
-    ended: bool,
+    has_ended: bool,
 }
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { processor, running, time, ended } = self;
-        let verb = if *ended { "ran" } else { "has run" };
-        let rest = if *ended { "" } else { " and does not suspend" };
+        let Self { processor, running, time, has_ended } = self;
+        let verb = if *has_ended { "ran" } else { "has run" };
+        let rest = if *has_ended { "" } else { " and does not suspend" };
         let time = time.as_millis();
         write!(f, "processor {processor}, {running} {verb} for {time} ms{rest}")
     }
@@ -75,7 +75,7 @@ impl std::fmt::Display for Report {
 /// The supervisor's record of all processors.
 pub(crate) struct StallDetector {
     limit: Duration,
-    seen: Vec<Option<Seen>>,
+    observed: Vec<Option<Observed>>,
     names: Vec<&'static str>,
     counts: Arc<StallCounts>,
 }
@@ -83,21 +83,21 @@ pub(crate) struct StallDetector {
 impl StallDetector {
     pub(crate) fn new(limit: Duration, control: &Control, counts: Arc<StallCounts>) -> Self {
         let profile = control.profile();
-        let seen = vec![None; profile.processors.len()];
-        Self { limit: limit.max(Duration::from_millis(1)), seen, names: profile.stages, counts }
+        let observed = vec![None; profile.processors.len()];
+        Self { limit: limit.max(Duration::from_millis(1)), observed, names: profile.stages, counts }
     }
 
     /// Checks all processors. Returns the time of the next check.
     pub(crate) fn check(&mut self, control: &Control) -> Instant {
         let now = Instant::now();
         for (processor, running) in control.running().enumerate() {
-            let running = running.map(|running| Seen { running, since: now, reported: false });
+            let running = running.map(|running| Observed { running, since: now, reported: false });
             self.observe(now, processor, running, |report| {
                 super::report(&report);
                 tracing_events::stalled(&report);
             });
         }
-        let following = self.seen.iter().flatten().any(|seen| seen.reported);
+        let following = self.observed.iter().flatten().any(|observed| observed.reported);
         now + (self.limit / if following { 10 } else { 2 }).min(MAX_PAUSE)
     }
 
@@ -106,32 +106,33 @@ impl StallDetector {
         &mut self,
         now: Instant,
         processor: usize,
-        running: Option<Seen>,
+        running: Option<Observed>,
         mut report_line: impl FnMut(Report),
     ) {
-        let before = &mut self.seen[processor];
-        let same =
-            |seen: &Seen| running.is_some_and(|now| now.running.cohort == seen.running.cohort);
-        let report = |seen: &Seen, ended| Report {
+        let before = &mut self.observed[processor];
+        let same = |observed: &Observed| {
+            running.is_some_and(|now| now.running.cohort == observed.running.cohort)
+        };
+        let report = |observed: &Observed, has_ended| Report {
             processor,
-            running: seen.running,
-            time: now - seen.since,
-            ended,
+            running: observed.running,
+            time: now - observed.since,
+            has_ended,
         };
         match before {
-            Some(seen) if same(seen) => {
-                if !seen.reported && now - seen.since >= self.limit {
+            Some(observed) if same(observed) => {
+                if !observed.reported && now - observed.since >= self.limit {
                     // Name the operation that runs now, because an earlier one of the same cohort may have been short.
-                    seen.running = running.map_or(seen.running, |now| now.running);
-                    seen.reported = true;
-                    report_line(report(seen, false));
-                    let stage = self.names.iter().position(|name| *name == seen.running.stage);
+                    observed.running = running.map_or(observed.running, |now| now.running);
+                    observed.reported = true;
+                    report_line(report(observed, false));
+                    let stage = self.names.iter().position(|name| *name == observed.running.stage);
                     stage.into_iter().for_each(|stage| self.counts.add(processor, stage));
                 }
             }
             _ => {
-                if let Some(seen) = before.filter(|seen| seen.reported) {
-                    report_line(report(&seen, true));
+                if let Some(observed) = before.filter(|observed| observed.reported) {
+                    report_line(report(&observed, true));
                 }
                 *before = running;
             }
@@ -169,41 +170,41 @@ mod tests {
         graph.shared("front", ());
         graph.shared("work", ());
         let control = graph.build(2)[0].control();
-        let seen_once = one_that_runs();
+        let sample = one_that_runs();
         let counts = StallCounts::new(&control);
-        let mut watch = StallDetector::new(100 * MS, &control, counts.clone());
-        let begin = Instant::now();
-        let mut tale = Vec::new();
-        let mut look = |at: u32, cohort: Option<u64>| {
-            let now = begin + at * MS;
-            let seen = cohort.map(|cohort| {
-                let mut running = seen_once;
+        let mut detector = StallDetector::new(100 * MS, &control, counts.clone());
+        let start = Instant::now();
+        let mut reports = Vec::new();
+        let mut observe = |at: u32, cohort: Option<u64>| {
+            let now = start + at * MS;
+            let observed = cohort.map(|cohort| {
+                let mut running = sample;
                 running.cohort = cohort;
-                Seen { running, since: now, reported: false }
+                Observed { running, since: now, reported: false }
             });
-            watch.observe(now, 1, seen, |report| tale.push((at, report.to_string())));
+            detector.observe(now, 1, observed, |report| reports.push((at, report.to_string())));
         };
         // Short cohorts; then one that stalls; then idle; then another stall.
         for (at, cohort) in
             [(0, Some(1)), (50, Some(2)), (100, None), (150, Some(3)), (200, Some(3))]
         {
-            look(at, cohort);
+            observe(at, cohort);
         }
         for at in [250, 260, 300, 390] {
-            look(at, Some(3));
+            observe(at, Some(3));
         }
-        look(400, None);
+        observe(400, None);
         for (at, cohort) in [(450, Some(4)), (600, Some(4)), (650, Some(5)), (700, None)] {
-            look(at, cohort);
+            observe(at, cohort);
         }
-        let reported = |at, rest: &str| (at, format!("processor 1, {seen_once} {rest}"));
+        let reported = |at, rest: &str| (at, format!("processor 1, {sample} {rest}"));
         let expected = [
             reported(250, "has run for 100 ms and does not suspend"),
             reported(400, "ran for 250 ms"),
             reported(600, "has run for 150 ms and does not suspend"),
             reported(650, "ran for 200 ms"),
         ];
-        assert_eq!(tale, expected);
+        assert_eq!(reports, expected);
         assert_eq!((counts.of(1, 1), counts.of(1, 0), counts.of(0, 1)), (2, 0, 0));
     }
 }

@@ -18,19 +18,19 @@ pub const EXIT_STUCK: i32 = 70;
 pub const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// Progress of a program that is ending.
-pub(crate) struct Ending {
-    seen: Vec<Option<Running>>,
+pub(crate) struct ShutdownWatch {
+    observed: Vec<Option<Running>>,
     since: Instant,
     reported: bool,
 }
 
-impl Ending {
-    pub(crate) fn begin(control: &Control) -> Self {
-        Self { seen: control.running().collect(), since: Instant::now(), reported: false }
+impl ShutdownWatch {
+    pub(crate) fn start(control: &Control) -> Self {
+        Self { observed: control.running().collect(), since: Instant::now(), reported: false }
     }
 
     /// Records that a processor has exited.
-    pub(crate) fn progressed(&mut self) {
+    pub(crate) fn record_progress(&mut self) {
         self.since = Instant::now();
     }
 
@@ -47,8 +47,8 @@ impl Ending {
         }
         let running: Vec<_> = control.running().collect();
         let cohort = |running: &Option<Running>| running.map(|running| running.cohort);
-        let moved = !running.iter().map(cohort).eq(self.seen.iter().map(cohort));
-        (self.seen, self.since) = (running, now);
+        let moved = !running.iter().map(cohort).eq(self.observed.iter().map(cohort));
+        (self.observed, self.since) = (running, now);
         !moved && !std::mem::replace(&mut self.reported, true)
     }
 }

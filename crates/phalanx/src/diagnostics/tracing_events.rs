@@ -30,7 +30,7 @@ mod enabled {
         catch_panic(|| info!(target: "phalanx", ?limit, "draining"));
     }
 
-    pub(crate) fn ending() {
+    pub(crate) fn cancelling() {
         catch_panic(|| warn!(target: "phalanx", "ending the remaining operations"));
     }
 
@@ -79,21 +79,21 @@ mod enabled {
 
     /// Operations shed so far, by stage.
     #[derive(Default)]
-    pub(crate) struct Sheds {
+    pub(crate) struct ShedCounts {
         sampled_at: Option<Instant>,
-        seen: Vec<u64>,
+        reported: Vec<u64>,
     }
 
-    impl Sheds {
+    impl ShedCounts {
         /// Reports stages whose count has grown, at most once per second. Returns the time of the next check; `None`
         /// without a subscriber.
         pub(crate) fn report(&mut self, control: &Control) -> Option<Instant> {
             const PAUSE: Duration = Duration::from_secs(1);
-            let mut listens = false;
+            let mut is_enabled = false;
             catch_panic(|| {
-                listens = tracing::enabled!(target: "phalanx", tracing::Level::WARN);
+                is_enabled = tracing::enabled!(target: "phalanx", tracing::Level::WARN);
             });
-            if !listens {
+            if !is_enabled {
                 return None;
             }
             let now = Instant::now();
@@ -108,12 +108,12 @@ mod enabled {
                     *sum += stage.shed.deadline + stage.shed.admission + stage.rejected;
                 }
             }
-            self.seen.resize(sums.len(), 0);
-            for ((stage, sum), seen) in control.stages().zip(&sums).zip(&mut self.seen) {
-                let more = sum.saturating_sub(std::mem::replace(seen, *sum));
-                if more > 0 {
+            self.reported.resize(sums.len(), 0);
+            for ((stage, sum), reported) in control.stages().zip(&sums).zip(&mut self.reported) {
+                let added = sum.saturating_sub(std::mem::replace(reported, *sum));
+                if added > 0 {
                     catch_panic(
-                        || warn!(target: "phalanx", stage, operations = more, "operations shed"),
+                        || warn!(target: "phalanx", stage, operations = added, "operations shed"),
                     );
                 }
             }
@@ -132,7 +132,7 @@ mod disabled {
 
     pub(crate) fn started(_processors: usize) {}
     pub(crate) fn draining(_limit: Duration) {}
-    pub(crate) fn ending() {}
+    pub(crate) fn cancelling() {}
     pub(crate) fn stopped() {}
     pub(crate) fn failed(_why: &RunError) {}
     pub(crate) fn panicked(_report: &PanicReport) {}
@@ -145,9 +145,9 @@ mod disabled {
     pub(crate) fn cohort(_stage: &'static str, _operations: usize, _ns: u64) {}
 
     #[derive(Default)]
-    pub(crate) struct Sheds {}
+    pub(crate) struct ShedCounts {}
 
-    impl Sheds {
+    impl ShedCounts {
         pub(crate) fn report(&mut self, _control: &Control) -> Option<Instant> {
             None
         }

@@ -107,7 +107,7 @@ impl File {
         self.0.metadata()
     }
 
-    /// Lists at most `most` entries of this directory whose names `keep` accepts, without `.` and `..`. Links are not
+    /// Lists at most `limit` entries of this directory whose names `filter` accepts, without `.` and `..`. Links are not
     /// followed. This call may block, so use it on a [blocking stage](crate::blocking::blocking); a file may be moved
     /// there.
     ///
@@ -128,8 +128,8 @@ impl File {
     ///
     /// # Errors
     /// The errors of `readdir(3)` and `fstatat(2)`; `ENOTDIR` if this is not a directory.
-    pub fn read_dir(&self, most: usize, keep: impl Fn(&[u8]) -> bool) -> io::Result<DirEntries> {
-        self.0.read_dir(most, &keep)
+    pub fn read_dir(&self, limit: usize, filter: impl Fn(&[u8]) -> bool) -> io::Result<DirEntries> {
+        self.0.read_dir(limit, &filter)
     }
 
     /// Like [`read_at`](Self::read_at), but this call may block, so use it on a [blocking

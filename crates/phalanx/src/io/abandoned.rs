@@ -7,7 +7,7 @@ use std::time::Duration;
 use phalanx_core::{Session, catch_panic};
 use phalanx_driver::{Done, Payload, Request, Socket, Token};
 
-use super::placement::Arrived;
+use super::placement::ReceivedConnection;
 use super::{Entry, HomeSocket, Io, State, try_with, with};
 
 /// The maximum time for which a write continues after its stream was dropped.
@@ -62,7 +62,7 @@ impl Io {
                 self.cancel(key);
                 catch_panic(|| drop(last));
             }
-            State::Abandoned | State::Returning(_) => (),
+            State::Abandoned | State::ReturningToBacklog(_) => (),
         }
     }
 
@@ -123,7 +123,7 @@ impl Io {
         let mut requests = self.requests.borrow_mut();
         match requests.get_mut(key).map(|entry| &mut entry.state) {
             Some(state @ State::Waiting(_)) => {
-                let before = replace(state, State::Returning(listener));
+                let before = replace(state, State::ReturningToBacklog(listener));
                 drop(requests);
                 self.cancel(key);
                 catch_panic(|| drop(before));
@@ -152,7 +152,10 @@ impl Io {
         });
         match (returned, arrived) {
             (Ok(connection), Some(arrived)) => {
-                self.placement.arrived.borrow_mut().push(Arrived { connection, ..arrived });
+                self.placement
+                    .arrived
+                    .borrow_mut()
+                    .push(ReceivedConnection { connection, ..arrived });
             }
             (Ok(_), None) => (),
             (Err(_), arrived) => {

@@ -77,11 +77,11 @@ impl Io {
         true
     }
 
-    fn cancel_each(&self, cause: Cause, mut which: impl FnMut(&Entry) -> bool) {
+    fn cancel_each(&self, cause: Cause, mut predicate: impl FnMut(&Entry) -> bool) {
         let mut chosen = Vec::new();
         for (key, entry) in &mut *self.requests.borrow_mut() {
             let wanted = matches!(entry.state, State::Waiting(_) | State::Finishing(_));
-            if wanted && entry.cancelled.is_none() && which(entry) {
+            if wanted && entry.cancelled.is_none() && predicate(entry) {
                 entry.cancelled = Some(cause);
                 chosen.push(key);
             }

@@ -126,7 +126,7 @@ enum State {
     /// Its future was dropped.
     Abandoned,
     /// An accept whose future was dropped. If it completes, the connection returns to this listener.
-    Returning(Socket),
+    ReturningToBacklog(Socket),
     /// A write whose future was dropped, but which may complete.
     Finishing(Box<LastWrite>),
 }
@@ -141,9 +141,9 @@ const NO_RUNTIME: &str = "I/O is only possible in operations of a running Runtim
 /// The error of I/O in a destructor that runs inside the driver.
 #[cold]
 fn in_driver() -> io::Error {
-    const WHY: &str =
+    const MESSAGE: &str =
         "the destructor of a payload cannot perform I/O, because it runs inside the driver";
-    io::Error::new(io::ErrorKind::ResourceBusy, WHY)
+    io::Error::new(io::ErrorKind::ResourceBusy, MESSAGE)
 }
 
 /// Runs `f` with this processor's I/O.
@@ -166,9 +166,9 @@ pub(crate) fn try_with<R>(f: impl FnOnce(&Io) -> R) -> Option<R> {
 }
 
 /// The thread's I/O is set until this is dropped.
-pub(crate) struct Entered(());
+pub(crate) struct EnterGuard(());
 
-impl Drop for Entered {
+impl Drop for EnterGuard {
     fn drop(&mut self) {
         drop(IO.take());
     }
@@ -212,9 +212,9 @@ impl Io {
     }
 
     /// Makes this the thread's I/O.
-    pub(crate) fn enter(self: &Rc<Self>) -> Entered {
+    pub(crate) fn enter(self: &Rc<Self>) -> EnterGuard {
         IO.set(Some(self.clone()));
-        Entered(())
+        EnterGuard(())
     }
 
     /// The processor's identity.
@@ -282,7 +282,7 @@ impl Io {
     }
 
     fn complete(&self, key: usize, result: io::Result<Done>) {
-        self.placement.traffic.completes(&result);
+        self.placement.traffic.record_completion(&result);
         let mut requests = self.requests.borrow_mut();
         let entry = requests.get_mut(key).expect("each request completes once");
         if matches!(entry.state, State::Waiting(_)) {
@@ -297,11 +297,11 @@ impl Io {
             return wake_catching_panics(waker);
         }
         match std::mem::replace(&mut entry.state, State::Abandoned) {
-            before @ (State::Abandoned | State::Returning(_) | State::Finishing(_)) => {
+            before @ (State::Abandoned | State::ReturningToBacklog(_) | State::Finishing(_)) => {
                 let entry = requests.remove(key);
                 drop(requests);
                 match (before, result) {
-                    (State::Returning(listener), Ok(Done::Accepted(connection))) => {
+                    (State::ReturningToBacklog(listener), Ok(Done::Accepted(connection))) => {
                         self.give_back(listener, connection);
                     }
                     (State::Finishing(last), Ok(_)) if entry.cancelled.is_none() => {
@@ -374,7 +374,7 @@ impl Io {
                 drop(requests);
                 self.replace_waker(key, waker)
             }
-            Some(State::Abandoned | State::Returning(_) | State::Finishing(_)) | None => {
+            Some(State::Abandoned | State::ReturningToBacklog(_) | State::Finishing(_)) | None => {
                 Poll::Ready(Err(Elsewhere::Ended.into()))
             }
         }

@@ -164,7 +164,7 @@ impl<R> RequestFuture<R> {
 
     /// Abandons a request that was polled on the wrong processor.
     #[cold]
-    fn stray(&mut self, home: ProcessorId) -> Poll<io::Result<Done>> {
+    fn fail_elsewhere(&mut self, home: ProcessorId) -> Poll<io::Result<Done>> {
         drop(Self(self.end()));
         Poll::Ready(Err(elsewhere(home)))
     }
@@ -174,10 +174,10 @@ impl<R> RequestFuture<R> {
     /// # Panics
     /// If the request belongs to no processor yet.
     #[cold]
-    fn outside(&mut self) -> Poll<io::Result<Done>> {
+    fn poll_outside(&mut self) -> Poll<io::Result<Done>> {
         match self.0 {
             Progress::New { home: Some(home), .. } | Progress::InFlight { home, .. } => {
-                self.stray(home)
+                self.fail_elsewhere(home)
             }
             Progress::New { home: None, .. } | Progress::Over => panic!("{NO_RUNTIME}"),
         }
@@ -190,9 +190,11 @@ impl<R: Into<Request> + Unpin> Future for RequestFuture<R> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         with_any(|io| {
-            let Some(io) = io else { return this.outside() };
+            let Some(io) = io else { return this.poll_outside() };
             match this.0 {
-                Progress::New { home: Some(home), .. } if home != io.home => this.stray(home),
+                Progress::New { home: Some(home), .. } if home != io.home => {
+                    this.fail_elsewhere(home)
+                }
                 Progress::New { timeout, .. } => {
                     let Progress::New { request, .. } = this.end() else {
                         unreachable!("matched above")
@@ -201,7 +203,7 @@ impl<R: Into<Request> + Unpin> Future for RequestFuture<R> {
                     this.0 = Progress::InFlight { key, home: io.home };
                     Poll::Pending
                 }
-                Progress::InFlight { home, .. } if home != io.home => this.stray(home),
+                Progress::InFlight { home, .. } if home != io.home => this.fail_elsewhere(home),
                 Progress::InFlight { key, .. } => {
                     let result = io.take_result(key, context.waker());
                     if result.is_ready() {

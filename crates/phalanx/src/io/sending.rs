@@ -80,8 +80,12 @@ impl HomeSocket {
         self.send_if(&[IoSlice::new(bytes)], |_| true)
     }
 
-    fn send_if(&self, parts: &[IoSlice<'_>], may: impl FnOnce(&Io) -> bool) -> io::Result<usize> {
-        let sent = self.at_once(|io| match may(io) {
+    fn send_if(
+        &self,
+        parts: &[IoSlice<'_>],
+        is_allowed: impl FnOnce(&Io) -> bool,
+    ) -> io::Result<usize> {
+        let sent = self.at_once(|io| match is_allowed(io) {
             true => io.send_now(self.socket(), parts, IoTimeout::NONE),
             false => Ok(0),
         })?;
@@ -123,13 +127,14 @@ impl Io {
         parts: &[IoSlice<'_>],
         timeout: IoTimeout,
     ) -> io::Result<usize> {
-        let left = self.immediate_sends_left.get();
+        let remaining = self.immediate_sends_left.get();
         let drained = timeout.ends_with_drain() && self.drain_announced.get();
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        if left == 0 || drained || bytes == 0 || bytes > MAX_BYTES {
+        if remaining == 0 || drained || bytes == 0 || bytes > MAX_BYTES {
             return Ok(0);
         }
-        self.immediate_sends_left.set(left.saturating_sub(1 + (bytes / BYTES_OF_A_SEND) as u32));
+        self.immediate_sends_left
+            .set(remaining.saturating_sub(1 + (bytes / BYTES_OF_A_SEND) as u32));
         let sent = self.try_driver(|driver| driver.send_now(socket, parts))?;
         self.placement.traffic.sent(sent);
         Ok(sent)

@@ -9,7 +9,7 @@ use super::{Entry, Io, State};
 /// The time between two checks whether a draining program is ending.
 const REAP_INTERVAL: Duration = Duration::from_millis(100);
 
-fn finishes(state: &State) -> bool {
+fn runs_to_completion(state: &State) -> bool {
     matches!(state, State::Finishing(_))
 }
 
@@ -20,19 +20,19 @@ impl Io {
     pub(crate) fn settle(&self, is_ending: impl Fn() -> bool, timeout: Duration) -> io::Result<()> {
         self.closed.set(true);
         self.immediate_sends_left.set(0);
-        self.abandon_each(|state| !finishes(state));
+        self.abandon_each(|state| !runs_to_completion(state));
         // A write's limit counts from the time when its stream was dropped.
         let (now, start) = (self.turn_began.get(), Instant::now());
         let in_time = |entry: &Entry| now + start.elapsed() < entry.expires;
         self.reap_while(FINISH_LIMIT, |entry| {
-            finishes(&entry.state) && in_time(entry) && !is_ending()
+            runs_to_completion(&entry.state) && in_time(entry) && !is_ending()
         })?;
-        self.abandon_each(finishes);
+        self.abandon_each(runs_to_completion);
         self.reclaim(timeout)
     }
 
-    fn abandon_each(&self, which: impl Fn(&State) -> bool) {
-        let wanted = |(key, entry): (usize, &Entry)| which(&entry.state).then_some(key);
+    fn abandon_each(&self, predicate: impl Fn(&State) -> bool) {
+        let wanted = |(key, entry): (usize, &Entry)| predicate(&entry.state).then_some(key);
         let keys: Vec<_> = self.requests.borrow().iter().filter_map(wanted).collect();
         keys.into_iter().for_each(|key| self.abandon(key));
     }
@@ -47,11 +47,11 @@ impl Io {
     fn reap_while(&self, timeout: Duration, is_awaited: impl Fn(&Entry) -> bool) -> io::Result<()> {
         let deadline = Instant::now() + timeout;
         while self.requests.borrow().iter().any(|(_, entry)| is_awaited(entry)) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 break;
             }
-            self.driver.borrow_mut().park(Some(left.min(REAP_INTERVAL)))?;
+            self.driver.borrow_mut().park(Some(remaining.min(REAP_INTERVAL)))?;
             self.reap()?;
         }
         Ok(())
@@ -60,6 +60,6 @@ impl Io {
     /// Whether the write of a stream that was dropped is in progress.
     #[cfg(feature = "sim")]
     pub(crate) fn is_finishing(&self) -> bool {
-        self.requests.borrow().iter().any(|(_, entry)| finishes(&entry.state))
+        self.requests.borrow().iter().any(|(_, entry)| runs_to_completion(&entry.state))
     }
 }

@@ -15,7 +15,7 @@ use super::request::{RequestFuture, elsewhere, run_on_home};
 use super::{Io, IoTimeout, try_with, with, with_any};
 
 /// The value of `move_target` that means no processor.
-const STAYS: u16 = u16::MAX;
+const NO_MOVE_TARGET: u16 = u16::MAX;
 
 /// A socket of one processor. Dropping it, on any thread, closes the socket.
 pub(crate) struct HomeSocket {
@@ -30,7 +30,7 @@ pub(crate) struct HomeSocket {
     /// The state that the other processor passed on. It is boxed because few sockets have one. The mutex is never
     /// locked; it only makes the socket `Sync`.
     state: Option<Box<Mutex<PassedState>>>,
-    /// The target of the connection when it is next offered ([`Target::pack`]), or [`STAYS`].
+    /// The target of the connection when it is next offered ([`Target::pack`]), or [`NO_MOVE_TARGET`].
     move_target: AtomicU16,
 }
 
@@ -45,7 +45,7 @@ impl HomeSocket {
     }
 
     fn of(socket: Socket, home: ProcessorId) -> Self {
-        let move_target = AtomicU16::new(STAYS);
+        let move_target = AtomicU16::new(NO_MOVE_TARGET);
         let (has_moved, has_datagrams) = (false, false);
         Self { socket, home, listener: None, has_moved, has_datagrams, state: None, move_target }
     }
@@ -61,7 +61,7 @@ impl HomeSocket {
     /// Takes ownership of a new listening socket of this processor's driver.
     pub(crate) fn listening(socket: Socket) -> Self {
         let home = with(|io| {
-            io.listens(socket);
+            io.add_listener(socket);
             io.home
         });
         Self::of(socket, home)
@@ -94,16 +94,16 @@ impl HomeSocket {
                 return false;
             }
             let prepared = self.move_target.load(Ordering::Relaxed);
-            if prepared != STAYS {
-                self.move_target.store(STAYS, Ordering::Relaxed);
+            if prepared != NO_MOVE_TARGET {
+                self.move_target.store(NO_MOVE_TARGET, Ordering::Relaxed);
             }
             let target = match prepared {
-                STAYS => io.next_target(listener),
+                NO_MOVE_TARGET => io.next_target(listener),
                 target => Some(Target::unpack(target)),
             };
             let Some(target) = target else { return false };
             let moved = io.relocate(listener, self.socket, target, state);
-            if !moved && prepared == STAYS {
+            if !moved && prepared == NO_MOVE_TARGET {
                 self.move_target.store(target.pack(), Ordering::Relaxed);
             }
             moved
@@ -120,14 +120,14 @@ impl HomeSocket {
             if io.home != self.home || !io.has_changed_active() {
                 return None;
             }
-            let Some(target) = io.next_target(listener) else { return Some(STAYS) };
+            let Some(target) = io.next_target(listener) else { return Some(NO_MOVE_TARGET) };
             // The connection may have nothing to send for a long time.
             io.stop_ahead(self.socket);
             Some(target.pack())
         });
         let Some(target) = target.flatten() else { return false };
         self.move_target.store(target, Ordering::Relaxed);
-        target != STAYS
+        target != NO_MOVE_TARGET
     }
 
     /// Prepares the connection to move when it is next offered, if another processor should serve it.
@@ -142,7 +142,7 @@ impl HomeSocket {
     /// Whether the connection will move when it is next offered while nothing is in flight.
     #[inline]
     pub(crate) fn is_leaving(&self) -> bool {
-        self.move_target.load(Ordering::Relaxed) != STAYS
+        self.move_target.load(Ordering::Relaxed) != NO_MOVE_TARGET
     }
 
     /// Whether another processor has served the connection before.

@@ -76,7 +76,7 @@ impl TrafficCounters {
 
     /// Counts the bytes of a receive, and those of a file that was sent.
     #[inline]
-    pub(super) fn completes(&self, result: &io::Result<Done>) {
+    pub(super) fn record_completion(&self, result: &io::Result<Done>) {
         let received = match result {
             // The end of a stream.
             Ok(Done::Received(chunk)) if chunk.is_empty() => return,

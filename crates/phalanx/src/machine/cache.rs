@@ -26,7 +26,8 @@ fn level_in(caches: &Path, level: &str, divide: bool) -> Option<usize> {
         fs::read_to_string(cache.join(name)).ok().map(|text| text.trim().to_owned())
     };
     entries.map(|entry| entry.path()).find_map(|cache| {
-        let is = |name: &str, what: &str| read(&cache, name).is_some_and(|text| text == what);
+        let is =
+            |name: &str, expected: &str| read(&cache, name).is_some_and(|text| text == expected);
         if !is("level", level) || is("type", "Instruction") {
             return None;
         }

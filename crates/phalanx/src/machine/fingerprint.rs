@@ -48,8 +48,8 @@ impl Fingerprint {
             ("third-level cache", self.l3_bytes.to_string(), other.l3_bytes.to_string()),
             ("kernel", self.kernel.clone(), other.kernel.clone()),
         ];
-        let differing = pairs.into_iter().filter(|(_, this, other)| this != other);
-        differing.map(|(name, this, other)| format!("{name} {this:?}, here {other:?}")).collect()
+        let differences = pairs.into_iter().filter(|(_, this, other)| this != other);
+        differences.map(|(name, this, other)| format!("{name} {this:?}, here {other:?}")).collect()
     }
 }
 

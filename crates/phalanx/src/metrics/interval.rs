@@ -270,8 +270,8 @@ impl Interval {
     }
 
     fn new(before: Option<&Snapshot>, after: &Snapshot) -> Self {
-        let begun = before.map_or(0, |before| before.uptime_ns);
-        let seconds = (after.uptime_ns - begun) as f64 / 1e9;
+        let start = before.map_or(0, |before| before.uptime_ns);
+        let seconds = (after.uptime_ns - start) as f64 / 1e9;
         let share =
             |ns: u64| if seconds > 0.0 { (ns as f64 / 1e9 / seconds).min(1.0) } else { 0.0 };
         let earlier = |index: usize| before.map(|before| &before.processors[index]);
@@ -340,7 +340,7 @@ fn arcs_since(
     after: &ProcessorSnapshot,
 ) -> Vec<ArcInterval> {
     let number = |name: &Name| names.iter().position(|stage| stage == name);
-    let found = after.arcs.iter().filter_map(|arc| {
+    let calls = after.arcs.iter().filter_map(|arc| {
         let same = |old: &&super::snapshot::ArcSnapshot| {
             old.from == arc.from && old.from_processor == arc.from_processor && old.to == arc.to
         };
@@ -351,7 +351,7 @@ fn arcs_since(
         let to = (after.processor, number(&arc.to)?);
         (count > 0).then_some(ArcInterval { from, to, count })
     });
-    found.collect()
+    calls.collect()
 }
 
 #[cfg(test)]

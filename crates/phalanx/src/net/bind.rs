@@ -31,11 +31,11 @@ const RELEASE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The errors of `bind(2)` and `listen(2)`. `AddrInUse` even if the other process listens with `SO_REUSEPORT`.
 /// `InvalidInput` if `processors` is zero.
 pub fn bind(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListener>> {
-    retried(|| bind_once(address, processors))
+    with_retries(|| bind_once(address, processors))
 }
 
 /// Calls `bind` repeatedly for up to [`RELEASE_TIMEOUT`] while the address is in use.
-pub(super) fn retried<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
+pub(super) fn with_retries<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let start = Instant::now();
     loop {
         match bind() {
@@ -53,10 +53,10 @@ pub(super) fn retried<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
 }
 
 fn still_in_use(error: &io::Error) -> io::Error {
-    let what = format!(
+    let message = format!(
         "{error}; another process has been listening there for {RELEASE_TIMEOUT:?}; stop it, or choose another address"
     );
-    io::Error::new(io::ErrorKind::AddrInUse, what)
+    io::Error::new(io::ErrorKind::AddrInUse, message)
 }
 
 fn bind_once(address: SocketAddr, processors: usize) -> io::Result<Vec<TcpListener>> {
@@ -129,8 +129,8 @@ pub fn bind_quic(address: SocketAddr, processors: usize) -> io::Result<Vec<UdpSo
 /// `InvalidInput` for zero.
 pub(super) fn check_processors(processors: usize) -> io::Result<()> {
     if processors == 0 {
-        let what = "sockets for 0 processors; bind one for each processor";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        let message = "sockets for 0 processors; bind one for each processor";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     Ok(())
 }

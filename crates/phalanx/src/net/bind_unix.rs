@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::bind::{BACKLOG, check_processors, retried};
+use super::bind::{BACKLOG, check_processors, with_retries};
 
 /// Binds listening Unix sockets to `path`, one for each of `processors`. Pass each to
 /// [`Listener::new`](super::Listener::new) on one of the processors. They are descriptors of the same socket, so a
@@ -79,7 +79,7 @@ pub fn bind_unix_with_mode(
 
 fn bind_at(path: &Path, mode: Option<u32>, processors: usize) -> io::Result<Vec<UnixListener>> {
     check_processors(processors)?;
-    let listener = retried(|| bind_once(path, mode))?;
+    let listener = with_retries(|| bind_once(path, mode))?;
     let clones = (1..processors).map(|_| listener.try_clone());
     let mut listeners = clones.collect::<io::Result<Vec<_>>>()?;
     listeners.push(listener);
@@ -119,22 +119,22 @@ fn bind_once(path: &Path, mode: Option<u32>) -> io::Result<UnixListener> {
 /// `InvalidInput` for an empty path, for which the kernel would choose a name, and for a path with a zero byte, at
 /// which the kernel would end it.
 fn check_path(path: &Path) -> io::Result<()> {
-    let what = match path.as_os_str().as_bytes() {
+    let message = match path.as_os_str().as_bytes() {
         [] => "the path of a Unix socket is empty",
         bytes if bytes.contains(&0) => "the path of a Unix socket has a zero byte",
         _ => return Ok(()),
     };
-    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 /// The error if another process has locked the directory of the socket.
 fn is_locked(directory: &Path) -> io::Error {
-    let what = format!(
+    let message = format!(
         "another process has locked the directory {}, as for binding a socket there; if it keeps the lock, stop it, or \
          choose another directory",
         directory.display()
     );
-    io::Error::new(io::ErrorKind::AddrInUse, what)
+    io::Error::new(io::ErrorKind::AddrInUse, message)
 }
 
 /// Checks that `path` is a socket that no process has open.
@@ -144,14 +144,14 @@ fn is_locked(directory: &Path) -> io::Error {
 /// and `PermissionDenied` if this process must not connect to it.
 fn check_is_stale(path: &Path) -> io::Result<()> {
     let in_use = || io::Error::from(io::ErrorKind::AddrInUse);
-    let because = |kind, what| io::Error::new(kind, format!("{} {what}", path.display()));
+    let error = |kind, message| io::Error::new(kind, format!("{} {message}", path.display()));
     let file = match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(in_use()),
         file => file?,
     };
     if !file.file_type().is_socket() {
-        let what = "exists and is not a socket; remove it, or choose another path";
-        return Err(because(io::ErrorKind::AlreadyExists, what));
+        let message = "exists and is not a socket; remove it, or choose another path";
+        return Err(error(io::ErrorKind::AlreadyExists, message));
     }
     // A datagram socket cannot connect to a stream socket (`EPROTOTYPE`). So the process that has the socket open gets
     // no connection to accept, and a full backlog does not block this call.
@@ -159,9 +159,9 @@ fn check_is_stale(path: &Path) -> io::Result<()> {
     match probe.connect(&SockAddr::unix(path)?).map_err(|error| error.kind()) {
         Err(io::ErrorKind::ConnectionRefused) => Ok(()),
         Err(kind @ io::ErrorKind::PermissionDenied) => {
-            let what = "is a socket to which this process must not connect, so another process may have it open; \
+            let message = "is a socket to which this process must not connect, so another process may have it open; \
                         remove it, or choose another path";
-            Err(because(kind, what))
+            Err(error(kind, message))
         }
         _ => Err(in_use()),
     }
@@ -182,10 +182,10 @@ mod tests {
         assert_eq!(bind_unix(&path, 1).unwrap().len(), 1);
         let file = directory.path().join("file");
         std::fs::write(&file, "kept").unwrap();
-        let refused = bind_unix(&file, 1).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        let error = bind_unix(&file, 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         let text = format!("{} exists and is not a socket", file.display());
-        assert!(refused.to_string().starts_with(&text), "{refused}");
+        assert!(error.to_string().starts_with(&text), "{error}");
         assert_eq!(std::fs::read(&file).unwrap(), b"kept");
     }
 
@@ -203,9 +203,9 @@ mod tests {
     fn paths_that_the_kernel_would_change_are_refused() {
         let path = tempfile::tempdir().unwrap().path().join("a\0b");
         for path in [Path::new(""), &path, Path::new("\0phalanx")] {
-            let refused = bind_unix(path, 1).unwrap_err();
-            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{path:?}");
-            assert!(refused.to_string().starts_with("the path of a Unix socket"), "{refused}");
+            let error = bind_unix(path, 1).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{path:?}");
+            assert!(error.to_string().starts_with("the path of a Unix socket"), "{error}");
         }
     }
 
@@ -214,11 +214,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let folder = File::open(directory.path()).unwrap();
         flock(&folder, FlockOperation::LockExclusive).unwrap();
-        let refused = bind_unix(directory.path().join("socket"), 1).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        let error = bind_unix(directory.path().join("socket"), 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         let text =
             format!("another process has locked the directory {}", directory.path().display());
-        assert!(refused.to_string().starts_with(&text), "{refused}");
+        assert!(error.to_string().starts_with(&text), "{error}");
     }
 
     #[test]

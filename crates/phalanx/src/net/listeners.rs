@@ -91,11 +91,11 @@ impl Listeners {
         let mut sockets = self.sockets.lock().unwrap_or_else(|poison| poison.into_inner());
         let (bound, processors) = (sockets.len(), start.active().all());
         if !self.is_shared && bound > processors {
-            let what = format!(
+            let message = format!(
                 "{bound} sockets listen on {}, but the program has {processors} processors; bind one socket for each processor",
                 self.address
             );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         take(&mut sockets, start)
     }
@@ -108,11 +108,11 @@ pub(crate) fn take<S: Into<Endpoint>>(
 ) -> io::Result<Listener> {
     let socket = sockets.get_mut(start.processor()).and_then(Option::take);
     let Some(socket) = socket else {
-        let what = format!(
+        let message = format!(
             "no listening socket for processor {}; bind one for each processor, and take each only once",
             start.processor()
         );
-        return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        return Err(io::Error::new(io::ErrorKind::NotFound, message));
     };
     Listener::new(socket)
 }
@@ -138,7 +138,7 @@ impl Listener {
                 Ok(stream) => return Some(stream),
                 Err(_) if is_draining() => return None,
                 Err(error) if was_aborted(&error) => (),
-                Err(error) if stays(&error) => {
+                Err(error) if is_permanent(&error) => {
                     report(format_args!("a listener stopped accepting connections: {error}"));
                     return None;
                 }
@@ -154,7 +154,7 @@ fn was_aborted(error: &io::Error) -> bool {
 }
 
 /// Whether the error is permanent: the socket does not listen, or the error is not from the kernel.
-fn stays(error: &io::Error) -> bool {
-    let stay = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK].map(Errno::raw_os_error);
-    error.raw_os_error().is_none_or(|code| stay.contains(&code))
+fn is_permanent(error: &io::Error) -> bool {
+    let permanent = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK].map(Errno::raw_os_error);
+    error.raw_os_error().is_none_or(|code| permanent.contains(&code))
 }

@@ -126,10 +126,10 @@ pub struct Polled {
     reading: Option<RequestFuture<Receive>>,
     writing: Option<RequestFuture<SendPayload>>,
     /// Whether a task waits for the end of the write.
-    awaited: bool,
+    is_awaited: bool,
     /// How many looks for the end of the write to omit, because they are probably in the turn in which the write began,
     /// and no write ends in that turn: those of a flush and of the start of a read.
-    omitted_looks: u8,
+    skipped_checks: u8,
     /// Received bytes that did not fit, because the read that takes them has less room than the one that started the
     /// receive.
     rest: Bytes,
@@ -142,8 +142,8 @@ impl Polled {
             stream: Some(stream),
             reading: None,
             writing: None,
-            awaited: false,
-            omitted_looks: 0,
+            is_awaited: false,
+            skipped_checks: 0,
             rest: Bytes::new(),
         }
     }
@@ -172,7 +172,7 @@ impl Polled {
         if self.is_leaving() {
             ready!(self.poll_written(context))?
         } else {
-            self.omitted_looks = 0;
+            self.skipped_checks = 0;
             self.take_written()?
         }
         Poll::Ready(Ok(self.stream().offer()))
@@ -213,9 +213,9 @@ impl Polled {
     /// Waits for the end of the last write.
     fn poll_written(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(writing) = &mut self.writing else { return Poll::Ready(Ok(())) };
-        self.awaited = true;
+        self.is_awaited = true;
         let written = ready!(Pin::new(writing).poll(context));
-        (self.writing, self.awaited) = (None, false);
+        (self.writing, self.is_awaited) = (None, false);
         match written? {
             Done::Sent(memory) => write_buffers::recycle(memory),
             other => unreachable!("send completed with {other:?}"),
@@ -227,15 +227,15 @@ impl Polled {
 impl Polled {
     /// Takes the result of a write that has ended. Does not replace the waker of a task that waits for the write.
     fn take_written(&mut self) -> io::Result<()> {
-        if self.awaited || self.writing.is_none() {
+        if self.is_awaited || self.writing.is_none() {
             return Ok(());
         }
-        if self.omitted_looks > 0 {
-            self.omitted_looks -= 1;
+        if self.skipped_checks > 0 {
+            self.skipped_checks -= 1;
             return Ok(());
         }
         let written = self.poll_written(&mut Context::from_waker(Waker::noop()));
-        self.awaited = false;
+        self.is_awaited = false;
         if let Poll::Ready(written) = written { written } else { Ok(()) }
     }
 }
@@ -274,7 +274,7 @@ impl PollStream for Polled {
             return Poll::Pending;
         };
         // A poll of a read in progress is in a later turn.
-        self.omitted_looks = 0;
+        self.skipped_checks = 0;
         let Poll::Ready(received) = Pin::new(reading).poll(context) else {
             self.take_written()?;
             return Poll::Pending;
@@ -312,7 +312,7 @@ impl PollStream for Polled {
         self.socket().stop_ahead_if_leaving();
         // The write is started without a waker, because only the next write needs to know that it has ended.
         self.writing = Some(self.socket().start(send, Waker::noop())?);
-        self.omitted_looks = 2;
+        self.skipped_checks = 2;
         Poll::Ready(Ok(taken))
     }
 

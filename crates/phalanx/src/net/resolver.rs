@@ -53,8 +53,8 @@ impl Resolver {
     /// that one kind of lookup does not wait for another.
     pub fn named(graph: &mut Graph, name: &'static str) -> Self {
         let lookup = |host: &str| {
-            let found = (host, 0).to_socket_addrs()?;
-            Ok(found.map(|address| address.ip()).collect())
+            let addresses = (host, 0).to_socket_addrs()?;
+            Ok(addresses.map(|address| address.ip()).collect())
         };
         Self::new(graph, name, lookup)
     }
@@ -108,26 +108,26 @@ impl Resolver {
             return Ok(vec![(address, port).into()]);
         }
         let lookup = timeout(limit.duration(), self.lookup(host));
-        let found = if limit.ends_with_drain() {
+        let addresses = if limit.ends_with_drain() {
             match select(lookup, draining()).await {
-                Either::Left(found) => found,
+                Either::Left(addresses) => addresses,
                 Either::Right(()) => return Err(Drained.into()),
             }
         } else {
             lookup.await
         };
-        let found = found.unwrap_or_else(|_| {
-            let what = format!("no answer within {:?}", limit.duration());
-            Err(io::Error::new(io::ErrorKind::TimedOut, what))
+        let addresses = addresses.unwrap_or_else(|_| {
+            let message = format!("no answer within {:?}", limit.duration());
+            Err(io::Error::new(io::ErrorKind::TimedOut, message))
         });
-        let found = found.map_err(|error| {
+        let addresses = addresses.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot resolve {host}: {error}"))
         })?;
-        if found.is_empty() {
-            let what = format!("the host name {host} has no address");
-            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        if addresses.is_empty() {
+            let message = format!("the host name {host} has no address");
+            return Err(io::Error::new(io::ErrorKind::NotFound, message));
         }
-        Ok(found.into_iter().map(|address| (address, port).into()).collect())
+        Ok(addresses.into_iter().map(|address| (address, port).into()).collect())
     }
 
     /// Calls the resolver on a thread of the stage.
@@ -142,11 +142,11 @@ impl Resolver {
     /// # Errors
     /// The errors of [`resolve`](Self::resolve), or the error of the last attempt.
     pub async fn connect(&self, host: &str, port: u16, limit: IoTimeout) -> io::Result<Stream> {
-        let begun = now();
-        let found = self.resolve(host, port, limit).await?;
+        let start = now();
+        let addresses = self.resolve(host, port, limit).await?;
         let mut last = None;
-        for address in found {
-            match Stream::connect(address, limit.remaining(now() - begun)).await {
+        for address in addresses {
+            match Stream::connect(address, limit.remaining(now() - start)).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = Some(error),
             }

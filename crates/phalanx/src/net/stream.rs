@@ -9,7 +9,7 @@ use bytes::Bytes;
 use phalanx_core::{now, sleep};
 use phalanx_driver::{Address, Done, FileTransfer, Payload, Request};
 
-use super::transfer::{Reading, Writing};
+use super::transfer::{Reading, WriteFuture};
 use crate::fs::File;
 use crate::io::{HomeSocket, IoTimeout, Receive, SendPayload, request};
 
@@ -95,16 +95,16 @@ impl Stream {
     /// # Panics
     /// If called outside a processor.
     pub async fn connect_unix(path: impl AsRef<Path>, timeout: IoTimeout) -> io::Result<Self> {
-        let (address, began) = (Address::Unix(path.as_ref().to_owned()), now());
+        let (address, start) = (Address::Unix(path.as_ref().to_owned()), now());
         loop {
-            let left = timeout.remaining(now().saturating_sub(began));
-            match Self::open(address.clone(), left).await {
+            let remaining = timeout.remaining(now().saturating_sub(start));
+            match Self::open(address.clone(), remaining).await {
                 // The backlog of the listener is full. A blocking `connect(2)` would wait.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if left.duration().is_zero() {
+                    if remaining.duration().is_zero() {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
-                    sleep(BACKLOG_RETRY.min(left.duration())).await;
+                    sleep(BACKLOG_RETRY.min(remaining.duration())).await;
                 }
                 opened => return opened,
             }
@@ -147,8 +147,9 @@ impl Stream {
             let remaining = timeout.remaining(now().saturating_sub(start));
             match self.read_some(&mut buffer[filled..], remaining).await? {
                 0 => {
-                    let what = format!("the stream ended after {filled} of {} bytes", buffer.len());
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
+                    let message =
+                        format!("the stream ended after {filled} of {} bytes", buffer.len());
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
                 }
                 count => filled += count,
             }
@@ -214,7 +215,7 @@ impl Stream {
     ) -> impl Future<Output = io::Result<Vec<u8>>> + use<'a, P> {
         let payload = payload.into();
         let send = |socket| SendPayload { socket, payload };
-        Writing { stream: &self.0, sending: self.0.send(send, timeout) }
+        WriteFuture { stream: &self.0, sending: self.0.send(send, timeout) }
     }
 
     /// Sends all of `parts` in order, without copying them into one buffer. One system call sends up to 16 parts.

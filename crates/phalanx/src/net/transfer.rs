@@ -43,12 +43,12 @@ impl Future for Reading<'_> {
 }
 
 /// The future of [`Stream::write`](super::Stream::write).
-pub(super) struct Writing<'a> {
+pub(super) struct WriteFuture<'a> {
     pub(super) stream: &'a HomeSocket,
     pub(super) sending: RequestFuture<SendPayload>,
 }
 
-impl Future for Writing<'_> {
+impl Future for WriteFuture<'_> {
     type Output = io::Result<Vec<u8>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -312,8 +312,8 @@ mod tests {
         let main = |()| async {
             let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
             let before = socket.has_segments.load(Ordering::Relaxed);
-            let nowhere = "127.0.0.1:0".parse().unwrap();
-            let sent = socket.send_segments(vec![1; 300], 100, nowhere, IoTimeout::NONE).await;
+            let target = "127.0.0.1:0".parse().unwrap();
+            let sent = socket.send_segments(vec![1; 300], 100, target, IoTimeout::NONE).await;
             (sent.is_err(), before == socket.has_segments.load(Ordering::Relaxed))
         };
         let runtime = Runtime::new().processors(1).signals(false);

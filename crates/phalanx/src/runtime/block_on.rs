@@ -99,8 +99,8 @@ impl<T> Outcome<T> {
     /// Runs a future to its end, stores its output or its panic, and drains the program.
     pub(crate) async fn record<F: Future<Output = T>>(self, make: impl FnOnce() -> F) {
         let _drain = DrainOnDrop;
-        let made = catch_unwind(AssertUnwindSafe(make));
-        let result = match made {
+        let future = catch_unwind(AssertUnwindSafe(make));
+        let result = match future {
             Err(panic) => Err(panic),
             Ok(future) => {
                 let mut future = pin!(future);

@@ -51,7 +51,7 @@ use crate::scaling::{Automatic, Profiled, Scaler};
 pub use crate::scaling::{PROFILE_VARIABLE, PlacementMode, Totals};
 #[cfg(feature = "admin")]
 pub use crate::scaling::{ProfileError, ProfileFile};
-use crate::supervisor::{Signals, SupervisorIdle, Watched, supervise};
+use crate::supervisor::{Signals, Supervised, SupervisorIdle, supervise};
 use crate::worker::{WorkerOptions, WorkerThread};
 
 /// The default of [`Runtime::spin`], the maximum time for which an idle processor polls before it parks: 20 µs.
@@ -414,7 +414,7 @@ impl Runtime {
             let scaler = automatic.map(|automatic| {
                 Scaler::new(automatic, &control, active, placement, epoch, admin_stage)
             });
-            let watched = Watched {
+            let supervised = Supervised {
                 starting,
                 running,
                 drain: self.shutdown_timeout,
@@ -424,7 +424,7 @@ impl Runtime {
                 idle,
                 exits: self.signals,
             };
-            let result = supervise(watched, &inbox, &control, || {
+            let result = supervise(supervised, &inbox, &control, || {
                 if let Some(setting) = profiled.and_then(|profiled| profiled.setting) {
                     started.active.apply(setting);
                 }

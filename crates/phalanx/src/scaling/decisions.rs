@@ -87,7 +87,7 @@ fn cost(Measured { cost_ns, p99_ns }: Measured) -> CostSnapshot {
 
 impl From<&Guidance> for ByProfile {
     fn from(guidance: &Guidance) -> Self {
-        let (seen, step) = (guidance.sample.indicators, &guidance.step);
+        let (indicators, step) = (guidance.sample.indicators, &guidance.step);
         Self {
             from: guidance.from.to_string(),
             to: step.setting.to_string(),
@@ -97,7 +97,7 @@ impl From<&Guidance> for ByProfile {
                 .mix
                 .map(|(_, distance)| distance)
                 .filter(|distance| distance.is_finite()),
-            indicators: seen.named(),
+            indicators: indicators.named(),
             predicted: step.predicted.map(cost),
             measured: step.measured.map(cost),
             measured_before: step.measured_before.map(cost),
@@ -227,7 +227,7 @@ impl Automatic {
         (last.reason, last.mix) = (reason.as_str(), guidance.mix.clone());
         last.indicators = Some(guidance.sample.indicators);
         drop(last);
-        if guidance.is_news() {
+        if guidance.is_reportable() {
             let active = &loads[..from.min(loads.len())];
             let bottlenecks = active.iter().filter(|processor| processor.is_bottleneck()).count();
             let decision = Decision::new(at, (from, to), reason.as_str(), loads, bottlenecks);

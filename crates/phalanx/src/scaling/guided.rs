@@ -28,7 +28,7 @@ pub(super) struct Guidance {
 
 impl Guidance {
     /// Whether it changes the setting or reports the result of a comparison.
-    pub(super) fn is_news(&self) -> bool {
+    pub(super) fn is_reportable(&self) -> bool {
         self.step.setting != self.from || self.step.reason != GuideReason::Steady
     }
 }
@@ -153,12 +153,12 @@ mod tests {
         let load = |load| ProcessorLoad { load, indivisible: 0, is_saturated: false };
         let loads = [100, 300, 300, 300].map(load);
         let mut saturation = Saturation::default();
-        let mut looks = |begin: u64, active| {
+        let mut observe = |begin: u64, active| {
             [0, 100, 200]
                 .map(|ms| saturation.is_seen(Duration::from_millis(begin + ms), &loads, active))
         };
-        assert_eq!(looks(0, 1), [false, false, true]);
-        assert_eq!(looks(1_000, 2), [false; 3], "they can carry it");
-        assert_eq!(looks(2_000, 1), [false, false, true], "not at once");
+        assert_eq!(observe(0, 1), [false, false, true]);
+        assert_eq!(observe(1_000, 2), [false; 3], "they can carry it");
+        assert_eq!(observe(2_000, 1), [false, false, true], "not at once");
     }
 }

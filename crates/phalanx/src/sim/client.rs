@@ -121,7 +121,7 @@ impl Net {
 #[derive(Debug)]
 pub struct Client(Peer);
 
-fn unless_blocked<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
+fn pending_if_blocked<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
         result => Poll::Ready(result),
@@ -135,7 +135,7 @@ impl Client {
     /// `ConnectionReset`.
     pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         let mut bytes = [0; 4096];
-        let count = poll_fn(|_| unless_blocked(self.0.try_read(&mut bytes))).await?;
+        let count = poll_fn(|_| pending_if_blocked(self.0.try_read(&mut bytes))).await?;
         buffer.extend_from_slice(&bytes[..count]);
         Ok(count)
     }
@@ -146,7 +146,7 @@ impl Client {
     /// `ConnectionReset`, `BrokenPipe`.
     pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let sent = poll_fn(|_| unless_blocked(self.0.try_write(bytes))).await?;
+            let sent = poll_fn(|_| pending_if_blocked(self.0.try_write(bytes))).await?;
             bytes = &bytes[sent..];
         }
         Ok(())
@@ -213,7 +213,7 @@ impl UdpClient {
     /// # Errors
     /// Currently none.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        poll_fn(|_| unless_blocked(self.0.try_recv_from(buffer))).await
+        poll_fn(|_| pending_if_blocked(self.0.try_recv_from(buffer))).await
     }
 
     /// The address to which the socket is bound.
@@ -225,9 +225,9 @@ impl UdpClient {
 /// A client and its wake-up state.
 pub(super) struct Task {
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,
-    woken: Arc<Flag>,
+    wake_flag: Arc<Flag>,
     /// The number of world changes at the last poll.
-    seen: u64,
+    last_changes: u64,
 }
 
 struct Flag(AtomicBool);
@@ -240,8 +240,8 @@ impl Wake for Flag {
 
 impl Task {
     pub(super) fn new(future: impl Future<Output = ()> + 'static) -> Self {
-        let woken = Arc::new(Flag(AtomicBool::new(true)));
-        Self { future: Some(Box::pin(future)), woken, seen: 0 }
+        let wake_flag = Arc::new(Flag(AtomicBool::new(true)));
+        Self { future: Some(Box::pin(future)), wake_flag, last_changes: 0 }
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -249,14 +249,15 @@ impl Task {
     }
 
     /// Whether a poll may make progress.
-    pub(super) fn may_run(&self, changes: u64) -> bool {
-        !self.is_finished() && (self.seen != changes || self.woken.0.load(Ordering::Relaxed))
+    pub(super) fn may_run(&self, world_changes: u64) -> bool {
+        !self.is_finished()
+            && (self.last_changes != world_changes || self.wake_flag.0.load(Ordering::Relaxed))
     }
 
     pub(super) fn poll(&mut self, world: &World) {
-        self.woken.0.store(false, Ordering::Relaxed);
-        self.seen = world.changes();
-        let waker = Waker::from(self.woken.clone());
+        self.wake_flag.0.store(false, Ordering::Relaxed);
+        self.last_changes = world.changes();
+        let waker = Waker::from(self.wake_flag.clone());
         let future = self.future.as_mut().expect("a finished client is not polled");
         if future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
             self.future = None;

@@ -7,12 +7,12 @@ use fastrand::Rng;
 use phalanx_core::{Control, Phase, World as _};
 
 use super::client::Task;
-use super::programs::launch::{Manner, NewProgram};
+use super::programs::launch::{LaunchOptions, NewProgram};
 use super::programs::orders::{Order, Orders};
 use super::schedule_bias::{SIZES, ScheduleBias, sizes};
 use super::sim_processor::SimProcessor;
 use super::trace::{Step, Trace};
-use super::world::{LookAtCalls, World};
+use super::world::{CallGraphCheck, World};
 use super::{Report, fault, oracle};
 use crate::blocking::workers::{self, WorkerStep};
 
@@ -29,7 +29,7 @@ pub(super) struct Run {
     pub(super) processors: Vec<SimProcessor>,
     pub(super) clients: Vec<Task>,
     at_rest: Option<Box<dyn FnOnce()>>,
-    calls: Option<LookAtCalls>,
+    calls: Option<CallGraphCheck>,
     allows_panics: bool,
     pub(super) trace: Trace,
     pub(super) steps: u64,
@@ -45,8 +45,8 @@ enum Next {
 }
 
 pub(super) fn run(world: World) -> Result<Report, String> {
-    let most_steps = world.most_steps;
-    let (run, ()) = run_with(world, |run| run.until_rest(most_steps))?;
+    let max_steps = world.max_steps;
+    let (run, ()) = run_with(world, |run| run.until_rest(max_steps))?;
     run.end()
 }
 
@@ -98,7 +98,7 @@ impl Run {
         let program = NewProgram { number: 0, processors, graph, start };
         let (control, processors) = program.launch(
             &outside,
-            Manner {
+            LaunchOptions {
                 wake_delay: bias.wake_delay,
                 is_frozen: exhaustive,
                 sizes: &mut || if exhaustive { SIZES } else { sizes(&mut rng) },
@@ -123,12 +123,14 @@ impl Run {
         })
     }
 
-    fn until_rest(&mut self, most_steps: u64) -> Result<(), String> {
+    fn until_rest(&mut self, max_steps: u64) -> Result<(), String> {
         while !self.is_over() {
             self.steps += 1;
-            if self.steps > most_steps {
-                let left = oracle::describe_remaining(&self.processors);
-                return Err(format!("not at rest after {most_steps} steps; remaining:\n{left}"));
+            if self.steps > max_steps {
+                let remaining = oracle::describe_remaining(&self.processors);
+                return Err(format!(
+                    "not at rest after {max_steps} steps; remaining:\n{remaining}"
+                ));
             }
             self.step()?;
             self.check_step()?;
@@ -149,13 +151,13 @@ impl Run {
     /// Whether the program has ended and all clients have finished. Clients may outlive the program.
     pub(super) fn is_over(&self) -> bool {
         let is_done = self.clients.iter().all(Task::is_finished) && self.orders.is_empty();
-        is_done && self.processors.iter().all(|sim| sim.over)
+        is_done && self.processors.iter().all(|sim| sim.has_ended)
     }
 
     fn step(&mut self) -> Result<(), String> {
-        self.heed_orders()?;
+        self.run_orders()?;
         self.remove_ended()?;
-        self.heed_drain();
+        self.check_drain();
         if self.rng.u32(..1000) < self.bias.jumps {
             let most = if self.rng.bool() { 1_000_000 } else { 3_000_000_000 };
             let by = self.rng.u64(..most);
@@ -172,8 +174,8 @@ impl Run {
         }
         let all = self.candidates();
         if all.is_empty() {
-            let late = if self.rng.u8(..4) == 0 { self.rng.u64(..20_000_000) } else { 0 };
-            return self.on_idle(late);
+            let delay = if self.rng.u8(..4) == 0 { self.rng.u64(..20_000_000) } else { 0 };
+            return self.on_idle(delay);
         }
         match all[self.rng.usize(..all.len())] {
             Next::Sleeper(number, reason) => self.wake(number, reason),
@@ -193,18 +195,18 @@ impl Run {
     }
 
     /// Executes the orders of clients for single programs.
-    fn heed_orders(&mut self) -> Result<(), String> {
+    fn run_orders(&mut self) -> Result<(), String> {
         while let Some(order) = self.orders.next() {
             match order {
                 Order::Start(program) => {
                     let (number, rng) = (program.number, &mut self.rng);
-                    let manner = Manner {
+                    let options = LaunchOptions {
                         wake_delay: self.bias.wake_delay,
                         is_frozen: false,
                         sizes: &mut || sizes(rng),
                     };
                     let (control, processors) =
-                        fault::disabled(|| program.launch(&self.outside, manner))?;
+                        fault::disabled(|| program.launch(&self.outside, options))?;
                     if self.control.phase() > Phase::Running {
                         control.drain();
                     }
@@ -233,7 +235,7 @@ impl Run {
     /// Removes the programs of clients that have ended.
     fn remove_ended(&mut self) -> Result<(), String> {
         let is_over =
-            |program| self.processors.iter().all(|own| own.program != program || own.over);
+            |program| self.processors.iter().all(|own| own.program != program || own.has_ended);
         let ended: Vec<_> = self.others.keys().copied().filter(|own| is_over(*own)).collect();
         for program in ended {
             let processors = self.processors.extract_if(.., |own| own.program == program);
@@ -249,14 +251,14 @@ impl Run {
     fn remove(&mut self, program: usize) -> Result<(), String> {
         if let Some(control) = self.others.remove(&program) {
             oracle::check_calls(&control.call_graph())?;
-            self.orders.has_ended(program);
+            self.orders.record_end(program);
             self.trace.record(Step::Ended { program });
         }
         Ok(())
     }
 
     /// Drains the program if a client has requested it. Returns whether it did.
-    pub(super) fn heed_drain(&mut self) -> bool {
+    pub(super) fn check_drain(&mut self) -> bool {
         let drains = self.orders.drains() && self.control.phase() == Phase::Running;
         if drains {
             self.drain();
@@ -289,11 +291,11 @@ impl Run {
         ends.filter(|at| *at > now).min().filter(|next| *next < u64::MAX)
     }
 
-    /// Handles a moment at which nothing can run: advances time to `late` after the next event, or finds that the
+    /// Handles a moment at which nothing can run: advances time to `delay` after the next event, or finds that the
     /// program is at rest or stuck.
-    pub(super) fn on_idle(&mut self, late: u64) -> Result<(), String> {
+    pub(super) fn on_idle(&mut self, delay: u64) -> Result<(), String> {
         if let Some(next) = self.next_event() {
-            self.advance_to(next + late);
+            self.advance_to(next + delay);
             return Ok(());
         }
         if self.control.phase() == Phase::Running && self.clients.iter().all(Task::is_finished) {
@@ -301,8 +303,8 @@ impl Run {
             return Ok(());
         }
         let waiting = self.clients.iter().filter(|task| !task.is_finished()).count();
-        let left = oracle::describe_remaining(&self.processors);
-        Err(format!("stuck: no event can happen; {waiting} clients wait; remaining:\n{left}"))
+        let remaining = oracle::describe_remaining(&self.processors);
+        Err(format!("stuck: no event can happen; {waiting} clients wait; remaining:\n{remaining}"))
     }
 
     fn drain(&mut self) {
@@ -312,9 +314,9 @@ impl Run {
         self.processors.iter_mut().for_each(|sim| sim.is_stopped = false);
     }
 
-    pub(super) fn advance_to(&mut self, then: u64) {
-        self.outside.advance_to(then);
-        self.trace.record(Step::Time { now: then });
+    pub(super) fn advance_to(&mut self, time: u64) {
+        self.outside.advance_to(time);
+        self.trace.record(Step::Time { now: time });
     }
 
     pub(super) fn wake(&mut self, number: usize, reason: &'static str) {
@@ -347,7 +349,7 @@ impl Run {
             let stage = ready[rng.usize(..ready.len())];
             oracle::check_queue(number, sim, stage)?;
             let at_most = rng.usize(1..=bias.cohort);
-            let choose = |left: usize| if bias.shuffles { rng.usize(..left) } else { 0 };
+            let choose = |remaining: usize| if bias.shuffles { rng.usize(..remaining) } else { 0 };
             let operations = sim.step(|steps, world| steps.run(stage, at_most, choose, world));
             trace.record(Step::Ran { processor, stage, operations });
             return Ok(());
@@ -365,8 +367,8 @@ impl Run {
                 trace.record(Step::Timers { processor });
             }
             2 => {
-                let left = sim.step(|steps, _| steps.flush());
-                trace.record(Step::Flushed { processor, left });
+                let remaining = sim.step(|steps, _| steps.flush());
+                trace.record(Step::Flushed { processor, remaining });
             }
             3 => {
                 sim.step(|_, world| world.submit());
@@ -389,7 +391,7 @@ impl Run {
             !received && steps.is_idle()
         });
         if sim.step(|steps, _| steps.settle()) && !sim.is_finishing() {
-            sim.over = true;
+            sim.has_ended = true;
             self.trace.record(Step::Over { processor: number });
         } else if idle && sim.step(|steps, _| steps.is_idle()) && sim.try_to_sleep() {
             self.trace.record(Step::Slept { processor: number });
@@ -405,8 +407,8 @@ impl Run {
         }
         let calls = self.control.call_graph();
         oracle::check_calls(&calls)?;
-        if let Some(look) = self.calls.take() {
-            look(calls);
+        if let Some(check) = self.calls.take() {
+            check(calls);
         }
         self.clients.clear();
         let report = Report {

@@ -26,7 +26,7 @@ pub(super) struct SimProcessor {
     /// The end of its sleep, if it sleeps.
     pub(super) asleep: Option<u64>,
     /// Whether its loop has ended.
-    pub(super) over: bool,
+    pub(super) has_ended: bool,
     /// Whether it takes no steps.
     pub(super) is_stopped: bool,
     /// The number of its program; 0 for the world's first program.
@@ -62,13 +62,13 @@ impl SimProcessor {
         let (control, panic) = (processor.control(), RefCell::default());
         let outside = SimWorld { io: io.clone(), world, control, frozen, panic };
         let (processor, world) = (Some(processor), outside);
-        let (asleep, over, is_stopped) = (None, false, false);
-        Self { processor, io, world, waker, asleep, over, is_stopped, program }
+        let (asleep, has_ended, is_stopped) = (None, false, false);
+        Self { processor, io, world, waker, asleep, has_ended, is_stopped, program }
     }
 
     /// Whether it could take a step if it were awake.
     pub(super) fn may_step(&self) -> bool {
-        !self.over && !self.is_stopped
+        !self.has_ended && !self.is_stopped
     }
 
     pub(super) fn processor(&self) -> &Processor {

@@ -14,7 +14,7 @@ pub(super) enum Step {
     Received { processor: usize, any: bool },
     Timers { processor: usize },
     Ran { processor: usize, stage: usize, operations: usize },
-    Flushed { processor: usize, left: bool },
+    Flushed { processor: usize, remaining: bool },
     Submitted { processor: usize },
     Slept { processor: usize },
     Woke { processor: usize, reason: &'static str },
@@ -35,7 +35,7 @@ impl Step {
             Self::Ran { processor, stage, operations } => {
                 [3, processor as u64, stage as u64, operations as u64]
             }
-            Self::Flushed { processor, left } => [4, processor as u64, left.into(), 0],
+            Self::Flushed { processor, remaining } => [4, processor as u64, remaining.into(), 0],
             Self::Submitted { processor } => [5, processor as u64, 0, 0],
             Self::Slept { processor } => [6, processor as u64, 0, 0],
             Self::Woke { processor, reason } => [7, processor as u64, reason.len() as u64, 0],

@@ -17,7 +17,7 @@ use crate::fs::Dir;
 use crate::program::{StartContext, StartError};
 
 /// A function that examines the calls of a run.
-pub(super) type LookAtCalls = Box<dyn FnOnce(CallGraph)>;
+pub(super) type CallGraphCheck = Box<dyn FnOnce(CallGraph)>;
 
 /// Describes a world before it runs. See [`run`](super::run).
 ///
@@ -53,13 +53,13 @@ pub struct World {
     pub(super) processors: usize,
     pub(super) panics: u32,
     pub(super) allows_panics: bool,
-    pub(super) most_steps: u64,
+    pub(super) max_steps: u64,
     pub(super) is_steady: bool,
     pub(super) orders: Orders,
     pub(super) program: Option<(Graph, StartFn)>,
     pub(super) clients: Vec<Task>,
     pub(super) at_rest: Option<Box<dyn FnOnce()>>,
-    pub(super) calls: Option<LookAtCalls>,
+    pub(super) calls: Option<CallGraphCheck>,
     /// Whether all schedules are enumerated, instead of one drawn from the seed.
     pub(super) exhaustive: bool,
 }
@@ -78,7 +78,7 @@ impl World {
             processors,
             panics: 0,
             allows_panics: false,
-            most_steps: 200_000,
+            max_steps: 200_000,
             is_steady: false,
             orders: Orders::default(),
             program: None,
@@ -163,7 +163,7 @@ impl World {
 
     /// Sets the number of steps after which a run is considered stuck. The default is 200,000.
     pub fn set_most_steps(&mut self, steps: u64) {
-        self.most_steps = steps;
+        self.max_steps = steps;
     }
 
     /// Makes time advance only while nothing can run. Use it for programs whose leases expire and for clients that must

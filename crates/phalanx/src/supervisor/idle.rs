@@ -2,8 +2,8 @@
 //!
 //! A processor that has to wake the supervisor spends a system call and often a context switch, which delays the
 //! request that woke the processor by 100 µs. So the supervisor does not stop polling immediately: while all processors
-//! are parked, it polls at growing intervals, up to [`LONGEST`], and stops after [`REST`]. After that, an idle program
-//! has no wake-ups at all.
+//! are parked, it polls at growing intervals, up to [`MAX_POLL_INTERVAL`], and stops after [`REST`]. After that, an
+//! idle program has no wake-ups at all.
 //!
 //! Each processor stores its state in its own flag. The supervisor stores that it is idle and then loads all flags; a
 //! processor that wakes stores its flag and then loads the supervisor's. All four accesses are sequentially consistent,
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 /// The longest time between two polls.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// After this time without an awake processor, the supervisor waits to be woken.
 const REST: Duration = Duration::from_secs(60);
 
@@ -55,7 +55,7 @@ impl SupervisorIdle {
     }
 
     /// Records that a processor is awake. Returns true if it must wake the supervisor.
-    pub(crate) fn awake(&self, processor: usize) -> bool {
+    pub(crate) fn note_awake(&self, processor: usize) -> bool {
         self.processors[processor].0.store(AWAKE, Ordering::SeqCst);
         self.supervisor.load(Ordering::SeqCst) && self.supervisor.swap(false, Ordering::SeqCst)
     }
@@ -105,9 +105,9 @@ impl Polls {
             self.resting_since = None;
             return NextPoll::Planned;
         }
-        let rested = now - *self.resting_since.get_or_insert(now);
-        if rested < REST {
-            return NextPoll::At(now + rested.min(LONGEST));
+        let idle_time = now - *self.resting_since.get_or_insert(now);
+        if idle_time < REST {
+            return NextPoll::At(now + idle_time.min(MAX_POLL_INTERVAL));
         }
         if self.flags.may_idle() { NextPoll::Woken } else { NextPoll::Planned }
     }
@@ -123,24 +123,24 @@ mod tests {
     fn the_supervisor_polls_less_and_less_often_and_then_waits() {
         let flags = SupervisorIdle::new(2);
         let mut polls = Polls::new(flags.clone());
-        let begun = Instant::now();
-        assert_eq!(polls.next(begun), NextPoll::Planned, "both are awake");
+        let start = Instant::now();
+        assert_eq!(polls.next(start), NextPoll::Planned, "both are awake");
         flags.parked(0);
-        assert_eq!(polls.next(begun), NextPoll::Planned, "one is awake");
+        assert_eq!(polls.next(start), NextPoll::Planned, "one is awake");
         flags.parked(1);
-        assert_eq!(polls.next(begun), NextPoll::Planned, "one was awake since the last poll");
-        assert_eq!(polls.next(begun), NextPoll::At(begun));
-        let later = begun + SECOND / 4;
+        assert_eq!(polls.next(start), NextPoll::Planned, "one was awake since the last poll");
+        assert_eq!(polls.next(start), NextPoll::At(start));
+        let later = start + SECOND / 4;
         assert_eq!(polls.next(later), NextPoll::At(later + SECOND / 4));
-        let later = begun + 2 * SECOND;
-        assert_eq!(polls.next(later), NextPoll::At(later + LONGEST));
-        assert!(!flags.awake(1), "the supervisor polls");
+        let later = start + 2 * SECOND;
+        assert_eq!(polls.next(later), NextPoll::At(later + MAX_POLL_INTERVAL));
+        assert!(!flags.note_awake(1), "the supervisor polls");
         flags.parked(1);
-        let later = begun + REST;
+        let later = start + REST;
         assert_eq!(polls.next(later), NextPoll::Planned, "one was awake since the last poll");
         assert_eq!(polls.next(later), NextPoll::At(later));
         assert_eq!(polls.next(later + REST), NextPoll::Woken);
-        assert!(flags.awake(1) && !flags.awake(0), "the first one wakes the supervisor");
+        assert!(flags.note_awake(1) && !flags.note_awake(0), "the first one wakes the supervisor");
         assert_eq!(polls.next(later + REST), NextPoll::Planned);
     }
 }

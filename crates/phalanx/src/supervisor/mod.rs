@@ -17,15 +17,15 @@ pub(crate) use self::idle::SupervisorIdle;
 use self::idle::{NextPoll, Polls};
 pub(crate) use self::signals::Signals;
 use crate::cores::keep_to_slow_cores;
-use crate::diagnostics::stuck::{self, Ending};
-use crate::diagnostics::tracing_events::{self, Sheds};
+use crate::diagnostics::stuck::{self, ShutdownWatch};
+use crate::diagnostics::tracing_events::{self, ShedCounts};
 use crate::diagnostics::{DeadlockDetector, StallDetector, report};
 use crate::program::{ExitReport, Leaks, RunError};
 use crate::scaling::Scaler;
 
 /// A deadline that is never reached. It applies after the end, because the kernel may take any time to return buffers,
 /// and it bounds the drain, because an [`Instant`] has a limited range.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+const NO_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Messages to the supervisor.
 pub(crate) enum Event {
@@ -55,7 +55,7 @@ pub(crate) enum Event {
 }
 
 /// The program under supervision.
-pub(crate) struct Watched {
+pub(crate) struct Supervised {
     /// Processors that have not started yet.
     pub(crate) starting: usize,
     /// Processors that have not exited yet.
@@ -88,13 +88,13 @@ impl Drop for EndOnPanic<'_> {
 
 /// Waits until all processors have started, then until all have exited.
 pub(crate) fn supervise(
-    watched: Watched,
+    supervised: Supervised,
     inbox: &Receiver<Event>,
     control: &Control,
     ready: impl FnOnce(),
 ) -> Result<ExitReport, RunError> {
     let _end = EndOnPanic(control);
-    let mut supervision = Supervision::new(watched, control);
+    let mut supervision = Supervision::new(supervised, control);
     let mut ready = Some(ready);
     // Only after the hook, because threads inherit the cores of the thread that starts them.
     let mut slow_cores = None;
@@ -139,8 +139,8 @@ struct Supervision<'a> {
     polls: Option<Polls>,
     /// Whether to exit the process if the program is stuck.
     exits: bool,
-    ending: Option<Ending>,
-    sheds: Sheds,
+    shutdown_watch: Option<ShutdownWatch>,
+    sheds: ShedCounts,
     /// The operations and objects that were reported, by stage. Each processor reports each of them once.
     reported: Vec<(&'static str, &'static str)>,
     report: ExitReport,
@@ -148,8 +148,9 @@ struct Supervision<'a> {
 }
 
 impl<'a> Supervision<'a> {
-    fn new(watched: Watched, control: &'a Control) -> Self {
-        let Watched { starting, running, drain, stalls, deadlocks, scaler, idle, exits } = watched;
+    fn new(supervised: Supervised, control: &'a Control) -> Self {
+        let Supervised { starting, running, drain, stalls, deadlocks, scaler, idle, exits } =
+            supervised;
         Self {
             control,
             starting,
@@ -163,8 +164,8 @@ impl<'a> Supervision<'a> {
             scaler,
             polls: idle.map(Polls::new),
             exits,
-            ending: None,
-            sheds: Sheds::default(),
+            shutdown_watch: None,
+            sheds: ShedCounts::default(),
             reported: Vec::new(),
             report: ExitReport { processors: vec![Leaks::default(); starting] },
             result: Ok(()),
@@ -174,7 +175,7 @@ impl<'a> Supervision<'a> {
     /// Starts the time limit of a drain, and ends the program when it has passed.
     fn enforce_limit(&mut self, now: Instant) {
         if self.deadline.is_none() && self.control.phase() > Phase::Running {
-            self.deadline = Some(now + self.drain.min(FOREVER));
+            self.deadline = Some(now + self.drain.min(NO_TIMEOUT));
             tracing_events::draining(self.drain);
         }
         if self.deadline.is_some_and(|deadline| deadline <= now) {
@@ -182,28 +183,29 @@ impl<'a> Supervision<'a> {
             if let Some(deadlocks) = &mut self.deadlocks {
                 deadlocks.inspect(self.control);
             }
-            tracing_events::ending();
+            tracing_events::cancelling();
             self.control.end();
-            self.deadline = Some(now + FOREVER);
+            self.deadline = Some(now + NO_TIMEOUT);
         }
     }
 
     /// Performs the checks that are due. Returns the time of the next one.
     fn next_wake(&mut self, now: Instant) -> Instant {
         let control = self.control;
-        let mut wake = self.deadline.unwrap_or(now + FOREVER);
+        let mut wake = self.deadline.unwrap_or(now + NO_TIMEOUT);
         if let Some(next) = self.sheds.report(control) {
             wake = wake.min(next);
         }
         if control.phase() == Phase::Ending {
-            let ending = self.ending.get_or_insert_with(|| Ending::begin(control));
-            if ending.is_stuck(control) {
+            let shutdown_watch =
+                self.shutdown_watch.get_or_insert_with(|| ShutdownWatch::start(control));
+            if shutdown_watch.is_stuck(control) {
                 stuck::report(control, &self.running);
                 if self.exits {
                     stuck::exit();
                 }
             }
-            wake = wake.min(ending.next_check());
+            wake = wake.min(shutdown_watch.next_check());
         }
         if let Some(deadlocks) = &mut self.deadlocks
             && let Some(next) = deadlocks.check(now, control)
@@ -288,8 +290,8 @@ impl<'a> Supervision<'a> {
     fn exited(&mut self, processor: usize, outcome: Result<Leaks, RunError>) {
         self.remaining -= 1;
         self.running[processor] = false;
-        if let Some(ending) = &mut self.ending {
-            ending.progressed();
+        if let Some(shutdown_watch) = &mut self.shutdown_watch {
+            shutdown_watch.record_progress();
         }
         match outcome {
             Ok(leaks) => self.report.processors[processor] = leaks,
@@ -304,10 +306,10 @@ impl<'a> Supervision<'a> {
     }
 
     /// Whether this operation or object of a stage was not reported before.
-    fn is_first(&mut self, stage: &'static str, what: &'static str) -> bool {
-        let is_first = !self.reported.contains(&(stage, what));
+    fn is_first(&mut self, stage: &'static str, item: &'static str) -> bool {
+        let is_first = !self.reported.contains(&(stage, item));
         if is_first {
-            self.reported.push((stage, what));
+            self.reported.push((stage, item));
         }
         is_first
     }

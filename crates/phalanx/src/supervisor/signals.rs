@@ -25,21 +25,21 @@ use crate::lock::lock;
 const SUPERVISOR_LIMIT: Duration = Duration::from_secs(1);
 
 /// The runtimes of this process that handle signals.
-struct Handling {
+struct HandlerState {
     runtimes: usize,
     /// Whether no runtime handles signals, so that the default action applies.
     is_over: Arc<AtomicBool>,
     has_default: bool,
 }
 
-static HANDLING: LazyLock<Mutex<Handling>> = LazyLock::new(|| {
+static HANDLER: LazyLock<Mutex<HandlerState>> = LazyLock::new(|| {
     let is_over = Arc::new(AtomicBool::new(true));
-    Mutex::new(Handling { runtimes: 0, is_over, has_default: false })
+    Mutex::new(HandlerState { runtimes: 0, is_over, has_default: false })
 });
 
-impl Handling {
+impl HandlerState {
     fn lock() -> MutexGuard<'static, Self> {
-        lock(&HANDLING)
+        lock(&HANDLER)
     }
 
     /// Counts a runtime and registers its handlers. Until they exist, the default action applies.
@@ -73,7 +73,7 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn listen(events: Sender<Event>) -> io::Result<Self> {
-        let mut signals = Handling::begin()?;
+        let mut signals = HandlerState::begin()?;
         let mut this = Self { handle: None, thread: None };
         let (handle, open) = (signals.handle(), signals.handle());
         let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
@@ -98,7 +98,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        Handling::end();
+        HandlerState::end();
         self.handle.iter().for_each(Handle::close);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -290,7 +290,7 @@ impl<T: Send> Receiver<T> {
         self.wait(max, |value| batch.push(value)).await
     }
 
-    async fn wait(&mut self, max: usize, mut put: impl FnMut(T)) -> usize {
+    async fn wait(&mut self, max: usize, mut consume: impl FnMut(T)) -> usize {
         let Self { mailbox, spare } = self;
         poll_fn(|context| {
             let mut waker = Some(context.waker().clone());
@@ -316,7 +316,7 @@ impl<T: Send> Receiver<T> {
                 Poll::Ready(count)
             });
             admitted.into_iter().for_each(wake_catching_panics);
-            spare.drain(..).for_each(&mut put);
+            spare.drain(..).for_each(&mut consume);
             polled
         })
         .await
@@ -371,7 +371,7 @@ mod tests {
             let received = receiving.poll(&mut Context::from_waker(Waker::noop()));
             assert_eq!(received, Poll::Ready(Some(value)));
         }
-        let kept = receiver.mailbox.locked(|state| state.values.capacity());
-        assert!(kept > 0 && receiver.spare.capacity() > 0);
+        let capacity = receiver.mailbox.locked(|state| state.values.capacity());
+        assert!(capacity > 0 && receiver.spare.capacity() > 0);
     }
 }

@@ -69,9 +69,9 @@ impl Interval {
 
 /// The first time after `now` that is a whole number of periods after `due`.
 fn following(due: Duration, now: Duration, period: Duration) -> Duration {
-    let late = (now - due).as_nanos() % period.as_nanos();
+    let overdue = (now - due).as_nanos() % period.as_nanos();
     // The difference is less than the period, and 64 bits are enough for 584 years.
-    now.saturating_add(period - Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX)))
+    now.saturating_add(period - Duration::from_nanos(u64::try_from(overdue).unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]

@@ -30,15 +30,22 @@ pub(crate) struct Coalescing {
     /// Whether the next completions follow a wait.
     waited: bool,
     /// End of the pause after a failed wait.
-    not_before: Duration,
+    backoff_until: Duration,
 }
 
 impl Coalescing {
     /// Creates the state for waits of at most `limit`.
     pub(crate) fn new(limit: Duration) -> Self {
         let zero = Duration::ZERO;
-        let (window_start, not_before) = (zero, zero);
-        Self { limit, window_start, completions_seen: 0, expected: 0.0, waited: false, not_before }
+        let (window_start, backoff_until) = (zero, zero);
+        Self {
+            limit,
+            window_start,
+            completions_seen: 0,
+            expected: 0.0,
+            waited: false,
+            backoff_until,
+        }
     }
 
     /// Changes the maximum wait. If it differs from the previous one, the rate is measured again.
@@ -51,7 +58,7 @@ impl Coalescing {
     /// Records completions at `now`.
     pub(crate) fn record(&mut self, completions: usize, now: Duration) {
         if std::mem::take(&mut self.waited) && completions < MIN_PER_WAIT {
-            self.not_before = now + BACKOFF * self.limit;
+            self.backoff_until = now + BACKOFF * self.limit;
         }
         self.completions_seen += completions;
         let window = now.saturating_sub(self.window_start);
@@ -64,7 +71,7 @@ impl Coalescing {
 
     /// The number of completions to wait for, and the maximum wait; `None` if there should be no wait.
     pub(crate) fn plan(&mut self, now: Duration) -> Option<(usize, Duration)> {
-        if self.expected < MIN_COMPLETIONS || now < self.not_before {
+        if self.expected < MIN_COMPLETIONS || now < self.backoff_until {
             return None;
         }
         self.waited = true;
@@ -95,14 +102,14 @@ mod tests {
             [(1_000, None), (10_000, None), (30_000, Some(30)), (200_000, Some(64))]
         {
             let (mut coalescing, now) = after(rate);
-            let wish = coalescing.plan(now).map(|(wanted, _)| wanted);
+            let plan = coalescing.plan(now).map(|(wanted, _)| wanted);
             let near = |a: usize, b: usize| a.abs_diff(b) <= 2;
             assert!(
-                match (wish, wanted) {
+                match (plan, wanted) {
                     (Some(a), Some(b)) => near(a, b),
                     (a, b) => a == b,
                 },
-                "{rate} a second: {wish:?}"
+                "{rate} a second: {plan:?}"
             );
         }
     }

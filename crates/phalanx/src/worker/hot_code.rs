@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::ops::Range;
 
 /// The range of plausible sizes, in bytes. Without a script, the two functions are neighbours.
-const PLAUSIBLE: Range<usize> = 4 << 10..1 << 20;
+const VALID_SIZES: Range<usize> = 4 << 10..1 << 20;
 
 /// The first function.
 #[inline(never)]
@@ -25,7 +25,7 @@ fn end() -> u32 {
 /// The addresses of the code; empty if the program was linked without a script.
 pub(super) fn addresses() -> Range<usize> {
     let (begin, end) = (begin as fn() -> u32 as usize, end as fn() -> u32 as usize);
-    match PLAUSIBLE.contains(&end.wrapping_sub(begin)) {
+    match VALID_SIZES.contains(&end.wrapping_sub(begin)) {
         true => begin..end,
         false => 0..0,
     }

@@ -1,11 +1,11 @@
 //! Measurement of the CPU time that a park costs.
 //!
-//! Reading a thread's CPU time takes a system call, so only one in [`EACH`] parks is measured.
+//! Reading a thread's CPU time takes a system call, so only one in [`SAMPLE_INTERVAL`] parks is measured.
 
 use std::cell::Cell;
 
 /// One in this number of parks is measured.
-const EACH: u32 = 64;
+const SAMPLE_INTERVAL: u32 = 64;
 /// The plausible range of a measurement, in nanoseconds. Values outside it are caused by signals or a slow clock.
 const RANGE: (u64, u64) = (500, 20_000);
 /// Assumed cost before the first measurement.
@@ -29,7 +29,7 @@ impl SleepCost {
         self.ns.get()
     }
 
-    /// Runs `sleep`, and measures every [`EACH`]th call.
+    /// Runs `sleep`, and measures every [`SAMPLE_INTERVAL`]th call.
     pub(crate) fn measured(&self, sleep: impl FnOnce()) {
         self.measured_by(crate::machine::thread_cpu_time, sleep);
     }
@@ -37,7 +37,7 @@ impl SleepCost {
     fn measured_by(&self, clock: impl Fn() -> u64, sleep: impl FnOnce()) {
         let sleeps = self.sleeps.get();
         self.sleeps.set(sleeps.wrapping_add(1));
-        if !sleeps.is_multiple_of(EACH) {
+        if !sleeps.is_multiple_of(SAMPLE_INTERVAL) {
             return sleep();
         }
         let before = clock();
@@ -53,17 +53,17 @@ mod tests {
 
     #[test]
     fn some_sleeps_are_measured() {
-        let (cost, time, looks) = (SleepCost::default(), Cell::new(0), Cell::new(0));
+        let (cost, time, checks) = (SleepCost::default(), Cell::new(0), Cell::new(0));
         let clock = || {
-            looks.set(looks.get() + 1);
+            checks.set(checks.get() + 1);
             time.get()
         };
-        for _ in 0..64 * EACH {
+        for _ in 0..64 * SAMPLE_INTERVAL {
             cost.measured_by(clock, || time.set(time.get() + 1_500));
         }
-        assert_eq!(looks.get(), 2 * 64);
+        assert_eq!(checks.get(), 2 * 64);
         assert!((1_500..1_600).contains(&cost.ns()), "{}", cost.ns());
-        for _ in 0..64 * EACH {
+        for _ in 0..64 * SAMPLE_INTERVAL {
             cost.measured_by(clock, || time.set(time.get() + 1_000_000));
         }
         assert!(cost.ns() <= RANGE.1);

@@ -72,7 +72,7 @@ impl WorkerThread<'_> {
     {
         let (index, scope) = (self.builder.index(), &self.options.scope);
         let (mut worker, mut outcome) = (Some(self), None);
-        let caught = catch_unwind(AssertUnwindSafe(|| {
+        let result = catch_unwind(AssertUnwindSafe(|| {
             scope.enter(&mut || {
                 // A second call has no effect.
                 if let Some(worker) = worker.take() {
@@ -80,7 +80,7 @@ impl WorkerThread<'_> {
                 }
             });
         }));
-        let outcome = match (worker, outcome, caught) {
+        let outcome = match (worker, outcome, result) {
             (Some(_), _, Err(_)) | (None, Some(Ok(_)), Err(_)) => {
                 Err(RunError::ScopePanicked(index))
             }
@@ -103,7 +103,7 @@ impl WorkerThread<'_> {
         let Self { builder, kind, epoch, calls, idle, saturation, placement, active, options } =
             self;
         let (index, control) = (builder.index(), builder.control());
-        let _seated = active.sit(index);
+        let _seated = active.occupy(index);
         let driver = phalanx_driver::open(kind, &options.config)
             .map_err(|source| RunError::OpenDriver { processor: index, source })?;
         let unparker = driver.unparker();
@@ -146,7 +146,7 @@ impl WorkerThread<'_> {
         let is_ending = || control.phase() == Phase::Ending;
         let settled = io.settle(is_ending, SETTLING);
         let settled = settled.map_err(|source| RunError::Settle { processor: index, source });
-        let left = Leaks { operations, timers, ..io.leaks() };
-        started.and(settled).map(|()| left)
+        let leaks = Leaks { operations, timers, ..io.leaks() };
+        started.and(settled).map(|()| leaks)
     }
 }

@@ -35,11 +35,15 @@ impl WakePrefetch {
         }
     }
 
-    /// Prefetches if that is due after a sleep, whose length `slept` returns.
+    /// Prefetches if that is due after a sleep, whose length `sleep_time` returns.
     #[inline]
-    pub(super) fn woke(&self, slept: impl FnOnce() -> Duration, timeout: Option<Duration>) {
+    pub(super) fn prefetch_after(
+        &self,
+        sleep_time: impl FnOnce() -> Duration,
+        timeout: Option<Duration>,
+    ) {
         if let Some(memory) = &self.0
-            && is_due(slept(), timeout)
+            && is_due(sleep_time(), timeout)
         {
             load_all(memory);
         }
@@ -56,8 +60,8 @@ fn load_all(memory: &[Range<usize>]) {
 
 /// Whether the sleep was long and ended before its timeout, so that there probably is a request.
 #[inline]
-fn is_due(slept: Duration, timeout: Option<Duration>) -> bool {
-    slept >= MIN_SLEEP && timeout.is_none_or(|timeout| slept < timeout)
+fn is_due(sleep_time: Duration, timeout: Option<Duration>) -> bool {
+    sleep_time >= MIN_SLEEP && timeout.is_none_or(|timeout| sleep_time < timeout)
 }
 
 /// Starts the loads of the cache lines of a range.
@@ -83,13 +87,13 @@ mod tests {
         let mut prefetch = WakePrefetch::new(true);
         prefetch.add(&[0u8; 1000]);
         prefetch.0.as_mut().unwrap().push(0..4096);
-        prefetch.woke(|| MIN_SLEEP, None);
+        prefetch.prefetch_after(|| MIN_SLEEP, None);
     }
 
     #[test]
     fn a_program_that_does_not_ask_for_it_reads_no_clock() {
         let mut prefetch = WakePrefetch::new(false);
         prefetch.add(&[0u8; 1000]);
-        prefetch.woke(|| panic!("the clock is read"), None);
+        prefetch.prefetch_after(|| panic!("the clock is read"), None);
     }
 }

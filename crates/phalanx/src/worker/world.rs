@@ -70,7 +70,7 @@ impl SupervisorLink {
     }
 
     fn note_awake(&self) {
-        if self.idle.as_ref().is_some_and(|idle| idle.awake(self.processor)) {
+        if self.idle.as_ref().is_some_and(|idle| idle.note_awake(self.processor)) {
             self.send(Event::Awake);
         }
     }
@@ -153,19 +153,19 @@ impl World for DriverWorld {
         if self.active.coalesce_ns() == 0 {
             return 0;
         }
-        let begin = self.epoch.elapsed();
-        let plan = self.coalescing.borrow_mut().plan(begin);
+        let start = self.epoch.elapsed();
+        let plan = self.coalescing.borrow_mut().plan(start);
         let Some((wanted, limit)) = plan else { return 0 };
         let expiry = self.io.next_expiry().map(|at| at.saturating_sub(self.epoch.elapsed()));
-        let ends = [timeout.map(Duration::from_nanos), expiry];
-        let limit = ends.into_iter().flatten().fold(limit, Duration::min);
+        let limits = [timeout.map(Duration::from_nanos), expiry];
+        let limit = limits.into_iter().flatten().fold(limit, Duration::min);
         // The kernel processes completions and submits requests within the call, and that time is not idle.
         let cpu_before = self.thread_cpu_time();
         self.io.driver(|driver| {
             driver.coalesce(wanted, limit).unwrap_or_else(|error| fail("coalesce", &error));
         });
         let used = Duration::from_nanos(self.thread_cpu_time().saturating_sub(cpu_before));
-        let waited = self.epoch.elapsed().saturating_sub(begin).saturating_sub(used);
+        let waited = self.epoch.elapsed().saturating_sub(start).saturating_sub(used);
         if waited < MIN_IDLE {
             return 0;
         }
@@ -238,13 +238,13 @@ impl World for DriverWorld {
                 .driver(|driver| driver.park(timeout).unwrap_or_else(|error| fail("park", &error)));
         };
         self.sleep_cost.measured(park);
-        let slept = || self.epoch.elapsed().saturating_sub(self.latest.get());
-        self.prefetch.woke(slept, timeout);
+        let sleep_time = || self.epoch.elapsed().saturating_sub(self.latest.get());
+        self.prefetch.prefetch_after(sleep_time, timeout);
         self.supervisor.note_awake();
     }
 }
 
 /// Panics because the driver has failed as a whole, so that the processor can no longer receive events.
-fn fail(what: &str, error: &std::io::Error) -> ! {
-    panic!("the driver failed to {what}: {error}")
+fn fail(action: &str, error: &std::io::Error) -> ! {
+    panic!("the driver failed to {action}: {error}")
 }

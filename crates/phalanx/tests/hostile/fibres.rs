@@ -33,19 +33,19 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn a_fibre_ends_its_own_session(driver: DriverChoice) {
     program(driver, 1, |stage| async move {
         let reached = Rc::new(Cell::new(0));
-        let seen = reached.clone();
+        let progress = reached.clone();
         let session = Session::new();
         let call = session.scope(|| {
             stage.fibre(move |_, fibre| {
                 let child = fibre.spawn(|fibre| fibre.sleep(HOUR));
                 fibre.wait(yield_now());
                 drop(Session::current().unwrap().end());
-                seen.set(1);
+                progress.set(1);
                 // The fibre has ended, so this suspends nothing.
                 assert_eq!(fibre.wait(child), Err(CallError::Cancelled));
-                seen.set(2);
+                progress.set(2);
                 fibre.wait(yield_now());
-                seen.set(3);
+                progress.set(3);
             })
         });
         assert_eq!(call.await, Err(CallError::Cancelled));
@@ -55,9 +55,9 @@ fn a_fibre_ends_its_own_session(driver: DriverChoice) {
 }
 
 /// Panics when it is dropped, unless the thread is panicking.
-struct Bomb;
+struct PanicsOnDrop;
 
-impl Drop for Bomb {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             panic!("hostile destructor");
@@ -66,48 +66,49 @@ impl Drop for Bomb {
 }
 
 fn destructors_that_panic_end_only_their_fibre(driver: DriverChoice) {
-    static BOMB: FibreLocal<Bomb> = FibreLocal::new(|| Bomb);
+    static PANICS_ON_DROP: FibreLocal<PanicsOnDrop> = FibreLocal::new(|| PanicsOnDrop);
     program(driver, 1, |stage| async move {
-        let result: Call<Bomb> = stage.fibre(|_, _| Bomb);
+        let result: Call<PanicsOnDrop> = stage.fibre(|_, _| PanicsOnDrop);
         drop(result);
         let waits = stage.fibre(|_, fibre| {
             fibre.wait(async {
-                let _bomb = Bomb;
+                let _bomb = PanicsOnDrop;
                 yield_now().await;
             });
         });
         assert!(waits.await.is_err());
-        let local = stage.fibre(|_, _| BOMB.with(|_| ()));
+        let local = stage.fibre(|_, _| PANICS_ON_DROP.with(|_| ()));
         assert!(local.await.is_err());
-        let unwound = stage.fibre(|_, fibre| {
-            let _bomb = Bomb;
+        let call = stage.fibre(|_, fibre| {
+            let _bomb = PanicsOnDrop;
             fibre.wait(async {
-                let _bomb = Bomb;
+                let _bomb = PanicsOnDrop;
                 sleep(HOUR).await;
             });
         });
         sleep(Duration::from_millis(2)).await;
-        unwound.cancel();
-        assert_eq!(unwound.await, Err(CallError::Cancelled));
+        call.cancel();
+        assert_eq!(call.await, Err(CallError::Cancelled));
         assert_eq!(stage.fibre(|_, _| 1).await, Ok(1));
     });
 }
 
 fn locals_that_panic_leave_the_stack_to_other_fibres(driver: DriverChoice) {
-    static BOMBS: [FibreLocal<Bomb>; 3] = [const { FibreLocal::new(|| Bomb) }; 3];
+    static PANIC_ON_DROP: [FibreLocal<PanicsOnDrop>; 3] =
+        [const { FibreLocal::new(|| PanicsOnDrop) }; 3];
     program(driver, 1, |stage| async move {
         let size = StackSize::KiB256;
         // The first fibre of a size has a stack in any case, and the next ones wait until it comes back.
         set_stack_limit(0);
-        let bombs = || BOMBS.iter().for_each(|bomb| bomb.with(|_| ()));
+        let bombs = || PANIC_ON_DROP.iter().for_each(|bomb| bomb.with(|_| ()));
         assert!(stage.fibre_with(size, move |_, _| bombs()).await.is_err());
-        let unwound = stage.fibre_with(size, move |_, fibre| {
+        let call = stage.fibre_with(size, move |_, fibre| {
             bombs();
             fibre.sleep(HOUR);
         });
         sleep(Duration::from_millis(2)).await;
-        unwound.cancel();
-        assert_eq!(unwound.await, Err(CallError::Cancelled));
+        call.cancel();
+        assert_eq!(call.await, Err(CallError::Cancelled));
         let next = stage.fibre_with(size, |_, _| 1);
         assert_eq!(timeout(Duration::from_secs(20), next).await, Ok(Ok(1)));
     });

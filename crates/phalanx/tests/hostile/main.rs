@@ -22,8 +22,8 @@ use phalanx::{Graph, Runtime};
 /// A destructor that panics in an operation ends only that operation.
 #[test]
 fn a_panicking_destructor_does_not_end_the_program() {
-    struct Bomb;
-    impl Drop for Bomb {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
             panic!("hostile destructor");
         }
@@ -34,7 +34,7 @@ fn a_panicking_destructor_does_not_end_the_program() {
     let ran = runtime.run(graph, move |start| {
         let control = start.control();
         stage.dispatch(move |_| async move {
-            let lost = stage.call(|_| async { drop(Bomb) }).await;
+            let lost = stage.call(|_| async { drop(PanicsOnDrop) }).await;
             assert!(lost.is_err());
             control.drain();
         })?;

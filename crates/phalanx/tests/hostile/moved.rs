@@ -56,20 +56,20 @@ async fn reader_on_1(stage: SharedStage<()>) -> (phalanx::Call<Vec<u8>>, std::ne
 
 fn a_stream_on_another_processor(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
-        let (mine, mut my_peer) = pair().await;
+        let (own, mut my_peer) = pair().await;
         my_peer.write_all(b"mine").unwrap();
         let (theirs, mut their_peer) = reader_on_1(stage).await;
         let moved = stage.call_on(1, move |_| async move {
             let mut bytes = Vec::new();
-            let read = mine.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
+            let read = own.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
             assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
             assert_eq!(bytes, b"");
-            let write = mine.write(b"wrong".to_vec(), IoTimeout::after(TIMEOUT)).await;
+            let write = own.write(b"wrong".to_vec(), IoTimeout::after(TIMEOUT)).await;
             assert_eq!(elsewhere(write), Elsewhere::AnotherProcessor);
-            let skip = mine.skip(1, &mut bytes, IoTimeout::after(TIMEOUT)).await;
+            let skip = own.skip(1, &mut bytes, IoTimeout::after(TIMEOUT)).await;
             assert_eq!(elsewhere(skip), Elsewhere::AnotherProcessor);
-            assert_eq!(elsewhere(mine.peer_addr()), Elsewhere::AnotherProcessor);
-            let shutdown = mine.shutdown(std::net::Shutdown::Both);
+            assert_eq!(elsewhere(own.peer_addr()), Elsewhere::AnotherProcessor);
+            let shutdown = own.shutdown(std::net::Shutdown::Both);
             assert_eq!(elsewhere(shutdown), Elsewhere::AnotherProcessor);
         });
         moved.await.unwrap();
@@ -81,8 +81,8 @@ fn a_stream_on_another_processor(driver: DriverChoice) {
 
 fn a_read_that_has_begun_on_another_processor(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
-        let (mine, my_peer) = pair().await;
-        let mut reading = read(mine);
+        let (own, my_peer) = pair().await;
+        let mut reading = read(own);
         assert!(poll_once(&mut reading).await.is_pending());
         let (theirs, mut their_peer) = reader_on_1(stage).await;
         let moved = stage.call_on(1, move |_| async move {
@@ -103,8 +103,8 @@ fn a_read_that_has_begun_on_another_processor(driver: DriverChoice) {
 fn a_read_that_has_begun_is_dropped_elsewhere(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         for on_a_thread in [true, false] {
-            let (mine, my_peer) = pair().await;
-            let mut reading = read(mine);
+            let (own, my_peer) = pair().await;
+            let mut reading = read(own);
             assert!(poll_once(&mut reading).await.is_pending());
             let (theirs, mut their_peer) = reader_on_1(stage).await;
             if on_a_thread {
@@ -122,31 +122,31 @@ fn a_read_that_has_begun_is_dropped_elsewhere(driver: DriverChoice) {
 fn a_session_ends_without_the_read_that_left(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let session = Session::new();
-        let (leave, left) = channel();
+        let (sender, receiver) = channel();
         let call = session.scope(|| {
             stage.call(move |_| async move {
                 let (stream, peer) = pair().await;
                 let mut reading = read(stream);
                 assert!(poll_once(&mut reading).await.is_pending());
-                leave.send(reading).unwrap();
+                sender.send(reading).unwrap();
                 peer
             })
         });
         let peer = call.await.unwrap();
-        let reading = left.recv().unwrap();
+        let reading = receiver.recv().unwrap();
         let mut end = session.end();
         assert!(poll_once(&mut end).await.is_pending(), "the kernel has its buffer");
-        let gone = stage.call_on(1, move |_| async move { drop(reading) });
+        let dropped = stage.call_on(1, move |_| async move { drop(reading) });
         end.await;
-        gone.await.unwrap();
+        dropped.await.unwrap();
         closed(peer).await;
     });
 }
 
 fn an_answer_that_waits_for_a_read_that_left(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
-        let (mine, mut my_peer) = pair().await;
-        let mut reading = read(mine);
+        let (own, mut my_peer) = pair().await;
+        let mut reading = read(own);
         assert!(poll_once(&mut reading).await.is_pending());
         my_peer.write_all(b"in the buffer").unwrap();
         // The result waits in a buffer of the driver when the read moves.
@@ -160,14 +160,14 @@ fn a_stream_beyond_its_runtime(driver: DriverChoice) {
     let (kept, peer) = program(driver, 1, |_| pair());
     assert_closed(peer);
     program(driver, 1, |_| async move {
-        let (mine, mut peer) = pair().await;
+        let (own, mut peer) = pair().await;
         peer.write_all(b"mine").unwrap();
         let mut bytes = Vec::new();
         let read_kept = kept.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
         assert_eq!(elsewhere(read_kept), Elsewhere::Ended);
         assert_eq!(elsewhere(kept.peer_addr()), Elsewhere::Ended);
         drop(kept);
-        assert_eq!(read(mine).await.0.unwrap(), b"mine", "the new connection is untouched");
+        assert_eq!(read(own).await.0.unwrap(), b"mine", "the new connection is untouched");
     });
 }
 
@@ -185,42 +185,42 @@ fn a_read_beyond_its_runtime(driver: DriverChoice) {
     assert_closed(two_peer);
     program(driver, 1, |_| async move {
         let (stream, mut peer) = pair().await;
-        let mut mine = read(stream);
-        assert!(poll_once(&mut mine).await.is_pending());
+        let mut own = read(stream);
+        assert!(poll_once(&mut own).await.is_pending());
         assert_eq!(elsewhere(one.await.0), Elsewhere::Ended);
         drop(two);
         yield_now().await;
         peer.write_all(b"mine").unwrap();
-        assert_eq!(mine.await.0.unwrap(), b"mine");
+        assert_eq!(own.await.0.unwrap(), b"mine");
     });
 }
 
 fn two_runtimes_at_once(driver: DriverChoice) {
-    let (give, given) = channel();
+    let (sender, receiver) = channel();
     let (finish, finished) = channel::<()>();
     let other = thread::spawn(move || {
         program(driver, 1, |_| async move {
             let (stream, peer) = pair().await;
-            let (begun, begun_peer) = pair().await;
-            let mut begun = read(begun);
-            assert!(poll_once(&mut begun).await.is_pending());
-            give.send((stream, begun, peer, begun_peer)).unwrap();
+            let (reading, reading_peer) = pair().await;
+            let mut reading = read(reading);
+            assert!(poll_once(&mut reading).await.is_pending());
+            sender.send((stream, reading, peer, reading_peer)).unwrap();
             while finished.try_recv().is_err() {
                 sleep(Duration::from_millis(1)).await;
             }
         });
     });
     let peers = program(driver, 1, |_| async move {
-        let (stream, begun, peer, begun_peer) = given.recv().unwrap();
-        let (mine, mut my_peer) = pair().await;
+        let (stream, reading, peer, reading_peer) = receiver.recv().unwrap();
+        let (own, mut my_peer) = pair().await;
         my_peer.write_all(b"mine").unwrap();
         let mut bytes = Vec::new();
-        let strange = stream.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
-        assert_eq!(elsewhere(strange), Elsewhere::AnotherProcessor);
-        assert_eq!(elsewhere(begun.await.0), Elsewhere::AnotherProcessor);
+        let result = stream.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
+        assert_eq!(elsewhere(result), Elsewhere::AnotherProcessor);
+        assert_eq!(elsewhere(reading.await.0), Elsewhere::AnotherProcessor);
         drop(stream);
-        assert_eq!(read(mine).await.0.unwrap(), b"mine");
-        (peer, begun_peer)
+        assert_eq!(read(own).await.0.unwrap(), b"mine");
+        (peer, reading_peer)
     });
     // The other runtime closes it while it runs.
     assert_closed(peers.0);
@@ -255,9 +255,9 @@ fn a_file_on_another_processor(driver: DriverChoice) {
             let file = file.clone();
             async move { file.sync_data().await }
         });
-        let begun = poll_once(&mut syncing).await.is_pending();
+        let is_pending = poll_once(&mut syncing).await.is_pending();
         let moved = stage.call_on(1, move |_| async move {
-            if begun {
+            if is_pending {
                 assert_eq!(elsewhere(syncing.await), Elsewhere::AnotherProcessor);
             }
             // A file does not belong to a driver: it is open in the whole program.
@@ -275,7 +275,7 @@ fn a_drain_awaited_on_another_processor(driver: DriverChoice) {
             assert!(poll_once(wait).await.is_pending());
         }
         // That processor's table also has an entry for this socket.
-        let there = stage.call_on(1, |_| draining());
+        let remote = stage.call_on(1, |_| draining());
         let [moved, dropped] = waits;
         let moved = stage.call_on(1, move |_| async move {
             drop(dropped);
@@ -283,7 +283,7 @@ fn a_drain_awaited_on_another_processor(driver: DriverChoice) {
         });
         drain();
         moved.await.unwrap();
-        there.await.unwrap();
+        remote.await.unwrap();
     });
 }
 

@@ -67,7 +67,7 @@ impl Drops {
 type Writing = Pin<Box<dyn Future<Output = (io::Result<Vec<u8>>, Stream)> + Send>>;
 
 /// A write, with everything that it needs, that has begun.
-async fn begun(stream: Stream, payload: impl Into<Payload>, timeout: IoTimeout) -> Writing {
+async fn start_write(stream: Stream, payload: impl Into<Payload>, timeout: IoTimeout) -> Writing {
     let payload = payload.into();
     let mut writing: Writing = Box::pin(async move {
         let written = stream.write(payload, timeout).await;
@@ -78,7 +78,7 @@ async fn begun(stream: Stream, payload: impl Into<Payload>, timeout: IoTimeout) 
 }
 
 /// The processor serves another connection.
-async fn serves() {
+async fn check_connection() {
     let (stream, mut peer) = pair().await;
     peer.write_all(b"request").unwrap();
     let (bytes, stream) = read(stream).await;
@@ -109,7 +109,7 @@ fn written(driver: DriverChoice) {
         for head in ["head", ""] {
             let (stream, peer) = pair().await;
             let payload = Payload { head: head.into(), body: drops.bytes(BATCHED) };
-            writes.push((begun(stream, payload, IoTimeout::after(TIMEOUT)).await, peer));
+            writes.push((start_write(stream, payload, IoTimeout::after(TIMEOUT)).await, peer));
         }
         for ((writing, peer), head) in writes.into_iter().zip(["head", ""]) {
             assert!(writing.await.0.unwrap().is_empty());
@@ -123,7 +123,7 @@ fn written(driver: DriverChoice) {
         drop(stream);
         reads_all(peer, b"xxxx").await;
         assert_eq!(drops.count(), 4);
-        serves().await;
+        check_connection().await;
     });
 }
 
@@ -139,7 +139,7 @@ fn refused(driver: DriverChoice) {
         // One write at a time.
         assert!(stream.write(second, IoTimeout::after(TIMEOUT)).await.is_err());
         assert_eq!(drops.count(), 1);
-        serves().await;
+        check_connection().await;
     });
 }
 
@@ -147,13 +147,13 @@ fn reset(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let (stream, mut peer) = pair().await;
-        let writing = begun(stream, drops.bytes(LARGE), IoTimeout::after(TIMEOUT)).await;
+        let writing = start_write(stream, drops.bytes(LARGE), IoTimeout::after(TIMEOUT)).await;
         // It has unread bytes when it is closed, which resets the connection.
         let peer = thread::spawn(move || peer.read_exact(&mut [0]).unwrap());
         assert!(writing.await.0.is_err());
         peer.join().unwrap();
         assert_eq!(drops.count(), 1);
-        serves().await;
+        check_connection().await;
     });
 }
 
@@ -161,11 +161,11 @@ fn timed_out(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let drops = Drops::default();
         let (stream, _peer) = pair().await;
-        let soon = IoTimeout::after(Duration::from_millis(1));
-        let error = stream.write(drops.bytes(LARGE), soon).await.unwrap_err();
+        let short = IoTimeout::after(Duration::from_millis(1));
+        let error = stream.write(drops.bytes(LARGE), short).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(drops.count(), 1);
-        serves().await;
+        check_connection().await;
     });
 }
 
@@ -174,9 +174,9 @@ fn dropped(driver: DriverChoice) {
         let drops = Drops::default();
         let ((one, one_peer), (two, two_peer)) = (pair().await, pair().await);
         // One before the driver has started it, and one after.
-        let two = begun(two, drops.bytes(LARGE), IoTimeout::NONE).await;
+        let two = start_write(two, drops.bytes(LARGE), IoTimeout::NONE).await;
         sleep(Duration::from_millis(20)).await;
-        drop(begun(one, drops.bytes(LARGE), IoTimeout::NONE).await);
+        drop(start_write(one, drops.bytes(LARGE), IoTimeout::NONE).await);
         drop(two);
         for mut peer in [one_peer, two_peer] {
             let drained = thread::spawn(move || io::copy(&mut peer, &mut io::sink()));
@@ -187,7 +187,7 @@ fn dropped(driver: DriverChoice) {
         while drops.count() < 2 {
             sleep(Duration::from_millis(1)).await;
         }
-        serves().await;
+        check_connection().await;
     });
 }
 
@@ -203,7 +203,7 @@ fn written_to_a_file(driver: DriverChoice) {
         }
         assert!(file.write_at(u64::MAX, drops.bytes(4)).await.is_err());
         assert_eq!(drops.count(), 7);
-        serves().await;
+        check_connection().await;
     });
     assert_eq!(std::fs::read(home.path().join("file")).unwrap(), [b'x'; 24]);
 }
@@ -215,7 +215,7 @@ fn in_flight_at_the_end(driver: DriverChoice) {
     let ((), ended) = run(driver, 1, |_| async move {
         for n in 0..3 {
             let (stream, peer) = pair().await;
-            let writing = begun(stream, bytes.bytes(LARGE), IoTimeout::NONE).await;
+            let writing = start_write(stream, bytes.bytes(LARGE), IoTimeout::NONE).await;
             keep.lock().unwrap().push((writing, peer));
             if n == 0 {
                 sleep(Duration::from_millis(20)).await;

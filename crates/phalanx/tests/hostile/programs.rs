@@ -18,9 +18,9 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 const ROUNDS: usize = 20;
 
 /// Panics when it is dropped, except during unwinding, which would abort the process.
-struct Bomb;
+struct PanicsOnDrop;
 
-impl Drop for Bomb {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             panic!("hostile destructor");
@@ -69,7 +69,7 @@ fn a_full_program_of_panicking_destructors_ends_and_leaves_nothing() {
                         let session = Session::new();
                         let calls = session.scope(|| {
                             let call = |n: u8| {
-                                let (bomb, notify) = (Bomb, notify.clone());
+                                let (bomb, notify) = (PanicsOnDrop, notify.clone());
                                 back.call_on(other, move |_| async move {
                                     let _bomb = bomb;
                                     match n {
@@ -81,7 +81,7 @@ fn a_full_program_of_panicking_destructors_ends_and_leaves_nothing() {
                             };
                             (0..4).map(call).collect::<Vec<_>>()
                         });
-                        let bomb = Bomb;
+                        let bomb = PanicsOnDrop;
                         let thread = threads.call(move |()| bomb);
                         sleep(Duration::from_millis(1)).await;
                         drop(session.end());
@@ -89,7 +89,7 @@ fn a_full_program_of_panicking_destructors_ends_and_leaves_nothing() {
                         session.end().await;
                         // The result panics on drop, too.
                         std::mem::forget(thread.await);
-                        drop(threads.call(|()| Bomb));
+                        drop(threads.call(|()| PanicsOnDrop));
                     }
                     if left.fetch_sub(1, Ordering::Relaxed) == 1 {
                         control.drain();

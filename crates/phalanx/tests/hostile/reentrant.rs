@@ -25,15 +25,15 @@ on_each_driver!(
 );
 
 /// A waker that runs a closure when it is dropped and panics when it is woken.
-struct Hostile(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+struct RunOnWake(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
-impl Wake for Hostile {
+impl Wake for RunOnWake {
     fn wake(self: Arc<Self>) {
         panic!("hostile waker");
     }
 }
 
-impl Drop for Hostile {
+impl Drop for RunOnWake {
     fn drop(&mut self) {
         if let Some(act) = self.0.get_mut().unwrap().take() {
             act();
@@ -42,7 +42,7 @@ impl Drop for Hostile {
 }
 
 fn hostile(act: impl FnOnce() + Send + 'static) -> Waker {
-    Waker::from(Arc::new(Hostile(Mutex::new(Some(Box::new(act))))))
+    Waker::from(Arc::new(RunOnWake(Mutex::new(Some(Box::new(act))))))
 }
 
 /// Polls once, with a waker to which only the future holds a reference.
@@ -93,11 +93,11 @@ fn a_waker_that_panics(driver: DriverChoice) {
 fn wakers_of_the_drain_that_panic(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let mut waits = [draining(), draining(), draining()];
-        let [replaced, dropped, told] = &mut waits;
+        let [replaced, dropped, notified] = &mut waits;
         assert!(poll_with(replaced, hostile(|| drop(draining()))).is_pending());
         assert!(poll_with(replaced, Waker::noop().clone()).is_pending());
         assert!(poll_with(dropped, hostile(|| panic!("hostile destructor"))).is_pending());
-        assert!(poll_with(told, hostile(|| ())).is_pending());
+        assert!(poll_with(notified, hostile(|| ())).is_pending());
         let [_, dropped, _told] = waits;
         drop(dropped);
         drain();
@@ -123,22 +123,22 @@ impl Drop for Owner {
 fn what_is_sent_has_streams_of_its_own(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let ((stream, peer), (kept, kept_peer)) = (pair().await, pair().await);
-        let (read_by_owner, begun_peer) = pair().await;
-        let mut begun = read(read_by_owner);
-        assert!(poll_with(&mut begun, Waker::noop().clone()).is_pending());
+        let (read_by_owner, reading_peer) = pair().await;
+        let mut reading = read(read_by_owner);
+        assert!(poll_with(&mut reading, Waker::noop().clone()).is_pending());
         let owner = Owner(
             b"owned".to_vec(),
             Some(Box::new(move || {
                 let _ = kept.shutdown(std::net::Shutdown::Both);
-                let mut late = read(kept);
-                let _ = poll_with(&mut late, Waker::noop().clone());
-                drop((late, begun));
+                let mut last = read(kept);
+                let _ = poll_with(&mut last, Waker::noop().clone());
+                drop((last, reading));
             })),
         );
         let payload = Payload { body: Bytes::from_owner(owner), ..Payload::default() };
         stream.write(payload, IoTimeout::after(TIMEOUT)).await.unwrap();
         closed(kept_peer).await;
-        closed(begun_peer).await;
+        closed(reading_peer).await;
         drop(stream);
         drop(peer);
     });

@@ -95,21 +95,21 @@ fn halves_beyond_their_runtime(driver: DriverChoice) {
 
 /// On a thread that runs no processor, while the runtime runs and after it has ended.
 fn a_stream_without_a_processor(driver: DriverChoice) {
-    let ((begun, stream, wrong), _) = run(driver, 1, |_| async {
+    let ((started, stream, wrong), _) = run(driver, 1, |_| async {
         let ((one, _one_peer), (other, _other_peer)) = (pair().await, pair().await);
-        let (mut begun, mut moved) = (read(one), read(other));
-        assert!(poll_once(&mut begun).await.is_pending());
+        let (mut started, mut moved) = (read(one), read(other));
+        assert!(poll_once(&mut started).await.is_pending());
         assert!(poll_once(&mut moved).await.is_pending());
-        let (stream, wrong) = thread::spawn(|| strayed(moved)).join().unwrap();
-        (begun, stream, wrong)
+        let (stream, wrong) = thread::spawn(|| use_elsewhere(moved)).join().unwrap();
+        (started, stream, wrong)
     });
     assert_eq!(wrong, [Elsewhere::AnotherProcessor; 2]);
-    assert_eq!(strayed(begun).1, [Elsewhere::Ended; 2]);
-    assert_eq!(strayed(read(stream)).1, [Elsewhere::Ended; 2]);
+    assert_eq!(use_elsewhere(started).1, [Elsewhere::Ended; 2]);
+    assert_eq!(use_elsewhere(read(stream)).1, [Elsewhere::Ended; 2]);
 }
 
 /// The errors of a read and of a method of its stream, on this thread.
-fn strayed(mut reading: Reading) -> (Stream, [Elsewhere; 2]) {
+fn use_elsewhere(mut reading: Reading) -> (Stream, [Elsewhere; 2]) {
     let polled = reading.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let Poll::Ready((read, stream)) = polled else { panic!("it waits") };
     let wrong = [elsewhere(read), elsewhere(stream.local_addr())];
@@ -119,21 +119,21 @@ fn strayed(mut reading: Reading) -> (Stream, [Elsewhere; 2]) {
 fn a_datagram_socket_on_another_processor(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let any = "127.0.0.1:0".parse().unwrap();
-        let (mine, peer) = (UdpSocket::bind(any).unwrap(), UdpSocket::bind(any).unwrap());
-        let address = mine.local_addr().unwrap();
+        let (own, peer) = (UdpSocket::bind(any).unwrap(), UdpSocket::bind(any).unwrap());
+        let address = own.local_addr().unwrap();
         let moved = stage.call_on(1, move |_| async move {
-            let theirs = UdpSocket::bind(any).unwrap();
+            let other = UdpSocket::bind(any).unwrap();
             let (timeout, wrong) = (IoTimeout::after(TIMEOUT), Elsewhere::AnotherProcessor);
-            assert_eq!(elsewhere(mine.recv_from(&mut [0; 9], timeout).await), wrong);
-            assert_eq!(elsewhere(mine.send_to("x", any, timeout).await), wrong);
-            assert_eq!(elsewhere(mine.connect(any)), wrong);
-            assert_eq!(elsewhere(mine.local_addr()), wrong);
-            assert_eq!(elsewhere(mine.drops()), wrong);
-            drop(mine);
-            theirs.local_addr().unwrap()
+            assert_eq!(elsewhere(own.recv_from(&mut [0; 9], timeout).await), wrong);
+            assert_eq!(elsewhere(own.send_to("x", any, timeout).await), wrong);
+            assert_eq!(elsewhere(own.connect(any)), wrong);
+            assert_eq!(elsewhere(own.local_addr()), wrong);
+            assert_eq!(elsewhere(own.drops()), wrong);
+            drop(own);
+            other.local_addr().unwrap()
         });
-        let theirs = moved.await.unwrap();
-        assert_ne!(theirs, address);
+        let other = moved.await.unwrap();
+        assert_ne!(other, address);
         // Its own processor has closed it, or will soon do so.
         while UdpSocket::bind(address).is_err() {
             phalanx::sleep(std::time::Duration::from_millis(1)).await;
@@ -145,24 +145,24 @@ fn a_datagram_socket_on_another_processor(driver: DriverChoice) {
 fn a_receive_that_has_begun_on_another_processor(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let any = "127.0.0.1:0".parse().unwrap();
-        let (mine, peer) = (UdpSocket::bind(any).unwrap(), UdpSocket::bind(any).unwrap());
-        let address = mine.local_addr().unwrap();
+        let (own, peer) = (UdpSocket::bind(any).unwrap(), UdpSocket::bind(any).unwrap());
+        let address = own.local_addr().unwrap();
         let mut receiving = Box::pin(async move {
             let mut bytes = [0; 4];
-            let received = mine.recv_from(&mut bytes, IoTimeout::after(TIMEOUT)).await;
-            (received.map(|_| bytes), mine)
+            let received = own.recv_from(&mut bytes, IoTimeout::after(TIMEOUT)).await;
+            (received.map(|_| bytes), own)
         });
         assert!(poll_once(&mut receiving).await.is_pending());
         let moved = stage.call_on(1, move |_| async move {
-            let (received, mine) = receiving.await;
+            let (received, own) = receiving.await;
             assert_eq!(elsewhere(received), Elsewhere::AnotherProcessor);
-            mine
+            own
         });
-        let mine = moved.await.unwrap();
+        let own = moved.await.unwrap();
         // The receive that moved was cancelled, and the cancellation may take until the next turn.
         loop {
             peer.send_to("mine", address, IoTimeout::NONE).await.unwrap();
-            match mine.recv_from(&mut [0; 4], IoTimeout::after(TIMEOUT)).await {
+            match own.recv_from(&mut [0; 4], IoTimeout::after(TIMEOUT)).await {
                 Ok(received) => break assert_eq!(received.length, 4),
                 Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy),
             }

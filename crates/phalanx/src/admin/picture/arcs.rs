@@ -23,13 +23,15 @@ pub(super) fn draw(out: &mut String, layout: &Layout, interval: &Interval, class
         from.is_some_and(|(processor, _)| processor != to.0)
     };
     let crossing = interval.arcs.iter().filter(|arc| is_crossing(arc.from, arc.to)).count();
-    let drawn = layout.is_one_row() && crossing <= MAX_CROSSING;
+    let draws_arrows = layout.is_one_row() && crossing <= MAX_CROSSING;
     let mut stubs: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for arc in &interval.arcs {
         match arc.from {
             None => pen.external(arc.to, arc.count),
-            Some(from) if from.0 == arc.to.0 => pen.within(from, arc.to, arc.count),
-            Some(from) if drawn => pen.across(from, arc.to, arc.count, crossing <= MAX_LABELLED),
+            Some(from) if from.0 == arc.to.0 => pen.within_column(from, arc.to, arc.count),
+            Some(from) if draws_arrows => {
+                pen.across(from, arc.to, arc.count, crossing <= MAX_LABELLED)
+            }
             Some(_) => *stubs.entry(arc.to).or_default() += arc.count,
         }
     }
@@ -88,7 +90,7 @@ impl Pen<'_> {
         self.label("e", right + 46, y + 15, n);
     }
 
-    fn within(&mut self, from: (usize, usize), to: (usize, usize), n: u64) {
+    fn within_column(&mut self, from: (usize, usize), to: (usize, usize), n: u64) {
         let title = format!("{} to {}", self.name(from), self.name(to));
         let (a, b) = (self.layout.place(from.0, from.1), self.layout.place(to.0, to.1));
         let middle = |place: Place| place.y + BOX_HEIGHT / 2;
@@ -146,11 +148,11 @@ impl Pen<'_> {
             if rightwards { (a.x + BOX_WIDTH, b.x - 2) } else { (a.x, b.x + BOX_WIDTH + 2) };
         // Keep arcs in opposite directions apart.
         let (y, z) = if rightwards { (a.y + 66, b.y + 52) } else { (a.y + 88, b.y + 102) };
-        let bend = |x: u32, right: bool| if right { x + 45 } else { x - 45 };
+        let control_point = |x: u32, right: bool| if right { x + 45 } else { x - 45 };
         let path = format!(
             "M{x} {y}C{} {y} {} {z} {end} {z}",
-            bend(x, rightwards),
-            bend(end, !rightwards)
+            control_point(x, rightwards),
+            control_point(end, !rightwards)
         );
         self.arc("cross", &path, n, &title);
         if labelled {

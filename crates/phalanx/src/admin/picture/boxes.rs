@@ -81,13 +81,13 @@ pub(super) fn draw(out: &mut String, Place { x, y }: Place, name: &str, stage: &
             time(stage.run_max_ns as f64),
         ],
     );
-    let trouble = trouble(stage);
+    let warning = warning(stage);
     let _ = write!(
         out,
         "<path class=\"line\" d=\"M8 88H{0}\"/><text class=\"n\" x=\"8\" y=\"101\">cohort {1}, max \
          {2}</text><text class=\"n e\" x=\"{0}\" y=\"115\">p99 wait {3}, run {4}</text>\
          <text class=\"n\" x=\"8\" y=\"115\">{5} suspended</text>\
-         <text class=\"bad e\" x=\"{0}\" y=\"101\">{trouble}</text></g>",
+         <text class=\"bad e\" x=\"{0}\" y=\"101\">{warning}</text></g>",
         BOX_WIDTH - 8,
         count(stage.cohort_mean()),
         count(stage.cohort_max as f64),
@@ -108,13 +108,13 @@ fn row(out: &mut String, y: u32, class: &str, cells: [String; 5]) {
 }
 
 /// Panicked and shed operations of the interval; usually empty.
-fn trouble(stage: &StageInterval) -> String {
-    let mut notes = Vec::new();
+fn warning(stage: &StageInterval) -> String {
+    let mut warnings = Vec::new();
     if stage.shed > 0 {
-        notes.push(format!("shedding {}/s", count(stage.per_second(stage.shed))));
+        warnings.push(format!("shedding {}/s", count(stage.per_second(stage.shed))));
     }
     if stage.panicked > 0 {
-        notes.push(format!("{} panicked", count(stage.panicked as f64)));
+        warnings.push(format!("{} panicked", count(stage.panicked as f64)));
     }
-    notes.join(", ")
+    warnings.join(", ")
 }

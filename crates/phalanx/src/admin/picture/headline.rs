@@ -39,9 +39,9 @@ pub(super) fn headline(out: &mut String, snapshot: &Snapshot, interval: &Interva
     let of = |name: &str| {
         let counters = snapshot.counters.iter().zip(&interval.counters);
         let mut parts = BTreeMap::new();
-        for (counter, more) in counters.filter(|(counter, _)| counter.name == name) {
+        for (counter, delta) in counters.filter(|(counter, _)| counter.name == name) {
             let label = counter.label.as_ref().map_or("", |[_, value]| value);
-            *parts.entry(label).or_default() += *more;
+            *parts.entry(label).or_default() += *delta;
         }
         parts
     };
@@ -49,21 +49,21 @@ pub(super) fn headline(out: &mut String, snapshot: &Snapshot, interval: &Interva
 
     let mut classes: BTreeMap<String, u64> =
         (2..=5).map(|class| (format!("{class}xx"), 0)).collect();
-    for (code, more) in of(REQUESTS) {
-        *classes.entry(code.chars().take(1).collect::<String>() + "xx").or_default() += more;
+    for (code, delta) in of(REQUESTS) {
+        *classes.entry(code.chars().take(1).collect::<String>() + "xx").or_default() += delta;
     }
-    let classes = classes.iter().filter(|(class, more)| **more > 0 || !class.starts_with('1'));
-    let classes = classes.map(|(class, more)| {
-        let kind = if class.starts_with('5') && *more > 0 { "bad" } else { "" };
-        format!("<span class=\"{kind}\">{} <b>{}</b></span>", escape(class), rate(*more))
+    let classes = classes.iter().filter(|(class, delta)| **delta > 0 || !class.starts_with('1'));
+    let classes = classes.map(|(class, delta)| {
+        let kind = if class.starts_with('5') && *delta > 0 { "bad" } else { "" };
+        format!("<span class=\"{kind}\">{} <b>{}</b></span>", escape(class), rate(*delta))
     });
     tile(out, "requests", &rate(sum(REQUESTS)), &classes.collect::<Vec<_>>().join(" "));
 
     tile(out, "sent", &bytes(sum(BYTES) as f64 / seconds), "content");
 
     let open = snapshot.gauges.iter().find(|gauge| gauge.name == OPEN).map_or(0, |open| open.value);
-    let more = format!("{} new, {} refused", rate(sum(ACCEPTED)), rate(sum(REFUSED)));
-    tile(out, "open connections", &count(open as f64), &more);
+    let detail = format!("{} new, {} refused", rate(sum(ACCEPTED)), rate(sum(REFUSED)));
+    tile(out, "open connections", &count(open as f64), &detail);
 
     let (hits, all) = (of(LOOKUPS).get("hit").copied().unwrap_or_default(), sum(LOOKUPS));
     let share = if all == 0 { "none".into() } else { percent(hits as f64 / all as f64) };
@@ -75,21 +75,21 @@ pub(super) fn headline(out: &mut String, snapshot: &Snapshot, interval: &Interva
     tile(out, "TLS errors", &rate(sum(HANDSHAKES)), &total);
 
     let latency = snapshot.times.iter().zip(&interval.times).find(|(own, _)| own.name == LATENCY);
-    let (value, more) = match latency.map(|(_, more)| more).filter(|more| more.count() > 0) {
-        Some(more) => {
-            let percentile = |percent| time(more.percentile_ns(percent));
+    let (value, detail) = match latency.map(|(_, delta)| delta).filter(|delta| delta.count() > 0) {
+        Some(delta) => {
+            let percentile = |percent| time(delta.percentile_ns(percent));
             (percentile(50.0), format!("median; p99 <b>{}</b>", percentile(99.0)))
         }
         None => ("none".to_owned(), "no requests".to_owned()),
     };
-    tile(out, "latency", &value, &more);
+    tile(out, "latency", &value, &detail);
     out.push_str("</dl>");
 }
 
 /// Renders a number with its title, and a line of details in HTML.
-fn tile(out: &mut String, title: &str, value: &str, more: &str) {
+fn tile(out: &mut String, title: &str, value: &str, detail: &str) {
     let _ =
-        write!(out, "<div><dt>{title}</dt><dd>{value}</dd><dd class=\"more\">{more}</dd></div>");
+        write!(out, "<div><dt>{title}</dt><dd>{value}</dd><dd class=\"more\">{detail}</dd></div>");
 }
 
 /// Bytes per second: `3.40 MB/s`.

@@ -80,9 +80,9 @@ mod tests {
             }
             places.sort_by_key(|place| (place.x, place.y));
             for pair in places.windows(2) {
-                let apart =
+                let is_disjoint =
                     pair[0].x + BOX_WIDTH <= pair[1].x || pair[0].y + BOX_HEIGHT <= pair[1].y;
-                assert!(apart, "{pair:?}");
+                assert!(is_disjoint, "{pair:?}");
             }
         }
     }

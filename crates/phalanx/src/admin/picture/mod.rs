@@ -18,7 +18,7 @@ use crate::metrics::Snapshot;
 use crate::metrics::human::{count, percent};
 use crate::metrics::{Interval, ProcessorInterval};
 use layout::Layout;
-pub(super) use page::{Shown, fragment, page};
+pub(super) use page::{Screen, fragment, page};
 
 /// Above this number, all processors are drawn as one.
 const MAX_SEPARATE_PROCESSORS: usize = 16;
@@ -43,22 +43,22 @@ fn escape(text: &str) -> String {
 /// A standalone SVG picture.
 pub(super) fn svg(snapshot: &Snapshot, interval: &Interval) -> String {
     let style = format!("<style>{}svg{{background:var(--page)}}</style>", style::PICTURE);
-    let wide = drawing(snapshot, interval, Shown::Wide, &style);
+    let wide = drawing(snapshot, interval, Screen::Wide, &style);
     wide.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1)
 }
 
 /// The drawing for a wide or a narrow screen.
-fn drawing(snapshot: &Snapshot, interval: &Interval, shown: Shown, style: &str) -> String {
+fn drawing(snapshot: &Snapshot, interval: &Interval, screen: Screen, style: &str) -> String {
     let many = interval.processors.len() > MAX_SEPARATE_PROCESSORS;
     let summed = many.then(|| interval.summed());
     let interval = summed.as_ref().unwrap_or(interval);
-    let columns = match shown {
-        Shown::Wide => interval.processors.len().clamp(1, 4),
-        Shown::Narrow => 1,
+    let columns = match screen {
+        Screen::Wide => interval.processors.len().clamp(1, 4),
+        Screen::Narrow => 1,
     };
     let layout = Layout::new(interval.stages.len(), interval.processors.len(), columns);
     let (width, height) = layout.size();
-    let class = shown.name();
+    let class = screen.name();
     let mut out = String::with_capacity(2048 * interval.processors.len() * interval.stages.len());
     let _ = write!(
         out,

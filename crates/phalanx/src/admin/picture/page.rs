@@ -11,12 +11,12 @@ use crate::metrics::human::{cohorts, count, percent, time};
 
 /// The screens for which a drawing is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::admin) enum Shown {
+pub(in crate::admin) enum Screen {
     Wide,
     Narrow,
 }
 
-impl Shown {
+impl Screen {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Wide => "wide",
@@ -44,7 +44,7 @@ catch{document.body.className='stale';await wait(1000)}}})();";
 pub(in crate::admin) fn fragment(
     snapshot: &Snapshot,
     interval: &Interval,
-    shown: Option<Shown>,
+    screen: Option<Screen>,
 ) -> String {
     let total = interval.total();
     let ran: u64 = total.stages.iter().map(|stage| stage.ran).sum();
@@ -74,8 +74,8 @@ pub(in crate::admin) fn fragment(
         let mode = escape(&placement.mode);
         let _ = write!(out, "<p class=\"facts\">placement {mode} · {}</p>", lines.join(" · "));
     }
-    for layout in [Shown::Wide, Shown::Narrow] {
-        if shown.is_none_or(|shown| shown == layout) {
+    for layout in [Screen::Wide, Screen::Narrow] {
+        if screen.is_none_or(|screen| screen == layout) {
             out.push_str(&drawing(snapshot, interval, layout, ""));
         }
     }

@@ -29,12 +29,12 @@ pub(super) fn program(out: &mut String, snapshot: &Snapshot, interval: &Interval
         (&times.name, &times.help, None, value)
     });
     let mut before = None;
-    let listed = times.chain(gauges).chain(counters);
-    for (name, help, label, value) in listed.filter(|(name, ..)| !contains(snapshot, name)) {
+    let rows = times.chain(gauges).chain(counters);
+    for (name, help, label, value) in rows.filter(|(name, ..)| !contains(snapshot, name)) {
         if before != Some(name) {
-            let (shown, help) = (escape(name), escape(help));
+            let (title, help) = (escape(name), escape(help));
             out.push_str(if before.is_none() { "<dl class=\"program\">" } else { "</dd>" });
-            let _ = write!(out, "<dt title=\"{help}\">{shown}</dt><dd>");
+            let _ = write!(out, "<dt title=\"{help}\">{title}</dt><dd>");
             before = Some(name);
         }
         let label = label.map_or(String::new(), |[_, value]| escape(value) + " ");

@@ -70,16 +70,16 @@ fn check_nesting(svg: &str) {
     assert!(open.is_empty(), "{open:?}");
 }
 
-fn count_of(svg: &str, what: &str) -> usize {
-    svg.matches(what).count()
+fn count_of(svg: &str, pattern: &str) -> usize {
+    svg.matches(pattern).count()
 }
 
 #[test]
 fn a_box_for_each_stage_on_each_processor() {
     for processors in [1, 2, 5, 16] {
         let (snapshot, interval) = program(processors, &["front", "back"]);
-        for shown in [Shown::Wide, Shown::Narrow] {
-            let svg = drawing(&snapshot, &interval, shown, "");
+        for screen in [Screen::Wide, Screen::Narrow] {
+            let svg = drawing(&snapshot, &interval, screen, "");
             check_nesting(&svg);
             assert_eq!(count_of(&svg, "class=\"box\""), 2 * processors);
             assert_eq!(count_of(&svg, ">front</text>"), processors);
@@ -87,7 +87,7 @@ fn a_box_for_each_stage_on_each_processor() {
     }
     // More processors than can be distinguished are drawn as one.
     let (snapshot, interval) = program(17, &["front", "back"]);
-    let svg = drawing(&snapshot, &interval, Shown::Wide, "");
+    let svg = drawing(&snapshot, &interval, Screen::Wide, "");
     assert_eq!(count_of(&svg, "class=\"box\""), 2);
 }
 
@@ -110,13 +110,13 @@ fn arcs_are_as_wide_as_they_are_many() {
         let width = &before[before.rfind("stroke-width=\"").unwrap() + 14..];
         width[..width.find('"').unwrap()].parse().unwrap()
     };
-    let svg = drawing(&snapshot, &interval, Shown::Wide, "");
+    let svg = drawing(&snapshot, &interval, Screen::Wide, "");
     check_nesting(&svg);
     assert_eq!(count_of(&svg, "class=\"arc"), 8);
     assert!(width(&svg, "b on 0 to a on 0") > 2.0 * width(&svg, "a on 0 to b on 0"));
     assert!(svg.contains("a on 0 to b on 1: 10 operations/s"));
     // If the processors are not in one row, one short arc shows what crosses.
-    let narrow = drawing(&snapshot, &interval, Shown::Narrow, "");
+    let narrow = drawing(&snapshot, &interval, Screen::Narrow, "");
     assert!(narrow.contains("from other processors to b on 1: 10 operations/s"));
     check_nesting(&narrow);
 }
@@ -124,9 +124,9 @@ fn arcs_are_as_wide_as_they_are_many() {
 #[test]
 fn a_ring_where_work_is_turned_away() {
     let (snapshot, mut interval) = program(2, &["a", "b"]);
-    assert_eq!(count_of(&drawing(&snapshot, &interval, Shown::Wide, ""), "class=\"ring\""), 0);
+    assert_eq!(count_of(&drawing(&snapshot, &interval, Screen::Wide, ""), "class=\"ring\""), 0);
     interval.processors[1].stages[0].shed = 3;
-    let svg = drawing(&snapshot, &interval, Shown::Wide, "");
+    let svg = drawing(&snapshot, &interval, Screen::Wide, "");
     assert_eq!((count_of(&svg, "class=\"ring\""), count_of(&svg, "shedding 3/s")), (1, 1));
 }
 
@@ -134,7 +134,7 @@ fn a_ring_where_work_is_turned_away() {
 fn the_busier_the_warmer() {
     let (snapshot, mut interval) = program(1, &["idle", "busy"]);
     interval.processors[0].stages[1].run_ns = 900_000_000;
-    let svg = drawing(&snapshot, &interval, Shown::Wide, "");
+    let svg = drawing(&snapshot, &interval, Screen::Wide, "");
     let heat: Vec<f64> = svg
         .split("fill-opacity=\"")
         .skip(1)
@@ -172,8 +172,8 @@ fn the_page_needs_nothing_from_outside() {
     for outside in ["http://", "https://", "src=", "@import", "url(h"] {
         assert!(!page.contains(outside), "{outside}");
     }
-    let alone = svg(&snapshot, &interval).replace("http://www.w3.org/2000/svg", "");
-    assert!(!alone.contains("http"));
+    let without_namespace = svg(&snapshot, &interval).replace("http://www.w3.org/2000/svg", "");
+    assert!(!without_namespace.contains("http"));
 }
 
 #[test]

@@ -20,23 +20,23 @@ use socket2::SockRef;
 
 use super::moves::Move;
 use super::relocation::Target;
-use super::{Arrived, Placement};
+use super::{Placement, ReceivedConnection};
 use crate::io::{Io, try_with, with};
 
 /// Counts a connection on its way.
-pub(in crate::io) struct Arriving {
+pub(in crate::io) struct ArrivalGuard {
     shared: Arc<Placement>,
     processor: usize,
 }
 
-impl Arriving {
+impl ArrivalGuard {
     fn at(shared: &Arc<Placement>, processor: usize) -> Self {
         shared.members[processor].arriving.fetch_add(1, Ordering::Relaxed);
         Self { shared: shared.clone(), processor }
     }
 }
 
-impl Drop for Arriving {
+impl Drop for ArrivalGuard {
     fn drop(&mut self) {
         self.shared.members[self.processor].arriving.fetch_sub(1, Ordering::Relaxed);
     }
@@ -51,7 +51,7 @@ struct Handover {
     address: SocketAddr,
     /// The processor that accepted it; `None` if it is returning there.
     from: Option<usize>,
-    to: Arriving,
+    to: ArrivalGuard,
     /// Whether that processor has served it.
     has_moved: bool,
     state: Option<PassedState>,
@@ -66,7 +66,7 @@ pub(crate) enum Accepted {
 }
 
 /// A connection that this processor has accepted, and serves.
-const HERE: Accepted = Accepted::Here { has_moved: false, state: None };
+const ACCEPTED_HERE: Accepted = Accepted::Here { has_moved: false, state: None };
 
 impl Handover {
     fn send(self) {
@@ -79,7 +79,7 @@ impl Handover {
 
 impl Io {
     /// Adds a new listener to the placement, if it has an IP address.
-    pub(in crate::io) fn listens(&self, listener: Socket) {
+    pub(in crate::io) fn add_listener(&self, listener: Socket) {
         let address = match self.placement.shared.members.len() {
             1 => None,
             _ => self.try_driver(|driver| driver.local_addr(listener)).ok(),
@@ -115,18 +115,18 @@ impl Io {
     fn place(&self, listener: Socket, connection: Socket) -> Accepted {
         let placement = &self.placement;
         if placement.shared.members.len() == 1 {
-            return HERE;
+            return ACCEPTED_HERE;
         }
         if let Some(arrived) = placement.take_arrived(connection) {
             return Accepted::Here { has_moved: arrived.has_moved, state: arrived.state };
         }
         let Some(address) = placement.address(listener).filter(|_| !self.drain_announced.get())
         else {
-            return HERE;
+            return ACCEPTED_HERE;
         };
         let target = placement.choose(address);
         let send = || self.send_to(target, address, connection, Move::Placed, || None);
-        if target != placement.index && send() { Accepted::HandedOver } else { HERE }
+        if target != placement.index && send() { Accepted::HandedOver } else { ACCEPTED_HERE }
     }
 
     /// Sends `connection` to the processor `target`, which listens on `address`. Returns `false` if a request is in
@@ -142,7 +142,8 @@ impl Io {
         let detached = self.try_driver(|driver| Ok(driver.detach(connection)));
         let Ok(Some(connection)) = detached else { return false };
         self.placement.shared.moves.count(reason);
-        let (from, to) = (Some(self.placement.index), Arriving::at(&self.placement.shared, target));
+        let (from, to) =
+            (Some(self.placement.index), ArrivalGuard::at(&self.placement.shared, target));
         let has_moved = reason != Move::Placed;
         Handover { connection, address, from, to, has_moved, state: state() }.send();
         true
@@ -172,12 +173,13 @@ impl Io {
                 if let Ok(connection) =
                     self.try_driver(|driver| driver.attach(listener, connection))
                 {
-                    let arrived = Arrived { connection, listener, has_moved, state, _counted: to };
+                    let arrived =
+                        ReceivedConnection { connection, listener, has_moved, state, _counted: to };
                     self.placement.arrived.borrow_mut().push(arrived);
                 }
             }
             (None, Some(from)) => {
-                let to = Arriving::at(&self.placement.shared, from);
+                let to = ArrivalGuard::at(&self.placement.shared, from);
                 Handover { connection, address, from: None, to, has_moved, state }.send();
             }
             (None, None) => drop(connection),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use phalanx_core::{Candidate, MAX_ARRIVING, ProcessorId, now, place_connection};
 use phalanx_driver::Socket;
 
-use super::handover::{Arriving, PassedState};
+use super::handover::{ArrivalGuard, PassedState};
 use super::load_sample::LoadSample;
 use super::relocation::Offers;
 use super::{Placement, change, millis};
@@ -23,7 +23,7 @@ pub(in crate::io) struct LocalPlacement {
     /// This processor's listeners, the newest last, with addresses if they take part in the placement.
     listeners: RefCell<Vec<(Socket, Option<SocketAddr>)>>,
     /// Connections from other processors that have not been returned by an accept yet.
-    pub(in crate::io) arrived: RefCell<Vec<Arrived>>,
+    pub(in crate::io) arrived: RefCell<Vec<ReceivedConnection>>,
     loads: Box<[Cell<LoadSample>]>,
     pub(in crate::io) offers: Offers,
     /// Whether this processor has asked the kernel to steer connections (`steering`).
@@ -33,14 +33,14 @@ pub(in crate::io) struct LocalPlacement {
 }
 
 /// A connection that another processor has accepted.
-pub(in crate::io) struct Arrived {
+pub(in crate::io) struct ReceivedConnection {
     pub(in crate::io) connection: Socket,
     pub(in crate::io) listener: Socket,
     /// Whether that processor has served it.
     pub(in crate::io) has_moved: bool,
     /// The state that it has passed on.
     pub(in crate::io) state: Option<PassedState>,
-    pub(in crate::io) _counted: Arriving,
+    pub(in crate::io) _counted: ArrivalGuard,
 }
 
 impl LocalPlacement {
@@ -74,7 +74,7 @@ impl LocalPlacement {
     /// Counts a socket that is about to be closed. Returns the connections that the driver closes with it. The states
     /// that were passed on with them belong to the program, so drop them after the socket is closed, and catch panics.
     #[must_use]
-    pub(in crate::io) fn closed(&self, socket: Socket) -> Vec<Arrived> {
+    pub(in crate::io) fn closed(&self, socket: Socket) -> Vec<ReceivedConnection> {
         let mut listeners = self.listeners.borrow_mut();
         let Some(at) = listeners.iter().position(|(listener, _)| *listener == socket) else {
             change(&self.shared.members[self.index].sockets, -1);
@@ -126,7 +126,7 @@ impl LocalPlacement {
     }
 
     /// Removes `connection` from those that came from another processor.
-    pub(in crate::io) fn take_arrived(&self, connection: Socket) -> Option<Arrived> {
+    pub(in crate::io) fn take_arrived(&self, connection: Socket) -> Option<ReceivedConnection> {
         let mut arrived = self.arrived.borrow_mut();
         let at = arrived.iter().position(|arrived| arrived.connection == connection);
         at.map(|at| arrived.swap_remove(at))
@@ -146,13 +146,13 @@ impl LocalPlacement {
         is_offer: bool,
     ) -> (Vec<Candidate>, bool) {
         let mut listening = self.shared.listening();
-        let Some(these) = listening.get_mut(&address) else { return (Vec::new(), false) };
-        these.offered |= is_offer;
-        let offered = these.offered;
+        let Some(group) = listening.get_mut(&address) else { return (Vec::new(), false) };
+        group.offered |= is_offer;
+        let offered = group.offered;
         let preferred = self.shared.preferred();
-        let processors = match these.processors.partition_point(|index| *index < preferred) {
-            0 => these.processors.clone(),
-            preferred => these.processors[..preferred].to_vec(),
+        let processors = match group.processors.partition_point(|index| *index < preferred) {
+            0 => group.processors.clone(),
+            preferred => group.processors[..preferred].to_vec(),
         };
         drop(listening);
         (processors.into_iter().map(|processor| self.candidate(processor)).collect(), offered)
@@ -166,8 +166,8 @@ impl LocalPlacement {
             // The last measurement may be outdated.
             1_000
         } else {
-            let awake = self.shared.loads.of(processor, &self.loads[processor]);
-            member.cpu_load(now()).map_or(awake, |load| load.min(awake))
+            let busy_share = self.shared.loads.of(processor, &self.loads[processor]);
+            member.cpu_load(now()).map_or(busy_share, |load| load.min(busy_share))
         };
         Candidate { processor, sockets, arriving, load }
     }

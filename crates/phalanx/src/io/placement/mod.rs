@@ -34,7 +34,7 @@ use phalanx_core::{Control, ProcessorId, now};
 pub(super) use self::handover::PassedState;
 pub(crate) use self::handover::{Accepted, place};
 pub(crate) use self::load_sample::LoadSample;
-pub(super) use self::local::{Arrived, LocalPlacement};
+pub(super) use self::local::{LocalPlacement, ReceivedConnection};
 use self::moves::Moves;
 use self::relocation::Relocations;
 pub(super) use self::relocation::Target;

@@ -41,12 +41,12 @@ const ONE_CORE: u32 = 1_000;
 pub(in crate::io) struct Relocations {
     idle: Mutex<IdleCores>,
     /// The time of the last spread, in nanoseconds.
-    spread: AtomicU64,
+    last_spread: AtomicU64,
 }
 
 impl Relocations {
     fn has_spread_recently(&self, now: Duration) -> bool {
-        let last = Duration::from_nanos(self.spread.load(Ordering::Relaxed));
+        let last = Duration::from_nanos(self.last_spread.load(Ordering::Relaxed));
         !last.is_zero() && now < last + SPREAD_PAUSE
     }
 }
@@ -67,7 +67,7 @@ pub(in crate::io) struct Offers {
 struct Plan {
     address: SocketAddr,
     to: Target,
-    left: usize,
+    remaining: usize,
 }
 
 /// The destination of a connection that should move.
@@ -120,8 +120,8 @@ impl LocalPlacement {
         {
             return None;
         }
-        let left = plan.left - 1;
-        self.offers.plan.set((left > 0).then_some(Plan { left, ..plan }));
+        let remaining = plan.remaining - 1;
+        self.offers.plan.set((remaining > 0).then_some(Plan { remaining, ..plan }));
         Some(plan.to)
     }
 
@@ -155,20 +155,20 @@ impl LocalPlacement {
     /// Makes a plan for connections to `address`.
     fn plan(&self, address: SocketAddr, now: Duration) {
         let (offers, is_measured) = (&self.offers, self.measure(now));
-        let Some(decided) = self.decide(address, now, is_measured) else { return };
-        let Relocation { to, connections, spreads } = decided;
-        let mut left = connections;
+        let Some(relocation) = self.decide(address, now, is_measured) else { return };
+        let Relocation { to, connections, spreads } = relocation;
+        let mut remaining = connections;
         if spreads {
             let now = nanoseconds(now);
-            self.shared.relocations.spread.store(now, Ordering::Relaxed);
+            self.shared.relocations.last_spread.store(now, Ordering::Relaxed);
             offers.next_sample.set(offers.next_sample.get() + SPREAD_TIME);
         } else {
-            left = left.min((connections / FRACTION_PER_INTERVAL).max(MIN_PER_INTERVAL));
+            remaining = remaining.min((connections / FRACTION_PER_INTERVAL).max(MIN_PER_INTERVAL));
         }
         let to = u16::try_from(to).ok().filter(|to| *to < Target::SPREADS);
-        offers.plan.set(to.filter(|_| left > 0).map(|processor| {
+        offers.plan.set(to.filter(|_| remaining > 0).map(|processor| {
             let to = Target { processor, spreads };
-            Plan { address, to, left }
+            Plan { address, to, remaining }
         }));
     }
 
@@ -208,8 +208,8 @@ impl LocalPlacement {
             let mut idle = lock(&relocations.idle);
             self.shared.loads.idle(&mut idle, self.shared.active.cores(), now)
         };
-        let decided = relocate_connections(&own, &others, idle)?;
-        (decided.spreads || !relocations.has_spread_recently(now)).then_some(decided)
+        let relocation = relocate_connections(&own, &others, idle)?;
+        (relocation.spreads || !relocations.has_spread_recently(now)).then_some(relocation)
     }
 }
 

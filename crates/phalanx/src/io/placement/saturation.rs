@@ -13,10 +13,10 @@ const LIMITS: (Duration, u32) = (Duration::from_millis(3), 3);
 /// The time for which a busy processor must use three quarters of its core to count as saturated. If it uses less, it
 /// is waiting for a core that other programs use.
 const CONFIRMED_AFTER: Duration = Duration::from_millis(1);
-/// A processor is calm if it was never busy for [`LONG_BUSY`] in the last [`CALM_FOR`]. With a high but steady load, it
+/// A processor is calm if it was never busy for [`LONG_BUSY`] in the last [`MIN_CALM`]. With a high but steady load, it
 /// is busy that long every now and then, and longer times occur by chance.
 const LONG_BUSY: Duration = Duration::from_millis(1);
-const CALM_FOR: Duration = Duration::from_secs(1);
+const MIN_CALM: Duration = Duration::from_secs(1);
 
 /// A processor's flag, in its own cache line.
 #[derive(Default)]
@@ -80,7 +80,7 @@ impl SaturationProbe {
         let Some(since) = self.since.get() else {
             self.since.set(Some(now));
             let before = self.long_busy_at.get();
-            self.was_calm.set(before.is_none_or(|at| now.saturating_sub(at) >= CALM_FOR));
+            self.was_calm.set(before.is_none_or(|at| now.saturating_sub(at) >= MIN_CALM));
             return false;
         };
         self.turns.set(self.turns.get().saturating_add(1));
@@ -90,8 +90,8 @@ impl SaturationProbe {
         if self.was_calm.get() && exceeds(CALM_LIMITS) {
             // After a single long operation the turns become shorter, because the load is less than the processor can
             // do.
-            let falls = length < self.longest.get() / 2;
-            if self.confirms(now, falls, cpu_time) {
+            let is_falling = length < self.longest.get() / 2;
+            if self.confirm(now, is_falling, cpu_time) {
                 return true;
             }
             if exceeds(LIMITS) {
@@ -100,25 +100,25 @@ impl SaturationProbe {
             }
             return false;
         }
-        exceeds(LIMITS) && self.confirms(now, false, cpu_time)
+        exceeds(LIMITS) && self.confirm(now, false, cpu_time)
     }
 
     /// Begins or continues the confirmation. Returns whether the processor has just become saturated, which it has not
-    /// if the turns become shorter (`falls`).
+    /// if the turns become shorter (`is_falling`).
     #[cold]
-    fn confirms(&self, now: Duration, falls: bool, cpu_time: impl FnOnce() -> u64) -> bool {
+    fn confirm(&self, now: Duration, is_falling: bool, cpu_time: impl FnOnce() -> u64) -> bool {
         let flag = &self.flags.0[self.processor].0;
         if flag.load(Ordering::Relaxed) {
             return false;
         }
-        let begin = self.confirming.get();
-        let elapsed = begin.map(|(at, _)| now.saturating_sub(at));
-        if elapsed.is_some_and(|elapsed| elapsed < CONFIRMED_AFTER || falls) {
+        let start = self.confirming.get();
+        let elapsed = start.map(|(at, _)| now.saturating_sub(at));
+        if elapsed.is_some_and(|elapsed| elapsed < CONFIRMED_AFTER || is_falling) {
             return false;
         }
         let cpu_time = cpu_time();
         self.confirming.set(Some((now, cpu_time)));
-        let (Some((_, before)), Some(elapsed)) = (begin, elapsed) else { return false };
+        let (Some((_, before)), Some(elapsed)) = (start, elapsed) else { return false };
         let used = Duration::from_nanos(cpu_time.saturating_sub(before));
         if used < elapsed * 3 / 4 {
             return false;

@@ -54,7 +54,7 @@ struct Registry {
     series: usize,
     /// The number of registrations that were not recorded, because they exceeded the limit or had the name of a family
     /// of another kind.
-    refused: u64,
+    rejected: u64,
 }
 
 #[derive(Default)]
@@ -144,24 +144,24 @@ impl Recorder {
 
     /// The series of this key, which `make` creates if it does not exist. Returns `None` if it cannot be recorded.
     fn series(&self, key: &Key, make: impl FnOnce() -> Series) -> Option<Series> {
-        let (mut registry, made) = (self.lock(), make());
+        let (mut registry, series) = (self.lock(), make());
         let registry = &mut *registry;
-        let (name, labels) = (family_name(key.name()), labels(key, &made));
+        let (name, labels) = (family_name(key.name()), labels(key, &series));
         let family = registry.families.get(&name);
         let any = family.and_then(|family| family.series.values().next());
-        let is_other = any.is_some_and(|one| one.kind() != made.kind());
+        let is_other = any.is_some_and(|one| one.kind() != series.kind());
         if let Some(known) = family.and_then(|family| family.series.get(&labels))
             && !is_other
         {
             return Some(known.clone());
         }
         if is_other || registry.series == MAX_SERIES {
-            registry.refused += 1;
+            registry.rejected += 1;
             return None;
         }
         registry.series += 1;
-        registry.families.entry(name).or_default().series.insert(labels, made.clone());
-        Some(made)
+        registry.families.entry(name).or_default().series.insert(labels, series.clone());
+        Some(series)
     }
 }
 

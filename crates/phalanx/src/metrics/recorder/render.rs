@@ -58,7 +58,7 @@ impl Registry {
         let name = "phalanx_recorder_series_refused";
         let help = "Registrations of series that were not recorded: over the limit, or with the name of another kind.";
         let _ = writeln!(out, "# TYPE {name} counter\n# HELP {name} {help}");
-        let _ = writeln!(out, "{name}_total {}", self.refused);
+        let _ = writeln!(out, "{name}_total {}", self.rejected);
     }
 }
 
@@ -86,22 +86,28 @@ impl Family {
 
 impl Series {
     fn render(&self, out: &mut String, name: &str, labels: &str) {
-        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let label_set = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
         let _ = match self {
             Self::Counter(count) => {
-                writeln!(out, "{name}_total{braced} {}", count.load(Ordering::Relaxed))
+                writeln!(out, "{name}_total{label_set} {}", count.load(Ordering::Relaxed))
             }
             Self::Gauge(bits) => {
                 let value = f64::from_bits(bits.load(Ordering::Relaxed));
-                writeln!(out, "{name}{braced} {value}")
+                writeln!(out, "{name}{label_set} {value}")
             }
-            Self::Histogram(values) => values.render(out, name, labels, &braced),
+            Self::Histogram(values) => values.render(out, name, labels, &label_set),
         };
     }
 }
 
 impl Distribution {
-    fn render(&self, out: &mut String, name: &str, labels: &str, braced: &str) -> std::fmt::Result {
+    fn render(
+        &self,
+        out: &mut String,
+        name: &str,
+        labels: &str,
+        label_set: &str,
+    ) -> std::fmt::Result {
         let comma = if labels.is_empty() { "" } else { "," };
         let mut below = 0;
         for (bucket, count) in self.buckets.iter().enumerate() {
@@ -113,7 +119,7 @@ impl Distribution {
         let count = self.count.load(Ordering::Relaxed).max(below);
         let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));
         writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}")?;
-        writeln!(out, "{name}_count{braced} {count}\n{name}_sum{braced} {sum}")
+        writeln!(out, "{name}_count{label_set} {count}\n{name}_sum{label_set} {sum}")
     }
 }
 

@@ -52,11 +52,11 @@ impl EnumeratedRun<'_> {
             let sim = &self.run.processors[processor];
             if self.sleeps_matter {
                 all.extend(sim.wakes(now).map(|reason| Action::Wake(processor, reason)));
-                if !sim.over && sim.asleep.is_none() && !self.has_work(processor) {
+                if !sim.has_ended && sim.asleep.is_none() && !self.has_work(processor) {
                     all.push(Action::Sleep(processor));
                 }
             }
-            if sim.over || sim.asleep.is_some() {
+            if sim.has_ended || sim.asleep.is_some() {
                 continue;
             }
             if self.may_receive(processor) {

@@ -13,9 +13,9 @@ struct Choice {
 pub(super) struct Choices {
     all: Vec<Choice>,
     /// The number of choices that this run has made.
-    made: usize,
+    depth: usize,
     /// The number of choices that this run repeats or changes.
-    given: usize,
+    prefix_length: usize,
     /// The maximum number of choices in one run that are not the first option.
     max_deviations: Option<usize>,
     /// The number of options that were not taken because of that bound.
@@ -31,7 +31,7 @@ impl Choices {
     pub(super) fn of(taken: impl IntoIterator<Item = usize>) -> Self {
         let all: Vec<_> =
             taken.into_iter().map(|taken| Choice { taken, options: usize::MAX }).collect();
-        Self { given: all.len(), all, ..Self::default() }
+        Self { prefix_length: all.len(), all, ..Self::default() }
     }
 
     /// Chooses one of `options`.
@@ -42,7 +42,7 @@ impl Choices {
         if options == 1 {
             return 0;
         }
-        match self.all.get_mut(self.made) {
+        match self.all.get_mut(self.depth) {
             None => self.all.push(Choice { taken: 0, options }),
             Some(known) if known.options == usize::MAX => known.options = options,
             Some(known) => assert_eq!(
@@ -51,52 +51,52 @@ impl Choices {
                  random numbers and orders of iteration from the world"
             ),
         }
-        let taken = self.all[self.made].taken;
+        let taken = self.all[self.depth].taken;
         assert!(taken < options, "the schedule chooses option {taken} of {options}");
-        self.made += 1;
+        self.depth += 1;
         taken
     }
 
     /// The number of choices made.
-    pub(super) fn made(&self) -> usize {
-        self.made
+    pub(super) fn depth(&self) -> usize {
+        self.depth
     }
 
-    /// The options taken since `made` choices.
-    pub(super) fn since(&self, made: usize) -> impl Iterator<Item = usize> + '_ {
-        self.all[made..self.made].iter().map(|choice| choice.taken)
+    /// The options taken since `depth` choices.
+    pub(super) fn since(&self, depth: usize) -> impl Iterator<Item = usize> + '_ {
+        self.all[depth..self.depth].iter().map(|choice| choice.taken)
     }
 
     /// Whether this run has made all choices that were given.
     pub(super) fn is_beyond_given(&self) -> bool {
-        self.made >= self.given
+        self.depth >= self.prefix_length
     }
 
     /// The number of choices other than the first option.
     pub(super) fn deviations(&self) -> usize {
-        self.all[..self.made].iter().filter(|choice| choice.taken > 0).count()
+        self.all[..self.depth].iter().filter(|choice| choice.taken > 0).count()
     }
 
     /// Prepares the next run. Returns `false` if there is none.
     pub(super) fn advance(&mut self) -> bool {
-        self.all.truncate(self.made);
-        self.made = 0;
+        self.all.truncate(self.depth);
+        self.depth = 0;
         while let Some(last) = self.all.pop() {
             let before = self.all.iter().filter(|choice| choice.taken > 0).count();
-            let left = last.options - last.taken - 1;
-            if left > 0 && self.max_deviations.is_none_or(|most| before < most) {
+            let remaining = last.options - last.taken - 1;
+            if remaining > 0 && self.max_deviations.is_none_or(|most| before < most) {
                 self.all.push(Choice { taken: last.taken + 1, ..last });
-                self.given = self.all.len();
+                self.prefix_length = self.all.len();
                 return true;
             }
-            self.skipped += left as u64;
+            self.skipped += remaining as u64;
         }
         false
     }
 
     /// The options taken, without trailing first options.
     pub(super) fn schedule(&self) -> String {
-        let taken = self.all[..self.made].iter().map(|choice| choice.taken).collect::<Vec<_>>();
+        let taken = self.all[..self.depth].iter().map(|choice| choice.taken).collect::<Vec<_>>();
         let length = taken.iter().rposition(|taken| *taken > 0).map_or(0, |last| last + 1);
         let words: Vec<_> = taken[..length].iter().map(ToString::to_string).collect();
         if words.is_empty() { "0".into() } else { words.join(".") }

@@ -2,7 +2,7 @@
 
 use super::choices::Choices;
 use super::order::{Order, Parts};
-use super::{Bounds, Reached};
+use super::{Bounds, VisitedStates};
 use crate::sim::scheduler::{self, Run};
 use crate::sim::world::World;
 
@@ -13,14 +13,14 @@ pub(super) enum Outcome {
     /// The run reached a state from which an earlier run has continued.
     Merged,
     /// The run reached the maximum number of steps.
-    Cut,
+    StepLimit,
 }
 
 pub(super) fn run(
     world: World,
     bounds: &Bounds,
     choices: &mut Choices,
-    reached: &mut Reached,
+    visited: &mut VisitedStates,
 ) -> Result<Outcome, String> {
     let (run, outcome) = scheduler::run_with(world, |run| {
         let order = Order::new(run.processors.len());
@@ -30,7 +30,7 @@ pub(super) fn run(
         let sleeps_matter =
             run.processors.iter().any(|sim| sim.step(|steps, _| steps.takes_over()));
         let run = EnumeratedRun { run, choices, order, last: 0, merges, sleeps_matter };
-        run.until_rest(bounds, reached)
+        run.until_rest(bounds, visited)
     })?;
     if outcome == Outcome::AtRest {
         run.end()?;
@@ -52,16 +52,20 @@ pub(super) struct EnumeratedRun<'r> {
 }
 
 impl EnumeratedRun<'_> {
-    fn until_rest(mut self, bounds: &Bounds, reached: &mut Reached) -> Result<Outcome, String> {
+    fn until_rest(
+        mut self,
+        bounds: &Bounds,
+        visited: &mut VisitedStates,
+    ) -> Result<Outcome, String> {
         loop {
             self.take_forced_steps();
             if self.run.is_over() {
                 return Ok(Outcome::AtRest);
             }
             if self.run.steps == bounds.steps {
-                return Ok(Outcome::Cut);
+                return Ok(Outcome::StepLimit);
             }
-            if self.merges && self.choices.is_beyond_given() && !self.is_new(bounds, reached) {
+            if self.merges && self.choices.is_beyond_given() && !self.is_new(bounds, visited) {
                 return Ok(Outcome::Merged);
             }
             self.run.steps += 1;
@@ -71,7 +75,7 @@ impl EnumeratedRun<'_> {
     }
 
     /// Records the state. Returns false if an earlier run reached it in as few steps and with as few deviations.
-    fn is_new(&self, bounds: &Bounds, reached: &mut Reached) -> bool {
+    fn is_new(&self, bounds: &Bounds, visited: &mut VisitedStates) -> bool {
         let mut hash = self.order.hash();
         let mut deviations = 0;
         if bounds.deviations.is_some() {
@@ -79,18 +83,18 @@ impl EnumeratedRun<'_> {
             hash ^= (self.last as u64 + 1) << 32;
             deviations = self.choices.deviations();
         }
-        let known = reached.get(&hash);
+        let known = visited.get(&hash);
         if known.is_some_and(|known| known.0 <= deviations && known.1 <= self.run.steps) {
             return false;
         }
-        reached.insert(hash, (deviations, self.run.steps));
+        visited.insert(hash, (deviations, self.run.steps));
         true
     }
 
     /// Takes the steps that are independent of all others: wakes processors with work, and parks idle ones, unless
     /// processors take partitions over from sleeping ones.
     fn take_forced_steps(&mut self) {
-        if self.run.heed_drain() {
+        if self.run.check_drain() {
             self.order.record([1], Parts::ALL);
         }
         // A processor that ends or sleeps may wake another one.
@@ -100,7 +104,7 @@ impl EnumeratedRun<'_> {
     /// Takes such a step of one processor. Returns whether there was one.
     fn take_forced_step(&mut self, processor: usize) -> bool {
         let sim = &self.run.processors[processor];
-        if sim.over {
+        if sim.has_ended {
             return false;
         }
         if self.sleeps_matter {
@@ -118,10 +122,10 @@ impl EnumeratedRun<'_> {
         }
         self.run.idle_turn(processor);
         let sim = &self.run.processors[processor];
-        if sim.over {
+        if sim.has_ended {
             self.order.record([2, processor as u64], Parts::ALL);
         }
-        sim.over || sim.asleep.is_some()
+        sim.has_ended || sim.asleep.is_some()
     }
 
     fn step(&mut self, bounds: &Bounds) -> Result<(), String> {
@@ -131,7 +135,7 @@ impl EnumeratedRun<'_> {
             self.order.record([3], Parts::ALL);
             return Ok(());
         }
-        let before = (self.run.outside.now(), self.run.control.phase(), self.choices.made());
+        let before = (self.run.outside.now(), self.run.control.phase(), self.choices.depth());
         let mail = self.mail();
         let action = actions[self.choices.choose(actions.len())];
         let (words, mut parts) = self.take(action, bounds)?;
@@ -141,12 +145,12 @@ impl EnumeratedRun<'_> {
             }
         }
         // The choices within the step. The choice of the action itself is encoded in its words.
-        let within = self.choices.since(before.2).skip(usize::from(actions.len() > 1));
-        let within: Vec<_> = within.map(|taken| taken as u64).collect();
+        let inner = self.choices.since(before.2).skip(usize::from(actions.len() > 1));
+        let inner: Vec<_> = inner.map(|taken| taken as u64).collect();
         if (self.run.outside.now(), self.run.control.phase()) != (before.0, before.1) {
             parts = Parts::ALL;
         }
-        self.order.record(words.into_iter().chain(within), parts);
+        self.order.record(words.into_iter().chain(inner), parts);
         Ok(())
     }
 

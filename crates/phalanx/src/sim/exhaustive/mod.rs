@@ -24,7 +24,7 @@ use self::enumerated_run::Outcome;
 use super::World;
 
 /// The states that were reached, with the numbers of deviations and steps of the runs that reached them.
-type Reached = HashMap<u64, (usize, u64)>;
+type VisitedStates = HashMap<u64, (usize, u64)>;
 
 /// Simulates a small program under every schedule within `bounds`, instead of under schedules drawn from seeds.
 ///
@@ -77,30 +77,30 @@ type Reached = HashMap<u64, (usize, u64)>;
 #[track_caller]
 pub fn explore_all(bounds: Bounds, build: impl Fn(&mut World)) -> Coverage {
     super::assert_no_simulation();
-    let repeated = std::env::var("PHALANX_SCHEDULE").ok();
-    let mut choices = match &repeated {
+    let schedule = std::env::var("PHALANX_SCHEDULE").ok();
+    let mut choices = match &schedule {
         None => Choices::new(bounds.deviations),
         Some(text) => Choices::of(text.split('.').map(|word| {
             word.parse()
                 .unwrap_or_else(|_| panic!("PHALANX_SCHEDULE={text}: {word:?} is not a number"))
         })),
     };
-    let bounds = Bounds { merges: bounds.merges && repeated.is_none(), ..bounds };
-    let mut reached = Reached::new();
+    let bounds = Bounds { merges: bounds.merges && schedule.is_none(), ..bounds };
+    let mut visited = VisitedStates::new();
     let mut coverage = Coverage::default();
     loop {
-        let outcome = run(&bounds, &mut choices, &mut reached, &build);
+        let outcome = run(&bounds, &mut choices, &mut visited, &build);
         coverage.runs += 1;
         coverage.merged += u64::from(outcome == Outcome::Merged);
-        coverage.cut += u64::from(outcome == Outcome::Cut);
-        coverage.deepest = coverage.deepest.max(choices.made());
+        coverage.cut += u64::from(outcome == Outcome::StepLimit);
+        coverage.deepest = coverage.deepest.max(choices.depth());
         // If a schedule is repeated, the search consists of that run only.
-        coverage.ended = repeated.is_some() || !choices.advance();
+        coverage.ended = schedule.is_some() || !choices.advance();
         if coverage.ended || coverage.runs >= bounds.runs {
             break;
         }
     }
-    coverage.states = reached.len() as u64;
+    coverage.states = visited.len() as u64;
     Coverage { skipped: choices.skipped, ..coverage }
 }
 
@@ -109,13 +109,13 @@ pub fn explore_all(bounds: Bounds, build: impl Fn(&mut World)) -> Coverage {
 fn run(
     bounds: &Bounds,
     choices: &mut Choices,
-    reached: &mut Reached,
+    visited: &mut VisitedStates,
     build: impl FnOnce(&mut World),
 ) -> Outcome {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::exhaustive();
         build(&mut world);
-        enumerated_run::run(world, bounds, choices, reached)
+        enumerated_run::run(world, bounds, choices, visited)
     }));
     let schedule = match &result {
         Ok(Ok(outcome)) => return *outcome,

@@ -64,10 +64,10 @@ impl Order {
 }
 
 fn hash(words: impl IntoIterator<Item = u64>) -> u64 {
-    let mixed = words.into_iter().fold(FACTOR, |hash, word| {
+    let hash = words.into_iter().fold(FACTOR, |hash, word| {
         (hash.rotate_left(29) ^ word).wrapping_mul(FACTOR) ^ (hash >> 32)
     });
-    (mixed ^ mixed >> 29).wrapping_mul(FACTOR)
+    (hash ^ hash >> 29).wrapping_mul(FACTOR)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(in crate::sim) struct NewProgram {
 }
 
 /// How a program's processors run.
-pub(in crate::sim) struct Manner<'a> {
+pub(in crate::sim) struct LaunchOptions<'a> {
     /// Maximum delay of a wake-up, in nanoseconds.
     pub(in crate::sim) wake_delay: u64,
     /// Whether readings of the clock do not advance the time.
@@ -35,7 +35,7 @@ impl NewProgram {
     pub(in crate::sim) fn launch(
         self,
         outside: &sim::World,
-        manner: Manner<'_>,
+        options: LaunchOptions<'_>,
     ) -> Result<(Control, Vec<SimProcessor>), String> {
         let Self { number, processors, graph, start } = self;
         let builders = graph.build(processors);
@@ -47,16 +47,16 @@ impl NewProgram {
         let mut launched = Vec::new();
         for builder in builders {
             let index = builder.index();
-            let driver = outside.driver(&(manner.sizes)()).map_err(|error| error.to_string())?;
+            let driver = outside.driver(&(options.sizes)()).map_err(|error| error.to_string())?;
             let io = Io::new(placement.clone(), index, Box::new(driver), None);
-            let waker = DelayedWaker::new(outside.clone(), manner.wake_delay);
+            let waker = DelayedWaker::new(outside.clone(), options.wake_delay);
             let unpark = waker.clone();
             let entered = io.enter();
             let processor = builder.build(Box::new(move || unpark.wake()));
             let started = processor
                 .enter(|| start(&StartContext::new(index, control.clone(), active.clone())));
             drop(entered);
-            let of = (number, manner.is_frozen);
+            let of = (number, options.is_frozen);
             launched.push(SimProcessor::new(processor, io, outside.clone(), waker, of));
             started.map_err(|error| format!("the start on processor {index} failed: {error}"))?;
         }

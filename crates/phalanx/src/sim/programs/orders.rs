@@ -30,7 +30,7 @@ struct State {
     /// The number of programs that clients have started.
     started: Cell<usize>,
     /// The programs that have ended, and the clients that wait for the end of one.
-    ended: RefCell<(BTreeSet<usize>, Vec<Waker>)>,
+    ended_programs: RefCell<(BTreeSet<usize>, Vec<Waker>)>,
 }
 
 impl fmt::Debug for Orders {
@@ -59,9 +59,9 @@ impl Orders {
     }
 
     /// Records that a program has ended and was removed.
-    pub(in crate::sim) fn has_ended(&self, program: usize) {
-        let (ended, clients) = &mut *self.0.ended.borrow_mut();
-        ended.insert(program);
+    pub(in crate::sim) fn record_end(&self, program: usize) {
+        let (ended_programs, clients) = &mut *self.0.ended_programs.borrow_mut();
+        ended_programs.insert(program);
         clients.drain(..).for_each(Waker::wake);
     }
 
@@ -78,8 +78,8 @@ impl Orders {
     /// Waits until this program has ended.
     pub(in crate::sim) async fn ended(&self, program: usize) {
         poll_fn(|context| {
-            let (ended, clients) = &mut *self.0.ended.borrow_mut();
-            if ended.contains(&program) {
+            let (ended_programs, clients) = &mut *self.0.ended_programs.borrow_mut();
+            if ended_programs.contains(&program) {
                 return Poll::Ready(());
             }
             // Clients are polled after each change.

@@ -11,7 +11,7 @@ use phalanx::sync::oneshot;
 use phalanx::task::{Reply, select_all};
 use phalanx::{Call, CallError, Session, join, sleep, yield_now};
 
-use super::{AWAY, begun, later, no_client, panics, plain, two};
+use super::{WRONG_PROCESSOR, later, no_client, panics, plain, polled_once, two};
 use crate::harness::poll_once;
 
 #[test]
@@ -19,8 +19,8 @@ fn timers_leave_their_processor() {
     two(
         plain,
         |_| async {
-            let hour = || begun(sleep(Duration::from_secs(3600)));
-            [hour().await, hour().await, hour().await]
+            let long_sleep = || polled_once(sleep(Duration::from_secs(3600)));
+            [long_sleep().await, long_sleep().await, long_sleep().await]
         },
         |_, [dropped, mut awaited, mut reset]| async move {
             drop(dropped);
@@ -29,8 +29,8 @@ fn timers_leave_their_processor() {
                     .as_mut()
                     .poll(&mut std::task::Context::from_waker(Waker::noop()))
             });
-            assert!(message.contains(AWAY), "{message}");
-            assert!(panics(|| reset.reset(Duration::ZERO)).contains(AWAY));
+            assert!(message.contains(WRONG_PROCESSOR), "{message}");
+            assert!(panics(|| reset.reset(Duration::ZERO)).contains(WRONG_PROCESSOR));
         },
         no_client,
     );
@@ -42,17 +42,18 @@ fn calls_leave_their_processor() {
         plain,
         |here| async move {
             let call = || here.stage.call(|_| later());
-            let calls = [begun(call()).await, call(), call(), begun(call()).await, call()];
-            let over = here.stage.call(|_| async { 8 });
-            while !over.is_finished() {
+            let calls =
+                [polled_once(call()).await, call(), call(), polled_once(call()).await, call()];
+            let finished = here.stage.call(|_| async { 8 });
+            while !finished.is_finished() {
                 sleep(Duration::from_millis(1)).await;
             }
-            (calls, over)
+            (calls, finished)
         },
-        |here, (calls, over): ([Call<u32>; 5], Call<u32>)| async move {
+        |here, (calls, finished): ([Call<u32>; 5], Call<u32>)| async move {
             let [awaited, dropped, ended, run, detached] = calls;
             assert_eq!(awaited.await, Err(CallError::Elsewhere));
-            assert_eq!(over.await, Err(CallError::Elsewhere));
+            assert_eq!(finished.await, Err(CallError::Elsewhere));
             drop(dropped);
             ended.cancel();
             ended.detach().unwrap();
@@ -83,7 +84,7 @@ fn joins_leave_their_processor() {
         plain,
         |here| async move {
             let pair = || join((here.stage.call(|_| later()), here.stage.call(|_| later())));
-            [begun(pair()).await, begun(pair()).await]
+            [polled_once(pair()).await, polled_once(pair()).await]
         },
         |_, [awaited, dropped]| async move {
             assert_eq!(awaited.await, (Err(CallError::Elsewhere), Err(CallError::Elsewhere)));
@@ -99,14 +100,14 @@ fn a_join_goes_away_and_comes_home() {
         plain,
         |here| async move {
             let pair = join((here.stage.call(|_| later()), here.stage.call(|_| later())));
-            let away = Rc::new(RefCell::new(Some(begun(pair).await)));
-            let lent = away.clone();
+            let shared = Rc::new(RefCell::new(Some(polled_once(pair).await)));
+            let lent = shared.clone();
             here.stage
                 .dispatch(move |_| async move {
                     let pair = loop {
                         sleep(Duration::from_millis(300)).await;
-                        if Rc::strong_count(&away) == 1 {
-                            break away.take().expect("given back");
+                        if Rc::strong_count(&shared) == 1 {
+                            break shared.take().expect("given back");
                         }
                     };
                     assert_eq!(pair.await, (Ok(7), Ok(7)));
@@ -130,7 +131,7 @@ fn events_work_between_processors() {
             let (sender, wait) = oneshot::local();
             here.stage.dispatch(|_| async move { assert_eq!(wait.await, Some(5)) }).unwrap();
             let (there, moved) = oneshot::local();
-            let moved = begun(moved).await;
+            let moved = polled_once(moved).await;
             here.stage
                 .dispatch(|_| async move {
                     sleep(Duration::from_millis(50)).await;
@@ -183,7 +184,7 @@ fn sessions_leave_their_processor() {
                 panics(|| session.set_deadline(Duration::ZERO)),
                 panics(|| _ = second.scope(|| here.stage.dispatch(|_| async {}))),
             ] {
-                assert!(message.contains(AWAY), "{message}");
+                assert!(message.contains(WRONG_PROCESSOR), "{message}");
             }
             // The end that waits for it on its own processor can complete now.
             drop(hold);
@@ -194,19 +195,19 @@ fn sessions_leave_their_processor() {
 }
 
 /// Receives the reply of an item.
-type Taken = Rc<Cell<Option<Reply<u32>>>>;
+type TakenReply = Rc<Cell<Option<Reply<u32>>>>;
 
 #[test]
 fn replies_leave_their_processor() {
     // The second stage is declared in the same graph and has the next number.
     thread_local! {
-        static ITEMS: Cell<Option<phalanx::stage::CohortStage<Taken, u32>>> = const { Cell::new(None) };
+        static ITEMS: Cell<Option<phalanx::stage::CohortStage<TakenReply, u32>>> = const { Cell::new(None) };
     }
     two(
         |graph| {
             let items = graph.stage("items").cohort(
                 |_| (),
-                |(), cohort: &mut Cohort<Taken, u32>| {
+                |(), cohort: &mut Cohort<TakenReply, u32>| {
                     cohort.drain().for_each(|(item, reply)| item.set(Some(reply)));
                 },
             );
@@ -217,7 +218,7 @@ fn replies_leave_their_processor() {
             let items = ITEMS.get().expect("declared");
             let mut taken = Vec::new();
             for _ in 0..2 {
-                let item = Taken::default();
+                let item = TakenReply::default();
                 let call = items.call(item.clone());
                 here.stage
                     .dispatch(move |_| async move {
@@ -235,7 +236,7 @@ fn replies_leave_their_processor() {
             taken
         },
         |_, mut taken| async move {
-            assert!(panics(|| taken.remove(0).send(1)).contains(AWAY));
+            assert!(panics(|| taken.remove(0).send(1)).contains(WRONG_PROCESSOR));
             drop(taken);
         },
         no_client,

@@ -29,7 +29,7 @@ fn address(processor: usize) -> SocketAddr {
 
 /// The stage, and the processor's listener.
 #[derive(Clone)]
-struct Here {
+struct LocalProgram {
     stage: SharedStage<()>,
     listener: Rc<Listener>,
 }
@@ -38,8 +38,8 @@ struct Here {
 /// processor leaks.
 fn two<T: 'static, Fut0, Fut1>(
     stage: impl Fn(&mut Graph) -> SharedStage<()>,
-    on_0: impl Fn(Here) -> Fut0 + Copy + 'static,
-    on_1: impl Fn(Here, T) -> Fut1 + Copy + 'static,
+    on_0: impl Fn(LocalProgram) -> Fut0 + Copy + 'static,
+    on_1: impl Fn(LocalProgram, T) -> Fut1 + Copy + 'static,
     client: impl AsyncFn(Net) + Copy + 'static,
 ) where
     Fut0: Future<Output = T> + 'static,
@@ -56,7 +56,7 @@ fn two<T: 'static, Fut0, Fut1>(
         let ended = done.clone();
         world.program(graph, move |start| {
             let listener = listeners[start.processor()].listener(start)?;
-            let here = Here { stage, listener: Rc::new(listener) };
+            let here = LocalProgram { stage, listener: Rc::new(listener) };
             let (between, done) = (between.clone(), done.clone());
             match start.processor() {
                 0 => stage.dispatch(move |_| async move {
@@ -98,7 +98,7 @@ fn plain(graph: &mut Graph) -> SharedStage<()> {
 
 async fn no_client(_: Net) {}
 
-async fn begun<F: Future + Unpin>(mut future: F) -> F {
+async fn polled_once<F: Future + Unpin>(mut future: F) -> F {
     assert!(poll_once(&mut future).await.is_pending());
     future
 }
@@ -114,7 +114,7 @@ fn panics(f: impl FnOnce()) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
 }
 
-const AWAY: &str = "on a processor other than the one that created it";
+const WRONG_PROCESSOR: &str = "on a processor other than the one that created it";
 
 #[test]
 fn a_simulation_within_a_client_is_refused() {

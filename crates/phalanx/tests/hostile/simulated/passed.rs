@@ -86,7 +86,7 @@ async fn serve(
     }
 }
 
-async fn talk(net: Net, number: u64) {
+async fn exchange(net: Net, number: u64) {
     net.sleep(Duration::from_millis(5 * number)).await;
     let Ok(mut client) = net.connect(address(0)).await else { return };
     for _ in 0..ROUNDS {
@@ -119,7 +119,7 @@ fn states_that_nobody_takes_end_alone() {
             for number in 0..CLIENTS {
                 let (net, counts) = (world.net(), counts.clone());
                 world.client(async move {
-                    talk(net, number).await;
+                    exchange(net, number).await;
                     counts.ended.fetch_add(1, Ordering::Relaxed);
                 });
             }

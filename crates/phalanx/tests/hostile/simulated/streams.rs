@@ -9,18 +9,18 @@ use phalanx::Graph;
 use phalanx::net::{Elsewhere, IoTimeout, Stream};
 use phalanx::sim::{self, Client, Faults, Net};
 
-use super::{Here, SEEDS, address, begun, panics, plain, two};
+use super::{LocalProgram, SEEDS, address, panics, plain, polled_once, two};
 use crate::harness::{Reading, elsewhere, read};
 
 /// Sends its processor's number, and reads to the end.
-async fn talk(net: &Net, processor: usize) {
+async fn exchange(net: &Net, processor: usize) {
     let mut client: Client = net.connect(address(processor)).await.unwrap();
     if client.write_all(&[processor as u8; 3]).await.is_ok() {
         while let Ok(1..) = client.read(&mut Vec::new()).await {}
     }
 }
 
-async fn reads_its_own(here: &Here) {
+async fn reads_its_own(here: &LocalProgram) {
     let stream = here.listener.accept().await.unwrap();
     let (bytes, _stream) = read(stream).await;
     assert_eq!(bytes.unwrap(), [1; 3]);
@@ -32,11 +32,11 @@ fn streams_and_reads_leave_their_processor() {
         plain,
         |here| async move {
             let stream = here.listener.accept().await.unwrap();
-            let moved = begun(read(here.listener.accept().await.unwrap())).await;
+            let moved = polled_once(read(here.listener.accept().await.unwrap())).await;
             (stream, moved)
         },
         |here, (stream, moved): (Stream, Reading)| async move {
-            let mut mine = begun(read(here.listener.accept().await.unwrap())).await;
+            let mut mine = polled_once(read(here.listener.accept().await.unwrap())).await;
             let mut bytes = Vec::new();
             let read = stream.read(&mut bytes, IoTimeout::NONE).await;
             assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
@@ -49,7 +49,7 @@ fn streams_and_reads_leave_their_processor() {
             assert_eq!(bytes.unwrap(), [1; 3]);
         },
         async |net| {
-            let other = talk(&net, 1);
+            let other = exchange(&net, 1);
             let mut other = std::pin::pin!(other);
             let mut zero = std::pin::pin!(async {
                 // Both are connected at the same time.
@@ -79,7 +79,7 @@ fn reads_are_dropped_elsewhere() {
     two(
         plain,
         |here| async move {
-            let one = begun(read(here.listener.accept().await.unwrap())).await;
+            let one = polled_once(read(here.listener.accept().await.unwrap())).await;
             // The next client connects when this one is closed.
             (one, here.listener)
         },
@@ -91,8 +91,8 @@ fn reads_are_dropped_elsewhere() {
             reads_its_own(&here).await;
         },
         async |net| {
-            talk(&net, 0).await;
-            talk(&net, 1).await;
+            exchange(&net, 0).await;
+            exchange(&net, 1).await;
         },
     );
 }
@@ -112,7 +112,7 @@ fn keeper(world: &mut sim::World) {
         let listener = listeners.listener(start)?;
         stage.dispatch(move |_| async move {
             let stream = listener.accept().await.unwrap();
-            let reading = begun(read(listener.accept().await.unwrap())).await;
+            let reading = polled_once(read(listener.accept().await.unwrap())).await;
             match RETAINED.take() {
                 None => RETAINED.set(Some((stream, reading))),
                 Some((stream, reading)) => {

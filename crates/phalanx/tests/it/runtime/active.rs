@@ -48,8 +48,8 @@ fn every_answer_arrives_once_and_in_order(driver: DriverChoice) {
     let ready = |up: &phalanx::runtime::Started| {
         let (control, active) = (up.control.clone(), up.active.clone());
         thread::spawn(move || {
-            let driven = thread::spawn(move || drive(&active, address));
-            let outcome = driven.join();
+            let driver = thread::spawn(move || drive(&active, address));
+            let outcome = driver.join();
             control.drain();
             outcome.expect("every client got its answers");
         })
@@ -70,13 +70,13 @@ fn drive(active: &ActiveProcessors, address: SocketAddr) {
             scope.spawn(|| {
                 while !ended.load(Ordering::Relaxed) {
                     let mut stream = connect();
-                    (0..3).for_each(|_| _ = ask(&mut stream, 20));
+                    (0..3).for_each(|_| _ = request(&mut stream, 20));
                 }
             });
         }
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
-                ask(&mut long, 200);
+                request(&mut long, 200);
             }
         });
         for step in 0..STEPS {
@@ -91,13 +91,13 @@ fn drive(active: &ActiveProcessors, address: SocketAddr) {
         }
         ended.store(true, Ordering::Relaxed);
     });
-    idle.iter_mut().for_each(|stream| _ = ask(stream, 1));
+    idle.iter_mut().for_each(|stream| _ = request(stream, 1));
     active.set(1);
-    (0..20).for_each(|_| assert_eq!(ask(&mut connect(), 5), 0, "only processor 0 is active"));
+    (0..20).for_each(|_| assert_eq!(request(&mut connect(), 5), 0, "only processor 0 is active"));
 }
 
 /// Pipelines `count` requests and checks the answers. Returns the processor that answers.
-fn ask(stream: &mut TcpStream, count: u8) -> u8 {
+fn request(stream: &mut TcpStream, count: u8) -> u8 {
     let requests: Vec<u8> = (0..count).collect();
     stream.write_all(&requests).unwrap();
     let mut answers = vec![0; 2 * requests.len()];

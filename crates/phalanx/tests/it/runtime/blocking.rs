@@ -54,8 +54,8 @@ where
 struct Slow;
 
 impl Slow {
-    fn wait(&self, begun: &AtomicBool, go: &Receiver<()>) {
-        begun.store(true, Ordering::SeqCst);
+    fn wait(&self, started: &AtomicBool, go: &Receiver<()>) {
+        started.store(true, Ordering::SeqCst);
         let _ = go.recv();
     }
 }
@@ -63,10 +63,10 @@ impl Slow {
 /// Blocks the only thread until the sender is used or dropped.
 async fn occupy(slow: BlockingStage<Slow>) -> (phalanx::blocking::BlockingCall<()>, Sender<()>) {
     let (go, wait) = channel();
-    let begun = Arc::new(AtomicBool::new(false));
-    let seen = begun.clone();
-    let call = slow.call(move |slow| slow.wait(&begun, &wait));
-    until(&seen).await;
+    let started = Arc::new(AtomicBool::new(false));
+    let flag = started.clone();
+    let call = slow.call(move |slow| slow.wait(&started, &wait));
+    until(&flag).await;
     (call, go)
 }
 
@@ -164,14 +164,14 @@ fn panics_are_contained(driver: DriverChoice) {
         drop(first);
         go.send(()).unwrap();
         let (go, wait) = channel();
-        let begun = Arc::new(AtomicBool::new(false));
-        let noted = begun.clone();
+        let started = Arc::new(AtomicBool::new(false));
+        let flag = started.clone();
         let bomb = slow.call(move |slow| {
-            slow.wait(&noted, &wait);
+            slow.wait(&flag, &wait);
             Bomb
         });
         // If no thread had started the call, dropping it would withdraw it.
-        until(&begun).await;
+        until(&started).await;
         drop(bomb);
         go.send(()).unwrap();
         assert_eq!(slow.call(|_| 7).await, Ok(7), "the thread goes on");
@@ -187,9 +187,9 @@ fn given_up_before_it_began(driver: DriverChoice) {
             slow.call(move |_| done.fetch_add(1, Ordering::SeqCst))
         };
         drop(call());
-        let (mut kept, given_up) = (call(), call());
+        let (mut kept, cancelled) = (call(), call());
         assert!(timeout(Duration::from_millis(5), &mut kept).await.is_err());
-        drop(given_up);
+        drop(cancelled);
         sleep(Duration::from_millis(2)).await;
         assert_eq!(Arc::strong_count(&done), 2, "what was given up is dropped at once");
         // Dropping it frees a place in the queue.
@@ -205,13 +205,13 @@ fn given_up_before_it_began(driver: DriverChoice) {
 fn a_session_waits_for_its_threads(driver: DriverChoice) {
     with_one_thread(driver, |stage, slow| async move {
         let session = Session::new();
-        let (begun, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (started, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         for _ in 0..2 {
-            let (begun, done) = (begun.clone(), done.clone());
+            let (started, done) = (started.clone(), done.clone());
             let caller = move |_| async move {
                 let (_go, wait) = channel::<()>();
                 let call = slow.call(move |slow| {
-                    slow.wait(&begun, &wait);
+                    slow.wait(&started, &wait);
                     thread::sleep(Duration::from_millis(50));
                     done.fetch_add(1, Ordering::SeqCst);
                 });
@@ -219,7 +219,7 @@ fn a_session_waits_for_its_threads(driver: DriverChoice) {
             };
             session.scope(|| stage.dispatch(caller)).unwrap();
         }
-        until(&begun).await;
+        until(&started).await;
         // The started call continues, because its sender is dropped with its caller. The other never starts.
         session.end().await;
         assert_eq!(session.operations(), 0);
@@ -232,24 +232,24 @@ fn the_end_waits_for_threads(driver: DriverChoice) {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let slow = blocking(&mut graph, "slow").threads(1).state(());
-    let (begun, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (started, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let ran = runtime(driver, 2).run(graph, |start| {
         if start.processor() > 0 {
             return Ok(());
         }
-        let (control, begun, done) = (start.control(), begun.clone(), done.clone());
+        let (control, started, done) = (start.control(), started.clone(), done.clone());
         stage.dispatch(move |_| async move {
             let count = done.clone();
-            let seen = begun.clone();
+            let flag = started.clone();
             // Dropped with this operation, after the calls. Until then the first call blocks and the second
             // waits.
             let (_go, wait) = channel::<()>();
             let first = slow.call(move |()| {
-                Slow.wait(&begun, &wait);
+                Slow.wait(&started, &wait);
                 thread::sleep(Duration::from_millis(100));
                 count.fetch_add(1, Ordering::SeqCst);
             });
-            until(&seen).await;
+            until(&flag).await;
             let second = slow.call(move |()| done.fetch_add(100, Ordering::SeqCst));
             sleep(Duration::from_millis(2)).await;
             control.end();
@@ -281,28 +281,28 @@ fn each_thread_has_a_state(driver: DriverChoice) {
     const THREADS: usize = 2;
 
     /// A state that may not leave its thread.
-    struct Own(thread::ThreadId, Arc<AtomicUsize>, PhantomData<*const ()>);
+    struct ThreadState(thread::ThreadId, Arc<AtomicUsize>, PhantomData<*const ()>);
 
-    impl Drop for Own {
+    impl Drop for ThreadState {
         fn drop(&mut self) {
             assert_eq!(self.0, thread::current().id());
             self.1.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    let (alive, made) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (count, counted) = (alive.clone(), made.clone());
+    let (alive, created) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (count, counted) = (alive.clone(), created.clone());
     let own = PerThread::new(move || {
         counted.fetch_add(1, Ordering::SeqCst);
         count.fetch_add(1, Ordering::SeqCst);
-        Own(thread::current().id(), count.clone(), PhantomData)
+        ThreadState(thread::current().id(), count.clone(), PhantomData)
     });
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let work = blocking(&mut graph, "work").threads(THREADS).state(own);
-    let checked = made.clone();
+    let checked = created.clone();
     let ran = runtime(driver, 1).run(graph, move |start| {
-        let (control, made) = (start.control(), checked.clone());
+        let (control, created) = (start.control(), checked.clone());
         stage.dispatch(move |_| async move {
             let call = move || work.call(|own| own.with(|own| own.0 == thread::current().id()));
             let calls: Vec<_> =
@@ -310,7 +310,7 @@ fn each_thread_has_a_state(driver: DriverChoice) {
             for result in join(calls).await {
                 assert_eq!(result.unwrap(), Ok(true));
             }
-            let before = made.load(Ordering::SeqCst);
+            let before = created.load(Ordering::SeqCst);
             assert!((1..=THREADS).contains(&before), "{before} states");
             let panicked = work.call(|own| own.with(|_| panic!("by intent")));
             assert!(matches!(panicked.await, Err::<(), _>(BlockingError::Panicked { .. })));
@@ -322,6 +322,6 @@ fn each_thread_has_a_state(driver: DriverChoice) {
         Ok(())
     });
     ran.unwrap();
-    assert!(made.load(Ordering::SeqCst) <= THREADS + 1);
+    assert!(created.load(Ordering::SeqCst) <= THREADS + 1);
     assert_eq!(alive.load(Ordering::SeqCst), 0, "every state was dropped on its thread");
 }

@@ -116,11 +116,11 @@ impl Drop for Counted {
 fn a_session_that_sends(driver: DriverChoice) {
     let (listener, address) = listener();
     one(driver, move |stage| async move {
-        let given_back = Arc::new(AtomicUsize::new(0));
+        let returned = Arc::new(AtomicUsize::new(0));
         for round in 1..=5 {
             let session = Session::new();
             let (stream, peer) = pair(&listener, address).await;
-            let body = Bytes::from_owner(Counted(vec![1; 16 << 20], given_back.clone()));
+            let body = Bytes::from_owner(Counted(vec![1; 16 << 20], returned.clone()));
             let operation = move |_| async move {
                 let payload = Payload { head: vec![1; 100], body };
                 stream.write(payload, IoTimeout::NONE).await.unwrap();
@@ -132,9 +132,9 @@ fn a_session_that_sends(driver: DriverChoice) {
             if round > 1 {
                 sleep(Duration::from_millis(round)).await;
             }
-            assert_eq!(given_back.load(Ordering::Relaxed), round as usize - 1);
+            assert_eq!(returned.load(Ordering::Relaxed), round as usize - 1);
             session.end().await;
-            let now = given_back.load(Ordering::Relaxed);
+            let now = returned.load(Ordering::Relaxed);
             assert_eq!(now, round as usize, "the end came before the kernel was done");
             let received = elsewhere(move || rest(&peer)).await;
             assert!(received.iter().all(|byte| *byte == 1), "freed memory was sent");
@@ -178,16 +178,16 @@ fn a_panic_with_io_in_flight(driver: DriverChoice) {
             let (stream, peer) = pair(&listener, address).await;
             let call = stage.call(move |_| async move {
                 let mut buffer = Vec::new();
-                let doomed = async {
+                let cancelled = async {
                     sleep(Duration::from_millis(5)).await;
                     panic!("as the test wants it");
                 };
                 if send {
                     let body = Bytes::from(vec![1; 16 << 20]);
                     let payload = Payload { head: Vec::new(), body };
-                    select(stream.write(payload, IoTimeout::NONE), doomed).await;
+                    select(stream.write(payload, IoTimeout::NONE), cancelled).await;
                 } else {
-                    select(stream.read(&mut buffer, IoTimeout::NONE), doomed).await;
+                    select(stream.read(&mut buffer, IoTimeout::NONE), cancelled).await;
                 }
             });
             match call.await {

@@ -47,19 +47,19 @@ impl Drop for Alive {
 }
 
 fn what_is_under_way_is_finished(driver: DriverChoice) {
-    let [begun, finished] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let [started, finished] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let ran = runtime(driver, 2).run(graph, |start| {
         for n in 0..10 {
-            let (begun, finished) = (begun.clone(), finished.clone());
+            let (started, finished) = (started.clone(), finished.clone());
             stage.dispatch(move |_| async move {
                 assert!(!is_draining());
-                begun.fetch_add(1, Ordering::SeqCst);
+                started.fetch_add(1, Ordering::SeqCst);
                 // Awaiting a resolved future again does not wait.
-                let mut told = draining();
-                (&mut told).await;
-                (&mut told).await;
+                let mut notified = draining();
+                (&mut notified).await;
+                (&mut notified).await;
                 draining().await;
                 assert!(is_draining());
                 // Running work and new work are both allowed.
@@ -72,12 +72,12 @@ fn what_is_under_way_is_finished(driver: DriverChoice) {
         stage.dispatch(|_| async {
             let _ = phalanx::timeout(Duration::from_millis(1), draining()).await;
         })?;
-        let (control, begun) = (start.control(), begun.clone());
+        let (control, started) = (start.control(), started.clone());
         stage.dispatch(move |_| async move {
             // On the other processor, too.
             loop {
                 let phase = control.phase();
-                if begun.load(Ordering::SeqCst) == 20 {
+                if started.load(Ordering::SeqCst) == 20 {
                     break;
                 }
                 assert_eq!(phase, Phase::Running);
@@ -105,13 +105,13 @@ fn what_a_finished_stream_holds_arrives(driver: DriverChoice) {
 /// A client reads only when a stream with a pending write has ended, which holds `held` bytes, and the program drains.
 fn bytes_of_an_ended_stream_arrive(driver: DriverChoice, end: fn(Polled), held: usize) {
     let (listener, address) = listener();
-    let (sent, taken) = channel();
+    let (sent, received) = channel();
     let client = thread::spawn(move || {
         let (peer, _) = listener.accept().unwrap();
-        let taken: usize = taken.recv().unwrap();
+        let received: usize = received.recv().unwrap();
         // The processor ends in the meantime. On a busy machine the test observes less, and passes.
         thread::sleep(Duration::from_millis(50));
-        assert_eq!(rest(&peer).len(), taken);
+        assert_eq!(rest(&peer).len(), received);
     });
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
@@ -119,18 +119,18 @@ fn bytes_of_an_ended_stream_arrive(driver: DriverChoice, end: fn(Polled), held: 
         let (control, sent) = (start.control(), sent.clone());
         stage.dispatch(move |_| async move {
             let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
-            let (mut stream, bytes, mut taken) = (Polled::new(stream), vec![0; 65_536], 0);
+            let (mut stream, bytes, mut received) = (Polled::new(stream), vec![0; 65_536], 0);
             let part = [IoSlice::new(&bytes)];
             loop {
                 let write = poll_fn(|context| stream.poll_write(context, &part));
                 match phalanx::timeout(Duration::from_millis(100), write).await {
-                    Ok(more) => taken += more.unwrap(),
+                    Ok(more) => received += more.unwrap(),
                     Err(_) => break,
                 }
             }
             control.drain();
             end(stream);
-            sent.send(taken + held).unwrap();
+            sent.send(received + held).unwrap();
         })?;
         Ok(())
     });
@@ -170,39 +170,40 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
         })?;
         Ok(())
     };
-    let mut asked = None;
+    let mut requested_at = None;
     let ran = runtime.run_and(graph, start, |up| {
         assert_eq!(alive.load(Ordering::SeqCst), 8);
         thread::sleep(Duration::from_millis(50));
-        asked = Some(Instant::now());
+        requested_at = Some(Instant::now());
         ready(&up.control);
     });
     ran.unwrap();
     assert_eq!(alive.load(Ordering::SeqCst), 0, "all of them are gone");
-    asked.expect("it was up").elapsed()
+    requested_at.expect("it was up").elapsed()
 }
 
 fn the_deadline(driver: DriverChoice) {
     let alive = Arc::new(AtomicUsize::new(0));
     let limit = Duration::from_millis(300);
-    let took = endless(runtime(driver, 2).shutdown_timeout(limit), &alive, Control::drain);
-    assert!(took >= limit - Duration::from_millis(20) && took < TIMEOUT / 2, "{took:?}");
-    let took = endless(runtime(driver, 2).shutdown_timeout(Duration::ZERO), &alive, Control::drain);
-    assert!(took < TIMEOUT / 2, "{took:?}");
+    let elapsed = endless(runtime(driver, 2).shutdown_timeout(limit), &alive, Control::drain);
+    assert!(elapsed >= limit - Duration::from_millis(20) && elapsed < TIMEOUT / 2, "{elapsed:?}");
+    let elapsed =
+        endless(runtime(driver, 2).shutdown_timeout(Duration::ZERO), &alive, Control::drain);
+    assert!(elapsed < TIMEOUT / 2, "{elapsed:?}");
 }
 
 fn ended_at_once(driver: DriverChoice) {
     let alive = Arc::new(AtomicUsize::new(0));
-    let took = endless(runtime(driver, 2).shutdown_timeout(100 * TIMEOUT), &alive, |control| {
+    let elapsed = endless(runtime(driver, 2).shutdown_timeout(100 * TIMEOUT), &alive, |control| {
         control.end()
     });
-    assert!(took < TIMEOUT / 2, "{took:?}");
+    assert!(elapsed < TIMEOUT / 2, "{elapsed:?}");
 }
 
 /// A drain by a foreign thread while all processors sleep.
 fn drained_by_another_thread(driver: DriverChoice) {
     let (up, is_up) = channel::<Control>();
-    let teller = thread::spawn(move || {
+    let controller = thread::spawn(move || {
         let control = is_up.recv().unwrap();
         thread::sleep(Duration::from_millis(100));
         control.drain();
@@ -210,16 +211,16 @@ fn drained_by_another_thread(driver: DriverChoice) {
     });
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
-    let begun = Instant::now();
+    let started = Instant::now();
     let start = |_: &phalanx::runtime::StartContext| {
         stage.dispatch(|_| async { draining().await })?;
         Ok(())
     };
     let runtime = runtime(driver, 2);
     runtime.run_and(graph, start, |started| up.send(started.control.clone()).unwrap()).unwrap();
-    assert!(begun.elapsed() < TIMEOUT / 2);
+    assert!(started.elapsed() < TIMEOUT / 2);
     // A handle on a program that has ended has no effect.
-    let control = teller.join().unwrap();
+    let control = controller.join().unwrap();
     control.drain();
     control.end();
     assert_eq!(control.phase(), Phase::Ending);

@@ -73,7 +73,7 @@ fn a_waiter_gets_a_lock_that_another_fibre_takes_again_and_again(driver: DriverC
     one(driver, |stage| async move {
         let (lock, done) = (Rc::new(Mutex::new(())), Rc::new(Cell::new(false)));
         let (others_lock, is_done) = (lock.clone(), done.clone());
-        let greedy = stage.fibre(move |_, fibre| {
+        let spinning = stage.fibre(move |_, fibre| {
             let mut rounds = 0;
             while !is_done.get() && rounds < MAX_ROUNDS {
                 let guard = others_lock.lock().unwrap();
@@ -87,7 +87,7 @@ fn a_waiter_gets_a_lock_that_another_fibre_takes_again_and_again(driver: DriverC
             drop(lock.lock().unwrap());
             done.set(true);
         });
-        let rounds = greedy.await.unwrap();
+        let rounds = spinning.await.unwrap();
         assert!(rounds < 10, "{rounds}");
         assert_eq!(waiter.await, Ok(()));
     });
@@ -134,13 +134,13 @@ fn a_notification_that_its_receiver_cannot_use_is_passed_on(driver: DriverChoice
 
 fn conditions_and_channels_connect_processors(driver: DriverChoice) {
     #[derive(Default)]
-    struct Meeting {
+    struct PairBarrier {
         here: Mutex<u32>,
         complete: Condvar,
     }
     const EACH: u32 = 300;
     let mut graph = Graph::new();
-    let stage = graph.shared("fibres", Meeting::default());
+    let stage = graph.shared("fibres", PairBarrier::default());
     let (sender, receiver) = channel(4);
     let (sender, receiver) =
         (std::sync::Mutex::new(Some(sender)), std::sync::Mutex::new(Some(receiver)));
@@ -151,15 +151,15 @@ fn conditions_and_channels_connect_processors(driver: DriverChoice) {
             0 => receiver.lock().unwrap().take(),
             _ => None,
         };
-        let call = stage.fibre(move |meeting, fibre| {
-            let mut here = meeting.here.lock().unwrap();
+        let call = stage.fibre(move |barrier, fibre| {
+            let mut here = barrier.here.lock().unwrap();
             *here += 1;
-            meeting.complete.notify_all();
-            let here = meeting.complete.wait_while(here, |here| *here < 2).unwrap();
+            barrier.complete.notify_all();
+            let here = barrier.complete.wait_while(here, |here| *here < 2).unwrap();
             drop(here);
-            let late = meeting.here.lock().unwrap();
+            let late = barrier.here.lock().unwrap();
             let (late, notified) =
-                meeting.complete.wait_timeout(late, Duration::from_millis(3)).unwrap();
+                barrier.complete.wait_timeout(late, Duration::from_millis(3)).unwrap();
             assert!(!notified);
             drop(late);
             let producers: Vec<_> = (0..3)

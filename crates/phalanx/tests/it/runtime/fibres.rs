@@ -128,8 +128,8 @@ fn the_end_of_a_session_unwinds_its_fibres(driver: DriverChoice) {
             // The fibre catches the unwinding and continues; its second wait unwinds it again.
             let catches = stage.fibre(move |_, fibre| {
                 let _guard = two;
-                let hour = || fibre.sleep(Duration::from_secs(3600));
-                let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(hour));
+                let long_sleep = || fibre.sleep(Duration::from_secs(3600));
+                let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(long_sleep));
                 assert!(caught.is_err());
                 fibre.sleep(Duration::from_secs(3600));
             });
@@ -331,12 +331,12 @@ fn at_the_limit_a_fibre_waits_for_a_stack(driver: DriverChoice) {
             let started = started.clone();
             stage.fibre_with(size, move |_, _| started.set(started.get() + 1))
         };
-        let (given_up, second, third) = (start(), start(), start());
+        let (cancelled, second, third) = (start(), start(), start());
         sleep(Duration::from_millis(2)).await;
         assert_eq!(started.get(), 0);
         // Another size has one stack in any case.
         assert_eq!(stage.fibre_with(StackSize::MiB1, |_, _| 1).await, Ok(1));
-        given_up.cancel();
+        cancelled.cancel();
         release.send(2);
         assert_eq!(first.await, Ok(Some(2)));
         join(vec![second, third]).await.into_iter().for_each(Result::unwrap);

@@ -148,7 +148,7 @@ fn from_the_disk(driver: DriverChoice) {
     let path = tree.path().join("root/data");
     fs::write(&path, &content).unwrap();
     let written = fs::File::open(&path).unwrap();
-    let forget = move |from: u64, length: u64| {
+    let evict = move |from: u64, length: u64| {
         // The kernel can only drop clean pages.
         written.sync_all().unwrap();
         fadvise(&written, from, std::num::NonZero::new(length), Advice::DontNeed).unwrap();
@@ -156,14 +156,14 @@ fn from_the_disk(driver: DriverChoice) {
     let dir = root(tree.path());
     one(driver, move |stage| async move {
         let file = dir.open_file(b"data", false).await.unwrap();
-        forget(0, 6 << 20);
+        evict(0, 6 << 20);
         assert!(file.read_at(0, content.len()).await.unwrap() == content, "nothing is cached");
         for hole in [0, 1 << 20, 3 << 20] {
-            forget(hole, 1 << 20);
+            evict(hole, 1 << 20);
             assert!(file.read_at(0, content.len()).await.unwrap() == content, "a hole at {hole}");
         }
         // Many reads at once.
-        forget(0, 6 << 20);
+        evict(0, 6 << 20);
         let calls: Vec<_> = (0..48)
             .map(|n: u64| {
                 let file = file.clone();

@@ -27,12 +27,12 @@ fn threads_call_stages(driver: DriverChoice) {
     let mut graph = Graph::new();
     let entry = graph.shared("entry", ());
     let sums: PartitionedStage<u64> = graph.partitioned("sums", |_| 0);
-    let ended = Arc::new(AtomicUsize::new(0));
-    let seen = ended.clone();
+    let finished = Arc::new(AtomicUsize::new(0));
+    let counter = finished.clone();
     let ran = runtime(driver, 2).run(graph, move |start| {
         for _ in 0..THREADS / 2 {
             let entry = Foreign::new(entry, 1_000)?;
-            let (control, ended) = (start.control(), ended.clone());
+            let (control, finished) = (start.control(), finished.clone());
             thread::spawn(move || {
                 // Both waiting forms, and operations that nobody waits for.
                 for call in 0..CALLS {
@@ -48,7 +48,7 @@ fn threads_call_stages(driver: DriverChoice) {
                 }
                 let last = entry.call(|_| async { 7 }).unwrap();
                 assert_eq!(last.wait(), Ok(7));
-                if ended.fetch_add(1, Ordering::SeqCst) + 1 == THREADS as usize {
+                if finished.fetch_add(1, Ordering::SeqCst) + 1 == THREADS as usize {
                     control.drain();
                 }
             });
@@ -56,7 +56,7 @@ fn threads_call_stages(driver: DriverChoice) {
         Ok(())
     });
     ran.unwrap();
-    assert_eq!(seen.load(Ordering::SeqCst), THREADS as usize);
+    assert_eq!(counter.load(Ordering::SeqCst), THREADS as usize);
 }
 
 fn a_full_queue_refuses(driver: DriverChoice) {
@@ -152,7 +152,7 @@ fn a_call_that_fails_does_not_run(driver: DriverChoice) {
     graph.max_operations(16);
     let stage = graph.shared("small", ());
     let outcomes = Arc::new(Mutex::new(Vec::new()));
-    let seen = outcomes.clone();
+    let results = outcomes.clone();
     let ran = runtime(driver, 1).run(graph, move |start| {
         let (control, outcomes) = (start.control(), outcomes.clone());
         stage.dispatch(move |_| async move {
@@ -181,5 +181,5 @@ fn a_call_that_fails_does_not_run(driver: DriverChoice) {
     });
     ran.unwrap();
     let (fails, succeeds) = ((false, false), (true, true));
-    assert_eq!(*seen.lock().unwrap(), [fails, fails, succeeds, succeeds]);
+    assert_eq!(*results.lock().unwrap(), [fails, fails, succeeds, succeeds]);
 }

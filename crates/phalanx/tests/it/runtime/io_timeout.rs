@@ -35,18 +35,18 @@ const SHORT: Duration = Duration::from_millis(150);
 
 /// Asserts that the wait took at least the limit, and not much longer.
 #[track_caller]
-fn about(limit: Duration, begun: Instant) {
-    let took = begun.elapsed();
-    assert!(took >= limit, "after {took:?} already");
-    assert!(took < limit + TIMEOUT / 3, "after {took:?} only");
+fn assert_elapsed(limit: Duration, start: Instant) {
+    let elapsed = start.elapsed();
+    assert!(elapsed >= limit, "after {elapsed:?} already");
+    assert!(elapsed < limit + TIMEOUT / 3, "after {elapsed:?} only");
 }
 
 /// The time before a new turn. The clock of a cohort does not advance while the cohort runs, so a limit
 /// counts from before the call.
 async fn before_a_turn() -> Instant {
-    let begun = Instant::now();
+    let start = Instant::now();
     sleep(Duration::from_millis(1)).await;
-    begun
+    start
 }
 
 fn reads(driver: DriverChoice) {
@@ -54,20 +54,20 @@ fn reads(driver: DriverChoice) {
     one(driver, move |stage| async move {
         let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
         let mut buffer = Vec::new();
-        let begun = before_a_turn().await;
+        let start = before_a_turn().await;
         let error = stream.read(&mut buffer, IoTimeout::after(SHORT)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        about(SHORT, begun);
+        assert_elapsed(SHORT, start);
         // Several limits at the same time. The longest one comes first, so that it is not the earliest. It is
         // not awaited.
         let (peer, _) = listener.accept().unwrap();
         let waits = |limit| {
             stage.call(move |_| async move {
                 let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
-                let begun = before_a_turn().await;
+                let start = before_a_turn().await;
                 let read = stream.read(&mut Vec::new(), IoTimeout::after(limit)).await;
                 assert_eq!(read.unwrap_err().kind(), ErrorKind::TimedOut);
-                about(limit, begun);
+                assert_elapsed(limit, start);
             })
         };
         let [longest, longer, short] =
@@ -94,14 +94,14 @@ fn bytes_within_the_limit(driver: DriverChoice) {
         loop {
             let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
             let (mut peer, _) = listener.accept().unwrap();
-            let begun = before_a_turn().await;
+            let start = before_a_turn().await;
             let read = stage.call(move |_| async move {
                 let mut buffer = Vec::new();
                 stream.read(&mut buffer, IoTimeout::after(LIMIT)).await.map(|_| buffer)
             });
             sleep(Duration::from_millis(10)).await;
             peer.write_all(b"in time").unwrap();
-            let in_time = begun.elapsed() < LIMIT;
+            let in_time = start.elapsed() < LIMIT;
             thread::sleep(2 * LIMIT);
             let read = read.await.unwrap();
             // This holds unless the machine was stalled before.
@@ -148,11 +148,11 @@ fn writes(driver: DriverChoice) {
     one(driver, move |_| async move {
         let stream = Stream::connect(address, IoTimeout::NONE).await.unwrap();
         let (peer, _) = listener.accept().unwrap();
-        let begun = before_a_turn().await;
+        let start = before_a_turn().await;
         let payload = Payload { head: b"head".to_vec(), body: body.clone() };
         let error = stream.write(payload, IoTimeout::after(SHORT)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        about(SHORT, begun);
+        assert_elapsed(SHORT, start);
         assert!(body.is_unique(), "the runtime has released the buffer");
         drop(stream);
         // The bytes that were sent are a prefix of the payload.
@@ -178,10 +178,10 @@ fn connects(driver: DriverChoice) {
         .collect();
     thread::sleep(Duration::from_millis(50));
     one(driver, move |_| async move {
-        let begun = before_a_turn().await;
+        let start = before_a_turn().await;
         let error = Stream::connect(address, IoTimeout::after(SHORT)).await.err().unwrap();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        about(SHORT, begun);
+        assert_elapsed(SHORT, start);
     });
     drop(fill);
 }
@@ -209,19 +209,19 @@ fn drained(driver: DriverChoice) {
     let mut graph = phalanx::Graph::new();
     let stage = graph.shared("test", ());
     let ours = Mutex::new(Some(ours));
-    let (told, is_told) = channel();
-    let told = Mutex::new(Some(told));
+    let (sender, receiver) = channel();
+    let sender = Mutex::new(Some(sender));
     let peer = thread::spawn(move || {
         let accepted: Vec<_> = (0..2).map(|_| listener.accept().unwrap().0).collect();
         // Long after the drain has begun, and has ended the idle read.
-        if is_told.recv().is_ok() {
+        if receiver.recv().is_ok() {
             thread::sleep(Duration::from_millis(300));
             accepted.iter().for_each(|mut peer| peer.write_all(b"late").unwrap());
         }
     });
     let done = Arc::new(AtomicUsize::new(0));
     let ran = crate::runtime::harness::runtime(driver, 1).run(graph, |start| {
-        let told = told.lock().unwrap().take().unwrap();
+        let sender = sender.lock().unwrap().take().unwrap();
         let ours = Listener::new(ours.lock().unwrap().take().unwrap())?;
         let count = done.clone();
         stage.dispatch(move |_| async move {
@@ -237,7 +237,7 @@ fn drained(driver: DriverChoice) {
                 stream.read(&mut Vec::new(), IoTimeout::after(TIMEOUT).until_shutdown()).await;
             assert_drained(read.unwrap_err());
             count.fetch_add(1, Ordering::SeqCst);
-            told.send(()).unwrap();
+            sender.send(()).unwrap();
         })?;
         let count = done.clone();
         stage.dispatch(move |_| async move {

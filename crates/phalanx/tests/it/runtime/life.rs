@@ -35,9 +35,9 @@ struct Random(u64);
 impl Random {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        let hash = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (hash ^ (hash >> 31)) % bound
     }
 
     fn split(&mut self) -> Self {
@@ -56,7 +56,7 @@ impl Drop for Alive {
 
 /// The resources that an operation may use.
 #[derive(Clone)]
-struct Town {
+struct Resources {
     shared: SharedStage<()>,
     partitioned: PartitionedStage<u32>,
     exclusive: ExclusiveStage<u32>,
@@ -67,7 +67,7 @@ struct Town {
     alive: Arc<AtomicUsize>,
 }
 
-impl Town {
+impl Resources {
     fn alive(&self) -> Alive {
         self.alive.fetch_add(1, Ordering::SeqCst);
         Alive(self.alive.clone())
@@ -75,40 +75,46 @@ impl Town {
 }
 
 /// A random action with its consequences; some never end.
-fn life(town: Town, mut random: Random, depth: u32) -> Pin<Box<dyn Future<Output = u64>>> {
-    let alive = town.alive();
+fn life(
+    resources: Resources,
+    mut random: Random,
+    depth: u32,
+) -> Pin<Box<dyn Future<Output = u64>>> {
+    let alive = resources.alive();
     Box::pin(async move {
         let _alive = alive;
         for _ in 0..=random.below(3) {
-            step(&town, &mut random, depth).await;
+            step(&resources, &mut random, depth).await;
         }
         random.below(100)
     })
 }
 
-async fn step(town: &Town, random: &mut Random, depth: u32) {
+async fn step(resources: &Resources, random: &mut Random, depth: u32) {
     let kinds = if depth == 0 { 9 } else { 15 };
     let (next, key) = (random.split(), random.below(100));
     let child = || {
-        let (town, next) = (town.clone(), next.clone());
-        move || life(town, next, depth - 1)
+        let (resources, next) = (resources.clone(), next.clone());
+        move || life(resources, next, depth - 1)
     };
     match random.below(kinds) {
         0 => sleep(Duration::from_micros(random.below(4000))).await,
         1 => sleep(100 * TIMEOUT).await,
         2 => yield_now().await,
         3 => draining().await,
-        4 => _ = file(town, key).await,
-        5 => _ = timeout(Duration::from_micros(random.below(3000)), connection(town, key)).await,
-        6 => _ = connection(town, key).await,
+        4 => _ = file(resources, key).await,
+        5 => {
+            _ = timeout(Duration::from_micros(random.below(3000)), connection(resources, key)).await
+        }
+        6 => _ = connection(resources, key).await,
         7 => {
             let (sender, receiver) = oneshot::shared();
-            town.senders.lock().unwrap().push(sender);
+            resources.senders.lock().unwrap().push(sender);
             let _ = receiver.await;
         }
         8 => {
-            let (alive, time) = (town.alive(), Duration::from_micros(random.below(2000)));
-            let call = town.slow.call(move |()| {
+            let (alive, time) = (resources.alive(), Duration::from_micros(random.below(2000)));
+            let call = resources.slow.call(move |()| {
                 let _alive = alive;
                 thread::sleep(time);
             });
@@ -119,7 +125,7 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
             }
         }
         9 => {
-            _ = town
+            _ = resources
                 .shared
                 .call({
                     let child = child();
@@ -128,7 +134,7 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
                 .await
         }
         10 => {
-            _ = town
+            _ = resources
                 .partitioned
                 .call(key, {
                     let child = child();
@@ -137,7 +143,7 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
                 .await
         }
         11 => {
-            _ = town
+            _ = resources
                 .exclusive
                 .call({
                     let child = child();
@@ -148,7 +154,7 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
         12 => {
             let calls = (0..3).map(|n| {
                 let child = child();
-                town.partitioned.call(key + n, move |_| child())
+                resources.partitioned.call(key + n, move |_| child())
             });
             let _ = join(calls.collect::<Vec<_>>()).await;
         }
@@ -157,7 +163,7 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
             for _ in 0..3 {
                 let child = child();
                 let _ = session.scope(|| {
-                    town.shared.dispatch(move |_| async move {
+                    resources.shared.dispatch(move |_| async move {
                         child().await;
                     })
                 });
@@ -169,18 +175,18 @@ async fn step(town: &Town, random: &mut Random, depth: u32) {
             let (sender, receiver): (oneshot::LocalSender<u32>, oneshot::LocalReceiver<u32>) =
                 oneshot::local();
             let child = child();
-            let told = town.shared.call(move |_| async move {
+            let sending = resources.shared.call(move |_| async move {
                 child().await;
                 sender.send(1);
             });
-            let _ = select(receiver, told).await;
+            let _ = select(receiver, sending).await;
         }
     }
 }
 
 /// Writes and reads a file.
-async fn file(town: &Town, key: u64) -> std::io::Result<()> {
-    let file = town.dir.create(format!("{}", key % 5).as_bytes(), false).await?;
+async fn file(resources: &Resources, key: u64) -> std::io::Result<()> {
+    let file = resources.dir.create(format!("{}", key % 5).as_bytes(), false).await?;
     file.write_at(key * 1000, vec![7; 100_000]).await?;
     if key.is_multiple_of(4) {
         file.sync_data().await?;
@@ -189,8 +195,8 @@ async fn file(town: &Town, key: u64) -> std::io::Result<()> {
 }
 
 /// Sends some bytes, then waits forever.
-async fn connection(town: &Town, key: u64) -> std::io::Result<()> {
-    let stream = Stream::connect(town.peer, IoTimeout::NONE).await?;
+async fn connection(resources: &Resources, key: u64) -> std::io::Result<()> {
+    let stream = Stream::connect(resources.peer, IoTimeout::NONE).await?;
     let mut input = Vec::new();
     let timeout = match key % 3 {
         0 => IoTimeout::NONE,
@@ -211,9 +217,9 @@ fn round(driver: DriverChoice, seed: u64) {
             let mut client = client.unwrap();
             let _ = client.write_all(&[1; 5000]);
             // The last client sends a byte.
-            let mut bye = [0];
+            let mut byte = [0];
             client.set_nonblocking(true).unwrap();
-            if matches!(client.peek(&mut bye), Ok(1)) {
+            if matches!(client.peek(&mut byte), Ok(1)) {
                 break;
             }
             clients.push(client);
@@ -221,7 +227,7 @@ fn round(driver: DriverChoice, seed: u64) {
     });
     let home = tempfile::tempdir().unwrap();
     let mut graph = Graph::new();
-    let town = Town {
+    let resources = Resources {
         shared: graph.shared("shared", ()),
         partitioned: graph.partitioned("partitioned", |_| 0),
         exclusive: graph.exclusive("exclusive", 0),
@@ -232,22 +238,23 @@ fn round(driver: DriverChoice, seed: u64) {
         alive: Arc::default(),
     };
     let drain = Duration::from_millis(random.below(40));
-    let moment = Duration::from_micros(random.below(40_000));
-    let asks: fn(&Control) = if random.below(2) == 0 { Control::drain } else { Control::end };
+    let delay = Duration::from_micros(random.below(40_000));
+    let end_program: fn(&Control) =
+        if random.below(2) == 0 { Control::drain } else { Control::end };
     let seeds = Mutex::new(random.clone());
-    let mut begun = None;
+    let mut start = None;
     let ended = runtime(driver, 2).shutdown_timeout(drain).run_and(
         graph,
         |start| {
             for _ in 0..30 {
                 let seed = seeds.lock().unwrap().split();
-                let life = life(town.clone(), seed, 3);
-                town.shared.dispatch(move |_| async move { _ = life.await })?;
+                let life = life(resources.clone(), seed, 3);
+                resources.shared.dispatch(move |_| async move { _ = life.await })?;
             }
             // A thread sends the values that operations await.
-            let senders = town.senders.clone();
+            let senders = resources.senders.clone();
             if start.processor() == 0 {
-                town.shared.dispatch(move |_| async move {
+                resources.shared.dispatch(move |_| async move {
                     loop {
                         sleep(Duration::from_millis(1)).await;
                         let sender = senders.lock().unwrap().pop();
@@ -258,18 +265,18 @@ fn round(driver: DriverChoice, seed: u64) {
             Ok(())
         },
         |up| {
-            thread::sleep(moment);
-            asks(&up.control);
-            begun = Some(Instant::now());
+            thread::sleep(delay);
+            end_program(&up.control);
+            start = Some(Instant::now());
         },
     );
     let ended = ended.unwrap_or_else(|error| panic!("seed {seed:#x}: {error}"));
-    let took = begun.expect("it was up").elapsed();
-    assert!(took < TIMEOUT / 2, "seed {seed:#x}: the end took {took:?}");
+    let elapsed = start.expect("it was up").elapsed();
+    assert!(elapsed < TIMEOUT / 2, "seed {seed:#x}: the end took {elapsed:?}");
     assert_eq!(ended.processors.len(), 2);
     assert!(ended.is_clean(), "seed {seed:#x}: {ended:?}");
-    town.senders.lock().unwrap().clear();
-    assert_eq!(town.alive.load(Ordering::SeqCst), 0, "seed {seed:#x}: some still live");
+    resources.senders.lock().unwrap().clear();
+    assert_eq!(resources.alive.load(Ordering::SeqCst), 0, "seed {seed:#x}: some still live");
     // The server may check before the byte arrives; then it reads the next one's.
     while !server.is_finished() {
         if let Ok(mut client) = std::net::TcpStream::connect(peer) {
@@ -295,9 +302,9 @@ fn a_leak_is_seen(driver: DriverChoice) {
     let ended = runtime(driver, 1).run(graph, |start| {
         let control = start.control();
         stage.dispatch(move |_| async move {
-            let mut forgotten = Box::pin(sleep(100 * TIMEOUT));
-            let _ = timeout(Duration::from_millis(1), &mut forgotten).await;
-            std::mem::forget(forgotten);
+            let mut leaked = Box::pin(sleep(100 * TIMEOUT));
+            let _ = timeout(Duration::from_millis(1), &mut leaked).await;
+            std::mem::forget(leaked);
             control.drain();
         })?;
         Ok(())

@@ -19,12 +19,12 @@ fn more_than_cores(driver: DriverChoice) {
     let processors = 2 * thread::available_parallelism().map_or(1, usize::from) + 5;
     let answers = Arc::new(AtomicUsize::new(0));
     let mut graph = Graph::new();
-    let ask = graph.shared("ask", ());
+    let request = graph.shared("ask", ());
     let answer = graph.partitioned("answer", |index| index as u64);
     let done = answers.clone();
     let ran = runtime(driver, processors).pin(true).run(graph, move |start| {
         let (done, control) = (done.clone(), start.control());
-        ask.dispatch(move |_| async move {
+        request.dispatch(move |_| async move {
             for round in 0..20 {
                 let calls: Vec<_> = (0..64)
                     .map(|key| {
@@ -48,7 +48,7 @@ fn more_than_cores(driver: DriverChoice) {
             }
         })?;
         // Runs until the last caller has its results.
-        ask.dispatch(|_| async { draining().await })?;
+        request.dispatch(|_| async { draining().await })?;
         Ok(())
     });
     ran.unwrap();

@@ -62,9 +62,9 @@ fn connections_leave_an_inactive_processor(driver: DriverChoice) {
     let ready = |up: &phalanx::runtime::Started| {
         let (control, active) = (up.control.clone(), up.active.clone());
         clients = Some(thread::spawn(move || {
-            let driven = thread::spawn(move || drive(&active, address)).join();
+            let driver = thread::spawn(move || drive(&active, address)).join();
             control.drain();
-            driven.expect("every client got its answers")
+            driver.expect("every client got its answers")
         }));
     };
     let ran = runtime(driver, PROCESSORS).run_and(graph, start, ready);
@@ -81,12 +81,12 @@ fn drive(active: &ActiveProcessors, address: SocketAddr) -> usize {
     while elsewhere == 0 {
         assert!(clients.len() < 40 * CLIENTS, "many connections are balanced");
         clients.extend((0..CLIENTS).map(|_| connect()));
-        elsewhere = clients.iter_mut().map(ask).filter(|number| *number > 0).count();
+        elsewhere = clients.iter_mut().map(request).filter(|number| *number > 0).count();
         thread::sleep(Duration::from_millis(20));
     }
     active.set(1);
     let deadline = Instant::now() + Duration::from_secs(30);
-    while !clients.iter_mut().map(ask).all(|number| number == 0) {
+    while !clients.iter_mut().map(request).all(|number| number == 0) {
         assert!(Instant::now() < deadline, "connections stay on the inactive processor");
         thread::sleep(Duration::from_millis(1));
     }
@@ -94,7 +94,7 @@ fn drive(active: &ActiveProcessors, address: SocketAddr) -> usize {
 }
 
 /// Sends a byte; returns the processor's number. The answer has the number of answers on the connection.
-fn ask((stream, count): &mut (TcpStream, u64)) -> u8 {
+fn request((stream, count): &mut (TcpStream, u64)) -> u8 {
     let mut answer = [0; 9];
     stream.write_all(b"?").unwrap();
     stream.read_exact(&mut answer).expect("the connection is not closed");

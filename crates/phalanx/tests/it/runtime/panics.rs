@@ -36,12 +36,12 @@ fn all_are_reported(driver: DriverChoice) {
     let batch = graph.stage("batch").cohort(|_| (), fail);
     let declared = line!();
     let hooked = graph.stage("hooked").end_of_cohort(|| panic!("in the hook")).shared(());
-    let (tell, told) = channel();
+    let (sender, messages) = channel();
     let (expect, expected) = channel();
     let runtime = runtime(driver, 1).on_panic(move |report| {
         assert!(report.site.file().ends_with("panics.rs"), "{report}");
         let (operation, message) = (report.operation.to_owned(), report.message.to_string());
-        tell.send((report.stage, report.site.line(), operation, message)).unwrap();
+        sender.send((report.stage, report.site.line(), operation, message)).unwrap();
         panic!("in the program's own hook");
     });
     let ran = runtime.run(graph, |start| {
@@ -62,16 +62,16 @@ fn all_are_reported(driver: DriverChoice) {
         Ok(())
     });
     ran.unwrap();
-    let mut told: Vec<_> = told.try_iter().collect();
+    let mut messages: Vec<_> = messages.try_iter().collect();
     let expected = expected.try_iter();
     let mut expected: Vec<_> = expected
         .map(|(stage, line, operation, message)| {
             (stage, line + 1, operation.to_owned(), message.to_owned())
         })
         .collect();
-    told.sort();
+    messages.sort();
     expected.sort();
-    assert_eq!(told, expected);
+    assert_eq!(messages, expected);
 }
 
 fn a_state_that_is_reached_twice(driver: DriverChoice) {
@@ -79,23 +79,23 @@ fn a_state_that_is_reached_twice(driver: DriverChoice) {
     let main = graph.shared("main", ());
     let table = graph.partitioned("table", |_| 0);
     let total = graph.exclusive("total", 0);
-    let (tell, told) = channel();
+    let (sender, messages) = channel();
     let ran = runtime(driver, 1).run(graph, |start| {
-        let (control, tell) = (start.control(), tell.clone());
+        let (control, sender) = (start.control(), sender.clone());
         main.dispatch(move |_| async move {
             let twice =
                 table.call(1, |part| async move { part.with(|_| part.with(|count| *count)) });
-            tell.send(twice.await).unwrap();
+            sender.send(twice.await).unwrap();
             let twice =
                 total.call(|total| async move { total.with(|_| total.with(|count| *count)) });
-            tell.send(twice.await).unwrap();
+            sender.send(twice.await).unwrap();
             control.drain();
         })?;
         Ok(())
     });
     ran.unwrap();
     for expected in ["table", "total"] {
-        let Err(CallError::Panicked { stage, message }) = told.recv().unwrap() else {
+        let Err(CallError::Panicked { stage, message }) = messages.recv().unwrap() else {
             panic!("it cannot be reached twice")
         };
         assert_eq!(stage, expected);

@@ -22,8 +22,8 @@ fn names_are_resolved(driver: DriverChoice) {
         let numeric = resolver.resolve("::1", 80, IoTimeout::NONE).await.unwrap();
         assert_eq!(numeric, ["[::1]:80".parse().unwrap()]);
         // `/etc/hosts` of every machine has it.
-        let found = resolver.resolve("localhost", 80, IoTimeout::NONE).await.unwrap();
-        assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 80));
+        let addresses = resolver.resolve("localhost", 80, IoTimeout::NONE).await.unwrap();
+        assert!(addresses.iter().all(|address| address.ip().is_loopback() && address.port() == 80));
     });
     passed.unwrap();
 }
@@ -66,7 +66,7 @@ fn another_address_is_tried(driver: DriverChoice) {
 fn nothing_waits_for_a_lookup(driver: DriverChoice) {
     let (release, released) = mpsc::channel::<()>();
     let (released, counts) = (Mutex::new(released), Arc::new([const { AtomicUsize::new(0) }; 2]));
-    let [begun, ended] = &*counts;
+    let [started, ended] = &*counts;
     let counted = counts.clone();
     let lookup = move |_: &str| {
         counted[0].fetch_add(1, Ordering::SeqCst);
@@ -79,7 +79,7 @@ fn nothing_waits_for_a_lookup(driver: DriverChoice) {
         |graph| (graph.shared("test", ()), Resolver::with(graph, lookup)),
         move |(stage, resolver)| async move {
             // Waits for another lookup.
-            let begins = async || {
+            let start_lookup = async || {
                 let before = counted[0].load(Ordering::SeqCst);
                 while counted[0].load(Ordering::SeqCst) == before {
                     sleep(Duration::from_millis(1)).await;
@@ -94,12 +94,12 @@ fn nothing_waits_for_a_lookup(driver: DriverChoice) {
             // The end of a session cancels its operations.
             let session = Session::new();
             let cancelled = session.scope(|| call(IoTimeout::NONE));
-            begins().await;
+            start_lookup().await;
             session.end().await;
             assert!(cancelled.await.is_err());
             // A drain, and then the end of the program.
             let drained = call(IoTimeout::NONE.until_shutdown());
-            begins().await;
+            start_lookup().await;
             drain();
             let error = drained.await.unwrap().unwrap_err();
             assert!(Drained::caused(&error), "{error}");
@@ -110,5 +110,5 @@ fn nothing_waits_for_a_lookup(driver: DriverChoice) {
     drop(release);
     // Its threads end after their calls.
     eventually("the end of the threads", || (Arc::strong_count(&counts) == 1).then_some(()));
-    assert_eq!(ended.load(Ordering::SeqCst), begun.load(Ordering::SeqCst));
+    assert_eq!(ended.load(Ordering::SeqCst), started.load(Ordering::SeqCst));
 }

@@ -102,9 +102,9 @@ fn more_than_there_is(driver: DriverChoice) {
             .await;
         let sent = sent.unwrap().bytes as usize;
         assert!(sent <= 1000);
-        let mut got = vec![0; sent];
-        patient(peer).read_exact(&mut got).unwrap();
-        assert!(got == pattern(sent));
+        let mut received = vec![0; sent];
+        patient(peer).read_exact(&mut received).unwrap();
+        assert!(received == pattern(sent));
     });
 }
 

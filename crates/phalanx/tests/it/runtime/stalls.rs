@@ -48,11 +48,11 @@ fn reported_while_it_runs_and_after(driver: DriverChoice) {
     let work = graph.shared("work", ());
     let (address, is_up) = channel::<SocketAddr>();
     let is_up = std::sync::Mutex::new(Some(is_up));
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let runtime =
         runtime(driver, 1).stall_threshold(LIMIT).admin(Some((Ipv4Addr::LOCALHOST, 0).into()));
     let start = |start: &phalanx::runtime::StartContext| {
-        let (control, tell) = (start.control(), tell.clone());
+        let (control, sender) = (start.control(), sender.clone());
         let is_up = is_up.lock().unwrap().take().unwrap();
         stage.dispatch(move |_| async move {
             // Short operations are not reported.
@@ -78,14 +78,14 @@ fn reported_while_it_runs_and_after(driver: DriverChoice) {
                     assert!(read > 0);
                     seen.extend_from_slice(&part[..read]);
                 }
-                tell.send(String::from_utf8(seen).unwrap()).unwrap();
+                sender.send(String::from_utf8(seen).unwrap()).unwrap();
                 control.drain();
             });
         })?;
         Ok(())
     };
     runtime.run_and(graph, start, |up| address.send(up.admin.unwrap()).unwrap()).unwrap();
-    let snapshot = told.recv().unwrap();
+    let snapshot = receiver.recv().unwrap();
     let (_, snapshot) = snapshot.split_once("\"processors\"").unwrap();
     let work = snapshot.split("\"stage\":\"work\"").nth(1).unwrap();
     assert!(work.split('}').any(|part| part.contains("\"stalled\":1")), "{work}");
@@ -122,25 +122,25 @@ fn sleeping_programs_are_not_polled(driver: DriverChoice) {
     let stage = graph.shared("test", ());
     // The thread that runs the program becomes its supervisor.
     let supervisor = rustix::thread::gettid();
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let runtime = runtime(driver, 2).stall_threshold(Duration::from_millis(4));
     let ran = runtime.run(graph, |start| {
         if start.processor() > 0 {
             return Ok(());
         }
-        let (control, tell) = (start.control(), tell.clone());
+        let (control, sender) = (start.control(), sender.clone());
         stage.dispatch(move |_| async move {
             sleep(Duration::from_millis(100)).await;
             let before = sleeps(supervisor);
             sleep(Duration::from_millis(600)).await;
             let after = sleeps(supervisor);
-            tell.send(before.zip(after)).unwrap();
+            sender.send(before.zip(after)).unwrap();
             control.drain();
         })?;
         Ok(())
     });
     ran.unwrap();
-    if let Some((before, after)) = told.recv().unwrap() {
+    if let Some((before, after)) = receiver.recv().unwrap() {
         // Continuous polling would wake it 300 times.
         assert!(after - before < 60, "{} times awake", after - before);
     }

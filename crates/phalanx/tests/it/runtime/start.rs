@@ -26,11 +26,11 @@ on_each_driver!(
 
 fn ready_comes_last(driver: DriverChoice) {
     let started = Mutex::new(Vec::new());
-    let readies = AtomicUsize::new(0);
+    let ready_calls = AtomicUsize::new(0);
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let start = |start: &phalanx::runtime::StartContext| {
-        assert_eq!(readies.load(Ordering::SeqCst), 0, "ready before all have started");
+        assert_eq!(ready_calls.load(Ordering::SeqCst), 0, "ready before all have started");
         // Delays the processors differently.
         std::thread::sleep(Duration::from_millis(30 * start.processor() as u64));
         started.lock().unwrap().push(start.processor());
@@ -44,11 +44,11 @@ fn ready_comes_last(driver: DriverChoice) {
         let wanted =
             if driver == DriverChoice::Uring { DriverKind::Uring } else { DriverKind::Poll };
         assert_eq!((up.driver, &up.fallback, up.admin), (wanted, &None, None));
-        readies.fetch_add(1, Ordering::SeqCst);
+        ready_calls.fetch_add(1, Ordering::SeqCst);
         up.control.drain();
     };
     runtime(driver, 3).run_and(graph, start, ready).unwrap();
-    assert_eq!(readies.load(Ordering::SeqCst), 1);
+    assert_eq!(ready_calls.load(Ordering::SeqCst), 1);
 }
 
 /// Runs a program in which processor 1 fails with `fault` and the others would run forever.
@@ -71,10 +71,10 @@ fn with_a_fault(
         })?;
         Ok(())
     };
-    let begun = Instant::now();
+    let start_time = Instant::now();
     let runtime = runtime(driver, 3).shutdown_timeout(100 * TIMEOUT);
     let ran = runtime.run_and(graph, start, |_| ready.store(true, Ordering::SeqCst));
-    assert!(begun.elapsed() < TIMEOUT, "the others are ended, not waited for");
+    assert!(start_time.elapsed() < TIMEOUT, "the others are ended, not waited for");
     assert!(!ready.load(Ordering::SeqCst), "it was never up");
     ran.expect_err("a fault")
 }
@@ -105,9 +105,9 @@ fn one_fails_while_another_calls_it(driver: DriverChoice) {
         }
         Ok(())
     };
-    let begun = Instant::now();
+    let start_time = Instant::now();
     let error = runtime(driver, 3).run(graph, start).expect_err("a fault");
-    assert!(begun.elapsed() < TIMEOUT, "the others are ended, not waited for");
+    assert!(start_time.elapsed() < TIMEOUT, "the others are ended, not waited for");
     assert_eq!(error.to_string(), "no such luck");
     assert_eq!(WRONG.load(Ordering::SeqCst), 0, "results of calls to the processor that failed");
 }

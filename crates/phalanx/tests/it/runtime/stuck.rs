@@ -49,13 +49,13 @@ fn child(name: &str, driver: DriverChoice) -> Option<(Child, BufReader<ChildStde
 /// Sends at most `most` signals until the child ends. Returns its exit code and its output.
 fn signal((mut child, mut stderr): (Child, BufReader<ChildStderr>), most: u32) -> (i32, String) {
     let pid = Pid::from_child(&child);
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut sent = 0;
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if begun.elapsed() > TIMEOUT {
+        if start.elapsed() > TIMEOUT {
             child.kill().unwrap();
             panic!("it survives {sent} signals");
         }
@@ -65,9 +65,9 @@ fn signal((mut child, mut stderr): (Child, BufReader<ChildStderr>), most: u32) -
         }
         thread::sleep(Duration::from_millis(100));
     };
-    let mut said = String::new();
-    stderr.read_to_string(&mut said).unwrap();
-    (status.code().expect("it has exited"), said)
+    let mut output = String::new();
+    stderr.read_to_string(&mut output).unwrap();
+    (status.code().expect("it has exited"), output)
 }
 
 fn endless() {
@@ -93,18 +93,18 @@ fn with_signals(driver: DriverChoice) -> Runtime {
 }
 
 #[track_caller]
-fn assert_reported(said: &str, line: u32, operation: &str) {
+fn assert_reported(output: &str, line: u32, operation: &str) {
     let (file, operation) = (file!(), format!("{}::{operation}", module_path!()));
     let expected = format!("processor 0 does not end: stage \"work\": {operation} ({file}:{line}:");
-    assert!(said.contains(&expected), "no {expected:?} in {said:?}");
+    assert!(output.contains(&expected), "no {expected:?} in {output:?}");
 }
 
 fn ended_by_a_further_signal(driver: DriverChoice) {
     let line = line!() + 9;
     if let Some(child) = child("ended_by_a_further_signal", driver) {
-        let (code, said) = signal(child, u32::MAX);
-        assert_eq!(code, EXIT_STUCK, "{said}");
-        return assert_reported(&said, line, "ended_by_a_further_signal");
+        let (code, output) = signal(child, u32::MAX);
+        assert_eq!(code, EXIT_STUCK, "{output}");
+        return assert_reported(&output, line, "ended_by_a_further_signal");
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
@@ -118,9 +118,9 @@ fn ended_by_a_further_signal(driver: DriverChoice) {
 fn ended_after_the_drain(driver: DriverChoice) {
     let line = line!() + 9;
     if let Some(child) = child("ended_after_the_drain", driver) {
-        let (code, said) = signal(child, 1);
-        assert_eq!(code, EXIT_STUCK, "{said}");
-        return assert_reported(&said, line, "ended_after_the_drain");
+        let (code, output) = signal(child, 1);
+        assert_eq!(code, EXIT_STUCK, "{output}");
+        return assert_reported(&output, line, "ended_after_the_drain");
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
@@ -136,9 +136,9 @@ fn ended_after_the_drain(driver: DriverChoice) {
 
 fn a_blocking_call(driver: DriverChoice) {
     if let Some(child) = child("a_blocking_call", driver) {
-        let (code, said) = signal(child, u32::MAX);
-        assert_eq!(code, EXIT_STUCK, "{said}");
-        return assert!(said.contains("blocking calls of stages [\"resolver\"]"), "{said}");
+        let (code, output) = signal(child, u32::MAX);
+        assert_eq!(code, EXIT_STUCK, "{output}");
+        return assert!(output.contains("blocking calls of stages [\"resolver\"]"), "{output}");
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());
@@ -155,8 +155,8 @@ fn a_blocking_call(driver: DriverChoice) {
 /// The supervisor's thread is blocked, so the signal thread exits the process.
 fn a_callback_of_the_program(driver: DriverChoice) {
     if let Some(child) = child("a_callback_of_the_program", driver) {
-        let (code, said) = signal(child, u32::MAX);
-        assert_eq!(code, EXIT_STUCK, "{said}");
+        let (code, output) = signal(child, u32::MAX);
+        assert_eq!(code, EXIT_STUCK, "{output}");
         return;
     }
     let ran = with_signals(driver).run_and(Graph::new(), |_| Ok(()), |_| endless());
@@ -166,10 +166,10 @@ fn a_callback_of_the_program(driver: DriverChoice) {
 fn reported_where_signals_are_not_handled(driver: DriverChoice) {
     let line = line!() + 11;
     if let Some((mut child, mut stderr)) = child("reported_where_signals_are_not_handled", driver) {
-        let mut said = String::new();
-        stderr.read_to_string(&mut said).unwrap();
-        assert!(child.wait().unwrap().success(), "{said}");
-        return assert_reported(&said, line, "reported_where_signals_are_not_handled");
+        let mut output = String::new();
+        stderr.read_to_string(&mut output).unwrap();
+        assert!(child.wait().unwrap().success(), "{output}");
+        return assert_reported(&output, line, "reported_where_signals_are_not_handled");
     }
     let mut graph = Graph::new();
     let work = graph.shared("work", ());

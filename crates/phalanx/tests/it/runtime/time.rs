@@ -30,7 +30,7 @@ const MS: Duration = Duration::from_millis(1);
 
 fn sleeps_end_in_order(driver: DriverChoice) {
     one(driver, |stage| async move {
-        let (begun, order) = (Instant::now(), Rc::new(RefCell::new(Vec::new())));
+        let (start, order) = (Instant::now(), Rc::new(RefCell::new(Vec::new())));
         let calls: Vec<_> = [90, 30, 0, 60, 120, 31]
             .map(|wait| {
                 let order = order.clone();
@@ -39,7 +39,7 @@ fn sleeps_end_in_order(driver: DriverChoice) {
                     sleep(wait * MS).await;
                     assert!(now() >= due, "by the runtime's clock");
                     // Measured with another clock, because the runtime's clock does not advance during a cohort.
-                    assert!(begun.elapsed() + 5 * MS >= wait * MS);
+                    assert!(start.elapsed() + 5 * MS >= wait * MS);
                     order.borrow_mut().push(due);
                 })
             })
@@ -54,7 +54,7 @@ fn sleeps_end_in_order(driver: DriverChoice) {
 
 fn a_thousand_sleeps(driver: DriverChoice) {
     one(driver, |stage| async move {
-        let begun = Instant::now();
+        let start = Instant::now();
         let calls: Vec<_> = (0..1000)
             .map(|n: u32| stage.call(move |_| async move { sleep(n % 50 * MS).await }))
             .collect();
@@ -62,9 +62,9 @@ fn a_thousand_sleeps(driver: DriverChoice) {
             result.unwrap();
         }
         assert!(
-            begun.elapsed() < TIMEOUT / 3,
+            start.elapsed() < TIMEOUT / 3,
             "they sleep at the same time: {:?}",
-            begun.elapsed()
+            start.elapsed()
         );
     });
 }
@@ -80,9 +80,9 @@ fn timeouts(driver: DriverChoice) {
         // An operation continues after its timeout.
         let done = Rc::new(Cell::new(false));
         let flag = done.clone();
-        let (sender, told) = oneshot::local();
+        let (sender, receiver) = oneshot::local();
         let call = stage.call(move |_| async move {
-            told.await;
+            receiver.await;
             flag.set(true);
         });
         assert_eq!(timeout(5 * MS, call).await, Err(TimedOut));
@@ -92,17 +92,17 @@ fn timeouts(driver: DriverChoice) {
             sleep(5 * MS).await;
         }
         // A sleep can be restarted.
-        let began = now();
-        let mut nap = Box::pin(sleep(10 * MS));
-        nap.as_mut().get_mut().reset(50 * MS);
-        nap.await;
-        assert!(now() - began >= 50 * MS);
+        let start = now();
+        let mut timer = Box::pin(sleep(10 * MS));
+        timer.as_mut().get_mut().reset(50 * MS);
+        timer.await;
+        assert!(now() - start >= 50 * MS);
     });
 }
 
-struct Noted(Rc<Cell<bool>>);
+struct SetsOnDrop(Rc<Cell<bool>>);
 
-impl Drop for Noted {
+impl Drop for SetsOnDrop {
     fn drop(&mut self) {
         self.0.set(true);
     }
@@ -115,9 +115,9 @@ fn the_first_of_two(driver: DriverChoice) {
         assert_eq!(select(sleep(TIMEOUT), sleep(5 * MS)).await, Either::Right(()));
         assert_eq!(select(sleep(5 * MS), sleep(TIMEOUT)).await, Either::Left(()));
         let dropped = Rc::new(Cell::new(false));
-        let noted = Noted(dropped.clone());
+        let guard = SetsOnDrop(dropped.clone());
         let other = async move {
-            let _noted = noted;
+            let _noted = guard;
             sleep(TIMEOUT).await;
         };
         select(yield_now(), other).await;
@@ -151,14 +151,14 @@ fn the_longest_durations(driver: DriverChoice) {
 
 fn a_deadline_that_moves(driver: DriverChoice) {
     one(driver, |_| async move {
-        let begun = now();
-        let mut timer = Deadline::new(begun + 20 * MS);
+        let start = now();
+        let mut timer = Deadline::new(start + 20 * MS);
         // The wake-up belongs to the task that has polled last.
         let mut other = Context::from_waker(Waker::noop());
-        assert!(timer.poll(begun + 20 * MS, &mut other).is_pending());
+        assert!(timer.poll(start + 20 * MS, &mut other).is_pending());
         // The timer fires at its first end, and is armed again.
-        poll_fn(|context| timer.poll(begun + 60 * MS, context)).await;
-        assert!(now() >= begun + 60 * MS);
+        poll_fn(|context| timer.poll(start + 60 * MS, context)).await;
+        assert!(now() >= start + 60 * MS);
         let mut later = now() + TIMEOUT;
         let twice = poll_fn(|context| {
             let first = timer.poll(later, context).is_pending();
@@ -167,6 +167,6 @@ fn a_deadline_that_moves(driver: DriverChoice) {
         assert!(twice.await);
         later = now() + 10 * MS;
         poll_fn(|context| timer.poll(later, context)).await;
-        assert!(now() >= later && now() < begun + TIMEOUT);
+        assert!(now() >= later && now() < start + TIMEOUT);
     });
 }

@@ -16,7 +16,7 @@ use crate::runtime::harness::{one, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
-    there_and_back,
+    echo,
     a_long_datagram_is_truncated,
     connected_sockets,
     a_receive_times_out_and_goes_on,
@@ -38,7 +38,7 @@ fn two() -> (UdpSocket, UdpSocket, SocketAddr) {
     (one, two, address)
 }
 
-fn there_and_back(driver: DriverChoice) {
+fn echo(driver: DriverChoice) {
     one(driver, |_| async {
         let (one, two, address) = two();
         for length in [0, 1, 1400, 65_507] {
@@ -74,14 +74,14 @@ fn a_long_datagram_is_truncated(driver: DriverChoice) {
 fn connected_sockets(driver: DriverChoice) {
     one(driver, |_| async {
         let (one, two, address) = two();
-        let stranger = UdpSocket::bind(any()).unwrap();
+        let unconnected = UdpSocket::bind(any()).unwrap();
         let error = one.send("x", IoTimeout::NONE).await.unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc_edestaddrreq()));
         assert_eq!(one.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
         one.connect(address).unwrap();
         two.connect(one.local_addr().unwrap()).unwrap();
         assert_eq!(one.peer_addr().unwrap(), address);
-        stranger.send_to("from a stranger", address, IoTimeout::NONE).await.unwrap();
+        unconnected.send_to("from a stranger", address, IoTimeout::NONE).await.unwrap();
         one.send("right", IoTimeout::NONE).await.unwrap();
         let mut buffer = [0; 100];
         let received = two.recv(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
@@ -154,14 +154,14 @@ fn many_senders(driver: DriverChoice) {
             });
             send.unwrap();
         }
-        let (mut seen, mut buffer) = (Vec::new(), [0; 50]);
-        while seen.len() < 100 {
+        let (mut sizes, mut buffer) = (Vec::new(), [0; 50]);
+        while sizes.len() < 100 {
             let received = two.recv_from(&mut buffer, IoTimeout::after(TIMEOUT)).await.unwrap();
             assert!(buffer[..received.length] == [buffer[0]; 50]);
-            seen.push(buffer[0]);
+            sizes.push(buffer[0]);
         }
-        seen.sort_unstable();
-        assert!(seen.into_iter().eq(0..100));
+        sizes.sort_unstable();
+        assert!(sizes.into_iter().eq(0..100));
     });
 }
 
@@ -225,7 +225,7 @@ fn new_quic_connections_go_to_active_processors(driver: DriverChoice) {
         })?;
         Ok(())
     };
-    let ask = move |first: u8, identifier: u16| {
+    let request = move |first: u8, identifier: u16| {
         let client = std::net::UdpSocket::bind(any()).unwrap();
         client.set_read_timeout(Some(TIMEOUT)).unwrap();
         let [high, low] = identifier.to_be_bytes();
@@ -244,23 +244,23 @@ fn new_quic_connections_go_to_active_processors(driver: DriverChoice) {
                 for count in [4, 1, 3, 2, 4] {
                     active.set(count);
                     let first = count.min(cores) as u16;
-                    let begins = |identifier: u16| match identifier % PROCESSORS {
+                    let initial_processor = |identifier: u16| match identifier % PROCESSORS {
                         number if number < first => number,
                         number => number % first,
                     };
                     // The change takes effect after a command to the first processor.
                     phalanx_testkit::eventually("the group is steered", || {
-                        let steered = |id: &u16| ask(0xc0, *id) == begins(*id);
+                        let steered = |id: &u16| request(0xc0, *id) == initial_processor(*id);
                         (0..PROCESSORS).all(|id| steered(&id)).then_some(())
                     });
                     for id in [0, 1, 2, 3, 7, 500, 0xffff] {
                         // An Initial and a 0-RTT packet, then a Handshake, a Retry and a 1-RTT packet.
                         assert_eq!(
-                            [ask(0xc3, id), ask(0xd0, id)],
-                            [begins(id); 2],
+                            [request(0xc3, id), request(0xd0, id)],
+                            [initial_processor(id); 2],
                             "{count}: {id}"
                         );
-                        let later = [0xe0, 0xf0, 0x40].map(|first| ask(first, id));
+                        let later = [0xe0, 0xf0, 0x40].map(|first| request(first, id));
                         assert_eq!(later, [id % PROCESSORS; 3], "{count}: {id}");
                     }
                 }

@@ -32,12 +32,12 @@ fn written_and_read_again(driver: DriverChoice) {
         file.sync_all().await.unwrap();
         dir.sync().await.unwrap();
         // Existing content is kept; a file opened for reading cannot be written.
-        let again = dir.create(b"data", false).await.unwrap();
-        assert_eq!(again.read_at(0, 7).await.unwrap(), b"1234567");
+        let reopened = dir.create(b"data", false).await.unwrap();
+        assert_eq!(reopened.read_at(0, 7).await.unwrap(), b"1234567");
         let reader = dir.open_file(b"data", false).await.unwrap();
         assert!(reader.write_at(0, &b"x"[..]).await.is_err());
-        let beyond = file.write_at(u64::MAX, &b"x"[..]).await.unwrap_err();
-        assert_eq!(beyond.kind(), ErrorKind::InvalidInput);
+        let error = file.write_at(u64::MAX, &b"x"[..]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
     });
     assert!(fs::read(home.path().join("data")).unwrap()[7..] == expected);
 }

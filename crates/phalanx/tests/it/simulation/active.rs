@@ -46,14 +46,14 @@ fn server(world: &mut World, outcome: &Rc<Outcome>, address: SocketAddr) {
                 let moves = &outcome.connections_moved;
                 moves.set(moves.get() + usize::from(stream.has_moved()));
                 let connection = stage.dispatch(move |_| async move {
-                    let (mut keys, mut was_here) = (Vec::new(), None);
+                    let (mut keys, mut last_location) = (Vec::new(), None);
                     while let Ok(1..) =
                         stream.read(&mut keys, IoTimeout::NONE.until_shutdown()).await
                     {
                         let mut answers = Vec::new();
                         for key in keys.drain(..) {
                             let is_here = table.is_local(key.into());
-                            let moved = was_here.replace(is_here) == Some(!is_here);
+                            let moved = last_location.replace(is_here) == Some(!is_here);
                             outcome.moved.set(outcome.moved.get() + usize::from(moved));
                             let count = table.call(u64::from(key), move |part| async move {
                                 part.with(|counts| {

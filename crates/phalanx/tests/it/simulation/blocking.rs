@@ -67,19 +67,19 @@ fn call(slow: BlockingStage<Done>, n: u32, here: thread::ThreadId) -> BlockingCa
 #[test]
 fn blocking_calls_run_in_virtual_time() {
     let orders = RefCell::new(HashSet::new());
-    let (given_up, made) = (RefCell::new(0), RefCell::new(0));
+    let (cancelled, created) = (RefCell::new(0), RefCell::new(0));
     sim::explore_each(60, |seed| {
         let done = Done::default();
         let first = sim::run(seed, |world| program(world, done.clone()));
         let ran = std::mem::take(&mut *done.lock().unwrap());
         assert_eq!(ran.last(), Some(&u32::MAX), "the program came to its end");
         assert_eq!(sim::run(seed, |world| program(world, done.clone())), first, "the same again");
-        *(if ran.contains(&100) { &made } else { &given_up }).borrow_mut() += 1;
+        *(if ran.contains(&100) { &created } else { &cancelled }).borrow_mut() += 1;
         orders.borrow_mut().insert(ran[..CALLS as usize].to_vec());
     });
     if std::env::var_os("PHALANX_SEED").is_none() {
         assert!(orders.borrow().len() > 10, "{} orders", orders.borrow().len());
-        let (given_up, made) = (given_up.take(), made.take());
-        assert!(given_up > 0 && made > 0, "{given_up} given up, {made} made");
+        let (cancelled, created) = (cancelled.take(), created.take());
+        assert!(cancelled > 0 && created > 0, "{cancelled} given up, {created} made");
     }
 }

@@ -150,9 +150,9 @@ fn cohorts_have_every_size_within_the_bound() {
     let build = |world: &mut World, outcome: Rc<RefCell<Vec<usize>>>| {
         world.set_processors(1);
         let log = Arc::new(Mutex::new(Vec::new()));
-        let (noted, mut graph) = (log.clone(), Graph::new());
+        let (log_handle, mut graph) = (log.clone(), Graph::new());
         let batch = graph.stage("batch").cohort(
-            move |_| noted.clone(),
+            move |_| log_handle.clone(),
             |log: &mut Arc<Mutex<Vec<usize>>>, cohort: &mut Cohort<u32, ()>| {
                 log.lock().unwrap().push(cohort.len());
                 cohort.iter_mut().for_each(|entry| entry.reply(()));
@@ -311,11 +311,11 @@ fn philosophers(world: &mut World) {
                 if late {
                     yield_now().await;
                 }
-                first.take().await;
+                first.lock().await;
                 yield_now().await;
-                second.take().await;
-                second.give();
-                first.give();
+                second.lock().await;
+                second.unlock();
+                first.unlock();
             })?;
         }
         Ok(())
@@ -344,21 +344,21 @@ fn a_failing_schedule_is_told_and_repeated() {
 /// A lock for one waiter.
 #[derive(Default)]
 struct Lock {
-    taken: Cell<bool>,
+    is_locked: Cell<bool>,
     waits: RefCell<Option<oneshot::LocalSender<()>>>,
 }
 
 impl Lock {
-    async fn take(&self) {
-        while self.taken.replace(true) {
+    async fn lock(&self) {
+        while self.is_locked.replace(true) {
             let (sender, receiver) = oneshot::local();
             *self.waits.borrow_mut() = Some(sender);
             receiver.await;
         }
     }
 
-    fn give(&self) {
-        self.taken.set(false);
+    fn unlock(&self) {
+        self.is_locked.set(false);
         if let Some(sender) = self.waits.take() {
             sender.send(());
         }

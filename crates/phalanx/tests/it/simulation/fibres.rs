@@ -75,13 +75,13 @@ fn world_of_lines(world: &mut World) {
 
 #[test]
 fn the_same_seed_goes_the_same_way() {
-    let mut ways = HashSet::new();
+    let mut traces = HashSet::new();
     for seed in 0..40 {
         let once = sim::run(seed, world_of_lines);
         assert_eq!(once, sim::run(seed, world_of_lines), "with seed {seed}");
-        ways.insert(once.trace);
+        traces.insert(once.trace);
     }
-    assert_eq!(ways.len(), 40, "other seeds go other ways");
+    assert_eq!(traces.len(), 40, "other seeds go other ways");
 }
 
 /// Counted while it exists.

@@ -48,13 +48,13 @@ fn failure(seed: u64, build: impl Fn(&mut World)) -> Option<String> {
 }
 
 /// The failure of the first seed that fails, if any. The correct program passes with all of them.
-fn found(within: u64, build: impl Fn(&mut World)) -> Option<String> {
+fn first_failure(within: u64, build: impl Fn(&mut World)) -> Option<String> {
     (0..within).find_map(|seed| failure(seed, &build))
 }
 
 #[test]
 fn a_sound_program_passes() {
-    assert_eq!(found(200, busy_world), None);
+    assert_eq!(first_failure(200, busy_world), None);
 }
 
 /// A wake-up from a thread outside the simulation takes time, and is not reported as lost.
@@ -96,63 +96,63 @@ fn wake_ups_of_other_threads_are_not_lost() {
     thread.join().unwrap();
 }
 
-fn finds(fault: Fault, words: &[&str]) {
-    for chances in 0..4 {
-        let found = found(20, |world| {
-            inject(fault, chances);
+fn assert_found(fault: Fault, words: &[&str]) {
+    for skipped in 0..4 {
+        let failure = first_failure(20, |world| {
+            inject(fault, skipped);
             busy_world(world);
         });
         assert!(!clear(), "{fault:?} never happened");
-        let found = found.unwrap_or_else(|| panic!("{fault:?} after {chances} is not found"));
-        assert!(words.iter().any(|words| found.contains(words)), "{found}");
+        let failure = failure.unwrap_or_else(|| panic!("{fault:?} after {skipped} is not found"));
+        assert!(words.iter().any(|words| failure.contains(words)), "{failure}");
     }
 }
 
 #[test]
 fn a_lost_unpark_is_found() {
-    finds(Fault::LostUnpark, &["a wake-up was lost"]);
+    assert_found(Fault::LostUnpark, &["a wake-up was lost"]);
 }
 
 #[test]
 fn a_lost_wake_up_is_found() {
-    finds(Fault::LostWakeUp, &["suspended, awaited by nobody"]);
+    assert_found(Fault::LostWakeUp, &["suspended, awaited by nobody"]);
 }
 
 #[test]
 fn a_failure_says_how_it_is_repeated() {
-    let found = found(1, |world| world.set_processors(1)).expect("there is no program");
-    assert!(found.contains("seed 0; PHALANX_SEED=0 repeats it"), "{found}");
+    let failure = first_failure(1, |world| world.set_processors(1)).expect("there is no program");
+    assert!(failure.contains("seed 0; PHALANX_SEED=0 repeats it"), "{failure}");
 }
 
 #[test]
 #[cfg(debug_assertions)]
 fn a_double_run_is_found() {
-    finds(Fault::DoubleRun, &["queued twice", "cannot run", "freed with a live value"]);
+    assert_found(Fault::DoubleRun, &["queued twice", "cannot run", "freed with a live value"]);
 }
 
 /// An event that forgets its waiter when it is polled twice before it is triggered.
 #[derive(Default)]
-struct Forgetful {
-    happened: Cell<bool>,
+struct LosesWaker {
+    has_fired: Cell<bool>,
     waits: RefCell<Option<Waker>>,
-    asked: Cell<bool>,
+    polled: Cell<bool>,
 }
 
-impl Forgetful {
+impl LosesWaker {
     async fn wait(&self) {
         poll_fn(|context| {
-            if self.happened.get() {
+            if self.has_fired.get() {
                 return Poll::Ready(());
             }
-            let again = self.asked.replace(true);
-            *self.waits.borrow_mut() = (!again).then(|| context.waker().clone());
+            let is_repeated = self.polled.replace(true);
+            *self.waits.borrow_mut() = (!is_repeated).then(|| context.waker().clone());
             Poll::Pending
         })
         .await;
     }
 
     fn happen(&self) {
-        self.happened.set(true);
+        self.has_fired.set(true);
         if let Some(waker) = self.waits.take() {
             waker.wake();
         }
@@ -161,21 +161,21 @@ impl Forgetful {
 
 #[test]
 fn a_program_that_forgets_who_waits_is_stuck() {
-    let found = found(50, |world| {
+    let failure = first_failure(50, |world| {
         let mut graph = Graph::new();
         let stage = graph.shared("forgetful", ());
         world.program(graph, move |_| {
             stage.dispatch(move |_| async move {
-                let forgetful = Rc::new(Forgetful::default());
-                let other = forgetful.clone();
+                let event = Rc::new(LosesWaker::default());
+                let other = event.clone();
                 let _ = stage.dispatch(move |_| async move {
                     sleep(Duration::from_millis(3)).await;
                     other.happen();
                 });
                 // If the nap ends first, the event is polled once more.
-                let nap = sleep(Duration::from_millis(1));
-                let _ = phalanx::select(forgetful.wait(), async {
-                    nap.await;
+                let timer = sleep(Duration::from_millis(1));
+                let _ = phalanx::select(event.wait(), async {
+                    timer.await;
                     std::future::pending::<()>().await;
                 })
                 .await;
@@ -183,32 +183,32 @@ fn a_program_that_forgets_who_waits_is_stuck() {
             Ok(())
         });
     });
-    let found = found.expect("it is found");
-    assert!(found.contains("stuck") && found.contains("\"forgetful\", suspended"), "{found}");
+    let failure = failure.expect("it is found");
+    assert!(failure.contains("stuck") && failure.contains("\"forgetful\", suspended"), "{failure}");
 }
 
 #[test]
 fn waiting_in_a_circle_is_stuck_and_told() {
-    let found = found(1, |world| {
+    let failure = first_failure(1, |world| {
         let mut graph = Graph::new();
         let [one, other] = ["one", "other"].map(|name| graph.shared(name, ()));
         world.program(graph, move |_| {
             one.dispatch(move |_| async move {
-                let (sender, happens): (_, oneshot::LocalReceiver<()>) = oneshot::local();
+                let (sender, receiver): (_, oneshot::LocalReceiver<()>) = oneshot::local();
                 // The child waits for a value that its parent sends only after the child has returned.
-                let _ = other.call(move |_| happens).await;
+                let _ = other.call(move |_| receiver).await;
                 sender.send(());
             })?;
             Ok(())
         });
     });
-    let found = found.expect("it is found");
-    assert!(found.contains("\"other\", suspended, awaited by \"one\""), "{found}");
+    let failure = failure.expect("it is found");
+    assert!(failure.contains("\"other\", suspended, awaited by \"one\""), "{failure}");
 }
 
 #[test]
 fn calls_that_await_each_other_are_told_as_a_cycle() {
-    let found = found(1, |world| {
+    let failure = first_failure(1, |world| {
         let mut graph = Graph::new();
         let [one, other] = ["one", "other"].map(|name| graph.shared(name, ()));
         world.program(graph, move |_| {
@@ -219,18 +219,18 @@ fn calls_that_await_each_other_are_told_as_a_cycle() {
             Ok(())
         });
     });
-    let found = found.expect("it is found");
+    let failure = failure.expect("it is found");
     assert!(
-        found
+        failure
             .contains("2 operations wait for each other in a cycle:\n  processor 0, stage \"one\""),
-        "{found}"
+        "{failure}"
     );
 }
 
 #[test]
 fn a_client_without_an_answer_is_stuck() {
     let address = "10.0.0.1:7".parse().unwrap();
-    let found = found(1, |world| {
+    let failure = first_failure(1, |world| {
         let mut graph = Graph::new();
         let stage: SharedStage<()> = graph.shared("deaf", ());
         let listeners = world.listen(address);
@@ -250,12 +250,12 @@ fn a_client_without_an_answer_is_stuck() {
             let _ = client.read(&mut Vec::new()).await;
         });
     });
-    assert!(found.expect("it is found").contains("1 clients wait"));
+    assert!(failure.expect("it is found").contains("1 clients wait"));
 }
 
 #[test]
 fn endless_work_is_told() {
-    let found = found(1, |world| {
+    let failure = first_failure(1, |world| {
         world.set_most_steps(500);
         let mut graph = Graph::new();
         let stage = graph.shared("busy", ());
@@ -268,7 +268,7 @@ fn endless_work_is_told() {
             Ok(())
         });
     });
-    assert!(found.expect("it is found").contains("not at rest after 500 steps"));
+    assert!(failure.expect("it is found").contains("not at rest after 500 steps"));
 }
 
 /// A program in which an operation panics on the last processor, after its child has panicked.
@@ -298,8 +298,8 @@ fn a_panic_of_an_operation_fails_the_run_unless_it_is_allowed() {
         });
         assert_eq!(allowed, None);
     }
-    let found = failure_of_all_schedules();
-    assert!(found.contains("a wrong sum"), "{found}");
+    let failure = failure_of_all_schedules();
+    assert!(failure.contains("a wrong sum"), "{failure}");
 }
 
 fn failure_of_all_schedules() -> String {
@@ -325,13 +325,13 @@ fn panics_come_where_they_are_asked_for_and_end_one_operation() {
                 let session = Session::new();
                 session.scope(|| {
                     stage.dispatch(move |_| async move {
-                        let begun = now();
+                        let start = now();
                         let child = stage.call(|_| async {
                             sleep(Duration::from_millis(2)).await;
                             sim::fault_point("after the sleep");
                         });
                         let outcome = usize::from(child.await.is_err());
-                        assert!(outcome == 1 || now() - begun >= Duration::from_millis(2));
+                        assert!(outcome == 1 || now() - start >= Duration::from_millis(2));
                         counted.borrow_mut()[outcome] += 1;
                     })
                 })?;

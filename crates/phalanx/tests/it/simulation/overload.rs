@@ -37,7 +37,7 @@ async fn burst(entry: Stage, work: Stage, count: usize) -> usize {
 
 #[test]
 fn overload_is_shed_and_gets_over() {
-    let (shed, over) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (shed, finished) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     sim::explore_each(16, |seed| {
         sim::run(seed, |world| {
             world.set_processors(1);
@@ -46,9 +46,9 @@ fn overload_is_shed_and_gets_over() {
             let entry = graph.shared("entry", ());
             let work = graph.shared("work", ());
             let main = graph.shared("main", ());
-            let (shed, over) = (shed.clone(), over.clone());
+            let (shed, finished) = (shed.clone(), finished.clone());
             world.program(graph, move |_| {
-                let (shed, over) = (shed.clone(), over.clone());
+                let (shed, finished) = (shed.clone(), finished.clone());
                 main.dispatch(move |_| async move {
                     // Six times as much as the target allows, repeatedly, until some are rejected.
                     for _ in 0..8 {
@@ -66,16 +66,16 @@ fn overload_is_shed_and_gets_over() {
                         burst(entry, work, 2).await;
                     }
                     assert_eq!(burst(entry, work, 2).await, 0);
-                    over.fetch_add(1, Ordering::Relaxed);
+                    finished.fetch_add(1, Ordering::Relaxed);
                 })?;
                 Ok(())
             });
         });
     });
-    let (shed, over) = (shed.load(Ordering::Relaxed), over.load(Ordering::Relaxed));
+    let (shed, finished) = (shed.load(Ordering::Relaxed), finished.load(Ordering::Relaxed));
     if std::env::var_os("PHALANX_SEED").is_none() {
         assert!(shed > 0, "{shed} have shed");
-        assert!(over >= 16, "{over} have got over it; a panic is above");
+        assert!(finished >= 16, "{finished} have got over it; a panic is above");
     }
 }
 

@@ -155,9 +155,9 @@ fn processors_may_rest_and_return_while_connections_arrive() {
             let processors = 2 + seed as usize % 7;
             world.set_processors(processors);
             served.borrow_mut().resize(processors, 0);
-            let found: Rc<RefCell<Option<ActiveProcessors>>> = Rc::default();
-            let (active, net) = (found.clone(), world.net());
-            let on_start = move |active| *found.borrow_mut() = Some(active);
+            let slot: Rc<RefCell<Option<ActiveProcessors>>> = Rc::default();
+            let (active, net) = (slot.clone(), world.net());
+            let on_start = move |active| *slot.borrow_mut() = Some(active);
             answered.set(Some(echo(world, &served, usize::MAX, 1, on_start)));
             world.client(async move {
                 for step in 0..50 {

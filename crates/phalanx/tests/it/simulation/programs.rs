@@ -49,7 +49,7 @@ struct Plan {
     /// Whether operations may panic.
     panics: bool,
     /// Whether the operation limit may be reached.
-    crowded: bool,
+    may_be_full: bool,
     ledger: Arc<Ledger>,
 }
 
@@ -139,13 +139,13 @@ impl Work {
 
     /// Records a fault if this result is impossible.
     fn check(&self, id: u64, answer: Result<u64, CallError>) {
-        let Plan { panics, crowded, ledger, .. } = &*self.plan;
+        let Plan { panics, may_be_full, ledger, .. } = &*self.plan;
         let may_be = match &answer {
             Ok(answer) => *answer == id,
             Err(CallError::Panicked { .. }) => *panics,
-            Err(CallError::Full { .. }) => *crowded,
+            Err(CallError::Full { .. }) => *may_be_full,
             // A child on another processor that was rejected for lack of space is ended, too.
-            Err(CallError::Cancelled) => self.may_end || *crowded,
+            Err(CallError::Cancelled) => self.may_end || *may_be_full,
             Err(_) => false,
         };
         ledger.expect(may_be, || format!("{} heard of {id}: {answer:?}", self.id));
@@ -202,14 +202,14 @@ impl Work {
                 }
             }
             9 => {
-                let (sender, happens) = oneshot::local();
+                let (sender, receiver) = oneshot::local();
                 let (id, call) = self.call(rng, number);
                 let late = async {
                     sleep(Duration::from_millis(1)).await;
                     sender.send(7);
                 };
                 late.await;
-                let value = happens.await;
+                let value = receiver.await;
                 self.plan
                     .ledger
                     .expect(value == Some(7), || format!("a receiver returned {value:?}"));
@@ -266,12 +266,12 @@ fn program(world: &mut World, ledger: &Arc<Ledger>) {
     }
     let panics = world.draw(3) == 0;
     world.set_panics(if panics { 50 } else { 0 });
-    let crowded = world.draw(6) == 0;
-    if crowded {
+    let may_be_full = world.draw(6) == 0;
+    if may_be_full {
         graph.max_operations(6);
     }
     let (processors, ledger) = (world.processors(), ledger.clone());
-    let plan = Arc::new(Plan { stages, processors, panics, crowded, ledger });
+    let plan = Arc::new(Plan { stages, processors, panics, may_be_full, ledger });
     let (first, roots) = (world.draw(u64::MAX), world.draw(4) + 1);
     world.program(graph, move |start| {
         for number in 0..roots {
@@ -320,8 +320,8 @@ fn starts_do_not_panic() {
 /// The destructors of a killed program neither change a file nor send anything.
 #[test]
 fn a_killed_program_cleans_nothing_up() {
-    struct CleansUp(phalanx::fs::Dir, Option<phalanx::net::Polled>);
-    impl Drop for CleansUp {
+    struct WritesOnDrop(phalanx::fs::Dir, Option<phalanx::net::Polled>);
+    impl Drop for WritesOnDrop {
         fn drop(&mut self) {
             let removed = self.0.remove(b"lock");
             assert!(removed.is_err() || phalanx::shutdown::is_draining());
@@ -346,7 +346,7 @@ fn a_killed_program_cleans_nothing_up() {
                     let (listener, directory) = (listeners.listener(start)?, directory.clone());
                     stage.dispatch(move |_| async move {
                         let stream = phalanx::net::Polled::new(listener.accept().await.unwrap());
-                        let _held = CleansUp(directory, Some(stream));
+                        let _held = WritesOnDrop(directory, Some(stream));
                         phalanx::shutdown::draining().await;
                     })?;
                     Ok(())
@@ -362,9 +362,9 @@ fn a_killed_program_cleans_nothing_up() {
                     true => program.kill().await,
                     false => program.drain().await,
                 }
-                let mut said = Vec::new();
-                while let Ok(1..) = client.read(&mut said).await {}
-                assert_eq!(said.is_empty(), kills, "{said:?}");
+                let mut received = Vec::new();
+                while let Ok(1..) = client.read(&mut received).await {}
+                assert_eq!(received.is_empty(), kills, "{received:?}");
                 assert_eq!(net.remove_file("home/lock"), kills);
             }
         });

@@ -49,24 +49,24 @@ fn echo_world(world: &mut World) {
             if client.write_all(&sent).await.is_err() {
                 return;
             }
-            let mut got = Vec::new();
-            while got.len() < sent.len() {
-                let Ok(1..) = client.read(&mut got).await else { break };
+            let mut received = Vec::new();
+            while received.len() < sent.len() {
+                let Ok(1..) = client.read(&mut received).await else { break };
             }
-            assert!(sent.starts_with(&got));
+            assert!(sent.starts_with(&received));
         });
     }
 }
 
 #[test]
 fn the_same_seed_goes_the_same_way() {
-    let mut ways = HashSet::new();
+    let mut traces = HashSet::new();
     for seed in 0..40 {
         let once = sim::run(seed, echo_world);
         assert_eq!(once, sim::run(seed, echo_world), "with seed {seed}");
-        ways.insert(once.trace);
+        traces.insert(once.trace);
     }
-    assert_eq!(ways.len(), 40, "other seeds go other ways");
+    assert_eq!(traces.len(), 40, "other seeds go other ways");
 }
 
 /// A failure is reported once, with its seed. A seed that is not a number is an error.

@@ -226,8 +226,8 @@ fn short_limits_share_the_scans_of_a_large_table() {
         world.set_processors(1);
         let mut graph = Graph::new();
         let stage = graph.shared("limits", ());
-        let took = Rc::new(Cell::new(Duration::ZERO));
-        let measured = took.clone();
+        let elapsed = Rc::new(Cell::new(Duration::ZERO));
+        let measured = elapsed.clone();
         world.program(graph, move |_| {
             let bind = || UdpSocket::bind("10.0.0.1:0".parse().unwrap());
             for _ in 0..IDLE {
@@ -251,7 +251,7 @@ fn short_limits_share_the_scans_of_a_large_table() {
             Ok(())
         });
         let least = Duration::from_micros(1) * (IDLE + 1) * (WAITS - 1);
-        world.at_rest(move || assert!(took.get() >= least, "{:?}", took.get()));
+        world.at_rest(move || assert!(elapsed.get() >= least, "{:?}", elapsed.get()));
     });
 }
 
