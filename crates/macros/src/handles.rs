@@ -8,9 +8,9 @@ use syn::{Data, DeriveInput, Error, Field, Index, Member, Result};
 pub(crate) fn derive(item: TokenStream) -> Result<TokenStream> {
     let item: DeriveInput = syn::parse2(item)?;
     let Data::Struct(data) = &item.data else {
-        let what =
+        let message =
             "Handles can be derived for structs only; implement phalanx::stage::Handles by hand";
-        return Err(Error::new_spanned(&item.ident, what));
+        return Err(Error::new_spanned(&item.ident, message));
     };
     let mut fields = Vec::new();
     for (at, field) in data.fields.iter().enumerate() {

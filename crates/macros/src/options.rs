@@ -40,14 +40,14 @@ impl Options {
                 return Err(meta.error(format!("unknown option; known are {}", known.join(", "))));
             }
             let value = meta.value()?;
-            let taken = match &*name {
+            let option = match &*name {
                 "processors" => options.processors.replace(positive(value.parse()?)?).is_some(),
                 "stages" => options.stages.replace(value.parse()?).is_some(),
                 "runtime" => options.runtime.replace(value.parse()?).is_some(),
                 "seed" => options.seed.replace(number(value.parse()?)?).is_some(),
                 _ => options.seeds.replace(positive(value.parse()?)?).is_some(),
             };
-            match taken {
+            match option {
                 true => Err(meta.error(format!("`{name}` is given twice"))),
                 false => Ok(()),
             }
