@@ -6,7 +6,7 @@
 //! # Safety
 //! The handler runs on the thread that has faulted. It reads that thread's current fibre, which is a plain word without
 //! a destructor, and calls only functions that are safe in signal handlers: `write`, `abort`, `sigaction`, `raise`, and
-//! formatting into a buffer on its own stack. [`EARLIER`] is written once, before the handler is installed.
+//! formatting into a buffer on its own stack. [`PREVIOUS_ACTIONS`] is written once, before the handler is installed.
 //!
 //! A handler cannot run on a stack that has overflowed, so each thread needs an alternate one. Rust's runtime installs
 //! one for its threads. [`AlternateStack`] installs another if there is none, and removes it before it is unmapped.
@@ -23,7 +23,7 @@ use crate::control_block::try_current;
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
 /// The handlers that were installed before this one.
-static EARLIER: OnceLock<[sigaction; 2]> = OnceLock::new();
+static PREVIOUS_ACTIONS: OnceLock<[sigaction; 2]> = OnceLock::new();
 
 /// The size of an alternate stack, in bytes.
 const ALTERNATE_BYTES: usize = 64 << 10;
@@ -34,7 +34,7 @@ pub(crate) struct AlternateStack(*mut c_void);
 impl AlternateStack {
     /// Prepares the thread. The first call also installs the handlers of the process.
     pub(crate) fn install() -> Self {
-        EARLIER.get_or_init(|| SIGNALS.map(action_of));
+        PREVIOUS_ACTIONS.get_or_init(|| SIGNALS.map(action_of));
         static INSTALLED: OnceLock<()> = OnceLock::new();
         INSTALLED.get_or_init(|| SIGNALS.into_iter().for_each(install));
         // SAFETY: a query into a local, then a new mapping that becomes the alternate stack until it is dropped.
@@ -110,22 +110,23 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
             std::process::abort();
         }
     });
-    pass_on(signal, info, context);
+    call_previous(signal, info, context);
 }
 
 /// Calls the earlier handler. If the earlier action was the default, or the handler restores the default, that action
 /// follows when the faulting instruction is repeated. A signal that was sent repeats no instruction, so it is raised
 /// again.
-fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    let earlier = EARLIER.get().and_then(|all| all.get(usize::from(signal != SIGNALS[0])));
-    let Some(earlier) = earlier else { std::process::abort() };
+fn call_previous(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let previous =
+        PREVIOUS_ACTIONS.get().and_then(|all| all.get(usize::from(signal != SIGNALS[0])));
+    let Some(previous) = previous else { std::process::abort() };
     // SAFETY: the process had installed this action, which is called as its flags say.
     unsafe {
-        match earlier.sa_sigaction {
+        match previous.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => {
-                libc::sigaction(signal, earlier, ptr::null_mut());
+                libc::sigaction(signal, previous, ptr::null_mut());
             }
-            handler if earlier.sa_flags & libc::SA_SIGINFO != 0 => {
+            handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
                 let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
                     std::mem::transmute(handler);
                 handler(signal, info, context);

@@ -66,7 +66,7 @@ struct Class {
     /// The number of stacks in all mappings of this size.
     mapped: usize,
     started: u32,
-    ended: u32,
+    finished: u32,
 }
 
 struct Pool {
@@ -170,8 +170,8 @@ impl Class {
     fn give(&mut self, stack: Stack) {
         self.in_use -= 1;
         self.free.push(stack);
-        self.ended = self.ended.wrapping_add(1);
-        if self.ended.is_multiple_of(DECAYS_EVERY) {
+        self.finished = self.finished.wrapping_add(1);
+        if self.finished.is_multiple_of(DECAYS_EVERY) {
             // Rounded up, so that it reaches `in_use`.
             self.mark -= (self.mark - self.in_use).div_ceil(16);
         }
@@ -192,7 +192,7 @@ fn largest<T>(
 ) -> io::Result<(T, usize)> {
     loop {
         match make(count) {
-            Ok(made) => return Ok((made, count)),
+            Ok(value) => return Ok((value, count)),
             Err(error) if count == 1 => return Err(error),
             Err(_) => count /= 2,
         }
@@ -221,11 +221,11 @@ mod tests {
         for (size, limit) in [(StackSize::MiB1, 100 << 20), (StackSize::KiB16, 5 << 20)] {
             let before = pool.mapped.get();
             pool.limit.set(before + limit);
-            let taken = std::iter::from_fn(|| pool.take(size).unwrap()).count();
+            let count = std::iter::from_fn(|| pool.take(size).unwrap()).count();
             let stride = size.layout().stride();
-            assert_eq!(taken, limit / stride);
+            assert_eq!(count, limit / stride);
             let class = pool.classes[size as usize].borrow();
-            assert_eq!((class.mapped, pool.mapped.get() - before), (taken, taken * stride));
+            assert_eq!((class.mapped, pool.mapped.get() - before), (count, count * stride));
         }
     }
 
@@ -248,8 +248,8 @@ mod tests {
         let limits = (first.limit(), second.limit());
         give(first);
         give(second);
-        let again = (take(), take());
-        assert_eq!((again.1.limit(), again.0.limit()), limits);
+        let reused = (take(), take());
+        assert_eq!((reused.1.limit(), reused.0.limit()), limits);
         let mut many: Vec<_> = (0..1000).map(|_| take()).collect();
         many.drain(..).for_each(give);
         let cold = class().cold;

@@ -84,7 +84,7 @@ impl<'scope> Scope<'scope, '_> {
         let mut operation = FibreFuture::<F, _>::new(stage, size, Plain(body));
         let child = poll_fn(move |context| {
             let poll = AssertUnwindSafe(|| Pin::new(&mut operation).poll(context));
-            let ended = match catch_unwind(poll) {
+            let result = match catch_unwind(poll) {
                 Ok(Poll::Pending) => return Poll::Pending,
                 Ok(Poll::Ready(value)) => Ok(value),
                 Err(panic) => {
@@ -92,7 +92,7 @@ impl<'scope> Scope<'scope, '_> {
                     Err(panic)
                 }
             };
-            output.set(Some(ended));
+            output.set(Some(result));
             Poll::Ready(())
         });
         let child: Child<'scope> = Box::pin(child);
@@ -103,11 +103,11 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
-type Ended<T> = Result<T, Box<dyn Any + Send>>;
+type ChildResult<T> = Result<T, Box<dyn Any + Send>>;
 
 /// A fibre of a [`Scope`]. If it is dropped, the scope waits for the fibre.
 pub struct ScopedFibre<'scope, T> {
-    result: Rc<Cell<Option<Ended<T>>>>,
+    result: Rc<Cell<Option<ChildResult<T>>>>,
     panicked: &'scope Cell<usize>,
 }
 
@@ -118,10 +118,10 @@ impl<T> ScopedFibre<'_, T> {
     /// Resumes the panic of the fibre, if it panicked. Also like [`wait`].
     #[track_caller]
     pub fn join(self) -> T {
-        let taken = self.result.take().unwrap_or_else(|| {
+        let result = self.result.take().unwrap_or_else(|| {
             wait(poll_fn(|_| self.result.take().map_or(Poll::Pending, Poll::Ready)))
         });
-        taken.unwrap_or_else(|panic| {
+        result.unwrap_or_else(|panic| {
             self.panicked.update(|count| count - 1);
             resume_unwind(panic)
         })

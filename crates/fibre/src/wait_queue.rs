@@ -83,7 +83,7 @@ impl WaitQueue {
         };
         self.count.store(queue.len(), Ordering::Relaxed);
         if done.is_some() {
-            self.forget(position);
+            self.remove(position);
         }
         drop(waiters);
         drop((before, waker));
@@ -91,7 +91,7 @@ impl WaitQueue {
     }
 
     /// Ends the wait at `position`, under the lock.
-    fn forget(&self, position: &mut QueuePosition) {
+    fn remove(&self, position: &mut QueuePosition) {
         if std::mem::take(position).is_late {
             self.late.fetch_sub(1, Ordering::Relaxed);
         }
@@ -122,7 +122,7 @@ impl WaitQueue {
         let place = waiters.queue.binary_search_by_key(&own, |each| each.0);
         let waker = place.ok().and_then(|index| waiters.queue.remove(index));
         self.count.store(waiters.queue.len(), Ordering::Relaxed);
-        self.forget(position);
+        self.remove(position);
         drop(waiters);
         if waker.is_none() {
             self.notify_one();

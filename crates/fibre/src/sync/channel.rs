@@ -36,7 +36,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         state: Mutex::new(State { values: VecDeque::new(), senders: 1, receives: true }),
         capacity,
         filled: WaitQueue::default(),
-        emptied: WaitQueue::default(),
+        not_full: WaitQueue::default(),
     });
     (Sender(shared.clone()), Receiver(shared))
 }
@@ -45,7 +45,7 @@ struct Shared<T> {
     state: Mutex<State<T>>,
     capacity: usize,
     filled: WaitQueue,
-    emptied: WaitQueue,
+    not_full: WaitQueue,
 }
 
 struct State<T> {
@@ -103,7 +103,7 @@ impl<T> Sender<T> {
                 None
             }
         };
-        attempt().unwrap_or_else(|| wait(self.0.emptied.wait(|_| attempt())))?;
+        attempt().unwrap_or_else(|| wait(self.0.not_full.wait(|_| attempt())))?;
         self.0.filled.notify_one();
         Ok(())
     }
@@ -166,7 +166,7 @@ impl<T> Receiver<T> {
             Some(received) => received,
             None => wait(self.0.filled.wait(|_| attempt())),
         }?;
-        self.0.emptied.notify_one();
+        self.0.not_full.notify_one();
         Ok(value)
     }
 
@@ -176,7 +176,7 @@ impl<T> Receiver<T> {
     /// If the queue is empty.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let value = self.0.pop()?;
-        self.0.emptied.notify_one();
+        self.0.not_full.notify_one();
         Ok(value)
     }
 
@@ -193,7 +193,7 @@ impl<T> Drop for Receiver<T> {
         state.receives = false;
         let lost = std::mem::take(&mut state.values);
         drop(state);
-        self.0.emptied.notify_all();
+        self.0.not_full.notify_all();
         drop(lost);
     }
 }
