@@ -3,7 +3,8 @@
 //! # Safety
 //! The inner future is boxed and touched only while [`ProcessorId::current`] is the processor that ran when the
 //! [`Local`] was made. A processor is not `Send`, so that is the thread that made the future. A `Local` that is dropped
-//! elsewhere sends the box to that processor in a [`Homebound`], which leaks the box unless that processor opens it.
+//! elsewhere sends the box to that processor in a [`ReturningFuture`], which leaks the box unless that processor opens
+//! it.
 
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -71,7 +72,7 @@ impl<F: Future> Future for Local<F> {
 impl<F: Future + 'static> Drop for Local<F> {
     fn drop(&mut self) {
         let Some(future) = self.future.take() else { return };
-        let future = Homebound(ManuallyDrop::new(future));
+        let future = ReturningFuture(ManuallyDrop::new(future));
         match ProcessorId::current() == Some(self.home) {
             true => future.open(),
             false => self.home.run_later(move || future.open()),
@@ -80,12 +81,12 @@ impl<F: Future + 'static> Drop for Local<F> {
 }
 
 /// A boxed future on its way to its processor. It is leaked unless it is opened.
-struct Homebound<F>(ManuallyDrop<Pin<Box<F>>>);
+struct ReturningFuture<F>(ManuallyDrop<Pin<Box<F>>>);
 
 // SAFETY: it is opened only on the thread that made the future, and its destructor touches nothing.
-unsafe impl<F> Send for Homebound<F> {}
+unsafe impl<F> Send for ReturningFuture<F> {}
 
-impl<F> Homebound<F> {
+impl<F> ReturningFuture<F> {
     /// Drops the future. For its processor only.
     fn open(self) {
         drop(ManuallyDrop::into_inner(self.0));

@@ -60,7 +60,7 @@ struct Crossing<S> {
     /// Received bytes.
     input: Vec<u8>,
     /// How the input ended.
-    ended: Option<Result<(), io::ErrorKind>>,
+    end_result: Option<Result<(), io::ErrorKind>>,
     /// Bytes to send.
     output: Vec<u8>,
     /// Why sending failed.
@@ -89,7 +89,7 @@ impl<S> Default for Pipe<S> {
         Self(Mutex::new(Crossing {
             stream: None,
             input: Vec::new(),
-            ended: None,
+            end_result: None,
             output: Vec::new(),
             failed: None,
             shutdown: Shutdown::Open,

@@ -31,7 +31,7 @@ pub struct Relay<S> {
 
 /// A step of the sending direction.
 enum Step {
-    Wrote(usize),
+    Written(usize),
     Flushed,
     ShutDown,
 }
@@ -57,7 +57,7 @@ impl<S: PollStream + Unpin> Relay<S> {
             std::mem::swap(&mut self.sending, &mut pipe.output);
             writer = pipe.writer.take();
         }
-        let room = if pipe.ended.is_some() { 0 } else { MAX_BUFFERED - pipe.input.len() };
+        let room = if pipe.end_result.is_some() { 0 } else { MAX_BUFFERED - pipe.input.len() };
         let wanted = (room, pipe.shutdown == Shutdown::Requested, pipe.is_dropped);
         drop(pipe);
         drop(before);
@@ -70,7 +70,7 @@ impl<S: PollStream + Unpin> Relay<S> {
         let Some(stream) = &mut self.stream else { return false };
         let rest = &self.sending[self.sent..];
         let step = if !rest.is_empty() {
-            stream.poll_write(context, &[IoSlice::new(rest)]).map_ok(Step::Wrote)
+            stream.poll_write(context, &[IoSlice::new(rest)]).map_ok(Step::Written)
         } else if shutdown {
             stream.poll_shutdown(context).map_ok(|()| Step::ShutDown)
         } else if !self.is_flushed {
@@ -79,10 +79,10 @@ impl<S: PollStream + Unpin> Relay<S> {
             return false;
         };
         let Poll::Ready(step) = step else { return false };
-        self.is_flushed = !matches!(step, Ok(Step::Wrote(_)));
+        self.is_flushed = !matches!(step, Ok(Step::Written(_)));
         let mut pipe = self.pipe.lock();
         match step {
-            Ok(Step::Wrote(count)) => {
+            Ok(Step::Written(count)) => {
                 self.sent += count;
                 return true;
             }
@@ -111,9 +111,9 @@ impl<S: PollStream + Unpin> Relay<S> {
         };
         let mut pipe = self.pipe.lock();
         match result {
-            Ok(0) => pipe.ended = Some(Ok(())),
+            Ok(0) => pipe.end_result = Some(Ok(())),
             Ok(_) => pipe.input.append(&mut received),
-            Err(error) => pipe.ended = Some(Err(error.kind())),
+            Err(error) => pipe.end_result = Some(Err(error.kind())),
         }
         let reader = pipe.reader.take();
         drop(pipe);
@@ -149,9 +149,9 @@ impl<S> Drop for Relay<S> {
     fn drop(&mut self) {
         let mut pipe = self.pipe.lock();
         pipe.is_closed = true;
-        let left = (pipe.stream.take(), pipe.reader.take(), pipe.writer.take());
+        let parts = (pipe.stream.take(), pipe.reader.take(), pipe.writer.take());
         drop(pipe);
-        let (stream, reader, writer) = left;
+        let (stream, reader, writer) = parts;
         drop(stream);
         wake(reader);
         wake(writer);

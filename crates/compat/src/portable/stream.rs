@@ -70,8 +70,8 @@ impl<S: PollStream> PollStream for Portable<S> {
             put(&part);
             return Poll::Ready(Ok(count));
         }
-        match pipe.ended {
-            Some(ended) => Poll::Ready(ended.map(|()| 0).map_err(io::Error::from)),
+        match pipe.end_result {
+            Some(end_result) => Poll::Ready(end_result.map(|()| 0).map_err(io::Error::from)),
             None if pipe.is_closed => Poll::Ready(Err(Closed.into())),
             None => {
                 let before = pipe.reader.replace(waker);
@@ -109,11 +109,11 @@ impl<S: PollStream> PollStream for Portable<S> {
             let room = MAX_BUFFERED - pipe.output.len();
             pipe.output.extend_from_slice(&part[..room.min(part.len())]);
         }
-        let taken = pipe.output.len() - before;
+        let length = pipe.output.len() - before;
         let relay = pipe.relay.take();
         drop(pipe);
         wake(relay);
-        Poll::Ready(Ok(taken))
+        Poll::Ready(Ok(length))
     }
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {

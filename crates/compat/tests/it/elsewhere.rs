@@ -74,7 +74,7 @@ fn another_thread_uses_a_portable_stream() {
             stream.read_exact(&mut first).await.unwrap();
             assert_eq!(&first, b"hello");
             let mut byte = [0];
-            let begun = {
+            let started = {
                 let mut read = Box::pin(stream.read(&mut byte));
                 read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
             };
@@ -82,7 +82,7 @@ fn another_thread_uses_a_portable_stream() {
                 // There is room for nothing, which is not a wait.
                 assert_eq!(stream.read(&mut []).await.unwrap(), 0);
                 stream.write_all(b"welcome").await.unwrap();
-                let mut rest = if begun { Vec::new() } else { byte.to_vec() };
+                let mut rest = if started { Vec::new() } else { byte.to_vec() };
                 stream.read_to_end(&mut rest).await.unwrap();
                 assert!(rest == vec![7; CONTENT_BYTES]);
                 stream.write_all(&rest).await.unwrap();
@@ -111,7 +111,7 @@ fn a_dropped_relay_closes_the_connection() {
         |stage, stream| async move {
             let (stream, relay) = portable(Polled::new(stream));
             let relay = stage.call(move |_| relay);
-            let (sender, handed) = oneshot::shared();
+            let (sender, receiver) = oneshot::shared();
             let reads = stage.call(move |_| {
                 on_thread(async move {
                     let mut stream = Compat::new(stream);
@@ -125,7 +125,7 @@ fn a_dropped_relay_closes_the_connection() {
                     assert_eq!(flushed, Err(std::io::ErrorKind::ConnectionAborted));
                 })
             });
-            handed.await;
+            receiver.await;
             relay.cancel();
             assert!(relay.await.is_err());
             reads.await.unwrap();

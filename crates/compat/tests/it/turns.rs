@@ -68,7 +68,7 @@ fn other_operations_run_while_a_relay_sends() {
     within_limit(|| {
         let runtime = Runtime::new().processors(1).signals(false);
         let declare = |graph: &mut Graph| graph.shared("stage", ());
-        let ended = runtime.block_on(declare, |stage| async move {
+        let result = runtime.block_on(declare, |stage| async move {
             let other = Arc::new(Other::default());
             let (stream, relay) = portable(Fast(other.clone()));
             *other.stream.lock().unwrap() = Some(stream);
@@ -81,6 +81,6 @@ fn other_operations_run_while_a_relay_sends() {
             drop(stream);
             relay.await
         });
-        ended.unwrap().unwrap();
+        result.unwrap().unwrap();
     });
 }
