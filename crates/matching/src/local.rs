@@ -43,7 +43,7 @@ pub(crate) struct Local<I> {
     /// Whether it was published, and is not the initial empty one.
     published: bool,
     /// Whether an operation waits to run the queues in time.
-    pub(crate) seen_to: bool,
+    pub(crate) has_timer: bool,
     /// Number of pieces still to run for events that have waited long enough.
     due: usize,
     /// Whether an operation runs pieces.
@@ -58,7 +58,7 @@ impl<I> Local<I> {
             queues: Queues::new(empty.clone(), capacity),
             snapshot: Rc::new(empty),
             published: false,
-            seen_to: false,
+            has_timer: false,
             due: 0,
             running: false,
         }
@@ -114,15 +114,15 @@ impl<I> Local<I> {
 
     /// Marks all waiting events as due.
     pub(crate) fn mark_due(&mut self) {
-        self.seen_to = false;
+        self.has_timer = false;
         self.due = self.queues.touched();
     }
 
     /// Whether an operation must start to [run](Self::run); the caller must start it if so.
-    pub(crate) fn begins(&mut self) -> bool {
-        let begins = !self.running && (self.due > 0 || self.is_ready());
-        self.running |= begins;
-        begins
+    pub(crate) fn try_start(&mut self) -> bool {
+        let is_starting = !self.running && (self.due > 0 || self.is_ready());
+        self.running |= is_starting;
+        is_starting
     }
 
     /// Runs pieces that reached their threshold, then the due ones, for a limited time. Returns whether work

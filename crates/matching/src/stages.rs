@@ -55,7 +55,7 @@ enum Item<I> {
 
 /// The stages after `events`.
 #[derive(Clone, Copy)]
-struct Behind {
+struct PieceRunner {
     wait: SharedStage<()>,
     pieces: SharedStage<()>,
 }
@@ -80,13 +80,13 @@ impl<I: 'static> Matching<I> {
         // At most one operation waits here; the hold length of two is never reached.
         let wait = graph.stage("waiting").hold(2, age).shared(());
         let pieces = graph.stage("pieces").shared(());
-        let behind = Behind { wait, pieces };
+        let runner = PieceRunner { wait, pieces };
         let make = move |_| Rc::new(RefCell::new(Local::new(capacity)));
         let events = graph.declare(events).cohort(
             make,
             move |local: &mut Rc<RefCell<Local<I>>>, cohort: &mut Cohort<Item<I>, Matched<I>>| {
-                let panic = take_in(local, cohort, &code);
-                behind.see_to(local);
+                let panic = enqueue(local, cohort, &code);
+                runner.ensure_matched(local);
                 if let Some(panic) = panic {
                     resume_unwind(panic);
                 }
@@ -126,15 +126,15 @@ impl<I: 'static> Matching<I> {
     ) -> Call<Result<At, CallError>> {
         let (events, snapshot) = (self.events, snapshot.clone());
         self.adopt.call(processor, move |at| async move {
-            let (taken, over) = oneshot::local();
-            events.dispatch(Item::Adopt(snapshot, taken))?;
-            over.await.map(|()| at).ok_or(CallError::Cancelled)
+            let (sender, done) = oneshot::local();
+            events.dispatch(Item::Adopt(snapshot, sender))?;
+            done.await.map(|()| at).ok_or(CallError::Cancelled)
         })
     }
 }
 
 /// Adds a cohort of events to the queues. Returns the first panic of `code`; the other events are queued.
-fn take_in<I>(
+fn enqueue<I>(
     local: &Rc<RefCell<Local<I>>>,
     cohort: &mut Cohort<Item<I>, Matched<I>>,
     code: &impl Fn(&I, &Snapshot) -> Event,
@@ -144,12 +144,12 @@ fn take_in<I>(
     for (item, reply) in cohort.drain() {
         match item {
             Item::Event(item) => {
-                let taken = catch_unwind(AssertUnwindSafe(|| local.push(item, reply, code)));
-                panic = panic.or(taken.err());
+                let result = catch_unwind(AssertUnwindSafe(|| local.push(item, reply, code)));
+                panic = panic.or(result.err());
             }
-            Item::Adopt(snapshot, taken) => {
+            Item::Adopt(snapshot, sender) => {
                 local.adopt(snapshot);
-                taken.send(());
+                sender.send(());
             }
         }
     }
@@ -157,11 +157,11 @@ fn take_in<I>(
     panic
 }
 
-impl Behind {
+impl PieceRunner {
     /// Ensures that the queued events are matched in time.
-    fn see_to<I: 'static>(self, shared: &Rc<RefCell<Local<I>>>) {
+    fn ensure_matched<I: 'static>(self, shared: &Rc<RefCell<Local<I>>>) {
         let mut local = shared.borrow_mut();
-        if local.waits() && !std::mem::replace(&mut local.seen_to, true) {
+        if local.waits() && !std::mem::replace(&mut local.has_timer, true) {
             let later = shared.clone();
             let waits = self.wait.dispatch(move |_| async move {
                 later.borrow_mut().mark_due();
@@ -169,7 +169,7 @@ impl Behind {
             });
             if waits.is_err() {
                 // The processor is full or ending: run the queues now, so that no call waits forever.
-                local.seen_to = false;
+                local.has_timer = false;
                 local.run_all();
             }
         }
@@ -179,7 +179,7 @@ impl Behind {
 
     /// Starts an operation that runs the pieces that reached their threshold or are due.
     fn begin<I: 'static>(self, shared: &Rc<RefCell<Local<I>>>) {
-        if !shared.borrow_mut().begins() {
+        if !shared.borrow_mut().try_start() {
             return;
         }
         let local = shared.clone();

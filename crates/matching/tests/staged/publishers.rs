@@ -93,8 +93,8 @@ impl Program {
         for _ in 0..times {
             for _ in 0..rng.usize(1..30) {
                 if rng.u8(..3) == 0 && !model.is_empty() {
-                    let (gone, _) = model.swap_remove(rng.usize(..model.len()));
-                    assert!(index.remove(gone));
+                    let (removed, _) = model.swap_remove(rng.usize(..model.len()));
+                    assert!(index.remove(removed));
                 } else if let Ok(filter) = Filter::parse(&world::filter(self.world, &mut rng)) {
                     model.push((index.insert(&filter), filter));
                 }

@@ -22,15 +22,15 @@ fn many_publishers_while_the_index_changes() {
     let tasks = PROCESSORS + 1;
     let counted = checked.clone();
     let runtime = Runtime::new().processors(PROCESSORS).signals(false);
-    let ended = runtime.run(graph, move |start| {
+    let report = runtime.run(graph, move |start| {
         let (at, main, control) = (start.processor(), program.main, start.control());
         let (done, checked) = (done.clone(), counted.clone());
-        let over = move || {
+        let finished = move || {
             if done.fetch_add(1, Ordering::Relaxed) + 1 == tasks {
                 control.drain();
             }
         };
-        let (publishers, ends) = (program.clone(), over.clone());
+        let (publishers, ends) = (program.clone(), finished.clone());
         main.dispatch(move |_| async move {
             publishers.run(20, 100, Rng::with_seed(at as u64)).await;
             checked.fetch_add(1, Ordering::Relaxed);
@@ -41,17 +41,17 @@ fn many_publishers_while_the_index_changes() {
             main.dispatch(move |_| async move {
                 writer.change_index(60, Rng::with_seed(9)).await;
                 checked.fetch_add(1, Ordering::Relaxed);
-                over();
+                finished();
             })?;
         }
         Ok(())
     });
-    drop(ended.unwrap());
+    drop(report.unwrap());
     assert_eq!(checked.load(Ordering::Relaxed), tasks, "all publishers have checked all answers");
 }
 
 /// A program of one processor that runs `work` and then drains.
-fn alone<Fut>(work: impl Fn(Matching<i64>) -> Fut + Send + Sync + 'static)
+fn run_single<Fut>(work: impl Fn(Matching<i64>) -> Fut + Send + Sync + 'static)
 where
     Fut: Future<Output = ()> + 'static,
 {
@@ -62,10 +62,10 @@ where
         snapshot.event(&[("n", (*n).into())])
     });
     let (work, through) = (Arc::new(work), Arc::new(AtomicUsize::new(0)));
-    let noted = through.clone();
+    let counter = through.clone();
     let runtime = Runtime::new().processors(1).signals(false);
-    let ended = runtime.run(graph, move |start| {
-        let (control, work, through) = (start.control(), work.clone(), noted.clone());
+    let report = runtime.run(graph, move |start| {
+        let (control, work, through) = (start.control(), work.clone(), counter.clone());
         main.dispatch(move |_| async move {
             work(matching).await;
             through.fetch_add(1, Ordering::Relaxed);
@@ -73,28 +73,28 @@ where
         })?;
         Ok(())
     });
-    drop(ended.unwrap());
+    drop(report.unwrap());
     assert_eq!(through.load(Ordering::Relaxed), 1, "the work was done");
 }
 
 #[test]
 fn a_panic_in_coding_fails_one_event() {
-    alone(|matching| async move {
+    run_single(|matching| async move {
         let mut index = Index::new(phalanx_matcher::Options::default());
         let all = index.insert(&Filter::parse("n IS NOT NULL").unwrap());
         matching.publish(&index.snapshot()).await.unwrap();
         let answers =
             join([11, 13, 15].map(|n| matching.call(n)).into_iter().collect::<Vec<_>>()).await;
-        let said = |n: usize| answers[n].as_ref().map(|found| found.subscriptions.clone());
-        assert_eq!(said(0), Ok(vec![all]).as_ref().map(|all| (*all).clone()));
-        assert!(matches!(said(1), Err(CallError::Panicked { .. })));
-        assert_eq!(said(2).ok(), Some(vec![all]));
+        let matched = |n: usize| answers[n].as_ref().map(|found| found.subscriptions.clone());
+        assert_eq!(matched(0), Ok(vec![all]).as_ref().map(|all| (*all).clone()));
+        assert!(matches!(matched(1), Err(CallError::Panicked { .. })));
+        assert_eq!(matched(2).ok(), Some(vec![all]));
     });
 }
 
 #[test]
 fn an_older_snapshot_is_skipped() {
-    alone(|matching| async move {
+    run_single(|matching| async move {
         let mut index = Index::new(phalanx_matcher::Options::default());
         let before = index.snapshot();
         let one = index.insert(&Filter::parse("n = 1").unwrap());
