@@ -25,8 +25,8 @@ impl Listen for &str {
     /// An IP address and a port, as in `127.0.0.1:3000`.
     fn into_fd(self) -> io::Result<OwnedFd> {
         let address = self.parse::<SocketAddr>().map_err(|_| {
-            let what = format!("{self:?} is no IP address with a port, such as 127.0.0.1:3000");
-            io::Error::new(io::ErrorKind::InvalidInput, what)
+            let message = format!("{self:?} is no IP address with a port, such as 127.0.0.1:3000");
+            io::Error::new(io::ErrorKind::InvalidInput, message)
         })?;
         address.into_fd()
     }

@@ -35,7 +35,7 @@ mod enabled {
         }
 
         /// Starts and runs a handler in the span, and records the status of its response.
-        pub(crate) fn around<F: Future<Output = Result<Response, Infallible>>>(
+        pub(crate) fn instrument<F: Future<Output = Result<Response, Infallible>>>(
             self,
             start: impl FnOnce() -> F,
         ) -> impl Future<Output = F::Output> {
@@ -68,7 +68,7 @@ mod disabled {
             Self
         }
 
-        pub(crate) fn around<F: Future>(self, start: impl FnOnce() -> F) -> F {
+        pub(crate) fn instrument<F: Future>(self, start: impl FnOnce() -> F) -> F {
             start()
         }
 

@@ -76,7 +76,7 @@ impl<M: 'static, V: Services<M>> IntoFuture for Server<V, M> {
             self.tokio.side_runtime = Handle::try_current().ok();
         }
         let (started, starting) = oneshot::channel();
-        let (ended, end) = oneshot::channel();
+        let (sender, end) = oneshot::channel();
         let run = move || {
             let served = self.run_and(|control| {
                 // Fails if the future was dropped.
@@ -84,7 +84,7 @@ impl<M: 'static, V: Services<M>> IntoFuture for Server<V, M> {
                     control.end();
                 }
             });
-            let _ = ended.send(served.map_err(io::Error::from));
+            let _ = sender.send(served.map_err(io::Error::from));
         };
         let thread = std::thread::Builder::new().name("phalanx-axum".into()).spawn(run);
         Serving { thread: thread.map(drop), shutdown, starting: Some(starting), control: None, end }
@@ -121,7 +121,7 @@ impl Future for Serving {
             this.shutdown = None;
         }
         let lost = |_| Err(io::Error::other("the thread of the server panicked"));
-        Pin::new(&mut this.end).poll(context).map(|ended| ended.unwrap_or_else(lost))
+        Pin::new(&mut this.end).poll(context).map(|sender| sender.unwrap_or_else(lost))
     }
 }
 

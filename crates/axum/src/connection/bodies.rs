@@ -9,15 +9,15 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use crate::connection::progress::{ContentInProgress, RequestInProgress};
 
 /// The content of a request, which is in progress until it is dropped.
-pub(crate) fn content(incoming: Incoming, noted: Option<ContentInProgress>) -> Body {
-    match noted {
+pub(crate) fn content(incoming: Incoming, guard: Option<ContentInProgress>) -> Body {
+    match guard {
         None => Body::new(incoming),
-        Some(guard) => Body::new(Noted::new(incoming, guard)),
+        Some(guard) => Body::new(Guarded::new(incoming, guard)),
     }
 }
 
 /// The body of a response.
-pub(crate) type Answered = Noted<Body, RequestInProgress>;
+pub(crate) type Answered = Guarded<Body, RequestInProgress>;
 
 /// A value that is dropped with a body.
 pub(crate) trait Guard {
@@ -26,18 +26,18 @@ pub(crate) trait Guard {
 }
 
 /// A body with a guard.
-pub(crate) struct Noted<B, G> {
+pub(crate) struct Guarded<B, G> {
     body: B,
     guard: G,
 }
 
-impl<B, G> Noted<B, G> {
+impl<B, G> Guarded<B, G> {
     pub(crate) fn new(body: B, guard: G) -> Self {
         Self { body, guard }
     }
 }
 
-impl<B: HttpBody<Data = Bytes> + Unpin, G: Guard + Unpin> HttpBody for Noted<B, G> {
+impl<B: HttpBody<Data = Bytes> + Unpin, G: Guard + Unpin> HttpBody for Guarded<B, G> {
     type Data = Bytes;
     type Error = B::Error;
 

@@ -12,7 +12,7 @@ use crate::connection::progress::Progress;
 
 /// The time between the end of the limit, or the drain, and the end of the connection, if it is not used meanwhile. A
 /// client over HTTP/2 learns in it that the server serves no more requests.
-const GOODBYE: Duration = Duration::from_secs(1);
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
 /// The time limit of one connection.
 pub(crate) struct HeaderLimit {
@@ -20,13 +20,13 @@ pub(crate) struct HeaderLimit {
     /// The start of the connection, or its last use.
     since: Duration,
     /// The time from then to the end.
-    left: Duration,
+    remaining: Duration,
     /// None without a limit.
     timer: Option<Deadline>,
     is_over: bool,
     drains: bool,
     /// hyper sends next that the connection ends.
-    says_goodbye: bool,
+    is_closing: bool,
 }
 
 /// How a connection ends whose limit has passed.
@@ -41,17 +41,17 @@ pub(crate) enum End {
 impl HeaderLimit {
     /// The limit of a connection that begins now.
     pub(crate) fn new(limit: Option<Duration>) -> Self {
-        let (since, is_over, drains, says_goodbye) = (now(), false, false, false);
+        let (since, is_over, drains, is_closing) = (now(), false, false, false);
         let timer = limit.map(|limit| Deadline::new(since.saturating_add(limit)));
         let limit = limit.unwrap_or(Duration::MAX);
-        Self { limit, since, left: limit, timer, is_over, drains, says_goodbye }
+        Self { limit, since, remaining: limit, timer, is_over, drains, is_closing }
     }
 
     /// From now on, hyper ends the connection after its current requests. This limits the time in which it waits for the
     /// client, which may not answer, and for WebSockets over HTTP/2, which the drain closes.
     pub(crate) fn drain(&mut self) {
-        (self.since, self.limit, self.left) = (now(), GOODBYE, GOODBYE);
-        self.timer.get_or_insert_with(|| Deadline::new(now() + GOODBYE));
+        (self.since, self.limit, self.remaining) = (now(), GRACE_PERIOD, GRACE_PERIOD);
+        self.timer.get_or_insert_with(|| Deadline::new(now() + GRACE_PERIOD));
         (self.is_over, self.drains) = (true, true);
     }
 
@@ -65,16 +65,16 @@ impl HeaderLimit {
             false => is_used,
         };
         // The message that tells a client over HTTP/2 of the end does not count. hyper has sent it since the last call.
-        if !std::mem::take(&mut self.says_goodbye) && is_used {
+        if !std::mem::take(&mut self.is_closing) && is_used {
             // Also after it, a response has the whole time.
-            (self.since, self.left) = (now(), self.limit);
+            (self.since, self.remaining) = (now(), self.limit);
         }
-        ready!(timer.poll(self.since.saturating_add(self.left), context));
+        ready!(timer.poll(self.since.saturating_add(self.remaining), context));
         if self.is_over {
             return Poll::Ready(End::Close);
         }
-        (self.is_over, self.says_goodbye) = (true, true);
-        (self.since, self.left) = (now(), GOODBYE);
+        (self.is_over, self.is_closing) = (true, true);
+        (self.since, self.remaining) = (now(), GRACE_PERIOD);
         Poll::Ready(End::Graceful)
     }
 }

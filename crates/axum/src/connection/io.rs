@@ -19,18 +19,18 @@ use crate::connection::offered::Offered;
 use crate::connection::progress::Progress;
 
 /// The longest time that input is discarded.
-const LIMIT: Duration = Duration::from_secs(5);
+const MAX_TIME: Duration = Duration::from_secs(5);
 /// Maximum number of bytes that are discarded.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Maximum number of bytes in one read.
-const ROOM: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
 /// The bytes of a connection.
 pub(crate) struct Io {
     stream: Kind,
     progress: Progress,
     /// Set once the sending side is shut down, if the client may still send content.
-    rest: Option<Box<Rest>>,
+    discard: Option<Box<DiscardLimits>>,
 }
 
 /// A plain or encrypted stream.
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
 }
 
 /// The bounds of the input that will be discarded.
-struct Rest {
+struct DiscardLimits {
     time: Sleep,
     bytes: usize,
 }
@@ -67,7 +67,7 @@ impl Kind {
 
 impl Io {
     pub(crate) fn new(stream: Kind, progress: Progress) -> Self {
-        Self { stream, progress, rest: None }
+        Self { stream, progress, discard: None }
     }
 }
 
@@ -95,7 +95,7 @@ impl PollStream for Io {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = self.stream.stream().poll_write(context, parts);
-        self.progress.wrote(&written);
+        self.progress.record_write(&written);
         written
     }
 
@@ -106,19 +106,19 @@ impl PollStream for Io {
     }
 
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.rest.is_none() {
+        if self.discard.is_none() {
             ready!(self.stream.stream().poll_shutdown(context))?;
-            if !self.progress.has_left_content() {
+            if !self.progress.has_unread_content() {
                 return Poll::Ready(Ok(()));
             }
         }
-        let rest = self
-            .rest
-            .get_or_insert_with(|| Box::new(Rest { time: sleep(LIMIT), bytes: MAX_BYTES }));
-        while rest.bytes > 0 && Pin::new(&mut rest.time).poll(context).is_pending() {
-            match ready!(self.stream.stream().poll_read(context, ROOM, &mut |_| ())) {
+        let discard = self.discard.get_or_insert_with(|| {
+            Box::new(DiscardLimits { time: sleep(MAX_TIME), bytes: MAX_BYTES })
+        });
+        while discard.bytes > 0 && Pin::new(&mut discard.time).poll(context).is_pending() {
+            match ready!(self.stream.stream().poll_read(context, READ_BYTES, &mut |_| ())) {
                 Ok(0) | Err(_) => break,
-                Ok(read) => rest.bytes = rest.bytes.saturating_sub(read),
+                Ok(read) => discard.bytes = discard.bytes.saturating_sub(read),
             }
         }
         Poll::Ready(Ok(()))

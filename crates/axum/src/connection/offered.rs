@@ -13,7 +13,7 @@ use crate::connection::progress::Progress;
 
 /// The time for which a connection that is to move does not notice that its client has left. A handler that takes longer
 /// is dropped with its client, and the connection stays.
-const MAX_UNWATCHED: Duration = Duration::from_secs(1);
+const WATCH_DELAY: Duration = Duration::from_secs(1);
 
 /// A plain stream that is [offered](Polled::poll_offer) when its [`Progress`] permits. hyper reads the end of the stream
 /// when it has moved, and closes the connection, which no longer is here.
@@ -22,13 +22,13 @@ pub(crate) struct Offered {
     progress: Progress,
     /// False for a connection that stays.
     moves: bool,
-    /// The rest of [`MAX_UNWATCHED`].
-    unwatched: Option<Sleep>,
+    /// The rest of [`WATCH_DELAY`].
+    watch_timer: Option<Sleep>,
 }
 
 impl Offered {
     pub(crate) fn new(stream: Polled, progress: Progress, moves: bool) -> Self {
-        Self { stream, progress, moves, unwatched: None }
+        Self { stream, progress, moves, watch_timer: None }
     }
 
     pub(crate) fn is_sending(&self) -> bool {
@@ -53,10 +53,10 @@ impl PollStream for Offered {
         let progress = &self.progress;
         // hyper looks for the end of the stream while a handler waits. That read would keep the connection here.
         if self.stream.is_leaving() && progress.waits_for_answer(context) {
-            let unwatched = self.unwatched.get_or_insert_with(|| sleep(MAX_UNWATCHED));
-            ready!(Pin::new(unwatched).poll(context));
+            let watch_timer = self.watch_timer.get_or_insert_with(|| sleep(WATCH_DELAY));
+            ready!(Pin::new(watch_timer).poll(context));
         } else {
-            self.unwatched = None;
+            self.watch_timer = None;
         }
         if progress.is_between() && ready!(self.stream.poll_offer(context))? {
             return Poll::Ready(Ok(0));

@@ -56,7 +56,7 @@ struct State {
     contents: AtomicUsize,
     /// The content of the last request was dropped before its end, so the client may still send it, unless hyper has
     /// read the rest.
-    has_left_content: AtomicBool,
+    has_unread_content: AtomicBool,
     /// [`SENT`], [`FLUSHED`] or [`WRITTEN`].
     sending: AtomicU8,
     /// Bytes were sent, or a request has ended, since the last look.
@@ -81,8 +81,8 @@ impl Progress {
     }
 
     /// Whether the client may still send the content of its last request, which nothing reads any more.
-    pub(crate) fn has_left_content(&self) -> bool {
-        self.0.has_left_content.load(Relaxed)
+    pub(crate) fn has_unread_content(&self) -> bool {
+        self.0.has_unread_content.load(Relaxed)
     }
 
     /// Whether bytes were sent, or a request has ended, since the last call.
@@ -101,7 +101,7 @@ impl Progress {
     }
 
     /// Notes a write of hyper.
-    pub(crate) fn wrote(&self, written: &Poll<io::Result<usize>>) {
+    pub(crate) fn record_write(&self, written: &Poll<io::Result<usize>>) {
         self.0.sending.store(WRITTEN, Relaxed);
         if written.is_ready() {
             self.note_use();
@@ -157,7 +157,7 @@ impl Progress {
     /// Notes a request, which is in progress until the result is dropped.
     pub(crate) fn called<B: HttpBody>(&self, request: &Request<B>) -> RequestInProgress {
         self.begin();
-        self.0.has_left_content.store(false, Relaxed);
+        self.0.has_unread_content.store(false, Relaxed);
         let (is_http2, is_tunnel) =
             (request.version() > Version::HTTP_11, request.method() == Method::CONNECT);
         if is_http2 || is_tunnel || !request.body().is_end_stream() {
@@ -182,7 +182,7 @@ impl Progress {
         ContentInProgress { progress: self.clone(), is_whole: false }
     }
 
-    fn answered(&self) {
+    fn record_response(&self) {
         self.0.requests.store(self.0.requests.load(Relaxed) - 1, Relaxed);
         self.note_use();
         self.advance(SERVED, ANSWERED);
@@ -226,7 +226,7 @@ impl Drop for ContentInProgress {
     fn drop(&mut self) {
         let Progress(state) = &self.progress;
         if !self.is_whole {
-            state.has_left_content.store(true, Relaxed);
+            state.has_unread_content.store(true, Relaxed);
         }
         state.contents.fetch_sub(1, Relaxed);
         self.progress.note_use();
@@ -262,7 +262,7 @@ impl Guard for RequestInProgress {
 
 impl Drop for RequestInProgress {
     fn drop(&mut self) {
-        self.progress.answered();
+        self.progress.record_response();
     }
 }
 
@@ -360,12 +360,12 @@ mod tests {
         let mut content = progress.content();
         content.body_ended();
         drop(content);
-        assert!(!progress.has_left_content());
+        assert!(!progress.has_unread_content());
         drop(progress.content());
-        assert!(progress.has_left_content());
+        assert!(progress.has_unread_content());
         drop(request);
         drop(call(&progress, Request::get("/"), ""));
-        assert!(!progress.has_left_content(), "the client has sent it, and another request");
+        assert!(!progress.has_unread_content(), "the client has sent it, and another request");
     }
 
     #[test]
@@ -391,9 +391,9 @@ mod tests {
     #[test]
     fn bytes_are_sent_when_the_kernel_has_them() {
         let progress = Progress::default();
-        progress.wrote(&Poll::Pending);
+        progress.record_write(&Poll::Pending);
         assert!(progress.is_sending() && !progress.take_use());
-        progress.wrote(&Poll::Ready(Ok(1)));
+        progress.record_write(&Poll::Ready(Ok(1)));
         assert!(progress.is_sending() && progress.take_use());
         progress.flushed(true);
         assert!(progress.is_sending() && progress.take_use());

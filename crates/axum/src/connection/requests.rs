@@ -34,12 +34,12 @@ pub(crate) fn requests<S: HttpService>(
 > {
     service_fn(move |request: Request<Incoming>| {
         let in_progress = progress.called(&request);
-        let noted = progress.content_of(&request);
+        let guard = progress.content_of(&request);
         let (service, span) = (service.clone(), RequestSpan::new(&request));
-        let around = span.clone();
+        let handler_span = span.clone();
         // Boxed now rather than in the operation, because the request is copied until the handler has it.
-        let request = request.map(|incoming| content(incoming, noted));
-        let answer = stage.run(move |_| around.around(|| handled(service, request)));
+        let request = request.map(|incoming| content(incoming, guard));
+        let answer = stage.run(move |_| handler_span.instrument(|| handled(service, request)));
         answer.map(move |answer| {
             let response = match answer {
                 Ok(Ok(response)) => response,
@@ -80,8 +80,8 @@ fn refusal(error: &CallError) -> Response {
         }
         // The stage is full, or the program ends.
         _ => {
-            let again = [(header::RETRY_AFTER, "1")];
-            (StatusCode::SERVICE_UNAVAILABLE, again, "the server is busy\n").into_response()
+            let headers = [(header::RETRY_AFTER, "1")];
+            (StatusCode::SERVICE_UNAVAILABLE, headers, "the server is busy\n").into_response()
         }
     }
 }

@@ -61,10 +61,10 @@ fn http2_without_tls() {
 fn tls_chooses_the_protocol() {
     within_limit(|| {
         let folder = tempfile::tempdir().unwrap();
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-        std::fs::write(&certificate, made.cert.pem()).unwrap();
-        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        std::fs::write(&certificate, certified.cert.pem()).unwrap();
+        std::fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
         let authority = certificate.display().to_string();
         let server = served_with(app(), |server| server.processors(1).tls(certificate, key));
         let url = format!("https://localhost:{}/version", server.address.port());

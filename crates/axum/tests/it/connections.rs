@@ -32,11 +32,11 @@ fn one_connection_serves_many_requests() {
 #[test]
 fn the_drain_ends_idle_connections_and_completes_requests() {
     within_limit(|| {
-        let (begun, begins) = channel();
+        let (sender, receiver) = channel();
         let slow = move || {
-            let begun = begun.clone();
+            let sender = sender.clone();
             async move {
-                begun.send(()).unwrap();
+                sender.send(()).unwrap();
                 phalanx::sleep(Duration::from_millis(100)).await;
                 "done"
             }
@@ -48,7 +48,7 @@ fn the_drain_ends_idle_connections_and_completes_requests() {
         read_until(&mut idle, "yes");
         let mut busy = server.connect();
         busy.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-        begins.recv().unwrap();
+        receiver.recv().unwrap();
         server.control.drain();
         assert_eq!(read_text(&mut idle), "");
         let answer = read_text(&mut busy);
@@ -92,11 +92,11 @@ impl Drop for Dropped {
 fn the_handler_of_a_client_that_leaves_is_dropped() {
     within_limit(|| {
         let dropped = Arc::new(AtomicBool::new(false));
-        let (flag, (begun, begins)) = (dropped.clone(), channel());
+        let (flag, (sender, receiver)) = (dropped.clone(), channel());
         let forever = move || {
-            let (guard, begun) = (Dropped(flag.clone()), begun.clone());
+            let (guard, sender) = (Dropped(flag.clone()), sender.clone());
             async move {
-                begun.send(()).unwrap();
+                sender.send(()).unwrap();
                 std::future::pending::<()>().await;
                 drop(guard);
             }
@@ -105,7 +105,7 @@ fn the_handler_of_a_client_that_leaves_is_dropped() {
         let server = served(Router::new().route("/", get(forever)));
         let mut client = server.connect();
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-        begins.recv().unwrap();
+        receiver.recv().unwrap();
         drop(client);
         while !dropped.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));

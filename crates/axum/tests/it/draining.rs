@@ -52,11 +52,11 @@ fn simulate<C: Future<Output = ()> + 'static>(client: impl Fn(Client, Net) -> C 
 }
 
 /// Reads to the end of the connection, which comes soon after `expected`.
-async fn ends(client: &mut Client, net: &Net, expected: Duration) -> Vec<u8> {
+async fn read_to_end(client: &mut Client, net: &Net, expected: Duration) -> Vec<u8> {
     let mut received = Vec::new();
     while client.read(&mut received).await.unwrap() > 0 {}
-    let ended = net.now();
-    assert!(ended >= expected && ended < expected + Duration::from_secs(2), "{ended:?}");
+    let end = net.now();
+    assert!(end >= expected && end < expected + Duration::from_secs(2), "{end:?}");
     received
 }
 
@@ -64,7 +64,7 @@ async fn ends(client: &mut Client, net: &Net, expected: Duration) -> Vec<u8> {
 fn a_client_over_http2_that_does_not_answer_ends() {
     simulate(|mut client, net| async move {
         client.write_all(PREFACE).await.unwrap();
-        ends(&mut client, &net, DRAIN).await;
+        read_to_end(&mut client, &net, DRAIN).await;
     });
 }
 
@@ -72,7 +72,7 @@ fn a_client_over_http2_that_does_not_answer_ends() {
 fn a_client_that_sends_half_a_head_ends() {
     simulate(|mut client, net| async move {
         client.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
-        ends(&mut client, &net, DRAIN).await;
+        read_to_end(&mut client, &net, DRAIN).await;
     });
 }
 
@@ -80,7 +80,7 @@ fn a_client_that_sends_half_a_head_ends() {
 fn a_request_in_progress_is_completed() {
     simulate(|mut client, net| async move {
         client.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-        let received = ends(&mut client, &net, DRAIN + Duration::from_secs(5)).await;
+        let received = read_to_end(&mut client, &net, DRAIN + Duration::from_secs(5)).await;
         assert!(received.ends_with(b"done"));
     });
 }

@@ -63,7 +63,7 @@ impl Served {
     }
 
     /// The answer to a request on a connection of its own. `head` is the request line and any fields.
-    pub(crate) fn ask(&self, head: &str, body: &[u8]) -> String {
+    pub(crate) fn request(&self, head: &str, body: &[u8]) -> String {
         let mut client = self.connect();
         let length = body.len();
         let head = format!(
@@ -74,9 +74,9 @@ impl Served {
         read_text(&mut client)
     }
 
-    /// As [`ask`](Self::ask) for a GET.
+    /// As [`request`](Self::request) for a GET.
     pub(crate) fn get(&self, path: &str) -> String {
-        self.ask(&format!("GET {path} HTTP/1.1"), b"")
+        self.request(&format!("GET {path} HTTP/1.1"), b"")
     }
 }
 

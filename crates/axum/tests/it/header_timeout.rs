@@ -11,7 +11,7 @@ use phalanx_axum::Options;
 
 /// The default, and the time in which a connection ends then.
 const LIMIT: Duration = Duration::from_secs(75);
-const GOODBYE: Duration = Duration::from_secs(2);
+const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// The content of `/long`: more than the network and hyper hold.
 const LENGTH: usize = 300_000;
 
@@ -52,16 +52,16 @@ fn simulate<C: Future<Output = ()> + 'static>(
 }
 
 /// Waits for the end of the connection, and checks when it comes: after the limit, counted from `since`.
-async fn ends(client: &mut Client, net: &Net, since: Duration) -> Vec<u8> {
+async fn read_to_end(client: &mut Client, net: &Net, since: Duration) -> Vec<u8> {
     let mut received = Vec::new();
     while client.read(&mut received).await.unwrap() > 0 {}
-    let taken = net.now() - since;
-    assert!(taken >= LIMIT && taken < LIMIT + GOODBYE, "{taken:?}");
+    let elapsed = net.now() - since;
+    assert!(elapsed >= LIMIT && elapsed < LIMIT + GRACE_PERIOD, "{elapsed:?}");
     received
 }
 
 /// Asks, and reads the answer.
-async fn ask(client: &mut Client, request: &[u8]) {
+async fn request(client: &mut Client, request: &[u8]) {
     client.write_all(request).await.unwrap();
     let mut received = Vec::new();
     while !received.ends_with(b"done") {
@@ -85,7 +85,7 @@ fn a_client_ends_that_sends(start: &'static [u8]) {
         move |mut client, net| async move {
             let since = net.now();
             client.write_all(start).await.unwrap();
-            ends(&mut client, &net, since).await;
+            read_to_end(&mut client, &net, since).await;
         },
     );
 }
@@ -121,7 +121,7 @@ fn a_client_that_sends_its_head_slowly_ends() {
                 client.write_all(&[*byte]).await.unwrap();
                 net.sleep(LIMIT / 6).await;
             }
-            ends(&mut client, &net, since).await;
+            read_to_end(&mut client, &net, since).await;
         },
     );
 }
@@ -132,12 +132,12 @@ fn each_request_restarts_the_time() {
         |options| options,
         |mut client, net| async move {
             for _ in 0..3 {
-                ask(&mut client, REQUEST).await;
+                request(&mut client, REQUEST).await;
                 net.sleep(LIMIT * 2 / 3).await;
             }
-            ask(&mut client, REQUEST).await;
+            request(&mut client, REQUEST).await;
             let since = net.now();
-            ends(&mut client, &net, since - Duration::from_secs(1)).await;
+            read_to_end(&mut client, &net, since - Duration::from_secs(1)).await;
         },
     );
 }
@@ -147,7 +147,7 @@ fn a_slow_handler_is_not_limited() {
     simulate(
         |options| options,
         |mut client, net| async move {
-            ask(&mut client, b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+            request(&mut client, b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
             assert!(net.now() >= 4 * LIMIT);
         },
     );
@@ -215,9 +215,9 @@ fn without_a_limit_a_client_may_wait() {
         |options| options.header_timeout(None),
         |mut client, net| async move {
             net.sleep(100 * LIMIT).await;
-            ask(&mut client, REQUEST).await;
+            request(&mut client, REQUEST).await;
             net.sleep(100 * LIMIT).await;
-            ask(&mut client, REQUEST).await;
+            request(&mut client, REQUEST).await;
         },
     );
 }
@@ -235,9 +235,12 @@ fn an_idle_connection_over_http2_ends_with_a_goaway() {
             let get = b"\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01x";
             client.write_all(get).await.unwrap();
             let since = net.now();
-            let types = frame_types(&ends(&mut client, &net, since).await);
-            let found = |kind| types.iter().position(|frame| *frame == kind);
-            assert!(found(HEADERS) < found(GOAWAY) && found(HEADERS).is_some(), "{types:?}");
+            let types = frame_types(&read_to_end(&mut client, &net, since).await);
+            let position = |kind| types.iter().position(|frame| *frame == kind);
+            assert!(
+                position(HEADERS) < position(GOAWAY) && position(HEADERS).is_some(),
+                "{types:?}"
+            );
         },
     );
 }

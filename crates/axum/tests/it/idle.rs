@@ -53,7 +53,7 @@ fn start() -> (Child, SocketAddr) {
     (child, address.expect("the server prints its address"))
 }
 
-fn ask(client: &mut TcpStream) {
+fn request(client: &mut TcpStream) {
     client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
 }
 
@@ -85,7 +85,7 @@ fn idle_connections_take_little_memory() {
             for _ in 0..BATCH {
                 let mut client = TcpStream::connect(address).unwrap();
                 client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-                ask(&mut client);
+                request(&mut client);
                 clients.push(client);
             }
             clients[first..].iter_mut().for_each(read_answer);
@@ -98,7 +98,7 @@ fn idle_connections_take_little_memory() {
     eprintln!("{connections} idle connections: {bytes} bytes of memory each");
     assert!(bytes < MAX_BYTES, "{bytes} bytes for a connection");
     for client in clients.iter_mut().step_by(connections / 10) {
-        ask(client);
+        request(client);
         read_answer(client);
     }
     drop(server.stdin.take());

@@ -41,7 +41,7 @@ fn extractors_and_json() {
             "{answer}"
         );
         let answer =
-            server.ask("POST /sum HTTP/1.1\r\ncontent-type: application/json", b"[1,2,39]");
+            server.request("POST /sum HTTP/1.1\r\ncontent-type: application/json", b"[1,2,39]");
         assert!(answer.ends_with("\r\n\r\n42"), "{answer}");
         assert!(server.get("/none").starts_with("HTTP/1.1 404 "));
     });
@@ -73,19 +73,19 @@ fn multipart_forms() {
     let app = Router::new().route(
         "/",
         post(|mut form: Multipart| async move {
-            let mut told = String::new();
+            let mut output = String::new();
             while let Some(field) = form.next_field().await.unwrap() {
                 let name = field.name().unwrap().to_owned();
-                told += &format!("{name}={};", field.text().await.unwrap());
+                output += &format!("{name}={};", field.text().await.unwrap());
             }
-            told
+            output
         }),
     );
     within_limit(move || {
         let body = "--x\r\ncontent-disposition: form-data; name=\"a\"\r\n\r\n1\r\n\
             --x\r\ncontent-disposition: form-data; name=\"b\"; filename=\"f\"\r\n\r\n2\r\n--x--\r\n";
         let head = "POST / HTTP/1.1\r\ncontent-type: multipart/form-data; boundary=x";
-        let answer = served(app).ask(head, body.as_bytes());
+        let answer = served(app).request(head, body.as_bytes());
         assert!(answer.ends_with("\r\n\r\na=1;b=2;"), "{answer}");
     });
 }
@@ -106,15 +106,15 @@ fn a_panic_is_answered_with_500_and_hurts_nobody_else() {
 #[test]
 fn a_full_stage_answers_503() {
     within_limit(|| {
-        let (begun, begins) = channel();
-        let (resume, resumes) = channel::<()>();
-        let resumes = Arc::new(Mutex::new(resumes));
+        let (sender, receiver) = channel();
+        let (resume_sender, resume_receiver) = channel::<()>();
+        let resume_receiver = Arc::new(Mutex::new(resume_receiver));
         // Blocks the only processor until all other requests are there.
         let block = move || {
-            let (begun, resumes) = (begun.clone(), resumes.clone());
+            let (sender, resume_receiver) = (sender.clone(), resume_receiver.clone());
             async move {
-                begun.send(()).unwrap();
-                resumes.lock().unwrap().recv().unwrap();
+                sender.send(()).unwrap();
+                resume_receiver.lock().unwrap().recv().unwrap();
             }
         };
         let app = Router::new().route("/", get(|| async { "yes" })).route("/block", get(block));
@@ -127,17 +127,17 @@ fn a_full_stage_answers_503() {
         }
         let mut blocker = server.connect();
         blocker.write_all(b"GET /block HTTP/1.0\r\n\r\n").unwrap();
-        begins.recv().unwrap();
+        receiver.recv().unwrap();
         for client in &mut clients {
             let request = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
             client.write_all(request).unwrap();
         }
-        resume.send(()).unwrap();
+        resume_sender.send(()).unwrap();
         let answers: Vec<_> = clients.iter_mut().map(read_text).collect();
         let count =
             |status: &str| answers.iter().filter(|answer| answer.starts_with(status)).count();
-        let (served, refused) = (count("HTTP/1.1 200 "), count("HTTP/1.1 503 "));
-        assert!(served + refused == 16 && served > 0 && refused > 0, "{answers:?}");
+        let (served, rejected) = (count("HTTP/1.1 200 "), count("HTTP/1.1 503 "));
+        assert!(served + rejected == 16 && served > 0 && rejected > 0, "{answers:?}");
     });
 }
 
@@ -175,18 +175,19 @@ fn handlers_use_what_is_not_send() {
         .await
     }
     within_limit(|| {
-        let answer = served(Router::new().route("/", post(handler))).ask("POST / HTTP/1.1", b"abc");
+        let answer =
+            served(Router::new().route("/", post(handler))).request("POST / HTTP/1.1", b"abc");
         assert!(answer.ends_with("\r\n\r\n3"), "{answer}");
     });
 }
 
 /// A service that is ready at its third poll with a real waker.
 #[derive(Clone, Default)]
-struct Late {
+struct NotReadyService {
     polls: usize,
 }
 
-impl Service<Request> for Late {
+impl Service<Request> for NotReadyService {
     type Response = Response;
     type Error = Infallible;
     type Future = Ready<Result<Response, Infallible>>;
@@ -213,7 +214,8 @@ impl Service<Request> for Late {
 fn a_service_that_is_not_ready_is_awaited() {
     within_limit(move || {
         let runtime = Runtime::new().signals(false);
-        let server = serve("127.0.0.1:0", Late::default()).processors(1).runtime(runtime);
+        let server =
+            serve("127.0.0.1:0", NotReadyService::default()).processors(1).runtime(runtime);
         let address = server.local_addr().unwrap();
         let served = server.run_and(|control| {
             let mut client = std::net::TcpStream::connect(address).unwrap();

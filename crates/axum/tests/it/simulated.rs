@@ -23,7 +23,7 @@ async fn add(State(sums): State<Sums>, Path(number): Path<u64>) -> String {
 }
 
 /// The body of an answer to one request; none if the connection was reset.
-async fn ask(client: &mut Client, number: u64) -> Option<u64> {
+async fn request(client: &mut Client, number: u64) -> Option<u64> {
     let request = format!("POST /add/{number} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n");
     client.write_all(request.as_bytes()).await.ok()?;
     Some(answers(client, 1).await?[0])
@@ -75,7 +75,7 @@ fn answers_are_right_whatever_the_network_does() {
                 let Ok(mut client) = net.connect(address).await else { return };
                 let mut last = 0;
                 for number in 1..6 {
-                    let Some(sum) = ask(&mut client, number).await else { return };
+                    let Some(sum) = request(&mut client, number).await else { return };
                     assert!(sum >= last + number, "{sum} after {last}");
                     last = sum;
                     answered.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +109,7 @@ fn a_client_that_leaves_ends_its_handler() {
             world.client(async move {
                 let Ok(mut client) = net.connect(address).await else { return };
                 for _ in 0..8 {
-                    if ask(&mut client, number).await.is_none() {
+                    if request(&mut client, number).await.is_none() {
                         return;
                     }
                     // Time in which the loads are measured again.

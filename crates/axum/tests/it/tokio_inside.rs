@@ -75,7 +75,7 @@ fn a_side_runtime_has_precedence_over_that_of_the_program() {
                     Some(handle) => server.side_runtime(handle.clone()),
                     None => server,
                 };
-                asked_once(server, path, expected).await;
+                assert_one_response(server, path, expected).await;
             });
         }
     });
@@ -141,16 +141,16 @@ fn unix_sockets_of_tokio_and_of_the_standard_library() {
         tokio.block_on(async {
             let path = folder.path().join("tokio");
             let of_tokio = serve(tokio::net::UnixListener::bind(&path).unwrap(), app.clone());
-            asked_once(of_tokio, path, "yes").await;
+            assert_one_response(of_tokio, path, "yes").await;
             let path = folder.path().join("std");
             let of_std = serve(std::os::unix::net::UnixListener::bind(&path).unwrap(), app.clone());
-            asked_once(of_std, path, "yes").await;
+            assert_one_response(of_std, path, "yes").await;
         });
     });
 }
 
 /// Awaits a server until it has answered one request with this text.
-async fn asked_once(server: Server<Router, ForRequests>, path: PathBuf, expected: &str) {
+async fn assert_one_response(server: Server<Router, ForRequests>, path: PathBuf, expected: &str) {
     assert_eq!(server.local_addr().unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let client = std::thread::spawn(move || {

@@ -86,12 +86,12 @@ fn the_end_of_a_long_message_arrives_over_tls() {
 fn the_drain_closes_a_websocket_over_http2() {
     within_limit(|| {
         let side = side_runtime();
-        let greet = |mut socket: WebSocket| async move {
+        let handler = |mut socket: WebSocket| async move {
             while socket.send(Message::text("hello")).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        let handler = move |upgrade: WebSocketUpgrade| async move { upgrade.on_upgrade(greet) };
+        let handler = move |upgrade: WebSocketUpgrade| async move { upgrade.on_upgrade(handler) };
         let app = Router::new().route("/", any(handler));
         let runtime = Runtime::new().signals(false).shutdown_timeout(Duration::from_secs(3600));
         let server = served_with(app, |server| {
@@ -118,11 +118,11 @@ const MESSAGE_BYTES: usize = 8 << 20;
 
 /// Writes a certificate and its key, and makes a client that trusts it.
 fn tls_client(certificate: &Path, key: &Path) -> ClientConnection {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    std::fs::write(certificate, made.cert.pem()).unwrap();
-    std::fs::write(key, made.signing_key.serialize_pem()).unwrap();
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(certificate, certified.cert.pem()).unwrap();
+    std::fs::write(key, certified.signing_key.serialize_pem()).unwrap();
     let mut roots = RootCertStore::empty();
-    roots.add(made.cert.der().clone()).unwrap();
+    roots.add(certified.cert.der().clone()).unwrap();
     let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap()
 }
@@ -134,8 +134,8 @@ fn server_sent_events_with_keep_alive() {
         let events = || async {
             let first = std::iter::once(Ok::<_, Infallible>(Event::default().data("first")));
             let never = Pending(Some(first));
-            let beat = KeepAlive::new().interval(Duration::from_millis(5)).text("beat");
-            Sse::new(never).keep_alive(beat)
+            let keep_alive = KeepAlive::new().interval(Duration::from_millis(5)).text("beat");
+            Sse::new(never).keep_alive(keep_alive)
         };
         let app = Router::new().route("/", get(events));
         let server =
