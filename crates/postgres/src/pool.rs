@@ -178,7 +178,7 @@ impl Pool {
     }
 
     /// Records that a connection works.
-    pub(crate) fn proven(&self) {
+    pub(crate) fn reset_failures(&self) {
         self.pause.set(FIRST_PAUSE);
     }
 

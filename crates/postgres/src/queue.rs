@@ -36,13 +36,13 @@ pub(crate) struct Pending {
     /// How often it was sent.
     pub(crate) attempts: u8,
     /// It gets a transaction of its own, because its shared transaction has failed.
-    pub(crate) alone: bool,
+    pub(crate) is_alone: bool,
 }
 
 impl Pending {
     /// Whether it may share a transaction.
     pub(crate) fn joins(&self) -> bool {
-        !self.alone && self.query.statement.is_batchable()
+        !self.is_alone && self.query.statement.is_batchable()
     }
 }
 
@@ -67,21 +67,21 @@ impl Queue {
             reply.send(Err(Error::Busy { queries: self.items.len(), bytes: self.bytes }));
         } else {
             self.bytes += bytes;
-            let (attempts, alone) = (0, false);
-            self.items.push_back(Pending { query, reply, times, attempts, alone });
+            let (attempts, is_alone) = (0, false);
+            self.items.push_back(Pending { query, reply, times, attempts, is_alone });
         }
     }
 
     /// Takes the queries of the next batch: all, up to `max`.
     pub(crate) fn take(&mut self, max: usize) -> VecDeque<Pending> {
         let rest = self.items.split_off(max.min(self.items.len()));
-        let taken = std::mem::replace(&mut self.items, rest);
-        self.bytes -= taken.iter().map(|pending| pending.query.message.len()).sum::<usize>();
-        taken
+        let batch = std::mem::replace(&mut self.items, rest);
+        self.bytes -= batch.iter().map(|pending| pending.query.message.len()).sum::<usize>();
+        batch
     }
 
     /// Puts queries back before all others, in their order.
-    pub(crate) fn put_back(&mut self, pending: Vec<Pending>) {
+    pub(crate) fn requeue(&mut self, pending: Vec<Pending>) {
         for pending in pending.into_iter().rev() {
             self.bytes += pending.query.message.len();
             self.items.push_front(pending);

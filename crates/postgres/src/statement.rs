@@ -267,13 +267,13 @@ mod tests {
             "COPY t FROM STDIN",
             "prepare transaction 'x'",
         ] {
-            let refused = Statement::new(sql, &[]).encode(&[]);
-            assert!(matches!(refused, Err(Error::Unsupported { .. })), "{sql}");
+            let result = Statement::new(sql, &[]).encode(&[]);
+            assert!(matches!(result, Err(Error::Unsupported { .. })), "{sql}");
         }
         let vacuum = Statement::new("VACUUM", &[]);
         assert!(vacuum.encode(&[]).is_ok());
-        let refused = vacuum.batchable().encode(&[]).unwrap_err().to_string();
-        assert!(refused.contains("VACUUM") && refused.contains("batchable"), "{refused}");
+        let result = vacuum.batchable().encode(&[]).unwrap_err().to_string();
+        assert!(result.contains("VACUUM") && result.contains("batchable"), "{result}");
     }
 
     #[test]
@@ -298,8 +298,8 @@ mod tests {
     #[test]
     fn a_statement_that_cannot_be_encoded_leaves_no_part_of_a_message() {
         let (zero, many) = (Statement::new("SELECT '\0'", &[]), vec![Type::INT4; 70_000]);
-        let refused = zero.encode(&[]).unwrap_err();
-        assert!(matches!(refused, Error::Encoding(_)), "{refused}");
+        let result = zero.encode(&[]).unwrap_err();
+        assert!(matches!(result, Error::Encoding(_)), "{result}");
         for statement in [zero, Statement::new("SELECT 1", &many)] {
             let mut message = BytesMut::from("before");
             assert!(statement.prepare(&mut message).is_err());

@@ -42,7 +42,7 @@ pub(super) struct Exchange {
     /// The results of the current transaction.
     results: Vec<Answer>,
     /// The bytes of these results.
-    held: usize,
+    retained_bytes: usize,
     /// The error that has ended it.
     error: Option<Failure>,
     /// That of the current query.
@@ -74,7 +74,7 @@ impl Exchange {
             transaction: transaction(&pending),
             pending,
             results: Vec::new(),
-            held: 0,
+            retained_bytes: 0,
             error: None,
             current: ResultInProgress::default(),
             bounds,
@@ -113,17 +113,17 @@ impl Exchange {
                 }
                 // Its rows do not belong to the next query.
                 let current = std::mem::take(&mut self.current);
-                let is_stale = !current.has_begun && error.is_stale_statement();
+                let is_stale = !current.has_started && error.is_stale_statement();
                 self.is_stale |= is_stale;
                 self.error = Some(Failure { error, is_stale });
             }
             // Bound.
-            b'2' => self.current.has_begun = true,
+            b'2' => self.current.has_started = true,
             // A statement closed.
             b'3' => {}
             b'D' if in_transaction => {
-                let held = (self.transaction > 1).then_some(self.held);
-                self.current.add_row(frame, held, self.bounds);
+                let retained_bytes = (self.transaction > 1).then_some(self.retained_bytes);
+                self.current.add_row(frame, retained_bytes, self.bounds);
             }
             b'C' | b'I' if in_transaction => self.end_query(frame, prepared)?,
             b'Z' if !self.pending.is_empty() && !in_transaction => self.end_transaction(frame)?,
@@ -137,7 +137,7 @@ impl Exchange {
         let columns = prepared.columns(&query.statement).cloned();
         let columns = columns.ok_or_else(|| unexpected(frame))?;
         let current = std::mem::take(&mut self.current);
-        self.held += current.bytes();
+        self.retained_bytes += current.bytes();
         self.results.push(current.end(columns, frame.body()));
         Ok(())
     }
@@ -146,7 +146,7 @@ impl Exchange {
     fn end_transaction(&mut self, frame: Frame<'_>) -> Result<(), Fault> {
         let queries: Vec<_> = self.pending.drain(..self.transaction).collect();
         let results = std::mem::take(&mut self.results);
-        self.held = 0;
+        self.retained_bytes = 0;
         self.transaction = transaction(&self.pending);
         if frame.body() != b"I" {
             // Only a statement that is alone can do that, such as a procedure.
@@ -162,7 +162,7 @@ impl Exchange {
                 for (mut pending, result) in queries.into_iter().zip(results) {
                     let has_no_space = matches!(result, Err(Error::NoSpaceForResult { .. }));
                     if has_no_space && pending.query.statement.is_repeatable() {
-                        pending.alone = true;
+                        pending.is_alone = true;
                         self.repeat.push(pending);
                     } else {
                         pending.reply.send(result);
@@ -185,7 +185,7 @@ impl Exchange {
                 pending.reply.send(Err(Error::Database(error.clone())));
                 continue;
             }
-            pending.alone |=
+            pending.is_alone |=
                 index == failed || fails_at_commit || pending.attempts >= MAX_SHARED_ATTEMPTS;
             self.repeat.push(pending);
         }
@@ -195,7 +195,7 @@ impl Exchange {
     /// them are prepared again.
     pub(super) fn finish(self, prepared: &mut Prepared) -> Vec<Pending> {
         if self.is_stale {
-            self.repeat.iter().for_each(|pending| prepared.forget(&pending.query.statement));
+            self.repeat.iter().for_each(|pending| prepared.remove(&pending.query.statement));
         }
         self.repeat
     }
@@ -218,10 +218,10 @@ impl Exchange {
                 // One of them takes too long. A query that does so alone would only do it again.
                 let is_given_up = matches!(fault, Fault::TimedOut(_)) && current.len() == 1;
                 for pending in &mut current {
-                    pending.alone = true;
+                    pending.is_alone = true;
                     pending.attempts = if is_given_up { MAX_ATTEMPTS } else { pending.attempts };
                 }
-                self.lose(current, &what);
+                self.fail(current, &what);
             }
         }
         let mut later: Vec<_> = self.pending.drain(..).collect();
@@ -229,7 +229,7 @@ impl Exchange {
         later.iter_mut().for_each(|pending| pending.attempts -= 1);
         match intervention {
             Some(_) => self.repeat.extend(later),
-            None => self.lose(later, &what),
+            None => self.fail(later, &what),
         }
         self.repeat
     }
@@ -240,20 +240,20 @@ impl Exchange {
             let statement = &pending.query.statement;
             // Such as a procedure that commits, or an index that is created concurrently.
             let may_have_effects =
-                self.current.has_begun && !statement.is_batchable() && !statement.is_repeatable();
+                self.current.has_started && !statement.is_batchable() && !statement.is_repeatable();
             if may_have_effects {
                 pending.reply.send(Err(Error::Lost { what: what.clone() }));
             } else if pending.attempts >= MAX_ATTEMPTS {
                 pending.reply.send(Err(Error::Database(error.clone())));
             } else {
-                pending.alone = true;
+                pending.is_alone = true;
                 self.repeat.push(pending);
             }
         }
     }
 
     /// Handles queries whose outcome is unknown.
-    fn lose(&mut self, queries: Vec<Pending>, what: &Arc<str>) {
+    fn fail(&mut self, queries: Vec<Pending>, what: &Arc<str>) {
         for pending in queries {
             if pending.query.statement.is_repeatable() && pending.attempts < MAX_ATTEMPTS {
                 self.repeat.push(pending);

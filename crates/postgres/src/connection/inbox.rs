@@ -15,7 +15,7 @@ const MAX_LENGTH: usize = 1 << 30;
 const MAX_UNPROCESSED: usize = 1 << 20;
 
 /// More memory than this is returned when most of it is free, such as that of a long row.
-const MAX_KEPT: usize = 4 * MAX_UNPROCESSED;
+const MAX_RETAINED_CAPACITY: usize = 4 * MAX_UNPROCESSED;
 
 /// The length of a message's tag and length.
 const HEAD: usize = 5;
@@ -81,20 +81,20 @@ impl Inbox {
         {
             let length = 1 + u32::from_be_bytes([a, b, c, d]) as usize;
             let available = self.bytes.len() - start;
-            let kept = match tag {
+            let retained = match tag {
                 b'D' if length > self.max_row => HEAD,
                 b'N' | b'A' | b'S' if length > MAX_MESSAGE => HEAD,
                 b'E' => length.min(MAX_ERROR),
                 _ => length,
             };
-            if !(HEAD..=MAX_LENGTH).contains(&length) || kept > MAX_MESSAGE && tag != b'D' {
+            if !(HEAD..=MAX_LENGTH).contains(&length) || retained > MAX_MESSAGE && tag != b'D' {
                 let what = format!("the server sent a message {:?} of {length} bytes", tag as char);
                 processed = Err(Fault::Protocol(what));
                 break;
-            } else if kept > available {
+            } else if retained > available {
                 break;
             }
-            let frame = Frame { tag, length, bytes: &self.bytes[start..start + kept] };
+            let frame = Frame { tag, length, bytes: &self.bytes[start..start + retained] };
             if !matches!(tag, b'N' | b'A' | b'S') {
                 processed = handle(frame);
             }
@@ -102,7 +102,7 @@ impl Inbox {
             self.skip += length.saturating_sub(available);
         }
         self.bytes.drain(..start);
-        if self.bytes.len() < MAX_UNPROCESSED && self.bytes.capacity() > MAX_KEPT {
+        if self.bytes.len() < MAX_UNPROCESSED && self.bytes.capacity() > MAX_RETAINED_CAPACITY {
             self.bytes.shrink_to(MAX_UNPROCESSED);
         }
         processed

@@ -21,7 +21,7 @@ use crate::error::Fault;
 const MAX_WRITE: usize = 64 << 10;
 
 /// The limit on waiting for the server's last messages after a failed write.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const FINAL_MESSAGES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connected byte stream. Dropping it closes the connection.
 pub(super) struct Link {
@@ -73,7 +73,7 @@ impl Link {
     ///
     /// # Errors
     /// The error of `process`, how the connection has ended, or that there was no progress for `limit`.
-    pub(super) async fn converse(
+    pub(super) async fn exchange(
         &self,
         message: BytesMut,
         mut limit: Duration,
@@ -101,7 +101,7 @@ impl Link {
                     is_sent = true;
                     if let Err(fault) = sent {
                         // The server has probably said why it ended the connection.
-                        (limit, failed) = (LAST_WORDS, Some(fault));
+                        (limit, failed) = (FINAL_MESSAGES_TIMEOUT, Some(fault));
                     }
                 }
                 Either::Right(waited) => waited?,
@@ -140,8 +140,8 @@ impl Link {
     /// Waits for more messages.
     pub(super) async fn wait(&self, limit: Duration) -> Result<(), Fault> {
         self.check()?;
-        let arrived = timeout(limit, self.shared.signal.notified()).await;
-        arrived.map_err(|_| Fault::TimedOut(limit))
+        let notified = timeout(limit, self.shared.signal.notified()).await;
+        notified.map_err(|_| Fault::TimedOut(limit))
     }
 }
 

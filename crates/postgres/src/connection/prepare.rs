@@ -8,7 +8,7 @@ use phalanx::time::now;
 
 use super::exchange::MAX_ATTEMPTS;
 use super::link::Link;
-use super::prepared::{Prepared, Preparing};
+use super::prepared::{PrepareResponses, Prepared};
 use crate::error::{Error, Fault};
 use crate::queue::Pending;
 use crate::statement::Statement;
@@ -36,24 +36,24 @@ pub(super) async fn prepare(
     if missing.is_empty() {
         return Ok(());
     }
-    let mut preparing = Preparing::default();
+    let mut responses = PrepareResponses::default();
     let process = |link: &Link| {
-        link.process(|frame| preparing.handle(frame))?;
-        Ok(preparing.results.len() >= missing.len())
+        link.process(|frame| responses.handle(frame))?;
+        Ok(responses.results.len() >= missing.len())
     };
-    let conversed = link.converse(message, limit, process).await;
-    if let Err(fault) = &conversed
-        && let Some(statement) = missing.get(preparing.results.len())
+    let result = link.exchange(message, limit, process).await;
+    if let Err(fault) = &result
+        && let Some(statement) = missing.get(responses.results.len())
     {
-        blame(batch, statement, fault);
+        record_failure(batch, statement, fault);
     }
-    for (statement, result) in missing.iter().zip(preparing.results) {
+    for (statement, result) in missing.iter().zip(responses.results) {
         match result {
             Ok(columns) => prepared.add(statement, columns),
             Err(error) => fail(take_queries(batch, statement), &Error::Database(error)),
         }
     }
-    conversed
+    result
 }
 
 /// Takes some queries out of a batch.
@@ -75,7 +75,7 @@ fn fail(queries: Vec<Pending>, error: &Error) {
 /// Counts an attempt of the queries whose statement the server was preparing when the connection ended. Fails them if it
 /// was the last, or if the server waits, such as for a lock on the table, so that the others of the batch do not wait
 /// again.
-fn blame(batch: &mut VecDeque<Pending>, statement: &Statement, fault: &Fault) {
+fn record_failure(batch: &mut VecDeque<Pending>, statement: &Statement, fault: &Fault) {
     for pending in batch.iter_mut() {
         if pending.query.statement.id() == statement.id() {
             pending.attempts += 1;

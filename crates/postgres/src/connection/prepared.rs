@@ -21,14 +21,14 @@ const MAX_PREPARED: usize = 512;
 /// The prepared statements of a connection, with the columns of their results.
 #[derive(Default)]
 pub(super) struct Prepared {
-    known: HashMap<u64, Known>,
+    entries: HashMap<u64, Entry>,
     /// The number of the current batch.
     batch: u64,
     /// Messages that close statements, to send before the next batch. Their answers need no handling.
     closing: BytesMut,
 }
 
-struct Known {
+struct Entry {
     columns: Arc<[Column]>,
     name: String,
     /// The last batch that has used it.
@@ -44,8 +44,8 @@ impl Prepared {
         self.batch += 1;
         let mut missing: Vec<Statement> = Vec::new();
         for statement in statements {
-            match self.known.get_mut(&statement.id()) {
-                Some(known) => known.used = self.batch,
+            match self.entries.get_mut(&statement.id()) {
+                Some(entry) => entry.used = self.batch,
                 None if missing.iter().any(|other| other.id() == statement.id()) => {}
                 None => missing.push(statement.clone()),
             }
@@ -55,23 +55,23 @@ impl Prepared {
 
     /// The columns of a prepared statement.
     pub(super) fn columns(&self, statement: &Statement) -> Option<&Arc<[Column]>> {
-        self.known.get(&statement.id()).map(|known| &known.columns)
+        self.entries.get(&statement.id()).map(|entry| &entry.columns)
     }
 
     /// Adds a statement, and closes the least recently used one if there are too many.
     pub(super) fn add(&mut self, statement: &Statement, columns: Arc<[Column]>) {
-        let known = Known { columns, name: statement.name(), used: self.batch };
-        self.known.insert(statement.id(), known);
-        if self.known.len() <= MAX_PREPARED {
+        let entry = Entry { columns, name: statement.name(), used: self.batch };
+        self.entries.insert(statement.id(), entry);
+        if self.entries.len() <= MAX_PREPARED {
             return;
         }
-        let oldest = self.known.iter().min_by_key(|(_, known)| known.used);
-        if let Some((&id, known)) = oldest
-            && known.used < self.batch
+        let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used);
+        if let Some((&id, entry)) = oldest
+            && entry.used < self.batch
         {
             // A name without zero bytes is valid.
-            let _ = frontend::close(b'S', &known.name, &mut self.closing);
-            self.known.remove(&id);
+            let _ = frontend::close(b'S', &entry.name, &mut self.closing);
+            self.entries.remove(&id);
         }
     }
 
@@ -81,21 +81,21 @@ impl Prepared {
     }
 
     /// Forgets a statement, which is prepared again at its next use.
-    pub(super) fn forget(&mut self, statement: &Statement) {
-        self.known.remove(&statement.id());
+    pub(super) fn remove(&mut self, statement: &Statement) {
+        self.entries.remove(&statement.id());
     }
 }
 
 /// The answers to the messages that prepare statements, each in a transaction of its own.
 #[derive(Default)]
-pub(super) struct Preparing {
+pub(super) struct PrepareResponses {
     columns: Option<Arc<[Column]>>,
     error: Option<Arc<DatabaseError>>,
     /// For each statement its columns or its error.
     pub(super) results: Vec<Result<Arc<[Column]>, Arc<DatabaseError>>>,
 }
 
-impl Preparing {
+impl PrepareResponses {
     /// Handles the server's next message.
     pub(super) fn handle(&mut self, frame: Frame<'_>) -> Result<(), Fault> {
         match frame.tag {

@@ -12,7 +12,7 @@ use crate::rows::{Column, Rows};
 #[derive(Default)]
 pub(super) struct ResultInProgress {
     /// The server has bound its parameters, and may have begun to execute it.
-    pub(super) has_begun: bool,
+    pub(super) has_started: bool,
     rows: Vec<u8>,
     count: usize,
     /// Why its rows were dropped.
@@ -35,9 +35,14 @@ impl ResultBounds {
 }
 
 impl ResultInProgress {
-    /// Adds a row, or drops all of them at a bound. The other results of the transaction have `held` bytes; none if the
-    /// query is alone in it.
-    pub(super) fn add_row(&mut self, frame: Frame<'_>, held: Option<usize>, bounds: ResultBounds) {
+    /// Adds a row, or drops all of them at a bound. `other_bytes` is the size of the other results of the transaction;
+    /// `None` if the query is alone in it.
+    pub(super) fn add_row(
+        &mut self,
+        frame: Frame<'_>,
+        other_bytes: Option<usize>,
+        bounds: ResultBounds,
+    ) {
         self.count += 1;
         if self.dropped.is_some() {
             return;
@@ -45,7 +50,7 @@ impl ResultInProgress {
         let bytes = self.rows.len() + frame.length;
         if bytes > bounds.one {
             self.dropped = Some(Error::ResultTooLarge { max: bounds.one });
-        } else if held.is_some_and(|held| held + bytes > bounds.shared) {
+        } else if other_bytes.is_some_and(|other_bytes| other_bytes + bytes > bounds.shared) {
             self.dropped = Some(Error::NoSpaceForResult { max: bounds.shared });
         } else {
             self.rows.extend_from_slice(frame.bytes);

@@ -54,7 +54,7 @@ impl Session {
         loop {
             match self.serve_batch().await {
                 Ok(true) => {
-                    self.pool.proven();
+                    self.pool.reset_failures();
                     is_proven = true;
                 }
                 Ok(false) => return Ok(()),
@@ -101,9 +101,9 @@ impl Session {
                 return Ok(true);
             }
             if has_lingered {
-                let mut goodbye = BytesMut::new();
-                frontend::terminate(&mut goodbye);
-                let _ = self.link.send(goodbye).await;
+                let mut terminate = BytesMut::new();
+                frontend::terminate(&mut terminate);
+                let _ = self.link.send(terminate).await;
                 return Ok(false);
             }
             let _idle = pool.idle(self.link.signal());
@@ -121,7 +121,7 @@ impl Session {
         let Self { pool, link, prepared, .. } = self;
         let limit = pool.config.query_timeout;
         if let Err(fault) = prepare(link, prepared, &mut batch, limit).await {
-            pool.queue.borrow_mut().put_back(batch.into());
+            pool.queue.borrow_mut().requeue(batch.into());
             return Err(fault);
         }
         if batch.is_empty() {
@@ -134,12 +134,12 @@ impl Session {
             link.process(|frame| exchange.handle(frame, prepared))?;
             Ok(exchange.is_over())
         };
-        let exchanged = link.converse(message, limit, process).await;
+        let exchanged = link.exchange(message, limit, process).await;
         let repeat = match &exchanged {
             Ok(()) => exchange.finish(prepared),
             Err(fault) => exchange.abandon(fault),
         };
-        pool.queue.borrow_mut().put_back(repeat);
+        pool.queue.borrow_mut().requeue(repeat);
         exchanged
     }
 }

@@ -66,14 +66,14 @@ async fn encrypt(stream: Stream, config: &Config) -> Result<Wire, Fault> {
     match answer[0] {
         b'S' => {}
         b'N' => {
-            let what = "the server does not offer TLS (`ssl = on` in postgresql.conf)";
-            return Err(Fault::Protocol(what.to_owned()));
+            let message = "the server does not offer TLS (`ssl = on` in postgresql.conf)";
+            return Err(Fault::Protocol(message.to_owned()));
         }
         // An error, such as that the server cannot start a process. Its text is not authenticated.
         b'E' => return Err(Fault::Closed),
         other => {
-            let what = format!("the server answered {:?} to the request of TLS", other as char);
-            return Err(Fault::Protocol(what));
+            let message = format!("the server answered {:?} to the request of TLS", other as char);
+            return Err(Fault::Protocol(message));
         }
     }
     let encrypted = connector.connect(stream, host, limit).await;

@@ -3,7 +3,7 @@
 use phalanx::{Graph, Runtime};
 use phalanx_postgres::{Database, Error, Statement, Type};
 
-use super::{execute, number, run, shared_server, together};
+use super::{execute, execute_cohort, number, run, shared_server};
 
 #[test]
 fn values_of_many_types_return_as_they_were_sent() {
@@ -85,7 +85,7 @@ fn a_cohort_of_batchable_statements_is_one_transaction() {
         for (statement, expected) in
             [(Statement::new(sql, &[]), 20), (Statement::new(sql, &[]).batchable(), 1)]
         {
-            let results = together(database, &statement, &[&[][..]; 20]).await;
+            let results = execute_cohort(database, &statement, &[&[][..]; 20]).await;
             let mut transactions: Vec<String> = results
                 .into_iter()
                 .map(|rows| rows.unwrap().first().unwrap().get("transaction"))
@@ -106,7 +106,7 @@ fn statements_are_prepared_again_when_their_columns_change() {
         let all = Statement::new("SELECT * FROM growing", &[]).batchable();
         assert_eq!(database.query(&all, &[]).await.unwrap().columns().len(), 1);
         execute(database, "ALTER TABLE growing ADD COLUMN b text DEFAULT 'new'").await.unwrap();
-        for rows in together(database, &all, &[&[][..]; 3]).await {
+        for rows in execute_cohort(database, &all, &[&[][..]; 3]).await {
             assert_eq!(rows.unwrap().first().unwrap().get::<&str>("b"), "new");
         }
         execute(database, "DISCARD ALL").await.unwrap();

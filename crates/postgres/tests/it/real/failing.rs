@@ -2,7 +2,7 @@
 
 use phalanx_postgres::{Database, Error, Rows, Statement, ToSql, Type};
 
-use super::{execute, number, run, shared_server, together};
+use super::{execute, execute_cohort, number, run, shared_server};
 
 /// Which of the queries fail, with the codes of their errors.
 fn failures(results: &[Result<Rows, Error>]) -> Vec<(usize, String)> {
@@ -20,7 +20,7 @@ async fn insert_each(database: Database, sql: &str, ids: &[i32]) -> Vec<Result<R
     let parameters: Vec<[&(dyn ToSql + Sync); 1]> = ids.iter().map(|id| [id as _]).collect();
     let parameters: Vec<&[&(dyn ToSql + Sync)]> =
         parameters.iter().map(|parameters| &parameters[..]).collect();
-    together(database, &insert, &parameters).await
+    execute_cohort(database, &insert, &parameters).await
 }
 
 #[test]

@@ -54,9 +54,9 @@ fn an_idle_connection_that_ends_is_replaced() {
 fn queries_survive_restarts_and_crashes_of_the_server() {
     let Some(mut server) = start_server(&[]) else { return };
     let config = Config::unix(server.socket()).queue_timeout(Duration::from_secs(60));
-    let (begin, has_begun) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let restarter = std::thread::spawn(move || {
-        has_begun.recv().unwrap();
+        receiver.recv().unwrap();
         let pause = || std::thread::sleep(Duration::from_millis(100));
         pause();
         server.restart().unwrap();
@@ -70,7 +70,7 @@ fn queries_survive_restarts_and_crashes_of_the_server() {
         let insert = Statement::new("INSERT INTO restarts VALUES ($1)", &[Type::INT4]).batchable();
         let find = Statement::new("SELECT 1 FROM pg_sleep(0.01)", &[]).repeatable();
         let (mut executed, mut unknown, mut id) = (0, 0, 0);
-        begin.send(()).unwrap();
+        sender.send(()).unwrap();
         loop {
             let is_last = restarter.is_finished();
             let mut insert_next = || {

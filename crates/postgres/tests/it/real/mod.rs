@@ -54,7 +54,7 @@ async fn execute(database: Database, sql: &str) -> Result<Rows, Error> {
 }
 
 /// Invokes an execution for each list of parameters, all in one cohort, and awaits their results.
-async fn together(
+async fn execute_cohort(
     database: Database,
     statement: &Statement,
     parameters: &[&[&(dyn ToSql + Sync)]],

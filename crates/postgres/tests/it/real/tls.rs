@@ -11,7 +11,7 @@ use phalanx_postgres::{Config, Error, Statement, Type};
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::postgres::PostgresServer;
 
-use super::{SETTINGS, execute, number, run, together};
+use super::{SETTINGS, execute, execute_cohort, number, run};
 
 /// The name in the server's certificate.
 const HOST: &str = "db.example";
@@ -58,7 +58,9 @@ fn queries_are_encrypted() {
         let parameters: Vec<[&(dyn phalanx_postgres::ToSql + Sync); 1]> =
             long.iter().map(|text| [text as _]).collect();
         let parameters: Vec<&[_]> = parameters.iter().map(|one| &one[..]).collect();
-        for (rows, text) in together(database, &echo, &parameters).await.into_iter().zip(&long) {
+        for (rows, text) in
+            execute_cohort(database, &echo, &parameters).await.into_iter().zip(&long)
+        {
             let rows = rows.unwrap();
             assert_eq!(rows.first().unwrap().get::<&str>(0), text.repeat(3));
         }
@@ -84,8 +86,9 @@ fn certificates_are_verified() {
     let Some((_, address, authority)) = server() else { return };
     let other = refusal(Config::tcp(*address).tls(trusting(&authority.certificate()), "other"));
     assert!(other.contains("TLS with other: ") && other.contains("certificate"), "{other}");
-    let stranger = Authority::new();
-    let untrusted = refusal(Config::tcp(*address).tls(trusting(&stranger.certificate()), HOST));
+    let other_authority = Authority::new();
+    let untrusted =
+        refusal(Config::tcp(*address).tls(trusting(&other_authority.certificate()), HOST));
     assert!(untrusted.contains("certificate"), "{untrusted}");
     let plain = refusal(Config::tcp(*address));
     assert!(plain.contains("no encryption"), "{plain}");

@@ -9,7 +9,7 @@ use phalanx_postgres::{Config, Database, Error};
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::postgres::messages::put_error;
 
-use super::scripted::{HOUR, Then, serve, with_server};
+use super::scripted::{HOUR, NextStep, serve, with_server};
 use super::scripts::{complete, statement};
 
 /// An operator ends the server process while it skips the rest of a transaction.
@@ -22,18 +22,18 @@ fn the_end_of_a_connection_may_follow_an_error() {
             }
             put_error(output, "ERROR", "22012");
             if number > 0 {
-                return Then::Skip;
+                return NextStep::Skip;
             }
             put_error(output, "FATAL", "57P01");
-            Then::Close
+            NextStep::Close
         })
         .await;
     };
     let main = async |database: Database| {
         let queries = ["wrong", "fine"].map(|text| database.execute(&statement(text), &[]));
-        let [wrong, fine] = queries;
+        let [wrong, valid] = queries;
         assert_eq!(wrong.await.unwrap_err().database().unwrap().code(), "22012");
-        assert_eq!(fine.await.unwrap(), 1);
+        assert_eq!(valid.await.unwrap(), 1);
     };
     with_server(|config| config, server, main);
 }
@@ -50,7 +50,7 @@ fn a_statement_that_raises_the_error_of_an_unknown_one_is_executed_once() {
             }
             executed += 1;
             put_error(output, "ERROR", "26000");
-            Then::Skip
+            NextStep::Skip
         })
         .await;
     };
@@ -70,10 +70,10 @@ fn a_statement_that_takes_too_long_is_cancelled() {
         serve(stream, |text, _| {
             if text == "cancel" {
                 CANCELLED.fetch_add(1, Ordering::Relaxed);
-                return Then::Close;
+                return NextStep::Close;
             }
             SLOW.fetch_add(1, Ordering::Relaxed);
-            Then::Pause(100 * HOUR)
+            NextStep::Pause(100 * HOUR)
         })
         .await;
     };

@@ -66,7 +66,7 @@ pub(crate) fn with_server<S, M>(
 const CANCEL: &[u8] = &80_877_102_u32.to_be_bytes();
 
 /// How a server treats the execution of a statement.
-pub(crate) enum Then {
+pub(crate) enum NextStep {
     Continue,
     /// Skips the rest of the transaction.
     Skip,
@@ -78,14 +78,14 @@ pub(crate) enum Then {
 
 /// Serves a connection. `execute` gets the text of each statement that is executed, and `cancel` for a request to cancel
 /// one. Statements whose text says so wait at their preparation, or are not bound.
-pub(crate) async fn serve(stream: Stream, mut execute: impl FnMut(&str, &mut Vec<u8>) -> Then) {
+pub(crate) async fn serve(stream: Stream, mut execute: impl FnMut(&str, &mut Vec<u8>) -> NextStep) {
     let (mut input, mut output, mut has_started) = (Vec::new(), Vec::new(), false);
     let (mut statements, mut bound, mut skips) = (HashMap::new(), String::new(), false);
     loop {
         while let Some((tag, body)) = take(&mut input, &mut has_started) {
             let mut texts = body.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text));
             let mut text = || texts.next().unwrap_or_default().into_owned();
-            let mut then = Then::Continue;
+            let mut next = NextStep::Continue;
             match tag {
                 0 if body.starts_with(CANCEL) => {
                     execute("cancel", &mut output);
@@ -101,9 +101,9 @@ pub(crate) async fn serve(stream: Stream, mut execute: impl FnMut(&str, &mut Vec
                 b'C' => put(&mut output, b'3', b""),
                 b'P' => {
                     let (name, sql) = (text(), text().replacen("SELECT ", "", 1));
-                    then = match &*sql {
-                        "waits for a lock" => Then::Pause(10 * HOUR),
-                        _ => Then::Continue,
+                    next = match &*sql {
+                        "waits for a lock" => NextStep::Pause(10 * HOUR),
+                        _ => NextStep::Continue,
                     };
                     statements.insert(name, sql);
                     put(&mut output, b'1', b"");
@@ -115,20 +115,20 @@ pub(crate) async fn serve(stream: Stream, mut execute: impl FnMut(&str, &mut Vec
                         put(&mut output, b'2', b"");
                     }
                 }
-                b'E' => then = execute(&bound, &mut output),
+                b'E' => next = execute(&bound, &mut output),
                 _ => panic!("the client sent a message {:?}", tag as char),
             }
-            match then {
-                Then::Continue => {}
-                Then::Skip => skips = true,
-                Then::Close => {
+            match next {
+                NextStep::Continue => {}
+                NextStep::Skip => skips = true,
+                NextStep::Close => {
                     // Bytes that are not read would discard the output.
                     let _ = stream.write(output, IoTimeout::NONE).await;
                     let _ = stream.shutdown(Shutdown::Write);
                     while let Ok(1..) = stream.read(&mut input, IoTimeout::NONE).await {}
                     return;
                 }
-                Then::Pause(time) => {
+                NextStep::Pause(time) => {
                     let sent = std::mem::take(&mut output);
                     if stream.write(sent, IoTimeout::NONE).await.is_err() {
                         return;

@@ -7,7 +7,7 @@ use phalanx::sleep;
 use phalanx_postgres::{Config, Database, Error, Statement, Type};
 use phalanx_testkit::postgres::messages::{put, put_error, put_welcome, take};
 
-use super::scripted::{HOUR, Then, serve, with_server};
+use super::scripted::{HOUR, NextStep, serve, with_server};
 
 /// A statement, which a script sees without its first word.
 pub(super) fn statement(text: &str) -> Statement {
@@ -17,9 +17,9 @@ pub(super) fn statement(text: &str) -> Statement {
 /// A row without columns.
 const ROW: &[u8] = &[0, 0];
 
-pub(super) fn complete(output: &mut Vec<u8>) -> Then {
+pub(super) fn complete(output: &mut Vec<u8>) -> NextStep {
     put(output, b'C', b"SELECT 1\0");
-    Then::Continue
+    NextStep::Continue
 }
 
 /// The rows before an error are not those of the next query, and do not count for its limit.
@@ -34,7 +34,7 @@ fn rows_before_an_error_are_dropped() {
             let row = vec![0; if text == "a long row, then an error" { 2_000 } else { 2 }];
             (0..4).for_each(|_| put(output, b'D', &row));
             put_error(output, "ERROR", "22012");
-            Then::Skip
+            NextStep::Skip
         })
         .await;
     };
@@ -163,8 +163,8 @@ fn a_server_may_read_slowly() {
         let before = phalanx::time::now();
         let long = Statement::new("SELECT a long query", &[Type::TEXT]).batchable();
         assert_eq!(database.execute(&long, &[&"x".repeat(200 << 10)]).await.unwrap(), 1);
-        let taken = phalanx::time::now() - before;
-        assert!(taken > 3 * HOUR, "the server was not slow: {taken:?}");
+        let elapsed = phalanx::time::now() - before;
+        assert!(elapsed > 3 * HOUR, "the server was not slow: {elapsed:?}");
     };
     with_server(|config| config.query_timeout(3 * HOUR), server, main);
 }
@@ -179,7 +179,7 @@ fn the_end_of_a_connection_repeats_only_what_has_had_no_effect() {
             }
             let code = if text.contains("pooler") { "08P01" } else { "57P01" };
             put_error(output, "FATAL", code);
-            Then::Close
+            NextStep::Close
         })
         .await;
     };
@@ -213,18 +213,18 @@ fn the_end_of_a_connection_repeats_only_what_has_had_no_effect() {
 fn a_repeatable_query_that_ends_every_connection_fails_alone() {
     let server = async |stream: Stream, _| {
         serve(stream, |text, output| match text {
-            "deadly" => Then::Close,
+            "deadly" => NextStep::Close,
             _ => complete(output),
         })
         .await;
     };
     let main = async |database: Database| {
         for shares in [false, true] {
-            let [fine, deadly] = ["fine", "deadly"].map(|text| {
+            let [valid, fatal] = ["fine", "deadly"].map(|text| {
                 let statement = statement(text).repeatable();
                 if shares { statement.batchable() } else { statement }
             });
-            let queries = [&fine, &deadly, &fine].map(|statement| database.query(statement, &[]));
+            let queries = [&valid, &fatal, &valid].map(|statement| database.query(statement, &[]));
             let [first, second, third] = queries;
             first.await.unwrap();
             assert!(matches!(second.await, Err(Error::Lost { .. })));
@@ -264,7 +264,7 @@ fn queries_do_not_fail_while_another_connection_works() {
         }
         serve(stream, |_, output| {
             complete(output);
-            Then::Pause(HOUR / 60)
+            NextStep::Pause(HOUR / 60)
         })
         .await;
     };
@@ -294,10 +294,10 @@ fn the_limit_of_waiting_begins_when_the_connection_is_lost() {
                     executed += 1;
                     match executed {
                         // It waits in the middle, so that the connection is lost while queries wait.
-                        2 => Then::Close,
+                        2 => NextStep::Close,
                         _ => {
                             complete(output);
-                            Then::Pause(2 * HOUR)
+                            NextStep::Pause(2 * HOUR)
                         }
                     }
                 })

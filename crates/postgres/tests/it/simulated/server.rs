@@ -46,20 +46,20 @@ impl Server {
         let mut transaction = Transaction::default();
         let mut has_started = false;
         while let Ok(1..) = stream.read(&mut input, IoTimeout::NONE).await {
-            let mut ended = Ok(());
-            while ended.is_ok()
+            let mut result = Ok(());
+            while result.is_ok()
                 && let Some((tag, body)) = take(&mut input, &mut has_started)
             {
-                ended = self.handle(tag, &body, &mut transaction, &mut output);
+                result = self.handle(tag, &body, &mut transaction, &mut output);
             }
             let sent = stream.write(std::mem::take(&mut output), IoTimeout::NONE).await;
-            if sent.is_err() || ended.is_err() {
+            if sent.is_err() || result.is_err() {
                 return;
             }
         }
     }
 
-    fn breaks(&self) -> bool {
+    fn should_fail(&self) -> bool {
         self.rng.lock().unwrap().u32(..1000) < self.faults
     }
 
@@ -70,18 +70,18 @@ impl Server {
         transaction: &mut Transaction,
         output: &mut Vec<u8>,
     ) -> Result<(), Ended> {
-        let skips = transaction.has_failed;
+        let is_skipping = transaction.has_failed;
         match tag {
             0 => put_welcome(output),
             b'S' => {
-                if self.breaks() {
+                if self.should_fail() {
                     return Err(Ended);
                 }
                 let inserted = std::mem::take(transaction).inserted;
-                for number in inserted.into_iter().filter(|_| !skips) {
+                for number in inserted.into_iter().filter(|_| !is_skipping) {
                     *self.committed.lock().unwrap().entry(number).or_default() += 1;
                 }
-                if self.breaks() {
+                if self.should_fail() {
                     if self.rng.lock().unwrap().bool() {
                         // As a pooler whose server broke after the commit.
                         output.clear();
@@ -92,7 +92,7 @@ impl Server {
                 put(output, b'Z', b"I");
             }
             b'X' => return Err(Ended),
-            _ if skips => {}
+            _ if is_skipping => {}
             b'C' => put(output, b'3', b""),
             b'P' => put(output, b'1', b""),
             b'D' => {
@@ -113,7 +113,7 @@ impl Server {
 
     fn execute(&self, transaction: &mut Transaction, output: &mut Vec<u8>) -> Result<(), Ended> {
         let number = transaction.bound;
-        if self.breaks() {
+        if self.should_fail() {
             let fault = self.rng.lock().unwrap().u8(..5);
             match fault {
                 0 => put_error(output, "FATAL", "57P01"),
