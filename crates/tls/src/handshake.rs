@@ -63,11 +63,11 @@ pub struct Profile {
 }
 
 /// A TLS configuration, and the change number of its authorities.
-type Made = (u32, Arc<ServerConfig>);
+type VersionedConfig = (u32, Arc<ServerConfig>);
 
 /// State shared by handshakes.
 struct Handshakes {
-    profiles: Vec<(Profile, RwLock<Made>)>,
+    profiles: Vec<(Profile, RwLock<VersionedConfig>)>,
     protocols: Vec<Vec<u8>>,
     /// Time of the last request for a check of the files, in milliseconds of [`now`].
     checked: AtomicU64,
@@ -88,9 +88,9 @@ impl TlsStages {
     /// As [`declare`](Self::declare), with several profiles for [`handshake_as`](Self::handshake_as).
     pub fn declare_all(graph: &mut Graph, profiles: Vec<Profile>, protocols: &[&[u8]]) -> Self {
         let protocols: Vec<_> = protocols.iter().map(|name| name.to_vec()).collect();
-        let made = |own: &Profile| (own.clone(), RwLock::new(config(own, &protocols)));
-        let made = profiles.iter().map(made).collect();
-        let handshakes = Handshakes { profiles: made, protocols, checked: AtomicU64::new(0) };
+        let versioned = |own: &Profile| (own.clone(), RwLock::new(config(own, &protocols)));
+        let versioned = profiles.iter().map(versioned).collect();
+        let handshakes = Handshakes { profiles: versioned, protocols, checked: AtomicU64::new(0) };
         let handshakes = graph
             .stage("handshakes")
             .max_cohort(MAX_COHORT)
@@ -126,13 +126,13 @@ impl TlsStages {
         timeout: IoTimeout,
     ) -> Result<Box<TlsStream>, HandshakeError> {
         let call = self.handshakes.call(move |handshakes| async move {
-            let begun = now();
-            if handshakes.is_check_due(begun) {
+            let start = now();
+            if handshakes.is_check_due(start) {
                 let _ = phalanx::time::timeout(timeout.duration() / 2, self.check_files()).await;
             }
             let config = handshakes.config(profile);
-            let left = timeout.remaining(now() - begun);
-            TlsStream::accept(stream, config, left).await.map(Box::new)
+            let remaining = timeout.remaining(now() - start);
+            TlsStream::accept(stream, config, remaining).await.map(Box::new)
         });
         call.await.map_err(HandshakeError::Call)?.map_err(HandshakeError::Failed)
     }
@@ -168,8 +168,8 @@ fn reload_changed(profiles: &[Profile], now: SystemTime) {
 impl Handshakes {
     /// The current TLS configuration of a profile.
     fn config(&self, profile: usize) -> Arc<ServerConfig> {
-        let (own, made) = &self.profiles[profile];
-        let (number, config) = made.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let (own, versioned) = &self.profiles[profile];
+        let (number, config) = versioned.read().unwrap_or_else(PoisonError::into_inner).clone();
         match &own.clients {
             Some(clients) if clients.number() != number => self.make(profile),
             _ => config,
@@ -179,9 +179,9 @@ impl Handshakes {
     /// Rebuilds the configuration after a change of the authorities.
     #[cold]
     fn make(&self, profile: usize) -> Arc<ServerConfig> {
-        let (own, made) = &self.profiles[profile];
+        let (own, versioned) = &self.profiles[profile];
         let new = config(own, &self.protocols);
-        *made.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        *versioned.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
         new.1
     }
 
@@ -197,7 +197,7 @@ impl Handshakes {
 }
 
 /// TLS 1.2 and 1.3 with rustls's cipher suites, all of which are authenticated and have forward secrecy.
-fn config(files: &Profile, protocols: &[Vec<u8>]) -> Made {
+fn config(files: &Profile, protocols: &[Vec<u8>]) -> VersionedConfig {
     let builder = ServerConfig::builder_with_provider(ring::default_provider().into())
         .with_safe_default_protocol_versions()
         .expect("the provider has cipher suites for TLS 1.2 and 1.3");

@@ -271,7 +271,8 @@ Lho7K7KO4S/rwC4iDQb2Lou91Z75YUgcW3NYATm8mJPpd+1iRzkwDjPT
         let both = place.path().join("both.pem");
         fs::write(&both, VERSION_1).unwrap();
         let error = check(&both, &both).unwrap_err().to_string();
-        let told = ["both.pem", "version 1", "-extfile"].iter().all(|part| error.contains(part));
-        assert!(told && error.lines().count() == 1, "{error}");
+        let is_complete =
+            ["both.pem", "version 1", "-extfile"].iter().all(|part| error.contains(part));
+        assert!(is_complete && error.lines().count() == 1, "{error}");
     }
 }

@@ -15,7 +15,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
 use crate::certificates::certificate::{CertificateError, chain, read};
-use crate::certificates::watched::{Stamp, Watched, stamp};
+use crate::certificates::watch::{FileWatch, Stamp, stamp};
 
 /// Authorities that must have signed the clients' certificates; clients without one are rejected. Clones
 /// share the authorities, whose files are reloaded when they change.
@@ -24,9 +24,9 @@ pub struct Clients(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Number of changes of `held`. Readers compare it to avoid locking.
+    /// Number of changes of `loaded`. Readers compare it to avoid locking.
     number: AtomicU32,
-    held: Mutex<Held>,
+    loaded: Mutex<LoadedAuthorities>,
 }
 
 /// The files of authorities, and of their revocation lists.
@@ -37,9 +37,9 @@ struct Files {
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct LoadedAuthorities {
     files: Files,
-    watched: Watched,
+    watch: FileWatch,
     verifier: Arc<dyn ClientCertVerifier>,
 }
 
@@ -52,45 +52,45 @@ impl Clients {
     /// If a file cannot be read, or contains no usable authority or list.
     pub fn of_authorities(path: &Path, revoked: Option<&Path>) -> Result<Self, CertificateError> {
         let files = Files { authorities: path.into(), revoked: revoked.map(Into::into) };
-        let held = Mutex::new(files.load()?);
-        Ok(Self(Arc::new(Shared { number: AtomicU32::new(0), held })))
+        let loaded = Mutex::new(files.load()?);
+        Ok(Self(Arc::new(Shared { number: AtomicU32::new(0), loaded })))
     }
 
     /// Replaces the authorities with those of `other`, starting with the next handshake. Existing connections
     /// stay open.
     pub fn follow(&self, other: &Self) {
-        let new = other.held().clone();
-        self.put(&mut self.held(), new);
+        let new = other.loaded().clone();
+        self.replace(&mut self.loaded(), new);
     }
 
     /// Reloads the files if one has changed or could not be read, and then returns a message. An error is reported once,
     /// and the previous authorities stay trusted.
     pub(crate) fn reload_changed(&self) -> Option<String> {
-        let mut held = self.held();
-        let stamps = held.files.stamps();
-        if !held.watched.has_changed(stamps) {
+        let mut loaded = self.loaded();
+        let stamps = loaded.files.stamps();
+        if !loaded.watch.has_changed(stamps) {
             return None;
         }
-        match held.files.load() {
+        match loaded.files.load() {
             Ok(new) => {
-                let told = format!("the authorities in {} were reloaded", new.files);
-                self.put(&mut held, new);
-                Some(told)
+                let message = format!("the authorities in {} were reloaded", new.files);
+                self.replace(&mut loaded, new);
+                Some(message)
             }
             Err(error) => {
-                let is_new = held.watched.failed(stamps, &error);
+                let is_new = loaded.watch.failed(stamps, &error);
                 is_new.then(|| format!("{error}; the previous authorities stay in use"))
             }
         }
     }
 
-    fn put(&self, held: &mut Held, new: Held) {
-        *held = new;
+    fn replace(&self, loaded: &mut LoadedAuthorities, new: LoadedAuthorities) {
+        *loaded = new;
         self.0.number.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn loaded(&self) -> MutexGuard<'_, LoadedAuthorities> {
+        self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Number of the latest change. A reader that sees a new number gets that change or a later one from
@@ -102,8 +102,8 @@ impl Clients {
     /// The current verifier, and the number of its change.
     pub(crate) fn verifier(&self) -> (u32, Arc<dyn ClientCertVerifier>) {
         // Read both under the lock, so that they are consistent.
-        let held = self.held();
-        (self.number(), held.verifier.clone())
+        let loaded = self.loaded();
+        (self.number(), loaded.verifier.clone())
     }
 }
 
@@ -112,9 +112,9 @@ impl Files {
         [stamp(&self.authorities), self.revoked.as_deref().and_then(stamp)]
     }
 
-    fn load(&self) -> Result<Held, CertificateError> {
+    fn load(&self) -> Result<LoadedAuthorities, CertificateError> {
         // The stamps are taken before the files are read, so that the next check detects a change in between.
-        let watched = Watched::read(self.stamps());
+        let watch = FileWatch::read(self.stamps());
         let provider = Arc::new(ring::default_provider());
         let roots = authorities(&self.authorities)?.into();
         let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
@@ -125,7 +125,7 @@ impl Files {
             last = revoked;
         }
         let verifier = builder.build().map_err(|error| unusable(last, &error))?;
-        Ok(Held { files: self.clone(), watched, verifier })
+        Ok(LoadedAuthorities { files: self.clone(), watch, verifier })
     }
 }
 
@@ -175,8 +175,8 @@ fn name_in(certificate: &CertificateDer<'_>) -> Option<String> {
     let mut names = parsed.subject().iter_common_name();
     let name = names.next()?.as_str().ok()?;
     // Several common names are ambiguous.
-    let well = !name.is_empty() && names.next().is_none();
-    well.then(|| name.to_owned())
+    let is_valid = !name.is_empty() && names.next().is_none();
+    is_valid.then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -201,13 +201,13 @@ mod tests {
     fn files_without_authorities_are_rejected() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("ca.pem");
-        for (text, said) in [
+        for (text, expected) in [
             ("", "no certificate"),
             ("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n", "cannot use"),
         ] {
             std::fs::write(&path, text).unwrap();
             let error = Clients::of_authorities(&path, None).unwrap_err().to_string();
-            assert!(error.contains("ca.pem") && error.contains(said), "{error}");
+            assert!(error.contains("ca.pem") && error.contains(expected), "{error}");
         }
     }
 
@@ -216,11 +216,11 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (path, list) = (home.path().join("ca.pem"), home.path().join("crl.pem"));
         std::fs::write(&path, authority()).unwrap();
-        let said = || Clients::of_authorities(&path, Some(&list)).unwrap_err().to_string();
-        assert!(said().contains("crl.pem"));
+        let error = || Clients::of_authorities(&path, Some(&list)).unwrap_err().to_string();
+        assert!(error().contains("crl.pem"));
         for text in ["", "-----BEGIN X509 CRL-----\nAA==\n-----END X509 CRL-----\n"] {
             std::fs::write(&list, text).unwrap();
-            assert!(said().contains("crl.pem"), "{}", said());
+            assert!(error().contains("crl.pem"), "{}", error());
         }
     }
 
@@ -241,8 +241,8 @@ mod tests {
         assert_eq!((clients.reload_changed(), clients.number()), (None, first));
         // An invalid file is reported once, and changes nothing.
         std::fs::write(&path, "").unwrap();
-        let told = clients.reload_changed().unwrap();
-        assert!(told.contains("no certificate") && told.contains("stay"), "{told}");
+        let message = clients.reload_changed().unwrap();
+        assert!(message.contains("no certificate") && message.contains("stay"), "{message}");
         assert_eq!((clients.reload_changed(), clients.number()), (None, first));
         // A file that cannot be read is reported once, and tried again.
         std::fs::remove_file(&path).unwrap();

@@ -8,7 +8,7 @@ pub(crate) mod certificate;
 pub(crate) mod clients;
 mod names;
 pub(crate) mod tickets;
-mod watched;
+mod watch;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use rustls::sign::CertifiedKey;
 use crate::certificates::certificate::{CertificateError, load, warnings_for};
 use crate::certificates::names::Names;
 use crate::certificates::tickets::Tickets;
-use crate::certificates::watched::{Stamp, Watched, stamp};
+use crate::certificates::watch::{FileWatch, Stamp, stamp};
 
 /// ALPN identifier of the connections with which an authority checks TLS-ALPN-01 challenges (RFC 8737 §4). The server
 /// closes them after the handshake.
@@ -54,17 +54,17 @@ impl Source {
 }
 
 #[derive(Debug)]
-struct Held {
+struct LoadedCertificate {
     source: Source,
-    watched: Watched,
+    watch: FileWatch,
     /// `None` while an awaited certificate does not exist.
     certificate: Option<Arc<CertifiedKey>>,
 }
 
-impl Held {
+impl LoadedCertificate {
     /// Records that files with these stamps are unusable. Returns a message about a new error.
     fn failed(&mut self, stamps: [Stamp; 2], error: &CertificateError) -> Option<String> {
-        self.watched.failed(stamps, error).then(|| match self.certificate {
+        self.watch.failed(stamps, error).then(|| match self.certificate {
             Some(_) => format!("{error}; the previous certificate stays in use"),
             None => error.to_string(),
         })
@@ -75,7 +75,7 @@ impl Held {
 #[derive(Debug)]
 pub struct Certificates {
     current: RwLock<Arc<Names>>,
-    held: Mutex<Vec<Held>>,
+    loaded: Mutex<Vec<LoadedCertificate>>,
     /// Certificates that answer challenges, by name.
     challenges: RwLock<HashMap<String, Arc<CertifiedKey>>>,
     tickets: Arc<Tickets>,
@@ -86,17 +86,17 @@ pub struct Certificates {
 #[derive(Debug)]
 pub struct Replacement<'a> {
     certificates: &'a Certificates,
-    current: MutexGuard<'a, Vec<Held>>,
-    held: Vec<Held>,
-    told: Vec<String>,
+    current: MutexGuard<'a, Vec<LoadedCertificate>>,
+    loaded: Vec<LoadedCertificate>,
+    messages: Vec<String>,
 }
 
 impl Replacement<'_> {
     /// Uses the loaded certificates. Returns warnings, one line each.
     pub fn apply(mut self) -> Vec<String> {
-        self.certificates.put(names(&self.held));
-        *self.current = self.held;
-        self.told
+        self.certificates.put(names(&self.loaded));
+        *self.current = self.loaded;
+        self.messages
     }
 }
 
@@ -109,10 +109,10 @@ impl Certificates {
         sources: Vec<Source>,
         now: SystemTime,
     ) -> Result<(Self, Vec<String>), CertificateError> {
-        let (held, told) = hold(sources, now, &[])?;
-        let current = RwLock::new(Arc::new(names(&held)));
+        let (loaded, messages) = load_all(sources, now, &[])?;
+        let current = RwLock::new(Arc::new(names(&loaded)));
         let (challenges, tickets) = (RwLock::default(), Arc::new(Tickets::new()));
-        Ok((Self { current, held: Mutex::new(held), challenges, tickets }, told))
+        Ok((Self { current, loaded: Mutex::new(loaded), challenges, tickets }, messages))
     }
 
     /// The keys of session tickets, for all handshakes with these certificates.
@@ -144,38 +144,39 @@ impl Certificates {
         now: SystemTime,
     ) -> Result<Replacement<'_>, CertificateError> {
         // Locked before the files are read, so that no concurrent check restores the old certificates.
-        let current = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let (held, told) = hold(sources, now, &current)?;
-        Ok(Replacement { certificates: self, current, held, told })
+        let current = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let (loaded, messages) = load_all(sources, now, &current)?;
+        Ok(Replacement { certificates: self, current, loaded, messages })
     }
 
     /// Reloads changed files, and those that could not be read. Returns messages, one line each. An error is reported
     /// once, and the previous certificate stays in use. May block.
     pub fn reload_changed(&self, now: SystemTime) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         let mut changed = false;
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        for held in &mut *held {
-            let stamps = held.source.stamps();
-            if !held.watched.has_changed(stamps) {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        for loaded in &mut *loaded {
+            let stamps = loaded.source.stamps();
+            if !loaded.watch.has_changed(stamps) {
                 continue;
             }
-            let Source { names, certificate, key, .. } = &held.source;
+            let Source { names, certificate, key, .. } = &loaded.source;
             match load(certificate, key) {
                 Ok(new) => {
-                    told.push(format!("the certificate in {} was reloaded", certificate.display()));
-                    told.extend(warnings_for(certificate, &new, names, now));
-                    held.watched = Watched::read(stamps);
-                    held.certificate = Some(Arc::new(new));
+                    messages
+                        .push(format!("the certificate in {} was reloaded", certificate.display()));
+                    messages.extend(warnings_for(certificate, &new, names, now));
+                    loaded.watch = FileWatch::read(stamps);
+                    loaded.certificate = Some(Arc::new(new));
                     changed = true;
                 }
-                Err(error) => told.extend(held.failed(stamps, &error)),
+                Err(error) => messages.extend(loaded.failed(stamps, &error)),
             }
         }
         if changed {
-            self.put(names(&held));
+            self.put(names(&loaded));
         }
-        told
+        messages
     }
 
     /// Answers TLS-ALPN-01 challenges (RFC 8737) for `name` with a certificate and its PKCS #8 key, both in DER, until
@@ -193,9 +194,9 @@ impl Certificates {
         let chain = vec![CertificateDer::from(certificate)];
         // Not `from_der`, which rejects the critical extension of such certificates.
         let key = ring::sign::any_supported_type(&key).map_err(|error| error.to_string())?;
-        let made = Arc::new(CertifiedKey::new(chain, key));
+        let certified = Arc::new(CertifiedKey::new(chain, key));
         let mut challenges = self.challenges.write().unwrap_or_else(PoisonError::into_inner);
-        challenges.insert(name.to_ascii_lowercase(), made);
+        challenges.insert(name.to_ascii_lowercase(), certified);
         Ok(())
     }
 
@@ -222,43 +223,49 @@ impl ResolvesServerCert for Certificates {
 }
 
 /// Loads certificates. If an awaited one cannot be loaded, the one of `before` with the same files is used, if any.
-fn hold(
+fn load_all(
     sources: Vec<Source>,
     now: SystemTime,
-    before: &[Held],
-) -> Result<(Vec<Held>, Vec<String>), CertificateError> {
-    let (mut held, mut told) = (Vec::new(), Vec::new());
+    before: &[LoadedCertificate],
+) -> Result<(Vec<LoadedCertificate>, Vec<String>), CertificateError> {
+    let (mut loaded, mut messages) = (Vec::new(), Vec::new());
     for source in sources {
         // Taken before the files are read, so that the next check notices a change in between.
         let stamps = source.stamps();
         match load(&source.certificate, &source.key) {
             Ok(certificate) => {
-                told.extend(warnings_for(&source.certificate, &certificate, &source.names, now));
-                let (watched, certificate) = (Watched::read(stamps), Some(Arc::new(certificate)));
-                held.push(Held { source, watched, certificate });
+                messages.extend(warnings_for(
+                    &source.certificate,
+                    &certificate,
+                    &source.names,
+                    now,
+                ));
+                let (watch, certificate) = (FileWatch::read(stamps), Some(Arc::new(certificate)));
+                loaded.push(LoadedCertificate { source, watch, certificate });
             }
             Err(error) if source.is_awaited => {
-                let same = before.iter().find(|held| held.source.has_files_of(&source));
+                let same = before.iter().find(|loaded| loaded.source.has_files_of(&source));
                 let certificate = same.and_then(|same| same.certificate.clone());
-                let mut new = Held { source, watched: Watched::default(), certificate };
+                let mut new =
+                    LoadedCertificate { source, watch: FileWatch::default(), certificate };
                 let line = new.failed(stamps, &error);
                 // No error, because the authority will issue the certificate. Only a certificate that was never issued
                 // may be missing.
                 let is_expected = stamps[0].is_none() && new.certificate.is_none();
-                told.extend(line.filter(|_| !is_expected));
-                held.push(new);
+                messages.extend(line.filter(|_| !is_expected));
+                loaded.push(new);
             }
             Err(error) => return Err(error),
         }
     }
-    Ok((held, told))
+    Ok((loaded, messages))
 }
 
-fn names(held: &[Held]) -> Names {
+fn names(loaded: &[LoadedCertificate]) -> Names {
     let mut names = Names::default();
-    for held in held {
-        if let Some(certificate) = &held.certificate {
-            names.add(&held.source.names, certificate);
+    for loaded in loaded {
+        if let Some(certificate) = &loaded.certificate {
+            names.add(&loaded.source.names, certificate);
         }
     }
     names
@@ -296,8 +303,8 @@ mod tests {
         write(&file, "a");
         let now = SystemTime::now();
         let source = Source { is_awaited: false, ..awaited(&file, "a") };
-        let (certificates, told) = Certificates::load(vec![source], now).unwrap();
-        assert_eq!((told, certificates.reload_changed(now)), (Vec::new(), Vec::new()));
+        let (certificates, messages) = Certificates::load(vec![source], now).unwrap();
+        assert_eq!((messages, certificates.reload_changed(now)), (Vec::new(), Vec::new()));
         // The path is a folder, which cannot be read.
         write(&aside, "a");
         // Set explicitly, because the file system's clock may not have advanced.
@@ -305,8 +312,11 @@ mod tests {
         renewed.set_modified(now + 60 * CHECK_INTERVAL).unwrap();
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
-        let told = certificates.reload_changed(now);
-        assert!(told[0].contains("cannot read") && told[0].contains("stays in use"), "{told:?}");
+        let messages = certificates.reload_changed(now);
+        assert!(
+            messages[0].contains("cannot read") && messages[0].contains("stays in use"),
+            "{messages:?}"
+        );
         assert_eq!(certificates.reload_changed(now), [""; 0], "an error is reported once");
         fs::remove_dir(&file).unwrap();
         fs::rename(&aside, &file).unwrap();
@@ -318,21 +328,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.pem");
         let now = SystemTime::now();
-        let (certificates, told) = Certificates::load(vec![awaited(&file, "a")], now).unwrap();
-        assert_eq!(told, [""; 0], "the first one may be missing");
+        let (certificates, messages) = Certificates::load(vec![awaited(&file, "a")], now).unwrap();
+        assert_eq!(messages, [""; 0], "the first one may be missing");
         let find = || certificates.current.read().unwrap().find(Some("a"));
         assert!(find().is_none());
         write(&file, "a");
-        let told = certificates.reload_changed(now);
-        assert!(told[0].contains("was reloaded"), "{told:?}");
+        let messages = certificates.reload_changed(now);
+        assert!(messages[0].contains("was reloaded"), "{messages:?}");
         let first = find().unwrap();
         for text in [None, Some("-----BEGIN CERTIFICATE-----"), Some("")] {
             match text {
                 Some(text) => fs::write(&file, text).unwrap(),
                 None => fs::remove_file(&file).unwrap(),
             }
-            let told = certificates.replace(vec![awaited(&file, "a")], now).unwrap();
-            assert!(told[0].contains("stays in use"), "{told:?}");
+            let messages = certificates.replace(vec![awaited(&file, "a")], now).unwrap();
+            assert!(messages[0].contains("stays in use"), "{messages:?}");
             assert!(Arc::ptr_eq(&find().unwrap(), &first), "{text:?}");
             assert_eq!(certificates.reload_changed(now), [""; 0]);
         }

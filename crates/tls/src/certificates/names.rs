@@ -76,9 +76,9 @@ mod tests {
         (names, certificates)
     }
 
-    fn found(names: &Names, certificates: &[Arc<CertifiedKey>], name: Option<&str>) -> usize {
-        let found = names.find(name).expect("there is a default");
-        certificates.iter().position(|one| Arc::ptr_eq(one, &found)).expect("one of them")
+    fn find(names: &Names, certificates: &[Arc<CertifiedKey>], name: Option<&str>) -> usize {
+        let certificate = names.find(name).expect("there is a default");
+        certificates.iter().position(|one| Arc::ptr_eq(one, &certificate)).expect("one of them")
     }
 
     #[test]
@@ -104,14 +104,14 @@ mod tests {
             (Some("unknown"), 1),
         ];
         for (name, wanted) in table {
-            assert_eq!(found(&names, &certificates, name), wanted, "{name:?}");
+            assert_eq!(find(&names, &certificates, name), wanted, "{name:?}");
         }
     }
 
     #[test]
     fn the_first_host_is_the_fallback_default() {
         let (names, certificates) = names(&[&["a"], &["b"]]);
-        assert_eq!(found(&names, &certificates, None), 0);
+        assert_eq!(find(&names, &certificates, None), 0);
         assert!(Names::default().find(Some("a")).is_none());
     }
 }

@@ -28,8 +28,8 @@ impl Authority {
     pub fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let (host, port, is_host) = match text.strip_prefix('[') {
             Some(inside) => {
-                let (host, behind) = inside.split_once(']').ok_or("[ is not closed")?;
-                let port = match (behind.strip_prefix(':'), behind) {
+                let (host, rest) = inside.split_once(']').ok_or("[ is not closed")?;
+                let port = match (rest.strip_prefix(':'), rest) {
                     (None, "") => None,
                     (None, _) => return Err("expected :PORT or nothing after ]".into()),
                     (port, _) => port,

@@ -20,11 +20,11 @@ pub async fn dial(
     connector: Option<&Connector>,
     limit: IoTimeout,
 ) -> io::Result<(Wire, SocketAddr)> {
-    let begun = now();
-    let found = resolver.resolve(host, port, limit).await?;
-    let left = limit.remaining(now().saturating_sub(begun));
+    let start = now();
+    let addresses = resolver.resolve(host, port, limit).await?;
+    let remaining = limit.remaining(now().saturating_sub(start));
     // Boxed, so that the callers' futures do not always reserve the memory of a handshake.
-    Box::pin(dial_any(&found, host, connector, left)).await
+    Box::pin(dial_any(&addresses, host, connector, remaining)).await
 }
 
 /// As [`dial`], with the addresses of the host. If a handshake fails, the next address is tried, because another
@@ -35,11 +35,11 @@ async fn dial_any(
     connector: Option<&Connector>,
     limit: IoTimeout,
 ) -> io::Result<(Wire, SocketAddr)> {
-    let begun = now();
+    let start = now();
     let mut last = io::Error::other(format!("the host name {host} has no address"));
     for (n, address) in addresses.iter().copied().enumerate() {
-        let left = limit.remaining(now().saturating_sub(begun));
-        match attempt(address, host, connector, part(left, addresses.len() - n)).await {
+        let remaining = limit.remaining(now().saturating_sub(start));
+        match attempt(address, host, connector, part(remaining, addresses.len() - n)).await {
             Ok(wire) => return Ok((wire, address)),
             Err(error) => last = error,
         }
@@ -53,12 +53,12 @@ async fn attempt(
     connector: Option<&Connector>,
     limit: IoTimeout,
 ) -> io::Result<Wire> {
-    let begun = now();
+    let start = now();
     let stream = Stream::connect(address, limit).await?;
     let Some(connector) = connector else { return Ok(Wire::Plain(stream)) };
-    let left = limit.remaining(now().saturating_sub(begun));
-    let made = connector.connect(stream, host, left).await;
-    made.map(Wire::Tls).map_err(|error| io::Error::new(error.kind(), format!("TLS: {error}")))
+    let remaining = limit.remaining(now().saturating_sub(start));
+    let connected = connector.connect(stream, host, remaining).await;
+    connected.map(Wire::Tls).map_err(|error| io::Error::new(error.kind(), format!("TLS: {error}")))
 }
 
 /// One of `count` equal parts of a limit.
@@ -97,8 +97,8 @@ mod tests {
         let main = move |()| async move {
             let limit = IoTimeout::after(Duration::from_secs(60));
             let dialled = dial_any(&addresses, "localhost", Some(&connector), limit);
-            let made = Box::pin(dialled).await;
-            made.err().map(|error| error.to_string())
+            let connected = Box::pin(dialled).await;
+            connected.err().map(|error| error.to_string())
         };
         let runtime = Runtime::new().processors(1).signals(false);
         let error = runtime.block_on(|_| (), main).unwrap();

@@ -177,11 +177,11 @@ impl PollStream for PolledTls {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_sent(context))?;
         // As much as rustls buffers at a time.
-        let taken = self.session.writer().write_vectored(parts)?;
+        let length = self.session.writer().write_vectored(parts)?;
         // The bytes are accepted, even if the socket is not ready.
         match self.poll_sealed(context) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            _ => Poll::Ready(Ok(taken)),
+            _ => Poll::Ready(Ok(length)),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::stream::polled::PolledTls;
 use crate::stream::records::Records;
 
 /// A stream that has moved is not used any more.
-const HERE: &str = "the connection has moved to another processor";
+const MOVED: &str = "the connection has moved to another processor";
 
 /// One side of a TLS connection.
 pub struct TlsStream {
@@ -99,9 +99,9 @@ impl TlsStream {
         timeout: IoTimeout,
     ) -> io::Result<Self> {
         let session = ClientConnection::new(config, name).map_err(invalid)?;
-        let (tls, begun) = (Self::new(stream, session.into()), now());
+        let (tls, start) = (Self::new(stream, session.into()), now());
         tls.flush(timeout).await?;
-        let done = tls.handshake(timeout.remaining(now() - begun)).await;
+        let done = tls.handshake(timeout.remaining(now() - start)).await;
         done.map_err(|(_, error)| error)?;
         Ok(tls)
     }
@@ -114,27 +114,31 @@ impl TlsStream {
 
     /// Receives and sends until the handshake is complete.
     async fn handshake(&self, timeout: IoTimeout) -> Result<(), (Reason, io::Error)> {
-        let begun = now();
+        let start = now();
         let mut raw = Vec::new();
         // The reason if the handshake fails now.
         let mut reason = Reason::NoBytes;
         while self.session().is_handshaking() {
             raw.clear();
-            let left = timeout.remaining(now() - begun);
-            let read = self.stream.read(&mut raw, left).await.map_err(|error| (reason, error))?;
+            let remaining = timeout.remaining(now() - start);
+            let read =
+                self.stream.read(&mut raw, remaining).await.map_err(|error| (reason, error))?;
             if read == 0 {
                 return Err((reason, io::ErrorKind::UnexpectedEof.into()));
             }
             // A TLS handshake starts with the byte 22 (RFC 8446 §5.1), an HTTP request with a letter.
             if reason == Reason::NoBytes && raw[0].is_ascii_uppercase() {
-                let why = "the server does not speak TLS";
-                return Err((Reason::PlainHttp, io::Error::new(io::ErrorKind::InvalidData, why)));
+                let message = "the server does not speak TLS";
+                return Err((
+                    Reason::PlainHttp,
+                    io::Error::new(io::ErrorKind::InvalidData, message),
+                ));
             }
             reason = Reason::Invalid;
-            let fed = self.feed(&raw, &mut self.early.borrow_mut());
+            let result = self.feed(&raw, &mut self.early.borrow_mut());
             // If processing failed, this sends the alert.
-            let flushed = self.flush(timeout.remaining(now() - begun)).await;
-            flushed.and(fed).map_err(|error| (reason, error))?;
+            let flushed = self.flush(timeout.remaining(now() - start)).await;
+            flushed.and(result).map_err(|error| (reason, error))?;
         }
         Ok(())
     }
@@ -158,7 +162,7 @@ impl TlsStream {
     pub async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         let before = buffer.len();
         buffer.append(&mut self.early.borrow_mut());
-        let begun = now();
+        let start = now();
         let mut raw = Vec::new();
         while buffer.len() == before {
             if self.has_ended()? {
@@ -166,10 +170,10 @@ impl TlsStream {
             }
             raw.clear();
             // One time limit covers all pieces of a record.
-            self.stream.read(&mut raw, timeout.remaining(now() - begun)).await?;
+            self.stream.read(&mut raw, timeout.remaining(now() - start)).await?;
             if let Err(error) = self.feed(&raw, buffer) {
                 // Send the alert, if the client still reads.
-                let _ = self.flush(timeout.remaining(now() - begun)).await;
+                let _ = self.flush(timeout.remaining(now() - start)).await;
                 return Err(error);
             }
         }
@@ -186,8 +190,8 @@ impl TlsStream {
             // An alert is being sent: the connection has ended.
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let _writing = Writing::new(&self.writing);
-        let (mut sent, mut sealed, begun) = (0, Vec::new(), now());
+        let _guard = WriteGuard::new(&self.writing);
+        let (mut sent, mut sealed, start) = (0, Vec::new(), now());
         while sent < head.len() + body.len() {
             let rest = [
                 IoSlice::new(&head[sent.min(head.len())..]),
@@ -195,7 +199,7 @@ impl TlsStream {
             ];
             // As much as rustls buffers at a time.
             sent += self.session().writer().write_vectored(&rest)?;
-            sealed = self.send_sealed(sealed, timeout.remaining(now() - begun)).await?;
+            sealed = self.send_sealed(sealed, timeout.remaining(now() - start)).await?;
         }
         head.clear();
         Ok(head)
@@ -222,7 +226,7 @@ impl TlsStream {
         let is_idle = !self.writing.get() && !self.session().wants_write();
         is_idle
             && self.stream.offer_with(|| Moving {
-                session: self.session.take().expect(HERE),
+                session: self.session.take().expect(MOVED),
                 early: self.early.take(),
                 records: self.records.take(),
                 passed: Some(state()),
@@ -247,7 +251,7 @@ impl TlsStream {
     }
 
     fn session(&self) -> RefMut<'_, Connection> {
-        RefMut::map(self.session.borrow_mut(), |session| session.as_mut().expect(HERE))
+        RefMut::map(self.session.borrow_mut(), |session| session.as_mut().expect(MOVED))
     }
 
     /// Whether there is nothing to read: no data, no part of a record, no end and no error.
@@ -269,7 +273,11 @@ impl TlsStream {
 
     /// Converts to a stream for poll functions. No read or write may be in progress.
     pub fn into_polled(self) -> PolledTls {
-        PolledTls::new(self.stream, self.session.into_inner().expect(HERE), self.early.into_inner())
+        PolledTls::new(
+            self.stream,
+            self.session.into_inner().expect(MOVED),
+            self.early.into_inner(),
+        )
     }
 
     /// Processes received bytes; an empty slice is the end. Appends plaintext to `opened`.
@@ -280,13 +288,13 @@ impl TlsStream {
             session.read_tls(&mut raw)?;
             let state = session.process_new_packets().map_err(invalid)?;
             let mut reader = session.reader();
-            let mut left = state.plaintext_bytes_to_read();
-            while left > 0 {
+            let mut remaining = state.plaintext_bytes_to_read();
+            while remaining > 0 {
                 let piece = reader.fill_buf()?;
                 let length = piece.len();
                 opened.extend_from_slice(piece);
                 reader.consume(length);
-                left -= length;
+                remaining -= length;
             }
             if raw.is_empty() || state.peer_has_closed() {
                 return Ok(());
@@ -308,17 +316,17 @@ impl TlsStream {
         if self.writing.get() || !self.session().wants_write() {
             return Ok(());
         }
-        let _writing = Writing::new(&self.writing);
+        let _guard = WriteGuard::new(&self.writing);
         self.send_sealed(Vec::new(), timeout).await.map(drop)
     }
 
     /// Sends encrypted records until none are left. Uses `memory` as buffer and returns it.
     async fn send_sealed(&self, mut memory: Vec<u8>, timeout: IoTimeout) -> io::Result<Vec<u8>> {
-        let begun = now();
+        let start = now();
         while self.session().wants_write() {
             self.session().write_tls(&mut memory)?;
             let payload = Payload { head: memory, body: Bytes::new() };
-            memory = self.stream.write(payload, timeout.remaining(now() - begun)).await?;
+            memory = self.stream.write(payload, timeout.remaining(now() - start)).await?;
         }
         Ok(memory)
     }
@@ -329,16 +337,16 @@ fn invalid(error: rustls::Error) -> io::Error {
 }
 
 /// Marks the stream as sending while it exists.
-struct Writing<'a>(&'a Cell<bool>);
+struct WriteGuard<'a>(&'a Cell<bool>);
 
-impl<'a> Writing<'a> {
+impl<'a> WriteGuard<'a> {
     fn new(writing: &'a Cell<bool>) -> Self {
         writing.set(true);
         Self(writing)
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
         self.0.set(false);
     }

@@ -20,12 +20,12 @@ const LONG_PAUSE: Duration = Duration::from_secs(1);
 
 type SharedStream = Rc<RefCell<PolledTls>>;
 /// The number of bytes that the server's stream has taken.
-type Taken = Rc<Cell<usize>>;
+type ByteCount = Rc<Cell<usize>>;
 
 /// Serves one connection with `serve`, and connects with `client`, in four simulations with other orders of events.
 fn simulate<S, C>(
-    serve: impl Fn(SharedStage<()>, SharedStream, Taken) -> S + Copy + 'static,
-    client: impl Fn(TlsClient, Net, Taken) -> C + Copy + 'static,
+    serve: impl Fn(SharedStage<()>, SharedStream, ByteCount) -> S + Copy + 'static,
+    client: impl Fn(TlsClient, Net, ByteCount) -> C + Copy + 'static,
 ) where
     S: Future<Output = ()> + 'static,
     C: Future<Output = ()> + 'static,
@@ -39,14 +39,14 @@ fn simulate<S, C>(
         let mut graph = Graph::new();
         let tls = TlsStages::declare(&mut graph, certificates(), &[], None);
         let stage = graph.shared("stage", ());
-        let (endpoints, taken) = (world.listen(address), Taken::default());
-        let client_taken = taken.clone();
+        let (endpoints, consumed) = (world.listen(address), ByteCount::default());
+        let client_consumed = consumed.clone();
         world.program(graph, move |start| {
-            let (listener, taken) = (endpoints.listener(start)?, taken.clone());
+            let (listener, consumed) = (endpoints.listener(start)?, consumed.clone());
             stage.dispatch(move |_| async move {
                 let Ok(stream) = listener.accept().await else { return };
                 let stream = tls.handshake(stream, IoTimeout::NONE).await.ok().unwrap();
-                serve(stage, Rc::new(RefCell::new(stream.into_polled())), taken).await;
+                serve(stage, Rc::new(RefCell::new(stream.into_polled())), consumed).await;
             })?;
             Ok(())
         });
@@ -55,7 +55,7 @@ fn simulate<S, C>(
             let connected = TlsClient::connect(net.connect(address).await.unwrap()).await;
             // The server writes until the network is full.
             net.sleep(LONG_PAUSE).await;
-            client(connected, net, client_taken).await;
+            client(connected, net, client_consumed).await;
         });
     });
 }
@@ -76,12 +76,12 @@ async fn read_byte(stream: SharedStream) {
 }
 
 /// Writes once, and does not flush. The encrypted bytes are more than the socket takes at a time.
-async fn write_once(stream: &SharedStream, taken: &Taken) {
+async fn write_once(stream: &SharedStream, consumed: &ByteCount) {
     let bytes = vec![7; 1 << 16];
     let part = [IoSlice::new(&bytes)];
     let written = poll_fn(|context| stream.borrow_mut().poll_write(context, &part)).await;
-    taken.set(written.unwrap());
-    assert_eq!(taken.get(), bytes.len());
+    consumed.set(written.unwrap());
+    assert_eq!(consumed.get(), bytes.len());
 }
 
 /// Receives until the plaintext has this length.
@@ -116,12 +116,12 @@ fn a_reader_does_not_take_the_wake_up_of_a_writer() {
 #[test]
 fn a_reader_sends_what_the_stream_holds() {
     simulate(
-        |_, stream, taken| async move {
-            write_once(&stream, &taken).await;
+        |_, stream, consumed| async move {
+            write_once(&stream, &consumed).await;
             read_byte(stream).await;
         },
-        |mut client, _, taken| async move {
-            receive(&mut client, taken.get()).await;
+        |mut client, _, consumed| async move {
+            receive(&mut client, consumed.get()).await;
             client.write_all(b"x").await;
         },
     );
@@ -130,11 +130,11 @@ fn a_reader_sends_what_the_stream_holds() {
 #[test]
 fn a_dropped_stream_sends_what_it_has_taken() {
     simulate(
-        |_, stream, taken| async move { write_once(&stream, &taken).await },
-        |mut client, net, taken| async move {
+        |_, stream, consumed| async move { write_once(&stream, &consumed).await },
+        |mut client, net, consumed| async move {
             net.drain();
             net.sleep(LONG_PAUSE).await;
-            receive(&mut client, taken.get()).await;
+            receive(&mut client, consumed.get()).await;
             assert_eq!(client.receive(&mut Vec::new()).await, 0);
         },
     );

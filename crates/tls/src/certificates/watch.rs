@@ -16,14 +16,14 @@ pub(crate) fn stamp(path: &Path) -> Stamp {
 
 /// The state of two files at the last attempt to load them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watched {
+pub(crate) struct FileWatch {
     /// Stamps of the contents that were last read.
     stamps: [Stamp; 2],
     /// The error reported since then, if the files could not be read.
     unread: Option<String>,
 }
 
-impl Watched {
+impl FileWatch {
     /// The state of files that were read and have these stamps.
     pub(crate) fn read(stamps: [Stamp; 2]) -> Self {
         Self { stamps, unread: None }
@@ -62,13 +62,13 @@ mod tests {
     #[test]
     fn files_that_cannot_be_read_have_changed_until_they_are_read() {
         let stamps = [1, 2].map(|length| Some((SystemTime::UNIX_EPOCH, length)));
-        let mut watched = Watched::default();
+        let mut watch = FileWatch::default();
         let source = io::ErrorKind::PermissionDenied.into();
         let error = CertificateError::Read { path: "a.pem".into(), source };
-        assert!(watched.failed(stamps, &error) && watched.has_changed(stamps));
-        assert!(!watched.failed(stamps, &error) && watched.has_changed(stamps));
-        assert!(!Watched::read(stamps).has_changed(stamps));
+        assert!(watch.failed(stamps, &error) && watch.has_changed(stamps));
+        assert!(!watch.failed(stamps, &error) && watch.has_changed(stamps));
+        assert!(!FileWatch::read(stamps).has_changed(stamps));
         let error = CertificateError::NoCertificate { path: "a.pem".into() };
-        assert!(watched.failed(stamps, &error) && !watched.has_changed(stamps));
+        assert!(watch.failed(stamps, &error) && !watch.has_changed(stamps));
     }
 }
