@@ -9,7 +9,7 @@ use std::fmt;
 const PLACES: u32 = 18;
 
 /// Maximum number of digits before the decimal point.
-const WHOLE: i64 = 20;
+const MAX_WHOLE_DIGITS: i64 = 20;
 
 /// The representation of 1.
 const ONE: i128 = 10i128.pow(PLACES);
@@ -21,7 +21,7 @@ const BOUND: i128 = 10i128.pow(38) - 1;
 const SHORT: usize = 18;
 
 /// The largest useful exponent; no number beyond it fits.
-const FURTHEST: i32 = 40;
+const MAX_EXPONENT: i32 = 40;
 
 /// An exact decimal number: at most 20 digits before the point and 18 after it.
 ///
@@ -159,7 +159,7 @@ fn too_many_digits(whole: &str, fraction: &str, exponent: i32) -> NumberError {
         if whole.is_empty() { fraction.len() - fraction.trim_start_matches('0').len() } else { 0 };
     // Texts are short enough for 64 bits.
     let before = whole.len() as i64 - leading as i64 + i64::from(exponent);
-    if before > WHOLE { NumberError::Range } else { NumberError::Fraction }
+    if before > MAX_WHOLE_DIGITS { NumberError::Range } else { NumberError::Fraction }
 }
 
 /// The number after the `e`, clamped: larger magnitudes do not fit.
@@ -177,7 +177,7 @@ fn exponent(text: &str) -> Result<i32, NumberError> {
     };
     let value: i32 = value;
     // In a text of bounded length, the digits before the point can compensate for an exponent up to this bound.
-    if value > 8 * FURTHEST {
+    if value > 8 * MAX_EXPONENT {
         let low = text.starts_with('-');
         return Err(if low { NumberError::Fraction } else { NumberError::Range });
     }
@@ -208,7 +208,7 @@ impl Number {
     }
 
     /// `None` if `other` is zero.
-    pub(crate) fn over(self, other: Number) -> Option<Number> {
+    pub(crate) fn divided_by(self, other: Number) -> Option<Number> {
         self.scaled(ONE, other.0)
     }
 
@@ -321,10 +321,12 @@ mod tests {
             let (a, b) = (of(left), of(right));
             assert_eq!(shown(a.times(b)).as_deref(), product, "{left} * {right}");
             assert_eq!(a.times(b), b.times(a));
-            let over = shown(a.over(b));
+            let result = shown(a.divided_by(b));
             match quotient {
-                Some(quotient) => assert!(over.is_some_and(|over| over.starts_with(quotient))),
-                None => assert_eq!(over, None, "{left} / {right}"),
+                Some(quotient) => {
+                    assert!(result.is_some_and(|result| result.starts_with(quotient)))
+                }
+                None => assert_eq!(result, None, "{left} / {right}"),
             }
         }
         assert_eq!(shown(of(most).plus(of("0.000000000000000001"))), None);

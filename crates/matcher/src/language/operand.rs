@@ -51,7 +51,7 @@ impl Sign {
             Sign::Plus => left.plus(right),
             Sign::Minus => left.minus(right),
             Sign::Times => left.times(right),
-            Sign::Over => left.over(right),
+            Sign::Over => left.divided_by(right),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::name::is_keyword;
 use super::operand::Operand;
 use super::operands::compared;
 use super::pattern::Pattern;
-use super::token::{Placed, Token, tokens};
+use super::token::{LocatedToken, Token, tokens};
 use crate::limits::{MAX_DEPTH, MAX_TEXT};
 use crate::value::Literal;
 
@@ -39,7 +39,7 @@ enum Unit {
 }
 
 pub(super) struct Parser {
-    tokens: Vec<Placed>,
+    tokens: Vec<LocatedToken>,
     /// The index of the next token. It never moves past the last token, `End`.
     at: usize,
     depth: usize,

@@ -32,9 +32,9 @@ pub(crate) fn parse(text: &str) -> Result<Expr, FilterError> {
     let (mut rest, mut column, mut parts) = (text, 1, Vec::new());
     loop {
         let length = end_of_condition(rest);
-        let (part, behind) = rest.split_at(length);
+        let (part, tail) = rest.split_at(length);
         parts.push(condition(part, column)?);
-        let Some(next) = behind.strip_prefix('&') else { return Ok(Expr::join(true, parts)) };
+        let Some(next) = tail.strip_prefix('&') else { return Ok(Expr::join(true, parts)) };
         rest = next;
         column += part.chars().count() + 1;
     }
@@ -72,15 +72,15 @@ fn condition(part: &str, column: usize) -> Result<Expr, FilterError> {
     if name.starts_with('(') {
         return Err(FilterError::new(column, Reason::Hint(NESTED)));
     }
-    let behind = column + name.chars().count();
+    let tail = column + name.chars().count();
     if name.ends_with(SIGNS_OF_LANGUAGES) {
-        return Err(FilterError::new(behind - 1, Reason::Hint(DOUBLED)));
+        return Err(FilterError::new(tail - 1, Reason::Hint(DOUBLED)));
     }
     let known = OPERATORS.iter().find(|(text, _)| rest.starts_with(text));
     let Some((text, operator)) = known else {
-        return expected(behind, "=, !=, <, <=, > or >=");
+        return expected(tail, "=, !=, <, <=, > or >=");
     };
-    let place = behind + text.len();
+    let place = tail + text.len();
     let value = literal(&rest[text.len()..], place)?;
     let ordered = !matches!(operator, Operator::Equal | Operator::Differs);
     if ordered && matches!(value, Literal::Boolean(_)) {

@@ -8,7 +8,7 @@ use crate::number::Number;
 
 /// A token and the column of its first character.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Placed {
+pub(crate) struct LocatedToken {
     pub(crate) token: Token,
     pub(crate) column: usize,
 }
@@ -62,28 +62,28 @@ impl Token {
 const COMMENT: &str = "comments are not supported; separate two minus signs with a space";
 
 /// Splits `text` into tokens. Only the last one is `End`.
-pub(crate) fn tokens(text: &str) -> Result<Vec<Placed>, FilterError> {
-    let mut cutter = Cutter { rest: text, column: 1 };
+pub(crate) fn tokens(text: &str) -> Result<Vec<LocatedToken>, FilterError> {
+    let mut lexer = Lexer { rest: text, column: 1 };
     let mut tokens = Vec::new();
     loop {
-        cutter.take_while(char::is_whitespace);
-        let column = cutter.column;
-        let follows = tokens.last().is_some_and(|last: &Placed| last.token.ends_operand());
-        let token = cutter.next(column, follows)?;
+        lexer.take_while(char::is_whitespace);
+        let column = lexer.column;
+        let follows = tokens.last().is_some_and(|last: &LocatedToken| last.token.ends_operand());
+        let token = lexer.next(column, follows)?;
         let end = token == Token::End;
-        tokens.push(Placed { token, column });
+        tokens.push(LocatedToken { token, column });
         if end {
             return Ok(tokens);
         }
     }
 }
 
-struct Cutter<'a> {
+struct Lexer<'a> {
     rest: &'a str,
     column: usize,
 }
 
-impl<'a> Cutter<'a> {
+impl<'a> Lexer<'a> {
     fn bump(&mut self) -> Option<char> {
         let c = self.rest.chars().next()?;
         self.rest = &self.rest[c.len_utf8()..];
@@ -112,10 +112,10 @@ impl<'a> Cutter<'a> {
             return self.number(column);
         }
         self.bump();
-        let then = |cutter: &mut Self, wanted| {
-            let is = cutter.rest.starts_with(wanted);
+        let then = |lexer: &mut Self, wanted| {
+            let is = lexer.rest.starts_with(wanted);
             if is {
-                cutter.bump();
+                lexer.bump();
             }
             is
         };

@@ -21,19 +21,24 @@ macro_rules! kernel {
                     let masks = $masks(block, group.equals, events, valid);
                     if masks.iter().fold(0, |all, mask| all | mask) != 0 {
                         for (event, mask) in masks.into_iter().enumerate() {
-                            tell(mask, $events * chunk + event, at, found);
+                            report(mask, $events * chunk + event, at, found);
                         }
                     }
                 }
                 for (event, line) in rest.iter().enumerate() {
                     let [mask] = $masks(block, group.equals, std::array::from_ref(line), valid);
-                    tell(mask, $events * chunks.len() + event, at, found);
+                    report(mask, $events * chunks.len() + event, at, found);
                 }
             }
         }
 
         #[inline]
-        fn tell<F: FnMut(usize, usize)>(mut mask: u64, event: usize, block: usize, found: &mut F) {
+        fn report<F: FnMut(usize, usize)>(
+            mut mask: u64,
+            event: usize,
+            block: usize,
+            found: &mut F,
+        ) {
             while mask != 0 {
                 found(event, block * LANES + mask.trailing_zeros() as usize);
                 mask &= mask - 1;

@@ -1,7 +1,7 @@
 //! Vectorized checks of 64 subscriptions at a time, one implementation for each instruction set.
 //!
 //! # Safety
-//! The checks for an instruction set require a CPU that supports it. A [`Chosen`] tier is constructed in one place,
+//! The checks for an instruction set require a CPU that supports it. A [`DetectedTier`] is constructed in one place,
 //! after feature detection, and its field is private. So every tier that reaches `check` is supported.
 
 #![allow(unsafe_code)]
@@ -63,13 +63,13 @@ impl Tier {
 
 /// A tier that this CPU supports.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Chosen(Tier);
+pub(crate) struct DetectedTier(Tier);
 
-impl Chosen {
+impl DetectedTier {
     /// The wanted tier if it is supported, otherwise the fastest one.
-    pub(crate) fn new(wanted: Option<Tier>) -> Chosen {
+    pub(crate) fn new(wanted: Option<Tier>) -> DetectedTier {
         let best = Tier::available().pop().unwrap_or(Tier::Scalar);
-        Chosen(wanted.filter(|tier| tier.is_available()).unwrap_or(best))
+        DetectedTier(wanted.filter(|tier| tier.is_available()).unwrap_or(best))
     }
 }
 
@@ -77,7 +77,7 @@ impl Chosen {
 /// conditions hold.
 #[inline]
 pub(crate) fn check(
-    tier: Chosen,
+    tier: DetectedTier,
     group: &Group,
     events: &[Line],
     found: &mut impl FnMut(usize, usize),

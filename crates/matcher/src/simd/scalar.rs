@@ -32,18 +32,18 @@ pub(super) fn check(group: &Group, events: &[Line], found: &mut impl FnMut(usize
 /// The lanes of `left` for which `holds` is true.
 #[inline(always)]
 fn narrow(left: u64, holds: impl Fn(usize) -> bool) -> u64 {
-    let mut still = 0;
+    let mut remaining = 0;
     if left == u64::MAX {
         for lane in 0..LANES {
-            still |= u64::from(holds(lane)) << lane;
+            remaining |= u64::from(holds(lane)) << lane;
         }
-        return still;
+        return remaining;
     }
     let mut rest = left;
     while rest != 0 {
         let lane = rest.trailing_zeros() as usize;
-        still |= u64::from(holds(lane)) << lane;
+        remaining |= u64::from(holds(lane)) << lane;
         rest &= rest - 1;
     }
-    still
+    remaining
 }

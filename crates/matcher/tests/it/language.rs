@@ -205,10 +205,10 @@ fn errors_repeat_little_of_the_filter() {
     let texts = [format!("a BETWEEN 1 AND '{long}'"), format!("a = 1 \"\u{1b}{long}\"")];
     let errors = queries.iter().map(|query| Filter::parse_query(query));
     for error in errors.chain(texts.iter().map(|text| Filter::parse(text))) {
-        let said = error.unwrap_err().to_string();
+        let message = error.unwrap_err().to_string();
         assert!(
-            said.len() < 200 && said.contains('…') && !said.contains(char::is_control),
-            "{said}"
+            message.len() < 200 && message.contains('…') && !message.contains(char::is_control),
+            "{message}"
         );
     }
 }

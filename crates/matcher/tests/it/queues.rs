@@ -118,7 +118,7 @@ fn profitable_pieces_wait_and_others_run_at_once() {
     filters.extend((0..3000).map(|n| Filter::parse(&format!("rare = {n}")).unwrap()));
     let subscriptions = index.insert_all(&filters);
     let mut queues: Queues<Item> = Queues::new(index.snapshot(), 1024);
-    let (mut settled, mut worth, mut alone) = (0, 0, 0);
+    let (mut settled, mut queued, mut unqueued) = (0, 0, 0);
     for number in 0..20_000 {
         let rare = rng.usize(..3000);
         let values = [("rare", (rare as i64).into()), ("hot", 1.into())];
@@ -131,9 +131,9 @@ fn profitable_pieces_wait_and_others_run_at_once() {
         queues.push(Item { number, event, expected });
         let before = settled;
         settle(&mut queues, &mut settled, "before any piece runs");
-        alone += settled - before;
+        unqueued += settled - before;
         while queues.run_ready().is_some() {
-            worth += 1;
+            queued += 1;
         }
         while !queues.has_room() {
             assert!(queues.run_oldest().is_some());
@@ -143,8 +143,8 @@ fn profitable_pieces_wait_and_others_run_at_once() {
     while queues.run_oldest().is_some() {}
     settle(&mut queues, &mut settled, "the end");
     assert_eq!(settled, 20_000);
-    assert!(worth > 5, "profitable pieces: {worth}");
-    assert!(alone > 100, "events that did not wait: {alone}");
+    assert!(queued > 5, "profitable pieces: {queued}");
+    assert!(unqueued > 100, "events that did not wait: {unqueued}");
 }
 
 #[test]

@@ -127,7 +127,7 @@ const STEP: u64 = 1 << 32;
 
 /// Result of a request for a narrow label.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Room {
+pub(crate) enum LabelSpace {
     Label(u8),
     /// The gap is used up, but other labels could be moved.
     Crowded,
@@ -173,21 +173,21 @@ impl Order {
     }
 
     /// Gives a new cut a narrow label in the middle of its gap.
-    pub(crate) fn add_narrow(&mut self, cut: &Cut) -> Room {
+    pub(crate) fn add_narrow(&mut self, cut: &Cut) -> LabelSpace {
         let Err(at) = self.find(cut) else {
-            return Room::Full;
+            return LabelSpace::Full;
         };
         if self.narrow.len() == NARROW_CUTS {
-            return Room::Full;
+            return LabelSpace::Full;
         }
         let below = if at == 0 { 0 } else { self.narrow[at - 1].1 };
         let above = self.narrow.get(at).map_or(NULL8, |(_, label)| *label);
         if above - below < 2 {
-            return Room::Crowded;
+            return LabelSpace::Crowded;
         }
         let label = below + (above - below) / 2;
         self.put(at, cut.clone(), label);
-        Room::Label(label)
+        LabelSpace::Label(label)
     }
 
     /// Spreads the narrow labels evenly after inserting the cuts `more`. Returns the new label of each old
@@ -314,7 +314,7 @@ mod tests {
         let mut order = Order::default();
         let cuts = [(7, true), (3, false), (7, false), (9, true), (3, true)];
         for (number, after) in cuts {
-            assert!(matches!(order.add_narrow(&cut(number, after)), Room::Label(_)));
+            assert!(matches!(order.add_narrow(&cut(number, after)), LabelSpace::Label(_)));
         }
         let moved = order.spread(vec![cut(5, false), cut(7, true), cut(5, false)]);
         assert_eq!((moved[0], moved[255]), (0, 255));

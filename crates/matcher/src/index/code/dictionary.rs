@@ -254,9 +254,9 @@ mod tests {
         dictionary.add_slot("a8", Use::Presence);
         slots.iter().for_each(|slot| dictionary.remove_slot(*slot));
         assert!(dictionary.attribute("a7").is_none() && dictionary.attribute("a8").is_some());
-        let again: Vec<_> =
+        let reassigned: Vec<_> =
             (0..100).map(|n| dictionary.add_slot(&format!("b{n}"), equal)).collect();
-        assert_eq!((again, dictionary.attributes.len()), (slots, 101));
+        assert_eq!((reassigned, dictionary.attributes.len()), (slots, 101));
         // An attribute whose name was freed is not mistaken for the one that reuses its entry.
         let mut event = dictionary.blank(0);
         dictionary.set(&mut event, old, 5.into());

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::column::{NONE, NULL, NULL8, OTHER8};
-use super::hashing::Mixing;
+use super::hashing::BuildMixHasher;
 
 /// Byte codes of the first 64 slots: one cache line, or one vector register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Event {
     /// By slot: wide codes; empty if no filter needs any.
     wide: Vec<u64>,
     /// The number and the wide code of slots beyond the tables.
-    far: HashMap<u32, (u32, u64), Mixing>,
+    untabled: HashMap<u32, (u32, u64), BuildMixHasher>,
     /// Version of the snapshot.
     pub(crate) version: u64,
 }
@@ -36,7 +36,7 @@ impl Event {
     pub(crate) fn blank(line: Line, slots: usize, is_wide: bool, version: u64) -> Event {
         let tabled = slots.min(TABLED_SLOTS);
         let wide = if is_wide { vec![NULL; tabled] } else { Vec::new() };
-        Event { line, ids: vec![NONE; tabled], wide, far: HashMap::default(), version }
+        Event { line, ids: vec![NONE; tabled], wide, untabled: HashMap::default(), version }
     }
 
     /// Sets the codes of a slot: as a byte, as the number of an equal constant, and as a word.
@@ -44,7 +44,7 @@ impl Event {
     pub(crate) fn set(&mut self, slot: u32, narrow: u8, id: u32, wide: u64) {
         let at = slot as usize;
         let Some(place) = self.ids.get_mut(at) else {
-            self.far.insert(slot, (id, wide));
+            self.untabled.insert(slot, (id, wide));
             return;
         };
         *place = id;
@@ -65,7 +65,7 @@ impl Event {
             Some(code) if *code != OTHER8 => Some(u32::from(*code)),
             _ => match self.ids.get(slot as usize) {
                 Some(id) => Some(*id),
-                None => self.far(slot).map(|(id, _)| id),
+                None => self.untabled(slot).map(|(id, _)| id),
             }
             .filter(|id| *id != NONE),
         }
@@ -76,12 +76,12 @@ impl Event {
     pub(crate) fn wide(&self, slot: u32) -> u64 {
         match self.wide.get(slot as usize) {
             Some(code) => *code,
-            None => self.far(slot).map_or(NULL, |(_, wide)| wide),
+            None => self.untabled(slot).map_or(NULL, |(_, wide)| wide),
         }
     }
 
     #[cold]
-    fn far(&self, slot: u32) -> Option<(u32, u64)> {
-        self.far.get(&slot).copied()
+    fn untabled(&self, slot: u32) -> Option<(u32, u64)> {
+        self.untabled.get(&slot).copied()
     }
 }

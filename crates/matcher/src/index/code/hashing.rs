@@ -22,10 +22,10 @@ impl BuildHasher for Seeded {
 pub(crate) struct SeededNumbers(pub(crate) u64);
 
 impl BuildHasher for SeededNumbers {
-    type Hasher = Mixed;
+    type Hasher = MixHasher;
 
-    fn build_hasher(&self) -> Mixed {
-        Mixed(mix(u128::from(self.0)))
+    fn build_hasher(&self) -> MixHasher {
+        MixHasher(mix(u128::from(self.0)))
     }
 }
 
@@ -41,9 +41,9 @@ pub(crate) fn mix(key: u128) -> u64 {
 
 /// Hasher for tables whose keys are numbers of the index.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mixed(u64);
+pub(crate) struct MixHasher(u64);
 
-impl Hasher for Mixed {
+impl Hasher for MixHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -66,5 +66,5 @@ impl Hasher for Mixed {
     }
 }
 
-/// Builds [`Mixed`].
-pub(crate) type Mixing = std::hash::BuildHasherDefault<Mixed>;
+/// Builds [`MixHasher`].
+pub(crate) type BuildMixHasher = std::hash::BuildHasherDefault<MixHasher>;

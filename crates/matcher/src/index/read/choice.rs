@@ -11,7 +11,7 @@ const QUEUE: f64 = 30.0;
 /// Bytes per nanosecond that the next level of memory delivers while checks run.
 const BYTES: f64 = 20.0;
 /// Number of visits per decision.
-const LOOK: usize = 2048;
+const VISITS_PER_DECISION: usize = 2048;
 /// Number of events matched on arrival before waiting is tried again.
 const EVENTS_BETWEEN_TRIALS: u32 = 64 * 1024;
 
@@ -19,7 +19,7 @@ const EVENTS_BETWEEN_TRIALS: u32 = 64 * 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
     /// Number of events still to be matched on arrival before the next trial.
-    pass: u32,
+    unqueued_events: u32,
     /// Visits since the last decision.
     visits: usize,
     /// Nanoseconds of reading saved since the last decision.
@@ -30,8 +30,8 @@ impl Choice {
     /// Whether the next event waits.
     #[inline]
     pub(crate) fn queues(&mut self) -> bool {
-        self.pass == 0 || {
-            self.pass -= 1;
+        self.unqueued_events == 0 || {
+            self.unqueued_events -= 1;
             false
         }
     }
@@ -41,9 +41,9 @@ impl Choice {
         self.visits += visits;
         let of_a_cluster = read.bytes as f64 / read.clusters.max(1) as f64;
         self.saved += (visits - read.clusters) as f64 * of_a_cluster / BYTES;
-        if self.visits >= LOOK {
+        if self.visits >= VISITS_PER_DECISION {
             if self.saved < QUEUE * self.visits as f64 {
-                self.pass = EVENTS_BETWEEN_TRIALS;
+                self.unqueued_events = EVENTS_BETWEEN_TRIALS;
             }
             (self.visits, self.saved) = (0, 0.0);
         }

@@ -5,7 +5,7 @@
 
 use crate::index::code::event::{Event, Line};
 use crate::index::rows::cluster::Cluster;
-use crate::index::rows::location::SEVERAL;
+use crate::index::rows::location::MULTIPLE_ROWS;
 use crate::index::rows::piece::Piece;
 use crate::index::rows::snapshot::{Snapshot, State};
 use crate::index::subscription::Subscription;
@@ -32,7 +32,7 @@ pub struct Matches {
     visits: Vec<Visit>,
     sorted: Vec<u64>,
     counts: Vec<u32>,
-    room: Room,
+    scratch: Scratch,
 }
 
 impl Matches {
@@ -71,10 +71,10 @@ impl Matches {
 
     #[inline]
     fn push(found: &mut Vec<Match>, several: &mut Vec<Match>, event: u32, id: u32) {
-        if id & SEVERAL == 0 {
+        if id & MULTIPLE_ROWS == 0 {
             found.push(Match { event, subscription: Subscription(id) });
         } else {
-            several.push(Match { event, subscription: Subscription(id & !SEVERAL) });
+            several.push(Match { event, subscription: Subscription(id & !MULTIPLE_ROWS) });
         }
     }
 }
@@ -86,7 +86,7 @@ impl Snapshot {
     /// If another snapshot coded the event.
     pub fn matches(&self, event: &Event, matches: &mut Matches) {
         let state = &*self.0;
-        state.owns(event);
+        state.check_version(event);
         for schema in &state.schemas {
             let Some(key) = schema.key(event) else { continue };
             for piece in &schema.buckets[schema.bucket(key)].pieces {
@@ -149,10 +149,10 @@ impl Snapshot {
             return true;
         }
         let state = &*self.0;
-        let Matches { found, several, visits, sorted, counts, room, .. } = matches;
+        let Matches { found, several, visits, sorted, counts, scratch, .. } = matches;
         visits.clear();
         for (at, event) in events.iter().enumerate() {
-            state.owns(event);
+            state.check_version(event);
             state.each_cluster(event, |piece, cluster| {
                 if parts == 1 || piece % parts == part {
                     visits.push(Visit { piece, pair: u64::from(cluster) << 32 | at as u64 });
@@ -167,7 +167,7 @@ impl Snapshot {
             let pairs = &mut sorted[from..*end as usize];
             from = *end as usize;
             if !pairs.is_empty() {
-                state.match_pairs(piece, pairs, line, of, room, &mut |at, id| {
+                state.match_pairs(piece, pairs, line, of, scratch, &mut |at, id| {
                     // The rest of the piece is still checked, but uses no memory.
                     if found.len() <= most && several.len() <= most {
                         Matches::push(found, several, at, id);
@@ -184,7 +184,7 @@ impl Snapshot {
 
 /// Reusable buffers for matching a piece.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct Scratch {
     /// The lines of a cluster's events.
     lines: Vec<Line>,
     counts: Vec<u32>,
@@ -240,7 +240,7 @@ fn sort_by_cluster(pairs: &[u64], bound: usize, counts: &mut Vec<u32>, sorted: &
 
 impl State {
     #[inline]
-    pub(crate) fn owns(&self, event: &Event) {
+    pub(crate) fn check_version(&self, event: &Event) {
         assert!(
             event.version == self.version,
             "the event was coded by another snapshot; code it by the one that matches it"
@@ -285,10 +285,10 @@ impl State {
         pairs: &mut [u64],
         line: impl Fn(u32) -> &'a Line,
         event: impl Fn(u32) -> &'a Event,
-        room: &mut Room,
+        scratch: &mut Scratch,
         found: &mut impl FnMut(u32, u32),
     ) -> Read {
-        let Room { lines, counts, sorted } = room;
+        let Scratch { lines, counts, sorted } = scratch;
         let pairs = match piece.clusters.len() {
             1 => &*pairs,
             // A counting sort examines every cluster, so it is used only for few clusters.

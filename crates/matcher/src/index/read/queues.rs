@@ -10,15 +10,15 @@ use std::borrow::Borrow;
 use std::collections::VecDeque;
 
 use super::choice::Choice;
-use super::matching::Room;
+use super::matching::Scratch;
 use crate::index::code::event::{Event, Line};
-use crate::index::rows::location::SEVERAL;
+use crate::index::rows::location::MULTIPLE_ROWS;
 use crate::index::rows::snapshot::Snapshot;
 use crate::index::subscription::Subscription;
 
 /// Number of queued events per cluster at which a piece runs. Reading the cluster then costs little per event; with a
 /// smaller number, the remaining events would read the cluster again.
-const WORTH: usize = 256;
+const PAIRS_PER_CLUSTER: usize = 256;
 /// Flag in an event's word, next to the number of pieces at which the event still waits: a subscription may have been
 /// found twice.
 const TWICE: u32 = 1 << 31;
@@ -64,11 +64,11 @@ pub struct Queues<T> {
     pieces: Vec<Queue>,
     /// Pieces at which events wait, oldest first. Some may have run since.
     touched: VecDeque<u32>,
-    /// Pieces whose queue reached `worth`.
+    /// Pieces whose queue reached `threshold`.
     ready: VecDeque<u32>,
     /// By schema.
     choices: Vec<Choice>,
-    room: Room,
+    scratch: Scratch,
 }
 
 /// The events that wait at a piece.
@@ -77,26 +77,26 @@ struct Queue {
     /// For each event: its cluster in the high word, and its position in the low word.
     pairs: Vec<u64>,
     /// Queue length at which the piece runs.
-    worth: usize,
+    threshold: usize,
     is_touched: bool,
     is_ready: bool,
 }
 
 impl Queue {
-    /// Whether the last push made the queue non-empty, or made it reach `worth`.
+    /// Whether the last push made the queue non-empty, or made it reach `threshold`.
     #[inline]
-    fn is_to_note(&self) -> bool {
-        self.pairs.len() == 1 || self.pairs.len() == self.worth
+    fn has_changed(&self) -> bool {
+        self.pairs.len() == 1 || self.pairs.len() == self.threshold
     }
 }
 
 /// Adds a subscription to the matches of an event.
 #[inline]
 fn note(word: &mut u32, found: &mut Vec<Subscription>, id: u32) {
-    if id & SEVERAL != 0 {
+    if id & MULTIPLE_ROWS != 0 {
         *word |= TWICE;
     }
-    found.push(Subscription(id & !SEVERAL));
+    found.push(Subscription(id & !MULTIPLE_ROWS));
 }
 
 impl<T: Borrow<Event>> Queues<T> {
@@ -124,7 +124,7 @@ impl<T: Borrow<Event>> Queues<T> {
             touched: VecDeque::new(),
             ready: VecDeque::new(),
             choices: Vec::new(),
-            room: Room::default(),
+            scratch: Scratch::default(),
         };
         queues.adopt(snapshot);
         queues
@@ -174,7 +174,7 @@ impl<T: Borrow<Event>> Queues<T> {
     pub fn push(&mut self, item: T) {
         assert!(self.has_room(), "the queues hold {} events already; settle some", self.capacity);
         let (state, event) = (&*self.snapshot.0, item.borrow());
-        state.owns(event);
+        state.check_version(event);
         let place = self.next;
         if place == self.items.len() {
             self.items.push(None);
@@ -198,11 +198,11 @@ impl<T: Borrow<Event>> Queues<T> {
                 word += 1;
                 let queue = &mut self.pieces[*at as usize];
                 queue.pairs.push(u64::from(*cluster) << 32 | place as u64);
-                if queue.is_to_note() {
+                if queue.has_changed() {
                     if !std::mem::replace(&mut queue.is_touched, true) {
                         self.touched.push_back(*at);
                     }
-                    if queue.pairs.len() == queue.worth
+                    if queue.pairs.len() == queue.threshold
                         && !std::mem::replace(&mut queue.is_ready, true)
                     {
                         self.ready.push_back(*at);
@@ -246,12 +246,12 @@ impl<T: Borrow<Event>> Queues<T> {
     fn run(&mut self, at: usize) -> usize {
         let state = &*self.snapshot.0;
         let piece = &*state.pieces[at];
-        let Queues { items, coded, words, found, room, .. } = self;
+        let Queues { items, coded, words, found, scratch, .. } = self;
         let pairs = &mut self.pieces[at].pairs;
         let line = |place: u32| &coded[place as usize];
         let event =
             |place: u32| items[place as usize].as_ref().expect("the event is queued").borrow();
-        let read = state.match_pairs(piece, pairs, line, event, room, &mut |place, id| {
+        let read = state.match_pairs(piece, pairs, line, event, scratch, &mut |place, id| {
             note(&mut words[place as usize], &mut found[place as usize], id);
         });
         self.choices[piece.schema as usize].note(pairs.len(), read);
@@ -296,7 +296,7 @@ impl<T: Borrow<Event>> Queues<T> {
         self.pieces.resize_with(snapshot.0.pieces.len(), Queue::default);
         for (queue, piece) in self.pieces.iter_mut().zip(&snapshot.0.pieces) {
             (queue.is_touched, queue.is_ready) = (false, false);
-            queue.worth = WORTH * piece.clusters.len();
+            queue.threshold = PAIRS_PER_CLUSTER * piece.clusters.len();
         }
         self.choices.resize_with(snapshot.0.schemas.len(), Choice::default);
         self.snapshot = snapshot;

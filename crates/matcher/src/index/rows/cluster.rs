@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
 }
 
 /// Location of a subscription in a cluster.
-pub(crate) struct Spot {
+pub(crate) struct RowPosition {
     pub(crate) group: usize,
     pub(crate) row: usize,
 }
@@ -73,8 +73,8 @@ impl Cluster {
         let mut rest = self.loose.as_slice();
         std::iter::from_fn(move || {
             let &[id, words, ..] = rest else { return None };
-            let (record, behind) = rest.split_at(2 + words as usize);
-            rest = behind;
+            let (record, tail) = rest.split_at(2 + words as usize);
+            rest = tail;
             Some((id, &record[2..]))
         })
     }
@@ -84,15 +84,15 @@ impl Cluster {
         &mut self,
         id: u32,
         residuals: &[Residual],
-        mut moved: impl FnMut(u32, Spot),
-    ) -> Spot {
+        mut moved: impl FnMut(u32, RowPosition),
+    ) -> RowPosition {
         let shape = shape(residuals);
         if let Some(shape) = shape {
             let found = self.groups.iter().position(|g| (g.equals, g.ranges) == shape);
             let group = found.or_else(|| self.form(shape, &mut moved));
             if let Some(at) = group {
                 self.groups[at].push(id, residuals);
-                return Spot { group: at, row: self.groups[at].ids.len() - 1 };
+                return RowPosition { group: at, row: self.groups[at].ids.len() - 1 };
             }
         }
         let words: usize = residuals.iter().map(|residual| residual.words()).sum();
@@ -101,11 +101,15 @@ impl Cluster {
         for residual in residuals {
             residual.write(&mut self.loose);
         }
-        Spot { group: LOOSE, row: 0 }
+        RowPosition { group: LOOSE, row: 0 }
     }
 
     /// Forms a group of the loose records with this shape, if there are enough.
-    fn form(&mut self, wanted: (usize, usize), moved: &mut impl FnMut(u32, Spot)) -> Option<usize> {
+    fn form(
+        &mut self,
+        wanted: (usize, usize),
+        moved: &mut impl FnMut(u32, RowPosition),
+    ) -> Option<usize> {
         let at = self.groups.len();
         if self.loose.len() > MAX_COUNTED_WORDS || at == LOOSE {
             return None;
@@ -122,7 +126,7 @@ impl Cluster {
         for (id, words) in self.records() {
             if has(words) {
                 group.push(id, &residuals(words).collect::<Vec<_>>());
-                moved(id, Spot { group: at, row: group.ids.len() - 1 });
+                moved(id, RowPosition { group: at, row: group.ids.len() - 1 });
             } else {
                 loose.extend([id, words.len() as u32]);
                 loose.extend(words);

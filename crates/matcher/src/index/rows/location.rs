@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use crate::index::code::hashing::Mixing;
+use crate::index::code::hashing::BuildMixHasher;
 
 /// Flag in the number of a row whose subscription has several rows, and may match an event twice.
-pub(crate) const SEVERAL: u32 = 1 << 31;
+pub(crate) const MULTIPLE_ROWS: u32 = 1 << 31;
 
 /// Piece, cluster, group and row in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location(u64);
 
 /// Location of a subscription without rows.
-const NOWHERE: Location = Location(u64::MAX);
+const NO_ROWS: Location = Location(u64::MAX);
 /// Location of an unassigned number.
 const FREE: Location = Location(u64::MAX - 1);
 
@@ -41,7 +41,7 @@ impl Location {
 pub(crate) struct Locations {
     one: Vec<Location>,
     /// Locations of subscriptions with several rows.
-    several: HashMap<u128, Vec<Location>, Mixing>,
+    multiple: HashMap<u128, Vec<Location>, BuildMixHasher>,
 }
 
 impl Locations {
@@ -60,9 +60,9 @@ impl Locations {
             if self.one.len() == self.one.capacity() {
                 self.one.reserve_exact(1024 + self.one.len() / 8);
             }
-            self.one.push(NOWHERE);
+            self.one.push(NO_ROWS);
         }
-        self.one[id as usize] = NOWHERE;
+        self.one[id as usize] = NO_ROWS;
     }
 
     pub(crate) fn free(&mut self, id: u32) {
@@ -71,17 +71,17 @@ impl Locations {
 
     /// Adds a row; `id` includes its flag.
     pub(crate) fn add(&mut self, id: u32, location: Location) {
-        match id & SEVERAL {
+        match id & MULTIPLE_ROWS {
             0 => self.one[id as usize] = location,
-            _ => self.several.entry(u128::from(id & !SEVERAL)).or_default().push(location),
+            _ => self.multiple.entry(u128::from(id & !MULTIPLE_ROWS)).or_default().push(location),
         }
     }
 
     /// Records that a row moved.
     pub(crate) fn relocate(&mut self, id: u32, old: Location, new: Location) {
-        if id & SEVERAL == 0 {
+        if id & MULTIPLE_ROWS == 0 {
             self.one[id as usize] = new;
-        } else if let Some(all) = self.several.get_mut(&u128::from(id & !SEVERAL))
+        } else if let Some(all) = self.multiple.get_mut(&u128::from(id & !MULTIPLE_ROWS))
             && let Some(location) = all.iter_mut().find(|location| **location == old)
         {
             *location = new;
@@ -90,26 +90,26 @@ impl Locations {
 
     /// One row of a subscription: its number, including the flag, and its location, which stays recorded.
     pub(crate) fn some(&self, id: u32) -> Option<(u32, Location)> {
-        if let Some(all) = self.several.get(&u128::from(id)) {
-            return all.last().map(|location| (id | SEVERAL, *location));
+        if let Some(all) = self.multiple.get(&u128::from(id)) {
+            return all.last().map(|location| (id | MULTIPLE_ROWS, *location));
         }
-        Some((id, self.one[id as usize])).filter(|(_, location)| *location != NOWHERE)
+        Some((id, self.one[id as usize])).filter(|(_, location)| *location != NO_ROWS)
     }
 
     /// Removes the location that [`some`](Locations::some) returned.
     pub(crate) fn forget(&mut self, id: u32) {
-        if let Some(all) = self.several.get_mut(&u128::from(id)) {
+        if let Some(all) = self.multiple.get_mut(&u128::from(id)) {
             all.pop();
             if all.is_empty() {
-                self.several.remove(&u128::from(id));
+                self.multiple.remove(&u128::from(id));
             }
         } else {
-            self.one[id as usize] = NOWHERE;
+            self.one[id as usize] = NO_ROWS;
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        let several: usize = self.several.values().map(|all| 64 + 8 * all.capacity()).sum();
-        8 * self.one.capacity() + several
+        let multiple: usize = self.multiple.values().map(|all| 64 + 8 * all.capacity()).sum();
+        8 * self.one.capacity() + multiple
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::cluster::Cluster;
-use crate::index::code::hashing::Mixing;
+use crate::index::code::hashing::BuildMixHasher;
 
 /// Size in bytes above which a piece is split.
 pub(crate) const LIMIT: usize = 384 * 1024;
@@ -14,7 +14,7 @@ pub(crate) const LIMIT: usize = 384 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     pub(crate) schema: u32,
-    pub(crate) map: HashMap<u128, u32, Mixing>,
+    pub(crate) map: HashMap<u128, u32, BuildMixHasher>,
     pub(crate) clusters: Vec<Cluster>,
     pub(crate) bytes: usize,
 }

@@ -46,18 +46,18 @@ impl Schema {
     }
 
     /// A dropped schema, which no event and no subscription reaches.
-    pub(crate) fn gone() -> Schema {
+    pub(crate) fn dropped() -> Schema {
         Schema { slots: Vec::new(), directory: Vec::new(), buckets: Vec::new(), is_retired: true }
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_dropped(&self) -> bool {
         self.buckets.is_empty()
     }
 
     /// The event's key in this schema; `None` if the event lacks a value.
     #[inline]
     pub(crate) fn key(&self, event: &Event) -> Option<u128> {
-        if self.is_gone() {
+        if self.is_dropped() {
             return None;
         }
         let mut key = 0;

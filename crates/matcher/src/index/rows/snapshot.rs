@@ -9,13 +9,13 @@ use crate::index::code::column::Column;
 use crate::index::code::dictionary::{Attribute, Dictionary};
 use crate::index::code::event::Event;
 use crate::index::options::Options;
-use crate::simd::Chosen;
+use crate::simd::DetectedTier;
 use crate::value::Value;
 
 /// The index, in parts that snapshots share until they change.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    pub(crate) tier: Chosen,
+    pub(crate) tier: DetectedTier,
     /// Version of this state; it must equal the version of each event matched with it.
     pub(crate) version: u64,
     pub(crate) dictionary: Arc<Dictionary>,
@@ -34,7 +34,7 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn new(options: Options) -> State {
         let mut state = State {
-            tier: Chosen::new(options.tier),
+            tier: DetectedTier::new(options.tier),
             version: 0,
             dictionary: Arc::new(Dictionary::new(options.seed)),
             schemas: Vec::new(),
@@ -89,7 +89,7 @@ impl Snapshot {
     /// # Panics
     /// If another snapshot coded the event.
     pub fn set(&self, event: &mut Event, attribute: Attribute, value: Value<'_>) {
-        self.0.owns(event);
+        self.0.check_version(event);
         self.0.dictionary.set(event, attribute, value);
     }
 
@@ -115,7 +115,7 @@ impl Snapshot {
             shape.ordered += usize::from(matches!(column, Column::Order(_)));
             shape.constants += column.constants();
         }
-        let there = || self.0.schemas.iter().filter(|schema| !schema.is_gone());
+        let there = || self.0.schemas.iter().filter(|schema| !schema.is_dropped());
         shape.schemas = there().count();
         shape.multiple = there().filter(|schema| schema.slots.len() > 1).count();
         for cluster in self.0.pieces.iter().flat_map(|piece| &piece.clusters) {

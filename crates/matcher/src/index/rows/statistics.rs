@@ -7,7 +7,7 @@ use std::hash::Hash;
 
 use crate::index::code::coded::Coded;
 use crate::index::code::dictionary::Dictionary;
-use crate::index::code::hashing::Mixing;
+use crate::index::code::hashing::BuildMixHasher;
 use crate::index::code::named::Code;
 
 /// The uses of each slot.
@@ -25,10 +25,10 @@ struct Uses {
     /// The number of other conditions.
     rest: u64,
     /// Inequalities by the number of the constant.
-    differ: HashMap<u32, u32, Mixing>,
+    differ: HashMap<u32, u32, BuildMixHasher>,
     /// Ends of intervals by label; empty or with an entry for each label.
     narrow: Vec<u32>,
-    wide: HashMap<u64, u32, Mixing>,
+    wide: HashMap<u64, u32, BuildMixHasher>,
 }
 
 impl Uses {
@@ -69,7 +69,7 @@ impl Uses {
     }
 }
 
-fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, u32, Mixing>, key: K) {
+fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, u32, BuildMixHasher>, key: K) {
     if let Entry::Occupied(mut count) = counts.entry(key) {
         *count.get_mut() -= 1;
         if *count.get() == 0 {

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use crate::index::code::coded::Coded;
-use crate::index::code::hashing::Mixing;
+use crate::index::code::hashing::BuildMixHasher;
 use crate::index::code::residual::Residual;
 use crate::index::rows::statistics::Statistics;
 
@@ -17,7 +17,7 @@ const PROBE: f64 = 40.0;
 /// Nanoseconds to check one subscription among 64.
 const CHECK: f64 = 0.04;
 /// Nanoseconds to check one subscription alone, as for codes wider than a byte.
-const LOOSE: f64 = 5.0;
+const LOOSE_CHECK: f64 = 5.0;
 /// Number of subscriptions up to which most have a unique shape and are checked alone.
 const SMALL_INDEX: usize = 1024;
 /// Maximum number of schemas chosen.
@@ -32,18 +32,18 @@ const CHOICES: usize = 64 * 1024;
 pub(crate) struct Advice {
     subscriptions: usize,
     multiple: bool,
-    numbers: HashMap<u128, u32, Mixing>,
+    numbers: HashMap<u128, u32, BuildMixHasher>,
     schemas: Vec<Vec<u32>>,
     /// The candidates of all sampled subscriptions, concatenated: a schema that could hold the subscription,
     /// and the likelihood that an event finds it there.
     choices: Vec<(u32, f64)>,
-    sample: Vec<Sampled>,
+    sample: Vec<SampledRow>,
     chosen: Vec<u32>,
 }
 
 /// A subscription of the sample.
 #[derive(Debug)]
-struct Sampled {
+struct SampledRow {
     /// End of its candidates in `choices`.
     end: usize,
     /// Nanoseconds to check it.
@@ -79,25 +79,25 @@ impl Advice {
     /// Adds a subscription to the sample.
     pub(crate) fn offer(&mut self, coded: &Coded, statistics: &Statistics) {
         let equals = &coded.equals;
-        let likely: Vec<(u32, f64)> =
+        let likelihoods: Vec<(u32, f64)> =
             equals.iter().map(|(slot, id)| (*slot, statistics.likelihood(*slot, *id))).collect();
-        for (at, &(slot, p)) in likely.iter().enumerate() {
+        for (at, &(slot, p)) in likelihoods.iter().enumerate() {
             self.choice(&[slot], p);
-            if !self.multiple || likely.len() > EQUALS {
+            if !self.multiple || likelihoods.len() > EQUALS {
                 continue;
             }
-            for &(other, q) in &likely[at + 1..] {
+            for &(other, q) in &likelihoods[at + 1..] {
                 self.choice(&[slot.min(other), slot.max(other)], p * q);
             }
         }
         let wide = |residual: &Residual| matches!(residual, Residual::Wide { .. });
         let wide_equality =
             |(slot, id): &(u32, u32)| wide(&crate::index::code::coded::equality(*slot, *id));
-        let alone = self.subscriptions <= SMALL_INDEX
+        let is_loose = self.subscriptions <= SMALL_INDEX
             || equals.iter().any(wide_equality)
             || coded.rest.iter().any(wide);
-        let check = if alone { LOOSE } else { CHECK };
-        self.sample.push(Sampled { end: self.choices.len(), check, best: 1.0 });
+        let check = if is_loose { LOOSE_CHECK } else { CHECK };
+        self.sample.push(SampledRow { end: self.choices.len(), check, best: 1.0 });
     }
 
     fn choice(&mut self, slots: &[u32], likelihood: f64) {
@@ -117,7 +117,7 @@ impl Advice {
         let each = self.subscriptions as f64 / self.sample.len().max(1) as f64;
         let mut saves = vec![-PROBE; self.schemas.len()];
         let mut from = 0;
-        for Sampled { end, check, best } in &self.sample {
+        for SampledRow { end, check, best } in &self.sample {
             for (schema, likelihood) in &self.choices[from..*end] {
                 saves[*schema as usize] += each * check * f64::max(0.0, best - likelihood);
             }
@@ -127,7 +127,7 @@ impl Advice {
         let Some(most) = most.filter(|most| saves[*most] > 0.0) else { return false };
         let most = most as u32;
         let mut from = 0;
-        for Sampled { end, best, .. } in &mut self.sample {
+        for SampledRow { end, best, .. } in &mut self.sample {
             let own = self.choices[from..*end].iter().find(|(schema, _)| *schema == most);
             *best = own.map_or(*best, |(_, likelihood)| f64::min(*best, *likelihood));
             from = *end;
@@ -142,7 +142,7 @@ impl Advice {
         self.chosen.iter().for_each(|schema| is_chosen[*schema as usize] = true);
         let mut is_used = vec![false; self.schemas.len()];
         let mut from = 0;
-        for Sampled { end, .. } in &self.sample {
+        for SampledRow { end, .. } in &self.sample {
             let own = self.choices[from..*end].iter();
             let own = own.filter(|(schema, _)| is_chosen[*schema as usize]);
             if let Some((schema, _)) = own.min_by(|a, b| a.1.total_cmp(&b.1)) {

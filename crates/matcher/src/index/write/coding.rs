@@ -7,7 +7,7 @@ use super::index::Index;
 use crate::condition::{Conjunction, Plain};
 use crate::constant::{Constant, Cut, Range};
 use crate::index::code::coded::{Coded, narrow};
-use crate::index::code::column::{Column, NULL, NULL8, Order, Room};
+use crate::index::code::column::{Column, LabelSpace, NULL, NULL8, Order};
 use crate::index::code::dictionary::{Dictionary, NARROW_SLOTS, Use};
 use crate::index::code::residual::{self, Residual};
 use crate::index::rows::cluster::{Cluster, residuals};
@@ -177,9 +177,9 @@ impl Index {
             return false;
         }
         match self.order_mut(slot).add_narrow(cut) {
-            Room::Label(_) => {}
-            Room::Full => return false,
-            Room::Crowded => {
+            LabelSpace::Label(_) => {}
+            LabelSpace::Full => return false,
+            LabelSpace::Crowded => {
                 let Some(left) = self.credit.checked_sub(self.rows as u64) else { return false };
                 self.credit = left;
                 self.spread(slot, vec![cut.clone()]);

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use super::progress::{Arranging, FEWEST, SAMPLE};
+use super::progress::{MIN_CHANGES, Reorganization, SAMPLE};
 use crate::condition::{Conjunction, Plain};
 use crate::constant::{Constant, Cut};
 use crate::filter::Filter;
 use crate::index::code::coded::Coded;
 use crate::index::options::Options;
-use crate::index::rows::location::{Locations, SEVERAL};
+use crate::index::rows::location::{Locations, MULTIPLE_ROWS};
 use crate::index::rows::snapshot::{Snapshot, State};
 use crate::index::rows::statistics::Statistics;
 use crate::index::subscription::Subscription;
@@ -61,7 +61,7 @@ pub struct Index {
     pub(crate) unplaced: Vec<(u32, Cut)>,
     /// Slots that lost their last use.
     pub(crate) unused_slots: Vec<u32>,
-    pub(crate) arranging: Arranging,
+    pub(crate) reorganization: Reorganization,
     /// Number of rows added and removed since access predicates were chosen, and the number at which they are
     /// chosen again.
     pub(crate) changes: usize,
@@ -94,9 +94,9 @@ impl Index {
             coded: Coded::default(),
             unplaced: Vec::new(),
             unused_slots: Vec::new(),
-            arranging: Arranging::Not,
+            reorganization: Reorganization::Not,
             changes: 0,
-            due: FEWEST,
+            due: MIN_CHANGES,
         }
     }
 
@@ -172,11 +172,11 @@ impl Index {
         self.insert_rows(filter, Some((name, &Constant::from(value))))
     }
 
-    fn insert_rows(&mut self, filter: &Filter, also: Option<(&str, &Constant)>) -> Subscription {
+    fn insert_rows(&mut self, filter: &Filter, extra: Option<(&str, &Constant)>) -> Subscription {
         let id = self.free_number();
         self.locations.start(id);
         self.live += 1;
-        self.add_rows(id, filter, also);
+        self.add_rows(id, filter, extra);
         Subscription(id)
     }
 
@@ -252,19 +252,19 @@ impl Index {
         }
         self.free.pop().unwrap_or_else(|| {
             let next = self.locations.len() as u32;
-            assert!(next < SEVERAL, "2^31 subscriptions; make another index");
+            assert!(next < MULTIPLE_ROWS, "2^31 subscriptions; make another index");
             next
         })
     }
 
     /// Adds the rows of a filter, each with the additional equality.
-    fn add_rows(&mut self, id: u32, filter: &Filter, also: Option<(&str, &Constant)>) {
+    fn add_rows(&mut self, id: u32, filter: &Filter, extra: Option<(&str, &Constant)>) {
         let mut coded = std::mem::take(&mut self.coded);
         let all = filter.conjunctions();
-        let flag = if all.len() > 1 { SEVERAL } else { 0 };
-        let also = also.filter(|_| all.len() > 0);
-        let code = also.map(|(name, constant)| self.number(name, constant));
-        let tested = also.filter(|(name, _)| all.names.iter().any(|other| **other == **name));
+        let flag = if all.len() > 1 { MULTIPLE_ROWS } else { 0 };
+        let extra = extra.filter(|_| all.len() > 0);
+        let code = extra.map(|(name, constant)| self.number(name, constant));
+        let tested = extra.filter(|(name, _)| all.names.iter().any(|other| **other == **name));
         for conjunction in all.iter() {
             if tested.is_some_and(|of| excludes(conjunction, of)) {
                 continue;

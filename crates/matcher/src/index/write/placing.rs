@@ -179,8 +179,8 @@ impl Index {
         while advice.choose_one() {}
         for slots in advice.chosen() {
             let state = self.state_mut();
-            let is_there = |schema: &Arc<Schema>| !schema.is_retired && schema.slots == slots;
-            if slots.len() <= MAX_SLOTS && !state.schemas.iter().any(is_there) {
+            let is_same = |schema: &Arc<Schema>| !schema.is_retired && schema.slots == slots;
+            if slots.len() <= MAX_SLOTS && !state.schemas.iter().any(is_same) {
                 state.add_schema(slots);
             }
         }
@@ -190,16 +190,16 @@ impl Index {
 impl State {
     /// Creates a schema of these slots, or reactivates a retired one.
     pub(crate) fn add_schema(&mut self, slots: Vec<u32>) -> usize {
-        let is_it = |schema: &Arc<Schema>| !schema.is_gone() && schema.slots == slots;
-        let there = self.schemas.iter().position(is_it);
-        let schema = match (there, self.free_schemas.pop()) {
-            (Some(there), free) => {
+        let is_same = |schema: &Arc<Schema>| !schema.is_dropped() && schema.slots == slots;
+        let position = self.schemas.iter().position(is_same);
+        let schema = match (position, self.free_schemas.pop()) {
+            (Some(position), free) => {
                 self.free_schemas.extend(free);
-                there
+                position
             }
             (None, Some(free)) => free as usize,
             (None, None) => {
-                self.schemas.push(Arc::new(Schema::gone()));
+                self.schemas.push(Arc::new(Schema::dropped()));
                 self.schemas.len() - 1
             }
         };
@@ -214,7 +214,7 @@ impl State {
             }
             _ => self.multiple.push(schema as u32),
         }
-        if there.is_some() {
+        if position.is_some() {
             Arc::make_mut(&mut self.schemas[schema]).is_retired = false;
         } else {
             let piece = self.add_piece(schema);

@@ -6,15 +6,15 @@ use super::walk::Walk;
 /// Number of rows sampled to choose access predicates.
 pub(crate) const SAMPLE: usize = 4096;
 /// Minimum number of changes before a reorganization starts.
-pub(crate) const FEWEST: usize = 64;
+pub(crate) const MIN_CHANGES: usize = 64;
 
 /// Progress of a reorganization.
 #[derive(Debug, Default)]
-pub(crate) enum Arranging {
+pub(crate) enum Reorganization {
     #[default]
     Not,
     /// Number of rows sampled so far.
     Sampling(usize, Advice),
     Choosing(Advice),
-    Filing(Walk),
+    Refiling(Walk),
 }

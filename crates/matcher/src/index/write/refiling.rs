@@ -14,18 +14,18 @@ use crate::index::rows::location::Location;
 use crate::index::rows::piece::Piece;
 
 /// Number of loose rows examined together; each removal moves the remaining ones up.
-const TOGETHER: usize = 64;
+const LOOSE_BATCH: usize = 64;
 
 impl Index {
     /// Examines about `most` rows and moves those that belong elsewhere. Returns the number of rows examined,
     /// and whether the walk is over.
     pub(crate) fn refile(&mut self, walk: &mut Walk, most: usize) -> (usize, bool) {
-        let mut taken = 0;
-        while taken < most {
-            let Some(piece) = self.state().pieces.get(walk.piece) else { return (taken, true) };
+        let mut removed = 0;
+        while removed < most {
+            let Some(piece) = self.state().pieces.get(walk.piece) else { return (removed, true) };
             // Skipping a piece also takes time.
             let Some(clusters) = walk.clusters else {
-                taken += 1;
+                removed += 1;
                 match walk.fresh.contains(&piece.schema) || piece.clusters.is_empty() {
                     true => walk.piece += 1,
                     false => walk.clusters = Some(piece.clusters.len()),
@@ -34,7 +34,7 @@ impl Index {
             };
             let clusters = clusters.min(piece.clusters.len());
             let Some(last) = clusters.checked_sub(1) else {
-                taken += 1;
+                removed += 1;
                 self.leave(walk.piece);
                 (walk.piece, walk.clusters) = (walk.piece + 1, None);
                 continue;
@@ -52,19 +52,19 @@ impl Index {
                 }
                 inside.rows = rows.checked_sub(1).unwrap_or(usize::MAX);
                 walk.inside = Some(inside);
-                taken += 1;
+                removed += 1;
             } else if inside.loose > 0 {
-                let count = inside.loose.min(TOGETHER);
+                let count = inside.loose.min(LOOSE_BATCH);
                 self.look_at_loose((walk.piece, last), count);
                 inside.loose -= count;
                 walk.inside = Some(inside);
-                taken += count;
+                removed += count;
             } else {
                 (walk.clusters, walk.inside) = (Some(last), None);
-                taken += 1;
+                removed += 1;
             }
         }
-        (taken, false)
+        (removed, false)
     }
 
     /// Examines a row in columns. The row that replaces it after a removal was examined before.

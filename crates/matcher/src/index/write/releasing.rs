@@ -4,7 +4,7 @@
 //! contain slots. The schemas that contain the slot are empty and are freed with it.
 
 use super::index::Index;
-use super::progress::Arranging;
+use super::progress::Reorganization;
 use crate::index::code::coded::Coded;
 use crate::index::code::column::Column;
 use crate::index::code::named::Code;
@@ -45,7 +45,7 @@ impl Index {
 
     /// Frees the slots that no row uses, unless a reorganization is in progress.
     pub(crate) fn free_slots(&mut self) {
-        if self.unused_slots.is_empty() || !matches!(self.arranging, Arranging::Not) {
+        if self.unused_slots.is_empty() || !matches!(self.reorganization, Reorganization::Not) {
             return;
         }
         for slot in std::mem::take(&mut self.unused_slots) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::advice::Advice;
 use super::index::Index;
-use super::progress::{Arranging, FEWEST, SAMPLE};
+use super::progress::{MIN_CHANGES, Reorganization, SAMPLE};
 use super::walk::Walk;
 use crate::index::code::coded::Coded;
 use crate::index::rows::piece::Piece;
@@ -24,11 +24,11 @@ impl Index {
     /// This takes about as long as inserting all of them again, one to two seconds for a million. Existing snapshots do
     /// not change. If the caller cannot block for that long, use [`adapt_some`](Self::adapt_some).
     pub fn adapt(&mut self) {
-        while !matches!(self.arranging, Arranging::Not) {
+        while !matches!(self.reorganization, Reorganization::Not) {
             self.arrange(usize::MAX);
         }
         self.begin();
-        while !matches!(self.arranging, Arranging::Not) {
+        while !matches!(self.reorganization, Reorganization::Not) {
             self.arrange(usize::MAX);
         }
         self.free_slots();
@@ -53,7 +53,7 @@ impl Index {
     /// # Ok::<(), phalanx_matcher::FilterError>(())
     /// ```
     pub fn adapt_some(&mut self, most: usize) -> bool {
-        if matches!(self.arranging, Arranging::Not) {
+        if matches!(self.reorganization, Reorganization::Not) {
             if self.changes < self.due {
                 return false;
             }
@@ -61,41 +61,41 @@ impl Index {
         }
         self.arrange(most);
         self.free_slots();
-        !matches!(self.arranging, Arranging::Not)
+        !matches!(self.reorganization, Reorganization::Not)
     }
 
     fn begin(&mut self) {
         self.mark_arranged();
         let many = self.rows.max(self.options.expected);
-        self.arranging = Arranging::Sampling(0, Advice::new(many, self.options.multiple));
+        self.reorganization = Reorganization::Sampling(0, Advice::new(many, self.options.multiple));
     }
 
     /// Records that the access predicates are, or will be, chosen for the current contents.
     pub(crate) fn mark_arranged(&mut self) {
-        (self.changes, self.due) = (0, self.rows.max(FEWEST));
+        (self.changes, self.due) = (0, self.rows.max(MIN_CHANGES));
     }
 
     /// Continues the reorganization for about `most` rows.
     fn arrange(&mut self, most: usize) {
         let mut left = most;
         while left > 0 {
-            let taken = match std::mem::take(&mut self.arranging) {
-                Arranging::Not => return,
-                Arranging::Sampling(from, advice) => self.sample(from, advice),
-                Arranging::Choosing(mut advice) => {
+            let taken = match std::mem::take(&mut self.reorganization) {
+                Reorganization::Not => return,
+                Reorganization::Sampling(from, advice) => self.sample(from, advice),
+                Reorganization::Choosing(mut advice) => {
                     // Examining a choice takes a few nanoseconds, examining a row a few hundred.
                     let taken = 1 + advice.size() / 256;
                     match advice.choose_one() {
-                        true => self.arranging = Arranging::Choosing(advice),
+                        true => self.reorganization = Reorganization::Choosing(advice),
                         false => self.file_under(advice.chosen()),
                     }
                     taken
                 }
-                Arranging::Filing(mut walk) => {
+                Reorganization::Refiling(mut walk) => {
                     let (taken, is_done) = self.refile(&mut walk, left);
                     match is_done {
                         true => self.end(walk),
-                        false => self.arranging = Arranging::Filing(walk),
+                        false => self.reorganization = Reorganization::Refiling(walk),
                     }
                     taken
                 }
@@ -108,7 +108,7 @@ impl Index {
     fn sample(&mut self, from: usize, mut advice: Advice) -> usize {
         let numbers = self.locations.len();
         if from == numbers.min(SAMPLE) || advice.is_full() {
-            self.arranging = Arranging::Choosing(advice);
+            self.reorganization = Reorganization::Choosing(advice);
             return 1;
         }
         // Spreads the sample evenly over all rows, even if it ends early.
@@ -117,16 +117,16 @@ impl Index {
             true => ((u64::from(spread) * numbers as u64) >> 32) as u32,
             false => from as u32,
         };
-        let mut looked_at = 0;
+        let mut examined = 0;
         if self.locations.is_live(id)
             && let Some((flagged, location)) = self.locations.some(id)
         {
             let mut coded = Coded::default();
-            looked_at = self.state().decode_at(flagged, location, &mut coded);
+            examined = self.state().decode_at(flagged, location, &mut coded);
             advice.offer(&coded, &self.statistics);
         }
-        self.arranging = Arranging::Sampling(from + 1, advice);
-        4 + looked_at / 256
+        self.reorganization = Reorganization::Sampling(from + 1, advice);
+        4 + examined / 256
     }
 
     /// Makes these the only active schemas, and retires the others.
@@ -143,10 +143,10 @@ impl Index {
         for slots in chosen {
             if !state.schemas.iter().any(|schema| !schema.is_retired && schema.slots == slots) {
                 is_same = false;
-                let known = |schema: &Arc<Schema>| !schema.is_gone() && schema.slots == slots;
-                let was_there = state.schemas.iter().any(known);
+                let known = |schema: &Arc<Schema>| !schema.is_dropped() && schema.slots == slots;
+                let existed = state.schemas.iter().any(known);
                 let schema = state.add_schema(slots);
-                if !was_there {
+                if !existed {
                     fresh.push(schema as u32);
                 }
             }
@@ -154,7 +154,7 @@ impl Index {
         if !is_same {
             // New pieces get the highest numbers, so the walk still reaches them.
             let free = std::mem::take(&mut state.free_pieces);
-            self.arranging = Arranging::Filing(Walk::new(fresh, free));
+            self.reorganization = Reorganization::Refiling(Walk::new(fresh, free));
         }
     }
 
@@ -192,7 +192,7 @@ impl State {
         let schema = &self.schemas[at];
         let pieces = || schema.buckets.iter().flat_map(|bucket| &bucket.pieces);
         let is_empty = |piece: &u32| self.pieces[*piece as usize].is_empty();
-        if schema.is_gone() || !pieces().all(is_empty) {
+        if schema.is_dropped() || !pieces().all(is_empty) {
             return;
         }
         let pieces: Vec<u32> = pieces().copied().collect();
@@ -203,7 +203,7 @@ impl State {
             self.pieces[*piece as usize] = Arc::new(Piece::new(0));
         }
         self.free_pieces.extend(pieces);
-        self.schemas[at] = Arc::new(Schema::gone());
+        self.schemas[at] = Arc::new(Schema::dropped());
         self.free_schemas.push(at as u32);
     }
 }
