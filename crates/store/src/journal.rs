@@ -62,7 +62,7 @@ struct AppendQueue {
     /// Size of the entries, in bytes.
     bytes: usize,
     /// Whether a commit is running. After it has finished, the same operation commits the queue.
-    committing: bool,
+    is_committing: bool,
 }
 
 impl Journal {
@@ -132,9 +132,9 @@ impl Journal {
                             cohort: &mut Cohort<Entry, AppendResult>| {
             let task = task.get_or_insert_with(&make);
             if task.enqueue(cohort) {
-                let committing = Committing::new(task.clone());
+                let commit = CommitFuture::new(task.clone());
                 // If the processor is full, the queue is dropped and its callers receive an error.
-                let _ = disk.dispatch(move |_| committing.commit());
+                let _ = disk.dispatch(move |_| commit.commit());
             }
         };
         // Cohorts run in order, which preserves the order of each processor's entries.
@@ -160,7 +160,7 @@ impl JournalTask {
                 queue.pending.push_back((entry, reply));
             }
         }
-        !queue.pending.is_empty() && !std::mem::replace(&mut queue.committing, true)
+        !queue.pending.is_empty() && !std::mem::replace(&mut queue.is_committing, true)
     }
 
     /// Takes the entries of the next batch. Answers the entries that are not accepted.
@@ -173,7 +173,7 @@ impl JournalTask {
             let (entry, reply) = queue.pending.pop_front().expect("read before");
             queue.bytes -= entry.len();
             match writer.admit(&entry, bytes) {
-                Err(refused) => reply.send(Err(refused)),
+                Err(error) => reply.send(Err(error)),
                 Ok(()) => {
                     bytes += entry.len();
                     entries.push(entry);
@@ -208,13 +208,13 @@ impl JournalTask {
 
 /// The operation that commits. Dropping it during a write closes the journal, because the contents of the disk are then
 /// unknown.
-struct Committing {
+struct CommitFuture {
     task: Rc<JournalTask>,
     writer: Option<Writer>,
     is_writing: bool,
 }
 
-impl Committing {
+impl CommitFuture {
     fn new(task: Rc<JournalTask>) -> Self {
         let writer = task.writer.borrow_mut().take();
         Self { task, writer, is_writing: false }
@@ -236,18 +236,18 @@ impl Committing {
             }
             let (entries, replies) = task.take(writer);
             self.is_writing = true;
-            let mut kept = writer.commit(&entries, mirror).await;
-            if kept.as_ref().is_err_and(AppendError::is_out_of_room)
+            let mut result = writer.commit(&entries, mirror).await;
+            if result.as_ref().is_err_and(AppendError::is_out_of_room)
                 && writer.reserve.release(&task.directory, task.remover).await
             {
-                kept = writer.commit(&entries, mirror).await;
+                result = writer.commit(&entries, mirror).await;
             }
             self.is_writing = false;
-            task.counters.committed(writer, entries.len(), &kept);
-            replies.into_iter().for_each(|reply| reply.send(kept.clone()));
+            task.counters.committed(writer, entries.len(), &result);
+            replies.into_iter().for_each(|reply| reply.send(result.clone()));
             writer.put_position().await;
             // After a failure, cleaning continues after the next successful commit.
-            is_urgent = kept.is_ok() && task.clean(writer).await;
+            is_urgent = result.is_ok() && task.clean(writer).await;
         }
     }
 }
@@ -293,10 +293,10 @@ impl JournalTask {
     }
 }
 
-impl Drop for Committing {
+impl Drop for CommitFuture {
     fn drop(&mut self) {
         let queue = &mut *self.task.queue.borrow_mut();
-        queue.committing = false;
+        queue.is_committing = false;
         if !self.is_writing {
             *self.task.writer.borrow_mut() = self.writer.take();
         }

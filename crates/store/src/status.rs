@@ -52,9 +52,9 @@ impl Counters {
         &self,
         writer: &Writer,
         entries: usize,
-        kept: &Result<(), AppendError>,
+        result: &Result<(), AppendError>,
     ) {
-        let (count, entries) = match kept {
+        let (count, entries) = match result {
             Ok(()) => (&self.commits, entries as u64),
             Err(_) => (&self.failed, 0),
         };
@@ -69,7 +69,7 @@ impl Counters {
         self.bytes.store(extent.bytes, Relaxed);
         self.live.store(extent.live, Relaxed);
         self.is_low.store(writer.reserve.is_low(), Relaxed);
-        self.reserved.store(writer.reserve.held(), Relaxed);
+        self.reserved.store(writer.reserve.reserved_bytes(), Relaxed);
         self.rewritten.store(writer.cleaning.rewritten, Relaxed);
     }
 

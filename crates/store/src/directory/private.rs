@@ -29,7 +29,7 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     match builder.create(path) {
         // Another process has created it in the meantime.
         Err(_) if path.is_dir() => (),
-        made => made?,
+        result => result?,
     }
     // The name of a new directory is stored in its parent, so the parent has to be synced.
     path.ancestors().skip(1).take(missing).try_for_each(sync)
@@ -62,7 +62,7 @@ pub(crate) fn restrict_permissions(path: &Path) -> io::Result<Vec<String>> {
             path.display()
         ));
     }
-    let mut tightened = 0;
+    let mut restricted = 0;
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -74,16 +74,16 @@ pub(crate) fn restrict_permissions(path: &Path) -> io::Result<Vec<String>> {
             continue;
         }
         match set_permissions(entry.path(), Permissions::from_mode(0o600)) {
-            Ok(()) => tightened += 1,
+            Ok(()) => restricted += 1,
             Err(error) => warnings.push(format!(
                 "{}: other users can read this file (mode {mode:04o}), and the mode cannot be changed: {error}",
                 path.join(name).display()
             )),
         }
     }
-    if tightened > 0 {
+    if restricted > 0 {
         warnings.push(format!(
-            "{}: other users could read {tightened} files; changed their mode to 0600",
+            "{}: other users could read {restricted} files; changed their mode to 0600",
             path.display()
         ));
     }

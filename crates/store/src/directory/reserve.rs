@@ -32,7 +32,7 @@ enum State {
     /// The disk lacked space at this time.
     Released { tried: Duration },
     /// The file exists.
-    Held,
+    Created,
     /// No reserve is configured, or the file system cannot allocate one.
     Unsupported,
 }
@@ -48,15 +48,15 @@ impl Reserve {
     }
 
     /// Bytes that are set aside.
-    pub(crate) fn held(&self) -> u64 {
-        if self.state == State::Held { self.bytes } else { 0 }
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        if self.state == State::Created { self.bytes } else { 0 }
     }
 
     /// Creates the reserve if it is missing and an attempt is due.
     pub(crate) async fn ensure(&mut self, directory: &Dir, threads: BlockingStage<()>) {
         let bytes = self.bytes;
         let is_due = match self.state {
-            State::Held | State::Unsupported => false,
+            State::Created | State::Unsupported => false,
             State::Unknown => true,
             State::Released { tried } => now().saturating_sub(tried) >= RETRY_INTERVAL,
         };
@@ -72,7 +72,7 @@ impl Reserve {
         self.state = match space {
             Ok(Ok(space)) if space.available >= wanted => {
                 match allocate(directory, bytes, threads).await {
-                    Ok(()) => State::Held,
+                    Ok(()) => State::Created,
                     Err(error) if error.kind() == io::ErrorKind::Unsupported => State::Unsupported,
                     Err(_) => released,
                 }
@@ -83,7 +83,7 @@ impl Reserve {
 
     /// Frees the reserve. Returns whether there was one.
     pub(crate) async fn release(&mut self, directory: &Dir, threads: BlockingStage<()>) -> bool {
-        if self.state != State::Held {
+        if self.state != State::Created {
             return false;
         }
         remove(directory, threads).await;

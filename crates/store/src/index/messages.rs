@@ -63,7 +63,7 @@ impl MessageIndex {
                 self.replaced(old, place);
             }
             Record::Retain { topic, message } => {
-                if !replaying && !self.keep(message.0) {
+                if !replaying && !self.add_reference(message.0) {
                     return;
                 }
                 let new = Retained { place, message: message.0 };
@@ -78,7 +78,7 @@ impl MessageIndex {
             }
             Record::Unretain { topic } => {
                 if let Some(old) = self.retained.remove(topic) {
-                    self.gone(old.place);
+                    self.record_dead(old.place);
                     if !replaying {
                         self.release(old.message);
                     }
@@ -89,7 +89,7 @@ impl MessageIndex {
     }
 
     /// Adds a reference to a message. Returns false if it does not exist.
-    pub(super) fn keep(&mut self, message: u64) -> bool {
+    pub(super) fn add_reference(&mut self, message: u64) -> bool {
         let message = self.messages.get_mut(&message);
         message.map(|message| message.references += 1).is_some()
     }
@@ -146,16 +146,16 @@ impl MessageIndex {
 
     fn remove(&mut self, message: u64) {
         if let Some(old) = self.messages.remove(&message) {
-            self.gone(old.place);
+            self.record_dead(old.place);
         }
     }
 
     fn replaced(&mut self, old: Option<Place>, new: Place) {
-        old.into_iter().for_each(|old| self.gone(old));
+        old.into_iter().for_each(|old| self.record_dead(old));
         self.live += u64::from(new.length);
     }
 
-    fn gone(&mut self, old: Place) {
+    fn record_dead(&mut self, old: Place) {
         self.live -= u64::from(old.length);
     }
 }

@@ -56,7 +56,7 @@ impl LivePlaces {
 }
 
 /// One half of the index during a replay.
-pub(crate) trait Replayed: Send {
+pub(crate) trait ReplayHalf: Send {
     /// Applies a record at `place`. Ignores records of the other half.
     fn replay(&mut self, record: &Record<'_>, place: Place);
 }
@@ -111,8 +111,8 @@ impl Index {
     pub(crate) fn apply(&mut self, record: &Record<'_>, place: Place) {
         let Self { sessions, messages } = self;
         if let Record::Queue { session, message, phase, .. } = *record {
-            let keeps = !matches!(phase, Phase::Received(_));
-            if !sessions.has(session) || keeps && !messages.keep(message.0) {
+            let has_reference = !matches!(phase, Phase::Received(_));
+            if !sessions.has(session) || has_reference && !messages.add_reference(message.0) {
                 return;
             }
         }
@@ -126,14 +126,14 @@ impl Index {
     }
 
     /// The two halves, for a replay.
-    pub(crate) fn halves(&mut self) -> (&mut impl Replayed, &mut impl Replayed) {
+    pub(crate) fn halves(&mut self) -> (&mut impl ReplayHalf, &mut impl ReplayHalf) {
         (&mut self.sessions, &mut self.messages)
     }
 
     /// Ends a replay: deletes incomplete objects. Later records must be applied in order.
     pub(crate) fn finish_replay(&mut self) {
         let Self { sessions, messages } = self;
-        sessions.finish_replay(|message| messages.keep(message));
+        sessions.finish_replay(|message| messages.add_reference(message));
         messages.finish_replay();
     }
 
@@ -170,14 +170,14 @@ impl Index {
     }
 }
 
-impl Replayed for SessionIndex {
+impl ReplayHalf for SessionIndex {
     fn replay(&mut self, record: &Record<'_>, place: Place) {
         // References are counted at the end.
         self.apply(record, place, true, &mut |_| ());
     }
 }
 
-impl Replayed for MessageIndex {
+impl ReplayHalf for MessageIndex {
     fn replay(&mut self, record: &Record<'_>, place: Place) {
         self.apply(record, place, true);
     }

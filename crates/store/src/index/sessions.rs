@@ -75,7 +75,7 @@ impl SessionIndex {
             Record::Unsubscribe { session, filter } => {
                 let Some(session) = self.session(session, false) else { return };
                 let old = session.subscriptions.remove(filter);
-                self.gone(old);
+                self.record_dead(old);
             }
             Record::Queue { session, delivery, message, phase, .. } => {
                 let Some(session) = self.session(session, replaying) else { return };
@@ -101,7 +101,7 @@ impl SessionIndex {
             Record::Done { session, delivery } => {
                 let Some(session) = self.session(session, false) else { return };
                 if let Some(old) = session.queue.remove(&delivery.0) {
-                    self.gone(Some(old.place));
+                    self.record_dead(Some(old.place));
                     if old.refers() {
                         release(old.message);
                     }
@@ -115,21 +115,21 @@ impl SessionIndex {
             Record::IncomingDone { session, packet } => {
                 let Some(session) = self.session(session, false) else { return };
                 let old = session.incoming.remove(&packet);
-                self.gone(old);
+                self.record_dead(old);
             }
             _ => (),
         }
     }
 
-    /// Ends a replay: deletes incomplete sessions, and deliveries whose message `keep` does not find.
-    pub(super) fn finish_replay(&mut self, mut keep: impl FnMut(u64) -> bool) {
+    /// Ends a replay: deletes incomplete sessions, and deliveries whose message `add_reference` does not find.
+    pub(super) fn finish_replay(&mut self, mut add_reference: impl FnMut(u64) -> bool) {
         let parts = self.sessions.iter().filter(|(_, session)| session.place.is_none());
         let parts: Vec<u64> = parts.map(|(session, _)| *session).collect();
         parts.into_iter().for_each(|session| self.end(session, &mut |_| ()));
         let Self { sessions, live, .. } = self;
         for session in sessions.values_mut().filter(|session| !session.queue.is_empty()) {
             session.queue.retain(|_, delivery| {
-                let keep = !delivery.refers() || keep(delivery.message);
+                let keep = !delivery.refers() || add_reference(delivery.message);
                 *live -= if keep { 0 } else { u64::from(delivery.place.length) };
                 keep
             });
@@ -185,11 +185,11 @@ impl SessionIndex {
 
     fn end(&mut self, session: u64, release: &mut impl FnMut(u64)) {
         let Some(old) = self.sessions.remove(&session) else { return };
-        self.gone(old.place);
-        old.subscriptions.into_values().for_each(|place| self.gone(Some(place)));
-        old.incoming.into_values().for_each(|place| self.gone(Some(place)));
+        self.record_dead(old.place);
+        old.subscriptions.into_values().for_each(|place| self.record_dead(Some(place)));
+        old.incoming.into_values().for_each(|place| self.record_dead(Some(place)));
         for delivery in old.queue.into_values() {
-            self.gone(Some(delivery.place));
+            self.record_dead(Some(delivery.place));
             if delivery.refers() {
                 release(delivery.message);
             }
@@ -197,11 +197,11 @@ impl SessionIndex {
     }
 
     fn replaced(&mut self, old: Option<Place>, new: Place) {
-        self.gone(old);
+        self.record_dead(old);
         self.live += u64::from(new.length);
     }
 
-    fn gone(&mut self, old: Option<Place>) {
+    fn record_dead(&mut self, old: Option<Place>) {
         self.live -= old.map_or(0, |old| u64::from(old.length));
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn recover_live(
     (places, salt): (&LivePlaces, u64),
     recovered: &mut Recovered,
 ) -> Result<(), OpenError> {
-    let read = files.again(segment, salt)?;
+    let read = files.reread(segment, salt)?;
     let threads = available_parallelism().map_or(1, usize::from);
     let share = (read.bytes.len() / threads).max(MIN_THREAD_BYTES);
     let read = &read;

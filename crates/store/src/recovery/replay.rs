@@ -16,7 +16,7 @@ use crate::directory::source::Source;
 use crate::error::{OpenError, Torn};
 use crate::format::entry::records;
 use crate::format::frame::{HEAD_BYTES, Head};
-use crate::index::{Index, Place, Replayed};
+use crate::index::{Index, Place, ReplayHalf};
 use crate::recovery::live::recover_live;
 use crate::recovery::recovered::Recovered;
 use crate::recovery::segments::{Batches, Files, Segment};
@@ -137,7 +137,7 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 fn apply_all(
     files: &Files<'_>,
     segments: &Receiver<Arc<Batches>>,
-    half: &mut impl Replayed,
+    half: &mut impl ReplayHalf,
 ) -> Result<(), OpenError> {
     for read in segments {
         let Batches { segment, bytes, batches, .. } = &*read;
@@ -173,9 +173,9 @@ fn chain(files: &Files<'_>, heads: &[Head], replay: &mut Replay) -> Result<Vec<H
             return Err(files.corrupt(before.number, 0, "the next segment does not follow it"));
         }
         // Between two segments there may be only segments without a header, which were never started.
-        if let Some(stranger) = rest.get(place + 1) {
+        if let Some(unexpected) = rest.get(place + 1) {
             return Err(files.corrupt(
-                stranger.number,
+                unexpected.number,
                 0,
                 "the segment does not belong to this journal",
             ));

@@ -91,7 +91,7 @@ impl Files<'_> {
     }
 
     /// Reads a segment again.
-    pub(crate) fn again(&self, segment: &Segment, salt: u64) -> Result<Batches, OpenError> {
+    pub(crate) fn reread(&self, segment: &Segment, salt: u64) -> Result<Batches, OpenError> {
         let bytes = self.read(segment.number, segment.end)?;
         let (batches, at) = verify(&bytes, salt, segment.sequence);
         if (at as u64) < segment.end {

@@ -56,12 +56,12 @@ impl Writer {
         let is_many =
             |factor| extent.segments > factor * MAX_SEGMENTS + 2 * (extent.bytes / segment);
         let cleaning = &mut self.cleaning;
-        cleaning.on = (is_long || is_many(1)) && self.segments.len() > 1 && !cleaning.over;
+        cleaning.on = (is_long || is_many(1)) && self.segments.len() > 1 && !cleaning.is_stopped;
         cleaning.is_urgent =
             cleaning.on && (is_low || extent.is_beyond(2.25, 4 * segment) || is_many(2));
         // Cleaned files are deleted after the next header. Write it now, because no entry may follow.
-        let ends = was_on && !cleaning.on || was_urgent && !cleaning.is_urgent;
-        self.must_rotate |= (ends || is_low) && !self.obsolete.is_empty();
+        let mode_ended = was_on && !cleaning.on || was_urgent && !cleaning.is_urgent;
+        self.must_rotate |= (mode_ended || is_low) && !self.obsolete.is_empty();
         // The only segment can be cleaned once it has a successor.
         self.must_rotate |= is_low && is_long && self.segments.len() == 1;
         if !cleaning.on {
@@ -87,7 +87,7 @@ impl Writer {
 
     /// Stops cleaning permanently.
     pub(crate) fn stop_cleaning(&mut self) {
-        self.cleaning.over = true;
+        self.cleaning.is_stopped = true;
     }
 
     /// Appends the live records of a part to a batch.

@@ -19,7 +19,7 @@ pub(crate) struct Cleaning {
     /// The journal is too long regardless of new writes.
     pub(crate) is_urgent: bool,
     /// Cleaning has stopped, because a piece is unreadable.
-    pub(crate) over: bool,
+    pub(crate) is_stopped: bool,
     /// Number of bytes rewritten.
     pub(crate) rewritten: u64,
     /// Bytes still to be cleaned for past writes; negative if the last record was longer.

@@ -103,17 +103,17 @@ impl PieceRead {
     /// A description with the file and the offset.
     pub(crate) async fn load(self, directory: &Dir) -> Result<Piece, String> {
         let name = segment_name(self.segment);
-        let told = |what: &dyn std::fmt::Display| format!("{name}: byte {}: {what}", self.from);
+        let describe = |what: &dyn std::fmt::Display| format!("{name}: byte {}: {what}", self.from);
         let of = |bytes| Piece { read: self, bytes, batches: 0, records: Vec::new(), cleaned: 0 };
         if self.from >= self.end {
             return Ok(of(Vec::new()));
         }
         let file = directory.open_file(name.as_bytes(), false).await;
-        let file = file.map_err(|error| told(&error))?;
+        let file = file.map_err(|error| describe(&error))?;
         let mut length = (self.end - self.from).min(self.most);
         loop {
             let bytes = file.read_at(self.from, length as usize).await;
-            let bytes = bytes.map_err(|error| told(&error))?;
+            let bytes = bytes.map_err(|error| describe(&error))?;
             // Not even the first batch is complete, so it is longer than the read, or invalid.
             let first = frame::length(&bytes, self.salt, self.sequence).map(|first| first as u64);
             let piece = of(bytes).whole();
@@ -122,7 +122,7 @@ impl PieceRead {
             }
             match first.filter(|first| *first > length && self.from + first <= self.end) {
                 Some(first) => length = first,
-                None => return Err(told(&"the batch is corrupt")),
+                None => return Err(describe(&"the batch is corrupt")),
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::error::{AppendError, MirrorLost};
 use crate::format::frame::{self, FRAME_BYTES, HEAD_BYTES};
 use crate::mirror::{LocalFuture, Mirror};
 use crate::recovery::segments::Segment;
-use crate::write::writer::{Writer, refused};
+use crate::write::writer::{Writer, write_error};
 
 /// The number of read errors after which a batch that the mirror needs again closes the journal.
 const MAX_READ_ERRORS: u32 = 20;
@@ -77,15 +77,15 @@ impl Writer {
         mirror: &dyn Mirror,
     ) -> Result<(), AppendError> {
         let name = segment_name(segment.number);
-        let file = self.directory.open_file(name.as_bytes(), false).await.map_err(refused)?;
+        let file = self.directory.open_file(name.as_bytes(), false).await.map_err(write_error)?;
         let (mut at, mut number) = (HEAD_BYTES as u64, segment.sequence);
         while at < segment.end {
             let corrupt =
                 || AppendError::Broken { what: format!("{name}: byte {at}: the batch is corrupt") };
-            let head = file.read_at(at, FRAME_BYTES).await.map_err(refused)?;
+            let head = file.read_at(at, FRAME_BYTES).await.map_err(write_error)?;
             let length = frame::length(&head, self.salt, number).ok_or_else(corrupt)?;
             if number >= from {
-                let batch = file.read_at(at, length).await.map_err(refused)?;
+                let batch = file.read_at(at, length).await.map_err(write_error)?;
                 frame::open(&batch, self.salt, number).ok_or_else(corrupt)?;
                 mirror.append(number, batch.into()).await?;
             }

@@ -144,12 +144,12 @@ impl Writer {
         mut batch: Vec<u8>,
         mirror: Option<&dyn Mirror>,
     ) -> Result<(), AppendError> {
-        let file = self.current().await.map_err(refused)?;
+        let file = self.current().await.map_err(write_error)?;
         let place = self.segments.back().expect("started before");
         let (base, end) = (place.base, place.end);
         frame::seal(&mut batch, self.salt, self.next_sequence);
         let batch = phalanx::net::Bytes::from(batch);
-        file.write_at(end, batch.clone()).await.map_err(refused)?;
+        file.write_at(end, batch.clone()).await.map_err(write_error)?;
         // Sent after the write, because a batch that did not fit on the disk is not written again.
         let sent = mirror.map(|own| (own, own.append(self.next_sequence, batch.clone())));
         if let Err(error) = file.sync_data().await {
@@ -251,6 +251,6 @@ impl Writer {
     }
 }
 
-pub(crate) fn refused(error: io::Error) -> AppendError {
+pub(crate) fn write_error(error: io::Error) -> AppendError {
     AppendError::Disk { kind: error.kind(), what: error.to_string() }
 }

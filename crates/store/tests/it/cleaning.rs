@@ -81,10 +81,10 @@ fn few_writes_clean_little() {
             );
             // In addition to the segment headers.
             let more = 3 * SEGMENT + 84 * now.segments + 5 * length;
-            let over = now.bytes as f64 - more as f64;
-            longest = longest.max(over / now.live as f64);
+            let excess = now.bytes as f64 - more as f64;
+            longest = longest.max(excess / now.live as f64);
             if now.rewritten > 2 * now.live {
-                shortest = shortest.min(over / now.live as f64);
+                shortest = shortest.min(excess / now.live as f64);
             }
             before = now;
         }

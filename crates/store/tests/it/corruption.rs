@@ -57,7 +57,7 @@ fn with_position() -> &'static Files {
     })
 }
 
-fn look(files: &Files) -> Result<Recovered, OpenError> {
+fn recover_files(files: &Files) -> Result<Recovered, OpenError> {
     recover(files, Path::new("/data"))
 }
 
@@ -69,11 +69,11 @@ fn place(error: &OpenError) -> (String, u64) {
 
 #[test]
 fn an_intact_journal_is_recovered() {
-    let recovered = look(journal()).unwrap();
+    let recovered = recover_files(journal()).unwrap();
     assert_eq!(recovered.sessions.len() as u64, SESSIONS);
     assert_eq!(recovered.torn, None);
     assert!(journal().len() > 3, "{} segments", journal().len());
-    assert_eq!(look(&Files::new()).unwrap().next_session, SessionId(1));
+    assert_eq!(recover_files(&Files::new()).unwrap().next_session, SessionId(1));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn every_changed_byte_is_reported() {
         for at in 0..bytes.len() {
             let mut files = journal().clone();
             files.get_mut(name).unwrap()[at] ^= 0x40;
-            match look(&files) {
+            match recover_files(&files) {
                 Err(error) => {
                     let (file, offset) = place(&error);
                     assert!(file == *name && offset <= at as u64, "{name} {at}: {error}");
@@ -125,7 +125,8 @@ fn the_rest_is_recovered_wherever_the_end_is_torn() {
             };
             let mut files = journal().clone();
             files.insert(last.clone(), cut);
-            let recovered = look(&files).unwrap_or_else(|error| panic!("cut at {end}: {error}"));
+            let recovered =
+                recover_files(&files).unwrap_or_else(|error| panic!("cut at {end}: {error}"));
             let there = recovered.sessions.len();
             let whole = others + end.saturating_sub(HEAD_BYTES) / MAX_BATCH_BYTES;
             // The truncated bytes may have been zeros.
@@ -145,39 +146,39 @@ fn missing_and_unknown_files_are_reported() {
     for name in &names[..names.len() - 1] {
         let mut files = journal().clone();
         files.remove(name);
-        let error = look(&files).unwrap_err();
+        let error = recover_files(&files).unwrap_err();
         assert_eq!(place(&error), (name.clone(), 0), "{error}");
         let mut files = journal().clone();
         let cut = files[name].len() - 1;
         files.get_mut(name).unwrap().truncate(cut);
-        let error = look(&files).unwrap_err();
+        let error = recover_files(&files).unwrap_err();
         assert_eq!(place(&error), (name.clone(), cut as u64), "{error}");
         // Bytes after the end that the next header names are ignored.
         let mut files = journal().clone();
         files.get_mut(name).unwrap().extend([7; 100]);
-        assert_eq!(look(&files).unwrap(), look(journal()).unwrap());
+        assert_eq!(recover_files(&files).unwrap(), recover_files(journal()).unwrap());
     }
     // A segment under the name of another.
     let mut files = journal().clone();
     let other = files[&names[0]].clone();
     files.insert(names[1].clone(), other);
-    assert_eq!(place(&look(&files).unwrap_err()), (names[1].clone(), 0));
+    assert_eq!(place(&recover_files(&files).unwrap_err()), (names[1].clone(), 0));
     // Files that are not the store's are ignored.
     let mut files = journal().clone();
     files.insert("notes.txt".into(), b"mine".to_vec());
-    assert_eq!(look(&files).unwrap(), look(journal()).unwrap());
+    assert_eq!(recover_files(&files).unwrap(), recover_files(journal()).unwrap());
 }
 
 /// With the newest position file, the store knows which writes were acknowledged: a truncated end is an error
 /// then.
 #[test]
 fn a_lost_acknowledged_end_is_reported() {
-    let lost = |files: &Files| match look(files) {
+    let lost = |files: &Files| match recover_files(files) {
         Err(OpenError::Lost(lost)) => lost,
         other => panic!("{other:?}"),
     };
     let whole = with_position();
-    assert_eq!(look(whole).unwrap(), look(journal()).unwrap());
+    assert_eq!(recover_files(whole).unwrap(), recover_files(journal()).unwrap());
     let last = journal().keys().next_back().unwrap();
     let bytes = &whole[last];
     for end in 0..bytes.len() {
@@ -198,25 +199,25 @@ fn a_lost_acknowledged_end_is_reported() {
     // The segment is missing or empty.
     let position = |(name, _): &(String, Vec<u8>)| name == "position";
     let files: Files = whole.clone().into_iter().filter(position).collect();
-    let told = lost(&files).to_string();
-    assert!(told.contains("the journal is missing, with 60 acknowledged batches"), "{told}");
+    let message = lost(&files).to_string();
+    assert!(message.contains("the journal is missing, with 60 acknowledged batches"), "{message}");
     let emptied = whole.clone().into_iter();
     let emptied = emptied.map(|file| if position(&file) { file } else { (file.0, Vec::new()) });
     assert_eq!(lost(&emptied.collect()).missing, Some(SESSIONS));
     // Bytes that a crash leaves after the end are no loss, and a torn position file is ignored.
     let mut files = whole.clone();
     files.get_mut(last).unwrap().extend([7; 5]);
-    let torn = look(&files).unwrap().torn.unwrap();
+    let torn = recover_files(&files).unwrap().torn.unwrap();
     assert_eq!((torn.bytes, torn.unacknowledged), (5, true));
     let mut files = whole.clone();
     files.remove(last);
     files.get_mut("position").unwrap()[20] ^= 1;
-    assert!(look(&files).is_ok());
+    assert!(recover_files(&files).is_ok());
     // Without a position, the bytes at the end may be the rest of an acknowledged batch.
     let mut files = whole.clone();
     files.remove("position");
     files.get_mut(last).unwrap().pop();
-    let torn = look(&files).unwrap().torn.unwrap();
+    let torn = recover_files(&files).unwrap().torn.unwrap();
     assert!(!torn.unacknowledged && !torn.to_string().contains("never"), "{torn}");
 }
 
@@ -228,8 +229,8 @@ fn a_loss_is_accepted_on_request() {
     }
     let last = home.path().join(journal().keys().next_back().unwrap());
     std::fs::remove_file(&last).unwrap();
-    let refused = Store::open(home.path(), Options::default()).unwrap_err();
-    assert!(refused.to_string().contains("--accept-loss"), "{refused}");
+    let error = Store::open(home.path(), Options::default()).unwrap_err();
+    assert!(error.to_string().contains("--accept-loss"), "{error}");
     let accepting = Options { accept_loss: true, ..Options::default() };
     let (_, mut recovered) = Store::open(home.path(), accepting).unwrap();
     assert!(!recovered.sessions.is_empty());

@@ -107,8 +107,8 @@ fn acknowledged_entries_are_recovered() {
     assert_eq!((session.client.as_str(), session.expiry, session.left), ("one", 60, 7));
     assert_eq!(session.will, "gone");
     let [(filter, subscription)] = &Vec::from_iter(&session.subscriptions)[..] else { panic!() };
-    let said = (subscription.options, subscription.identifier);
-    assert_eq!((filter.as_str(), said), ("b/#", (3, 300)));
+    let actual = (subscription.options, subscription.identifier);
+    assert_eq!((filter.as_str(), actual), ("b/#", (3, 300)));
     let queue: Vec<_> = session
         .queue
         .iter()
@@ -238,10 +238,10 @@ fn files_are_private() {
     names().for_each(|file| set_permissions(file, Permissions::from_mode(0o644)).unwrap());
     set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
     let (store, _) = Store::open(&path, options).unwrap();
-    let told = store.warnings().join("\n");
+    let warnings = store.warnings().join("\n");
     assert!(
-        told.contains("mode 0777") && told.contains("other users could read 4 files"),
-        "{told}"
+        warnings.contains("mode 0777") && warnings.contains("other users could read 4 files"),
+        "{warnings}"
     );
     for file in names() {
         let expected = if file.ends_with("notes") { 0o644 } else { 0o600 };

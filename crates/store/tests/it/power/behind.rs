@@ -22,9 +22,9 @@ struct Slow(Rc<Copies>);
 impl Mirror for Slow {
     fn open(&self, id: u64, first: u64, next: u64) -> LocalFuture<'_, Result<u64, MirrorLost>> {
         Box::pin(async move {
-            let lacks = self.0.open(id, first, next).await;
+            let first_missing = self.0.open(id, first, next).await;
             sleep(Duration::from_secs(1)).await;
-            lacks
+            first_missing
         })
     }
 
@@ -51,7 +51,7 @@ impl Mirror for Slow {
 fn lost_before(faults: Faults, time: Duration) -> (Vec<Result<(), AppendError>>, [Vec<u64>; 2]) {
     let options = options(1);
     let copies = Copies::of(Stored::new(), Some(2));
-    let told: Rc<RefCell<Vec<_>>> = Rc::default();
+    let results: Rc<RefCell<Vec<_>>> = Rc::default();
     let files: Rc<RefCell<Files>> = Rc::default();
     sim::run(1, |world| {
         let mut graph = Graph::new();
@@ -61,24 +61,25 @@ fn lost_before(faults: Faults, time: Duration) -> (Vec<Result<(), AppendError>>,
         let own = copies.clone();
         let mirror: MakeMirror = Box::new(|| Rc::new(Slow(Rc::new(own))));
         let journal = store.declare_mirrored(&mut graph, |_, _| Some(mirror));
-        let of_user = told.clone();
+        let of_user = results.clone();
         world.program(graph, move |start| {
             if start.processor() > 0 {
                 return Ok(());
             }
-            let (journal, told) = (journal.clone(), of_user.clone());
+            let (journal, results) = (journal.clone(), of_user.clone());
             stage.dispatch(move |_| async move {
                 for session in (1..4).map(SessionId) {
                     let mut entry = Entry::new();
                     let (client, expiry, left, will) = ("c", 60, 0, &[][..]);
                     entry.push(&Record::Session { session, client, expiry, left, will });
                     let kept = journal.append(entry).await;
-                    told.borrow_mut().push(kept);
+                    results.borrow_mut().push(kept);
                 }
             })?;
             Ok(())
         });
-        let (net, copies, told, files) = (world.net(), copies.clone(), told.clone(), files.clone());
+        let (net, copies, results, files) =
+            (world.net(), copies.clone(), results.clone(), files.clone());
         world.client(async move {
             while !copies.state().0 {
                 net.sleep(Duration::from_millis(1)).await;
@@ -86,7 +87,7 @@ fn lost_before(faults: Faults, time: Duration) -> (Vec<Result<(), AppendError>>,
             net.set_faults(faults);
             net.sleep(time).await;
             net.set_faults(Faults::NONE);
-            while told.borrow().len() < 3 {
+            while results.borrow().len() < 3 {
                 net.sleep(Duration::from_millis(1)).await;
             }
             let name = "000000000001.journal";
@@ -99,25 +100,25 @@ fn lost_before(faults: Faults, time: Duration) -> (Vec<Result<(), AppendError>>,
     let mirror = batches(id, &copies.stored()).recover(Path::new("mirror")).unwrap();
     let sessions =
         [disk, mirror].map(|it| it.sessions.into_keys().map(|session| session.0).collect());
-    (told.take(), sessions)
+    (results.take(), sessions)
 }
 
 /// The second entry is on the disk before the mirror has lost the first one.
 #[test]
 fn an_entry_on_the_disk_is_not_refused() {
     let long = Duration::from_secs(100);
-    let (told, sessions) = lost_before(Faults { full: 1000, ..Faults::NONE }, long);
+    let (results, sessions) = lost_before(Faults { full: 1000, ..Faults::NONE }, long);
     assert!(
-        matches!(&told[..], [Ok(()), Ok(()), Err(AppendError::Disk { .. })]),
-        "the disk is full: {told:?}"
+        matches!(&results[..], [Ok(()), Ok(()), Err(AppendError::Disk { .. })]),
+        "the disk is full: {results:?}"
     );
     assert_eq!(sessions, [[1, 2], [1, 2]]);
     let unreadable = Faults { uncached: 1000, open: 1000, ..Faults::NONE };
-    let (told, sessions) = lost_before(unreadable, Duration::from_secs(5));
-    assert!(told.iter().all(Result::is_ok), "the first batch can be read again: {told:?}");
+    let (results, sessions) = lost_before(unreadable, Duration::from_secs(5));
+    assert!(results.iter().all(Result::is_ok), "the first batch can be read again: {results:?}");
     assert_eq!(sessions, [[1, 2, 3], [1, 2, 3]]);
-    let (told, sessions) = lost_before(unreadable, long);
+    let (results, sessions) = lost_before(unreadable, long);
     let broken = |it: &Result<(), AppendError>| matches!(it, Err(AppendError::Broken { .. }));
-    assert!(told[1..].iter().all(broken), "the first batch cannot be read: {told:?}");
+    assert!(results[1..].iter().all(broken), "the first batch cannot be read: {results:?}");
     assert_eq!(sessions, [vec![1, 2], vec![]]);
 }

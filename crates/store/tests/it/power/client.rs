@@ -8,7 +8,7 @@ use crate::power::model::Model;
 
 /// The result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum AppendOutcome {
     Unknown,
     Kept,
     Refused,
@@ -53,7 +53,7 @@ impl User {
         match self.rng.u8(..24) {
             0 => entry.push(&Record::SessionEnd { session }),
             1 => {
-                let client = self.view.sessions[&id].about.0.clone();
+                let client = self.view.sessions[&id].properties.0.clone();
                 let (left, will) = (self.rng.u64(1..9), [7; 3]);
                 entry.push(&Record::Session {
                     session,

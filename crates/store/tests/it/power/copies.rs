@@ -18,14 +18,14 @@ pub(crate) struct Copies(Arc<Mutex<State>>);
 struct State {
     stored: Stored,
     /// The number of the batch at which the mirror loses all batches, once.
-    loses: Option<u64>,
+    loses_at: Option<u64>,
     is_behind: bool,
     is_complete: bool,
 }
 
 impl Copies {
-    pub(crate) fn of(stored: Stored, loses: Option<u64>) -> Self {
-        Self(Arc::new(Mutex::new(State { stored, loses, ..State::default() })))
+    pub(crate) fn of(stored: Stored, loses_at: Option<u64>) -> Self {
+        Self(Arc::new(Mutex::new(State { stored, loses_at, ..State::default() })))
     }
 
     pub(crate) fn stored(&self) -> Stored {
@@ -35,7 +35,7 @@ impl Copies {
     /// Whether all batches were lost, and whether others may rely on the copy.
     pub(crate) fn state(&self) -> (bool, bool) {
         let state = self.0.lock().unwrap();
-        (state.loses.is_none(), state.is_complete)
+        (state.loses_at.is_none(), state.is_complete)
     }
 }
 
@@ -51,8 +51,8 @@ impl Mirror for Copies {
         let mut state = self.0.lock().unwrap();
         state.stored.retain(|(number, _)| *number < next);
         state.is_behind = false;
-        let lacks = state.stored.last().map_or(first, |(number, _)| number + 1);
-        Box::pin(async move { Ok(lacks) })
+        let first_missing = state.stored.last().map_or(first, |(number, _)| number + 1);
+        Box::pin(async move { Ok(first_missing) })
     }
 
     fn is_behind(&self) -> bool {
@@ -70,7 +70,7 @@ impl Mirror for Copies {
             sleep(Duration::from_micros(number % 5 * 100)).await;
             {
                 let mut state = self.0.lock().unwrap();
-                if state.loses.is_some_and(|at| number >= at) {
+                if state.loses_at.is_some_and(|at| number >= at) {
                     *state = State { is_behind: true, ..State::default() };
                     return Err(MirrorLost("all batches are lost".into()));
                 }

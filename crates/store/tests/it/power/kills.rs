@@ -12,14 +12,14 @@ use crate::power::model::Model;
 use crate::power::{Files, Life, agrees, live, of, options};
 
 /// A disk after a kill.
-struct Killed {
+struct AfterKill {
     /// The content of the page cache.
     cached: Files,
     /// The part that would survive a power cut.
     durable: Mutex<Files>,
 }
 
-impl Source for Killed {
+impl Source for AfterKill {
     fn names(&self) -> io::Result<Vec<String>> {
         self.cached.names()
     }
@@ -40,7 +40,7 @@ impl Source for Killed {
     }
 }
 
-impl Killed {
+impl AfterKill {
     /// The files after a power cut at the end of the next life, which left the files `left`. A life never writes to
     /// earlier segments.
     fn after(self, mut left: Files) -> Files {
@@ -58,9 +58,9 @@ impl Killed {
 
 fn check(seed: u64, life: &Life, recovered: Result<Recovered, OpenError>) -> Recovered {
     let recovered = recovered.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    for (user, (begin, told)) in life.begin.iter().zip(&life.told).enumerate() {
+    for (user, (begin, results)) in life.begin.iter().zip(&life.results).enumerate() {
         let found = Model::recovered(&recovered, of(user));
-        assert!(agrees(begin, &told.borrow(), &found), "seed {seed}, user {user}: {found:#?}");
+        assert!(agrees(begin, &results.borrow(), &found), "seed {seed}, user {user}: {found:#?}");
     }
     recovered
 }
@@ -82,7 +82,7 @@ fn acknowledged_entries_survive_a_power_cut_after_a_kill() {
                 unsynced.get() + usize::from(recover(&killed.left, path).unwrap() != recovered),
             );
             let Life { left, cached, .. } = killed;
-            let source = Killed { cached: cached.clone(), durable: Mutex::new(left) };
+            let source = AfterKill { cached: cached.clone(), durable: Mutex::new(left) };
             let cut = live(seed * 4 + 2 * round + 1, cached, &recovered, None, |root| {
                 Store::open_in(&source, root, path, options).unwrap().0
             });

@@ -16,7 +16,7 @@ use phalanx::shutdown::is_draining;
 use phalanx::sim::{self, Faults};
 use phalanx_store::{AppendError, Entry, MakeMirror, Options, Record, Recovered, Store, recover};
 
-use client::{Fate, User};
+use client::{AppendOutcome, User};
 use copies::{Copies, Stored, batches};
 use model::Model;
 
@@ -32,19 +32,19 @@ const USERS: u64 = 3;
 type Files = BTreeMap<String, Vec<u8>>;
 
 /// A user's appends in order, with their results.
-type Told = Rc<RefCell<Vec<(Entry, Fate)>>>;
+type Results = Rc<RefCell<Vec<(Entry, AppendOutcome)>>>;
 
 /// The mirror's batches, whether it has lost all of them once, and whether it is complete.
 type Copied = (Stored, (bool, bool));
 
 /// The files after a power cut and after a kill, the mirror, and the results known to users at that moment.
-type Cut = ((Files, Files), Copied, Vec<Vec<(Entry, Fate)>>);
+type Cut = ((Files, Files), Copied, Vec<Vec<(Entry, AppendOutcome)>>);
 
 /// One life of a store, from the files of the previous one to the next power cut or kill.
 struct Life {
     /// The content for each user at the start.
     begin: Vec<Model>,
-    told: Vec<Told>,
+    results: Vec<Results>,
     left: Files,
     /// The files if the process is killed instead.
     cached: Files,
@@ -69,13 +69,13 @@ fn of(user: usize) -> impl Fn(&str) -> bool {
 }
 
 /// Uses the store until the program shuts down.
-async fn use_it(mut user: User, journal: phalanx_store::Journal, told: Told, mut rng: Rng) {
-    while !is_draining() && told.borrow().len() < 400 {
+async fn use_it(mut user: User, journal: phalanx_store::Journal, results: Results, mut rng: Rng) {
+    while !is_draining() && results.borrow().len() < 400 {
         // Several concurrent appends, each started before the previous one ends. Only a new session is awaited.
         let (most, mut calls) = (rng.usize(1..6), Vec::new());
         while calls.len() < most {
-            let (entry, place) = (user.entry(), told.borrow().len());
-            told.borrow_mut().push((entry.clone(), Fate::Unknown));
+            let (entry, place) = (user.entry(), results.borrow().len());
+            results.borrow_mut().push((entry.clone(), AppendOutcome::Unknown));
             let puts_session = entry.records().any(|it| matches!(it, Record::Session { .. }));
             calls.push((place, journal.append(entry)));
             if puts_session {
@@ -83,15 +83,15 @@ async fn use_it(mut user: User, journal: phalanx_store::Journal, told: Told, mut
             }
         }
         for (place, call) in calls {
-            let fate = match call.await {
-                Ok(()) => Fate::Kept,
-                Err(AppendError::Disk { .. } | AppendError::Full { .. }) => Fate::Refused,
+            let outcome = match call.await {
+                Ok(()) => AppendOutcome::Kept,
+                Err(AppendError::Disk { .. } | AppendError::Full { .. }) => AppendOutcome::Refused,
                 // The result is unknown, and the store accepts nothing more.
                 Err(_) => return,
             };
-            let (entry, place) = &mut told.borrow_mut()[place];
-            *place = fate;
-            if fate == Fate::Refused {
+            let (entry, place) = &mut results.borrow_mut()[place];
+            *place = outcome;
+            if outcome == AppendOutcome::Refused {
                 user.refused(entry);
             }
         }
@@ -107,7 +107,7 @@ fn live(
 ) -> Life {
     let begin: Vec<_> =
         (0..USERS as usize).map(|user| Model::recovered(recovered, of(user))).collect();
-    let told: Vec<Told> = (0..USERS).map(|_| Told::default()).collect();
+    let results: Vec<Results> = (0..USERS).map(|_| Results::default()).collect();
     let next = recovered.next_session.0.max(recovered.next_message.0);
     let highest = files.len() as u64;
     let cut: Rc<RefCell<Option<Cut>>> = Rc::default();
@@ -127,7 +127,7 @@ fn live(
             let view = begin[number as usize].clone();
             (User::new(number, USERS, next, view, rng.fork()), rng.fork())
         });
-        let users = RefCell::new(users.zip(told.clone()).collect::<Vec<_>>());
+        let users = RefCell::new(users.zip(results.clone()).collect::<Vec<_>>());
         let root = world.root();
         let (processors, observed) = (world.processors(), journal.clone());
         world.program(graph, move |start| {
@@ -139,17 +139,18 @@ fn live(
                 .enumerate()
                 .partition::<Vec<_>, _>(|(n, _)| n % processors == start.processor() % processors);
             *users = rest.into_iter().map(|(_, user)| user).collect();
-            for (_, ((user, rng), told)) in mine {
+            for (_, ((user, rng), results)) in mine {
                 let journal = journal.clone();
-                stage.dispatch(move |_| use_it(user, journal, told, rng))?;
+                stage.dispatch(move |_| use_it(user, journal, results, rng))?;
             }
             Ok(())
         });
-        let (net, told, cut, segments) = (world.net(), told.clone(), cut.clone(), segments.clone());
+        let (net, results, cut, segments) =
+            (world.net(), results.clone(), cut.clone(), segments.clone());
         world.client(async move {
             let enough = net.draw(600) as usize;
             for _ in 0..2000 {
-                if told.iter().map(|told| told.borrow().len()).sum::<usize>() >= enough {
+                if results.iter().map(|results| results.borrow().len()).sum::<usize>() >= enough {
                     break;
                 }
                 net.sleep(Duration::from_micros(100)).await;
@@ -162,16 +163,16 @@ fn live(
             let left = left.collect();
             let cached = names.iter().filter_map(|name| Some((name.clone(), cached(&root, name)?)));
             let files = (left, cached.collect());
-            let told = told.iter().map(|told| told.borrow().clone()).collect();
+            let results = results.iter().map(|results| results.borrow().clone()).collect();
             let copied = copies.map(|own| (own.stored(), own.state())).unwrap_or_default();
-            *cut.borrow_mut() = Some((files, copied, told));
+            *cut.borrow_mut() = Some((files, copied, results));
             segments.set(observed.status().segments);
         });
     });
     let ((left, cached), copied, known) = cut.take().expect("the power cut happened");
     // Results after the power cut are discarded.
-    told.iter().zip(known).for_each(|(told, known)| *told.borrow_mut() = known);
-    Life { begin, told, left, cached, copied, segments: segments.get() }
+    results.iter().zip(known).for_each(|(results, known)| *results.borrow_mut() = known);
+    Life { begin, results, left, cached, copied, segments: segments.get() }
 }
 
 /// The content of a file in the page cache.
@@ -187,16 +188,19 @@ fn cached(root: &Dir, name: &str) -> Option<Vec<u8>> {
 
 /// Whether the recovered content agrees with a user's results: everything acknowledged, nothing refused, and
 /// a prefix of the rest.
-fn agrees(begin: &Model, told: &[(Entry, Fate)], found: &Model) -> bool {
+fn agrees(begin: &Model, results: &[(Entry, AppendOutcome)], found: &Model) -> bool {
     let mut model = begin.clone();
-    let last = told.iter().rposition(|(_, fate)| *fate == Fate::Kept).map_or(0, |last| last + 1);
-    for (entry, fate) in &told[..last] {
+    let last = results
+        .iter()
+        .rposition(|(_, outcome)| *outcome == AppendOutcome::Kept)
+        .map_or(0, |last| last + 1);
+    for (entry, outcome) in &results[..last] {
         // No entry with an unknown result precedes an acknowledged one.
-        if *fate != Fate::Refused {
+        if *outcome != AppendOutcome::Refused {
             model.apply(entry.records());
         }
     }
-    let mut rest = told[last..].iter().filter(|(_, fate)| *fate != Fate::Refused);
+    let mut rest = results[last..].iter().filter(|(_, outcome)| *outcome != AppendOutcome::Refused);
     loop {
         if model == *found {
             return true;
@@ -223,16 +227,16 @@ fn acknowledged_entries_survive_power_cuts() {
             files = life.left;
             recovered = recover(&files, Path::new("/"))
                 .unwrap_or_else(|error| panic!("seed {seed}, cut {cut}: {error}"));
-            for (user, (begin, told)) in life.begin.iter().zip(&life.told).enumerate() {
-                let (told, found) = (told.borrow(), Model::recovered(&recovered, of(user)));
+            for (user, (begin, results)) in life.begin.iter().zip(&life.results).enumerate() {
+                let (results, found) = (results.borrow(), Model::recovered(&recovered, of(user)));
                 assert!(
-                    agrees(begin, &told, &found),
+                    agrees(begin, &results, &found),
                     "seed {seed}, cut {cut}, user {user}: {found:#?}"
                 );
-                let with = |fate| told.iter().filter(|(_, it)| *it == fate).count();
-                count(&all, told.len());
-                count(&kept, with(Fate::Kept));
-                count(&refused, with(Fate::Refused));
+                let with = |outcome| results.iter().filter(|(_, it)| *it == outcome).count();
+                count(&all, results.len());
+                count(&kept, with(AppendOutcome::Kept));
+                count(&refused, with(AppendOutcome::Refused));
             }
             count(&torn, usize::from(recovered.torn.is_some()));
             count(
@@ -256,26 +260,26 @@ fn acknowledged_entries_are_on_the_disk_and_in_the_mirror() {
             (Files::new(), Stored::new(), Recovered::default());
         for cut in 0..3 {
             let options = options(seed);
-            let loses = (seed % 2 == 1).then_some(seed % 30 + 100 * cut);
-            let (source, copies) = (files.clone(), Some(Copies::of(copied, loses)));
+            let loses_at = (seed % 2 == 1).then_some(seed % 30 + 100 * cut);
+            let (source, copies) = (files.clone(), Some(Copies::of(copied, loses_at)));
             let life = live(seed * 3 + cut, files, &recovered, copies, |root| {
                 Store::open_in(&source, root, Path::new("/"), options).unwrap().0
             });
             let (has_lost, is_complete);
             (files, (copied, (has_lost, is_complete))) = (life.left, life.copied);
             recovered = recover(&files, Path::new("/")).unwrap();
-            lost.set(lost.get() + usize::from(loses.is_some() && has_lost && is_complete));
+            lost.set(lost.get() + usize::from(loses_at.is_some() && has_lost && is_complete));
             let id = options.salt.unwrap_or_default();
             let mirrored = batches(id, &copied).recover(Path::new("mirror"));
             let mirrored =
                 mirrored.unwrap_or_else(|error| panic!("seed {seed}, cut {cut}: {error}"));
-            for (user, (begin, told)) in life.begin.iter().zip(&life.told).enumerate() {
+            for (user, (begin, results)) in life.begin.iter().zip(&life.results).enumerate() {
                 // Others rely on a complete mirror only.
                 let mirrored = is_complete.then_some(("mirror", &mirrored));
                 for (place, from) in [Some(("disk", &recovered)), mirrored].into_iter().flatten() {
-                    let (told, found) = (told.borrow(), Model::recovered(from, of(user)));
+                    let (results, found) = (results.borrow(), Model::recovered(from, of(user)));
                     assert!(
-                        agrees(begin, &told, &found),
+                        agrees(begin, &results, &found),
                         "seed {seed}, cut {cut}, user {user}, {place}: {found:#?}"
                     );
                 }

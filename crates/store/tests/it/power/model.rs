@@ -15,7 +15,7 @@ pub(crate) struct Model {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Session {
-    pub(crate) about: (String, u32, u64, Payload),
+    pub(crate) properties: (String, u32, u64, Payload),
     pub(crate) subscriptions: BTreeMap<String, (u8, u32)>,
     /// `None` once the receiver has the message.
     pub(crate) queue: BTreeMap<u64, (Option<Payload>, u8, Payload, Phase)>,
@@ -35,7 +35,7 @@ impl Model {
         match *record {
             Record::Session { session, client, expiry, left, will } => {
                 let session = self.sessions.entry(session.0).or_default();
-                session.about = (client.to_owned(), expiry, left, will.to_vec());
+                session.properties = (client.to_owned(), expiry, left, will.to_vec());
             }
             Record::SessionEnd { session } => drop(self.sessions.remove(&session.0)),
             Record::Message { message, payload, .. } => {
@@ -68,7 +68,12 @@ impl Model {
             recovered.message(*message).unwrap().payload.clone()
         };
         let session = |session: &phalanx_store::Session| Session {
-            about: (session.client.clone(), session.expiry, session.left, session.will.to_vec()),
+            properties: (
+                session.client.clone(),
+                session.expiry,
+                session.left,
+                session.will.to_vec(),
+            ),
             subscriptions: session
                 .subscriptions
                 .iter()
