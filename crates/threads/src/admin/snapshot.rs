@@ -67,7 +67,7 @@ pub(super) fn write(output: &mut Output, uptime: u64) {
     });
     output.text(",\"counters\":");
     let counters: [(&str, &str, u64); 6] = [
-        ("threads_switches", "Switches to threads", run_queue::taken() as u64),
+        ("threads_switches", "Switches to threads", run_queue::removed() as u64),
         ("threads_home_calls", "Calls that ran at home", get(&stats::HOME_CALLS)),
         ("threads_home_for_good", "Threads that stay at home", get(&stats::HOME_FOR_GOOD)),
         ("threads_sent_home", "Threads that waited for a blocked carrier", get(&stats::SENT_HOME)),
@@ -122,7 +122,7 @@ fn carrier(output: &mut Output, lane: usize) {
     output.print(format_args!(
         "{{\"processor\":{lane},\"turns\":{},\"parks\":{},\"parked_ns\":{},\"busy_ns\":{busy},\"wakes_sent\":0,\
          \"system_calls\":{},\"operations\":0,\"memory_bytes\":0,\"arcs\":[],\"stages\":",
-        run_queue::taken_from(lane),
+        run_queue::removed_from(lane),
         value(&counters.parks),
         value(&counters.parked_ns),
         value(&counters.polls),

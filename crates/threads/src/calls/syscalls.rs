@@ -9,7 +9,7 @@ use crate::calls::locks::futexes;
 use crate::calls::threads::home_calls::is_attribute;
 use crate::calls::threads::{attributes, children, signals};
 use crate::readiness::{records, watch};
-use crate::schedule::home::{go_home, obey, stay_home};
+use crate::schedule::home::{go_home, handle_requests, stay_home};
 use crate::system::{real, sys};
 use crate::thread::current;
 
@@ -21,7 +21,7 @@ const SYS_CLOSE_RANGE: usize = 436;
 const SYS_FUTEX_WAKE: usize = 454;
 const SYS_FUTEX_REQUEUE: usize = 456;
 /// Calls that neither wait nor depend on the kernel thread: clocks, random numbers, memory, the current processor.
-const ANYWHERE: [usize; 5] = [228, 309, 318, 319, 324];
+const ALLOWED_ON_CARRIERS: [usize; 5] = [228, 309, 318, 319, 324];
 /// Calls that set attributes of the kernel thread: identities, personality, ports, namespaces, filters, keyrings,
 /// Landlock. Whether `SYS_ARCH_PRCTL` does depends on its code.
 const SEPARATES: [usize; 21] = [
@@ -74,7 +74,7 @@ unsafe extern "C" fn syscall(
         SYS_RSEQ => return sys::fail(sys::ENOSYS),
         sys::SYS_CLOSE => return unsafe { close(a as i32) } as isize,
         SYS_CLOSE_RANGE => return unsafe { close_range(a as u32, b as u32, c as i32) } as isize,
-        number if ANYWHERE.contains(&number) => {}
+        number if ALLOWED_ON_CARRIERS.contains(&number) => {}
         SYS_ARCH_PRCTL if is_attribute(a as u32) => attributes::separate(thread),
         SYS_SETPRIORITY => attributes::separate_prioritized(a as u32, b as u32),
         SYS_PTRACE => stay_home(thread),
@@ -87,7 +87,7 @@ unsafe extern "C" fn syscall(
             if SHARES_ALL.contains(&number) {
                 records::share_all();
             }
-            obey(thread);
+            handle_requests(thread);
             go_home(thread);
             if [children::SYS_CLONE, children::SYS_FORK, children::SYS_CLONE3].contains(&number) {
                 children::prepare();

@@ -14,7 +14,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use crate::limits::MAX_LANES;
-use crate::schedule::home::obey;
+use crate::schedule::home::handle_requests;
 use crate::schedule::{acceptors, run_queue};
 use crate::system::{real, sys};
 use crate::thread::current;
@@ -140,7 +140,7 @@ unsafe extern "C" fn handle(signal: i32, info: *const Info, context: *mut Contex
     }
     let mask = thread.mask.get();
     // A thread that returns home to represent a signal may find no pending one.
-    let _ = obey(thread) || acceptors::replace(thread);
+    let _ = handle_requests(thread) || acceptors::replace(thread);
     if !thread.is_hollow() {
         // At home, where the handler of the program has run, between two calls.
         thread.signals.store(0, Ordering::Release);
@@ -173,7 +173,7 @@ unsafe fn handle_in_library(signal: i32, info: *const Info, context: *mut Contex
 }
 
 /// Clears the request if the carrier executes the scheduler and thus runs no thread. A thread that executes this
-/// library is interrupted later, or notices its summons.
+/// library is interrupted later, or notices its requests.
 fn note_idle() {
     // The FS base is changed within a switch, but a carrier's own is not that of a thread.
     let lane = usize::from(current().own_lane.get());

@@ -42,18 +42,19 @@ pub(crate) fn wake_up() {
 extern "C" fn run(_: *mut u8) -> *mut u8 {
     sys::set_signal_mask(sys::HOME_MASK);
     current().is_masked.set(true);
-    let (mut taken, mut stuck, mut idle, mut polls) = (0, 0, 0, 0);
-    let never = AtomicU32::new(0);
-    let mut lanes = Lanes { taken: [0; MAX_LANES], ticks: [0; MAX_LANES] };
-    let mut blocked = Blocked { taken: [0; MAX_LANES], ticks: [0; MAX_LANES] };
-    let (mut ticks, mut lacking, mut is_requested) = (0_u32, 0, false);
+    let (mut removed, mut stuck, mut idle, mut polls) = (0, 0, 0, 0);
+    let unused = AtomicU32::new(0);
+    let mut lanes = Lanes { removed: [0; MAX_LANES], ticks: [0; MAX_LANES] };
+    let mut blocked = Blocked { removed: [0; MAX_LANES], ticks: [0; MAX_LANES] };
+    let (mut ticks, mut unrepresented_ticks, mut is_requested) = (0_u32, 0, false);
     loop {
-        sys::futex_wait(&never, 0, Some(sys::now() + TICK_NANOSECONDS));
+        sys::futex_wait(&unused, 0, Some(sys::now() + TICK_NANOSECONDS));
         ticks = ticks.wrapping_add(1);
         // Wait for some ticks, because threads often block signals only briefly.
-        lacking = if acceptors::is_lacking() { lacking + 1 } else { 0 };
-        if lacking >= PATIENCE_TICKS {
-            acceptors::recruit();
+        unrepresented_ticks =
+            if acceptors::has_unrepresented() { unrepresented_ticks + 1 } else { 0 };
+        if unrepresented_ticks >= PATIENCE_TICKS {
+            acceptors::wake_candidates();
             interrupt::request();
         }
         // A thread that leaves its carrier within a tick needs no interruption.
@@ -63,7 +64,11 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
         is_requested = interrupt::is_requested();
         let is_unconfirmed = ticks.is_multiple_of(CONFIRM_TICKS) && watch::confirm();
         if wake::busy() == 0 && run_queue::len() == 0 {
-            idle = if is_unconfirmed || lacking > 0 || is_requested { 0 } else { idle + 1 };
+            idle = if is_unconfirmed || unrepresented_ticks > 0 || is_requested {
+                0
+            } else {
+                idle + 1
+            };
             if idle >= IDLE_TICKS {
                 ASLEEP.store(1, Ordering::SeqCst);
                 stats::BLOCKED.store(0, Ordering::Relaxed);
@@ -71,7 +76,7 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
                 let has_work = wake::busy() != 0
                     || run_queue::len() != 0
                     || watch::has_waits()
-                    || acceptors::is_lacking()
+                    || acceptors::has_unrepresented()
                     || interrupt::is_requested();
                 if !has_work {
                     sys::futex_wait(&ASLEEP, 1, None);
@@ -91,20 +96,20 @@ extern "C" fn run(_: *mut u8) -> *mut u8 {
         let waiting = run_queue::len();
         if waiting == 0 {
             stuck = 0;
-            taken = run_queue::taken();
+            removed = run_queue::removed();
             continue;
         }
         wake::call_carrier();
-        lanes.relieve();
-        stuck = if taken == run_queue::taken() { stuck + 1 } else { 0 };
-        taken = run_queue::taken();
+        lanes.move_blocked();
+        stuck = if removed == run_queue::removed() { stuck + 1 } else { 0 };
+        removed = run_queue::removed();
         if stuck >= PATIENCE_TICKS {
             (0..run_queue::count()).for_each(wake::count_capture);
             send_threads_home(replacements(stuck - PATIENCE_TICKS).min(waiting));
             // No carrier has taken these threads.
-            taken = run_queue::taken();
-            lanes.taken = taken_from_each();
-            blocked.taken = lanes.taken;
+            removed = run_queue::removed();
+            lanes.removed = removed_from_each();
+            blocked.removed = lanes.removed;
         }
     }
 }
@@ -116,9 +121,9 @@ fn replacements(ticks: u32) -> usize {
 }
 
 /// The number of threads taken from each lane.
-fn taken_from_each() -> [usize; MAX_LANES] {
+fn removed_from_each() -> [usize; MAX_LANES] {
     let count = run_queue::count();
-    std::array::from_fn(|lane| if lane < count { run_queue::taken_from(lane) } else { 0 })
+    std::array::from_fn(|lane| if lane < count { run_queue::removed_from(lane) } else { 0 })
 }
 
 fn send_threads_home(count: usize) {
@@ -132,20 +137,20 @@ fn send_threads_home(count: usize) {
 
 /// The lanes whose threads wait for a blocked carrier.
 struct Lanes {
-    taken: [usize; MAX_LANES],
+    removed: [usize; MAX_LANES],
     ticks: [u32; MAX_LANES],
 }
 
 impl Lanes {
     /// Moves the threads of these lanes to a lane whose carrier is not blocked, once per tick. Idle carriers do this
     /// themselves, but there may be none.
-    fn relieve(&mut self) {
+    fn move_blocked(&mut self) {
         let mut to = None;
         for lane in 0..run_queue::count() {
-            let (taken, length) = (run_queue::taken_from(lane), run_queue::length_of(lane));
-            let moves = taken != self.taken[lane];
+            let (removed, length) = (run_queue::removed_from(lane), run_queue::length_of(lane));
+            let moves = removed != self.removed[lane];
             self.ticks[lane] = if moves || length == 0 { 0 } else { self.ticks[lane] + 1 };
-            self.taken[lane] = taken;
+            self.removed[lane] = removed;
             if moves && to.is_none_or(|(least, _)| length < least) {
                 to = Some((length, lane));
             }
@@ -163,7 +168,7 @@ impl Lanes {
 
 /// The carriers that have run one thread for some time.
 struct Blocked {
-    taken: [usize; MAX_LANES],
+    removed: [usize; MAX_LANES],
     ticks: [u32; MAX_LANES],
 }
 
@@ -173,11 +178,11 @@ impl Blocked {
         let mut blocked = 0;
         for lane in 0..run_queue::count() {
             let Some(counters) = stats::of(lane) else { return };
-            let taken = run_queue::taken_from(lane);
+            let removed = run_queue::removed_from(lane);
             let runs = counters.runs.load(Ordering::Relaxed) != 0;
-            let is_same = runs && taken == self.taken[lane];
+            let is_same = runs && removed == self.removed[lane];
             self.ticks[lane] = if is_same { self.ticks[lane].saturating_add(1) } else { 0 };
-            self.taken[lane] = taken;
+            self.removed[lane] = removed;
             blocked += u64::from(self.ticks[lane] >= PATIENCE_TICKS);
         }
         stats::BLOCKED.store(blocked, Ordering::Relaxed);

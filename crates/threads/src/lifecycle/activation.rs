@@ -36,7 +36,7 @@ fn start() -> bool {
     if !has_fsgsbase || !poller::open() || !threads::prepare() {
         return false;
     }
-    thread::current().summons.fetch_or(thread::AT_HOME, Ordering::SeqCst);
+    thread::current().requests.fetch_or(thread::AT_HOME, Ordering::SeqCst);
     acceptors::update(thread::current(), sys::signal_mask());
     // Without a monitor, threads could wait for a blocked carrier.
     if !monitor::start() {

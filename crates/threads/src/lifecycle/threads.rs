@@ -77,7 +77,7 @@ extern "C" fn count_end(round: *mut u8) {
     timers::remove(thread);
     all::remove(thread);
     acceptors::retire(thread, u64::MAX);
-    if acceptors::is_lacking() {
+    if acceptors::has_unrepresented() {
         monitor::wake_up();
     }
     waiting_stack::end(thread);

@@ -42,10 +42,10 @@ const FD_CLOEXEC: usize = 1;
 static OWNER: AtomicU32 = AtomicU32::new(0);
 static EPOLL: AtomicI32 = AtomicI32::new(-1);
 /// The thread that polls: none, a kernel thread that will not sleep, or a carrier that may sleep.
-static POLLER: AtomicU32 = AtomicU32::new(NOBODY);
+static POLLER: AtomicU32 = AtomicU32::new(NONE);
 static POLLS: AtomicU32 = AtomicU32::new(0);
-const NOBODY: u32 = 0;
-const BRIEF: u32 = 1;
+const NONE: u32 = 0;
+const NON_SLEEPING: u32 = 1;
 const CARRIER: u32 = 2;
 
 /// Opens the epoll. Returns false if the process has no descriptors left.
@@ -132,9 +132,8 @@ pub(crate) fn arm(descriptor: i32, interest: u32) -> bool {
 /// Drains the events; with `sleep`, waits for events while no thread is runnable. Returns false if another carrier
 /// polls.
 pub(crate) fn poll(sleep: bool) -> bool {
-    let role = if sleep { CARRIER } else { BRIEF };
-    while let Err(other) = POLLER.compare_exchange(NOBODY, role, Ordering::SeqCst, Ordering::SeqCst)
-    {
+    let role = if sleep { CARRIER } else { NON_SLEEPING };
+    while let Err(other) = POLLER.compare_exchange(NONE, role, Ordering::SeqCst, Ordering::SeqCst) {
         if other == CARRIER || !sleep {
             return false;
         }
@@ -151,7 +150,7 @@ pub(crate) fn poll(sleep: bool) -> bool {
         [epoll, events.as_mut_ptr() as usize, MAX_EVENTS, timeout as usize, 0, 0],
     );
     SLEEPING.store(false, Ordering::SeqCst);
-    POLLER.store(NOBODY, Ordering::SeqCst);
+    POLLER.store(NONE, Ordering::SeqCst);
     for event in events.iter().take(count.max(0) as usize) {
         let descriptor = event.data as i32;
         // The bell is edge-triggered and needs no reset.
@@ -159,7 +158,7 @@ pub(crate) fn poll(sleep: bool) -> bool {
         records::note_event(descriptor, event.events);
         let continues = || {
             event.events == OUT
-                && transfer::proceed(key(descriptor), descriptor, |interest| {
+                && transfer::continue_transfer(key(descriptor), descriptor, |interest| {
                     arm(descriptor, interest)
                 })
         };
@@ -187,7 +186,7 @@ pub(crate) fn polls() -> u32 {
 
 /// Whether a kernel thread polls.
 pub(crate) fn is_polling() -> bool {
-    POLLER.load(Ordering::SeqCst) != NOBODY
+    POLLER.load(Ordering::SeqCst) != NONE
 }
 
 /// Closes the descriptors of the parent in a child process.
@@ -198,6 +197,6 @@ pub(crate) fn reset() {
             sys::call(sys::SYS_CLOSE, [number as usize, 0, 0, 0, 0, 0]);
         }
     }
-    POLLER.store(NOBODY, Ordering::SeqCst);
+    POLLER.store(NONE, Ordering::SeqCst);
     records::reset();
 }

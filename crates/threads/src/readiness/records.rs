@@ -32,7 +32,7 @@ const ENDED: u32 = 32;
 /// A thread began to wait after the last attempt, and the monitor has not confirmed the registration.
 const WAITING: u32 = 64;
 /// The monitor has seen this wait before.
-const SEEN: u32 = 128;
+const MONITOR_SEEN: u32 = 128;
 /// The program has made it non-blocking.
 const NONBLOCKING: u32 = 256;
 /// The low bits of the number of processes that had been created when the socket was opened.
@@ -161,11 +161,11 @@ fn change(descriptor: i32, own: u32, new: u32) {
 
 /// Notes that a thread is about to receive.
 pub(crate) fn begin_attempt(descriptor: i32) {
-    const PASSING: u32 = EVENT | DRAINED | WAITING | SEEN;
-    if load(descriptor) & PASSING != 0
+    const TRANSIENT: u32 = EVENT | DRAINED | WAITING | MONITOR_SEEN;
+    if load(descriptor) & TRANSIENT != 0
         && let Some(record) = record(descriptor)
     {
-        record.fetch_and(!PASSING, Ordering::SeqCst);
+        record.fetch_and(!TRANSIENT, Ordering::SeqCst);
     }
 }
 
@@ -240,7 +240,7 @@ pub(super) fn clear_registered(descriptor: i32) {
     if load(descriptor) & REGISTERED != 0
         && let Some(record) = record(descriptor)
     {
-        record.fetch_and(!(REGISTERED | WAITING | SEEN), Ordering::SeqCst);
+        record.fetch_and(!(REGISTERED | WAITING | MONITOR_SEEN), Ordering::SeqCst);
     }
 }
 
@@ -271,8 +271,8 @@ pub(super) fn confirm_old(mut confirm: impl FnMut(i32)) -> bool {
         if value & WAITING == 0 {
             continue;
         }
-        if value & SEEN == 0 {
-            let seen = value | SEEN;
+        if value & MONITOR_SEEN == 0 {
+            let seen = value | MONITOR_SEEN;
             let _ = record.compare_exchange(value, seen, Ordering::SeqCst, Ordering::SeqCst);
             is_pending = true;
         } else if confirmed < MAX_CONFIRMATIONS {
@@ -294,13 +294,13 @@ pub(super) fn has_waits() -> bool {
 
 /// Whether a wait has lasted since the last call of [`confirm_old`].
 pub(super) fn is_old_wait(descriptor: i32) -> bool {
-    load(descriptor) & (REGISTERED | WAITING | SEEN) == REGISTERED | WAITING | SEEN
+    load(descriptor) & (REGISTERED | WAITING | MONITOR_SEEN) == REGISTERED | WAITING | MONITOR_SEEN
 }
 
 /// Notes that a wait is confirmed.
 pub(super) fn confirmed(descriptor: i32) {
     if let Some(record) = record(descriptor) {
-        record.fetch_and(!(WAITING | SEEN), Ordering::SeqCst);
+        record.fetch_and(!(WAITING | MONITOR_SEEN), Ordering::SeqCst);
     }
 }
 

@@ -55,7 +55,11 @@ pub(crate) fn begin(thread: &Thread, data: *const u8, length: usize, flags: usiz
 
 /// Sends the next part of a transfer whose thread waits for `key`, and requests the next event with `arm`. Returns false
 /// if the threads that wait for the descriptor are to be woken.
-pub(super) fn proceed(key: usize, descriptor: i32, arm: impl FnOnce(u32) -> bool) -> bool {
+pub(super) fn continue_transfer(
+    key: usize,
+    descriptor: i32,
+    arm: impl FnOnce(u32) -> bool,
+) -> bool {
     let sends =
         |thread: &Thread, interest| thread.transfer.lock().send_part(descriptor) && arm(interest);
     table::with_only_waiter(key, sends) == Some(true)

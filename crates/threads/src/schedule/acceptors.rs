@@ -13,9 +13,9 @@ use crate::system::sys::{self, bit};
 use crate::thread::Thread;
 
 /// Number of threads that represent each signal.
-static AT_HOME: [AtomicU32; 65] = [const { AtomicU32::new(0) }; 65];
+static REPRESENTATIVES: [AtomicU32; 65] = [const { AtomicU32::new(0) }; 65];
 /// Signals without a representative that threads may accept.
-static LACKING: AtomicU64 = AtomicU64::new(0);
+static UNREPRESENTED: AtomicU64 = AtomicU64::new(0);
 /// Signals that a process can receive, except those that are never blocked: faults, SIGPIPE, SIGKILL, SIGSTOP.
 const ALL: u64 = sys::CARRIER_MASK & !bit(9) & !bit(19);
 
@@ -24,9 +24,9 @@ fn signals(set: u64) -> impl Iterator<Item = u32> {
 }
 
 /// The signals of a set that no thread represents.
-fn unrepresented(set: u64) -> u64 {
+fn without_representative(set: u64) -> u64 {
     signals(set)
-        .filter(|signal| AT_HOME[*signal as usize].load(Ordering::SeqCst) == 0)
+        .filter(|signal| REPRESENTATIVES[*signal as usize].load(Ordering::SeqCst) == 0)
         .fold(0, |all, signal| all | bit(signal))
 }
 
@@ -35,9 +35,9 @@ pub(crate) fn start(thread: &Thread, mask: u64) {
     let accepts = !mask & ALL;
     thread.own_mask.set(mask);
     thread.accepts.store(accepts, Ordering::SeqCst);
-    let lacking = unrepresented(accepts);
-    if lacking != 0 {
-        LACKING.fetch_or(lacking, Ordering::SeqCst);
+    let unrepresented_set = without_representative(accepts);
+    if unrepresented_set != 0 {
+        UNREPRESENTED.fetch_or(unrepresented_set, Ordering::SeqCst);
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn update(thread: &Thread, mask: u64) {
     thread.own_mask.set(mask);
     let opened = accepts & !thread.accepts.swap(accepts, Ordering::SeqCst);
     retire(thread, !accepts);
-    let set = if thread.is_convertible() { unrepresented(opened) } else { accepts };
+    let set = if thread.is_convertible() { without_representative(opened) } else { accepts };
     if set & !thread.represents.get() != 0 {
         represent(thread, set);
     }
@@ -58,17 +58,18 @@ pub(crate) fn update(thread: &Thread, mask: u64) {
 /// handler of a signal may have run there.
 #[inline]
 pub(crate) fn replace(thread: &Thread) -> bool {
-    let lacking = LACKING.load(Ordering::SeqCst);
-    lacking != 0 && replace_slowly(thread, lacking & thread.accepts.load(Ordering::SeqCst))
+    let unrepresented_set = UNREPRESENTED.load(Ordering::SeqCst);
+    unrepresented_set != 0
+        && replace_slowly(thread, unrepresented_set & thread.accepts.load(Ordering::SeqCst))
 }
 
 #[cold]
-fn replace_slowly(thread: &Thread, lacking: u64) -> bool {
-    if lacking == 0 || !thread.is_convertible() {
+fn replace_slowly(thread: &Thread, unrepresented_set: u64) -> bool {
+    if unrepresented_set == 0 || !thread.is_convertible() {
         return false;
     }
-    let pending = if thread.is_hollow() { sys::pending_signals() & lacking } else { 0 };
-    represent(thread, lacking);
+    let pending = if thread.is_hollow() { sys::pending_signals() & unrepresented_set } else { 0 };
+    represent(thread, unrepresented_set);
     thread.signals.fetch_or(pending, Ordering::AcqRel);
     pending != 0
 }
@@ -77,9 +78,9 @@ fn replace_slowly(thread: &Thread, lacking: u64) -> bool {
 fn represent(thread: &Thread, set: u64) {
     let new = set & !thread.represents.get();
     signals(new).for_each(|signal| {
-        AT_HOME[signal as usize].fetch_add(1, Ordering::SeqCst);
+        REPRESENTATIVES[signal as usize].fetch_add(1, Ordering::SeqCst);
     });
-    LACKING.fetch_and(!set, Ordering::SeqCst);
+    UNREPRESENTED.fetch_and(!set, Ordering::SeqCst);
     thread.represents.set(thread.represents.get() | set);
     if thread.is_convertible() {
         stay_home(thread);
@@ -91,36 +92,36 @@ pub(crate) fn retire(thread: &Thread, set: u64) {
     let set = thread.represents.get() & set;
     thread.represents.set(thread.represents.get() & !set);
     for signal in signals(set) {
-        if AT_HOME[signal as usize].fetch_sub(1, Ordering::SeqCst) == 1 {
-            LACKING.fetch_or(bit(signal), Ordering::SeqCst);
+        if REPRESENTATIVES[signal as usize].fetch_sub(1, Ordering::SeqCst) == 1 {
+            UNREPRESENTED.fetch_or(bit(signal), Ordering::SeqCst);
         }
     }
 }
 
 /// Whether signals may lack a representative.
-pub(crate) fn is_lacking() -> bool {
-    LACKING.load(Ordering::SeqCst) != 0
+pub(crate) fn has_unrepresented() -> bool {
+    UNREPRESENTED.load(Ordering::SeqCst) != 0
 }
 
 /// Wakes the threads that accept signals without a representative, so that one of them stays at home when it waits again.
-pub(crate) fn recruit() {
-    let lacking = LACKING.load(Ordering::SeqCst);
+pub(crate) fn wake_candidates() {
+    let unrepresented_set = UNREPRESENTED.load(Ordering::SeqCst);
     let mut accepted = 0;
     all::for_each(|thread| {
-        let set = lacking & thread.accepts.load(Ordering::SeqCst);
+        let set = unrepresented_set & thread.accepts.load(Ordering::SeqCst);
         accepted |= set;
         if set != 0 {
             unpark(thread);
         }
     });
     // The other signals are not missing: a thread that accepts one later represents it at once.
-    LACKING.fetch_and(!lacking | accepted, Ordering::SeqCst);
+    UNREPRESENTED.fetch_and(!unrepresented_set | accepted, Ordering::SeqCst);
 }
 
 /// Resets the representatives in a child process.
 pub(crate) fn reset(thread: &Thread) {
-    AT_HOME.iter().for_each(|count| count.store(0, Ordering::SeqCst));
-    LACKING.store(0, Ordering::SeqCst);
+    REPRESENTATIVES.iter().for_each(|count| count.store(0, Ordering::SeqCst));
+    UNREPRESENTED.store(0, Ordering::SeqCst);
     thread.represents.set(0);
     thread.accepts.store(0, Ordering::SeqCst);
 }

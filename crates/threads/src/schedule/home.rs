@@ -13,7 +13,7 @@ use crate::stats;
 use crate::system::{real, sys};
 use crate::thread::switch::{leave, switch};
 use crate::thread::wait::Wait;
-use crate::thread::{ARRIVED, AT_HOME, Action, CANCEL, SIGNAL, Thread, state};
+use crate::thread::{AT_HOME, Action, CANCEL, SIGNAL, STAYS_HOME, Thread, state};
 
 /// Size of the stack on which a home waits. glibc's handler for changes of credentials may run on it.
 pub(crate) const HOME_STACK_BYTES: usize = 16 * 1024;
@@ -23,7 +23,7 @@ pub(crate) const HOME_STACK_BYTES: usize = 16 * 1024;
 pub(crate) enum Departure {
     /// The thread was away. It may be at home again.
     Left,
-    /// The thread is summoned or stays at home, or a handler has waited since the wait began.
+    /// The thread has a request or stays at home, or a handler has waited since the wait began.
     Refused,
     /// The thread executes a signal handler, which must return on this kernel thread, because the kernel then restores
     /// the signal mask and the stack for handlers.
@@ -31,23 +31,24 @@ pub(crate) enum Departure {
 }
 
 /// Makes the home wait while the thread continues on carriers. Returns when the thread runs again, anywhere; or at once
-/// if it must stay at home or check again whether to wait. `leaves` runs first, with signals blocked.
+/// if it must stay at home or check again whether to wait. `before_leave` runs first, with signals blocked.
 pub(crate) fn leave_home(
     thread: &Thread,
     action: Action,
     wait: Wait,
-    leaves: impl FnOnce(),
+    before_leave: impl FnOnce(),
 ) -> Departure {
-    let is_summoned = |summons| summons & (CANCEL | SIGNAL) != 0;
-    let depart = |summons| (!is_summoned(summons)).then_some(summons & !AT_HOME);
-    let Ok(was) = thread.summons.fetch_update(Ordering::AcqRel, Ordering::Acquire, depart) else {
+    let is_requested = |requests| requests & (CANCEL | SIGNAL) != 0;
+    let depart = |requests| (!is_requested(requests)).then_some(requests & !AT_HOME);
+    let Ok(previous) = thread.requests.fetch_update(Ordering::AcqRel, Ordering::Acquire, depart)
+    else {
         return Departure::Refused;
     };
     thread.home_tid();
     let mask = sys::set_signal_mask(sys::HOME_MASK);
-    // A handler may have run before the signals were blocked. It may have taken the notification, the node, or the summons.
+    // A handler may have run before the signals were blocked, and may have taken the notification, node or request.
     let is_refused = || {
-        is_summoned(thread.summons.load(Ordering::Acquire))
+        is_requested(thread.requests.load(Ordering::Acquire))
             || thread.stays_home.get()
             || wait.is_disturbed(thread)
     };
@@ -58,13 +59,13 @@ pub(crate) fn leave_home(
     };
     if departure != Departure::Left {
         // A handler may interrupt this function.
-        thread.summons.fetch_or(was & AT_HOME, Ordering::AcqRel);
+        thread.requests.fetch_or(previous & AT_HOME, Ordering::AcqRel);
         sys::set_signal_mask(mask);
         return departure;
     }
     thread.mask.set(mask);
     thread.is_masked.set(true);
-    leaves();
+    before_leave();
     thread.action.set(action);
     thread.home.store(0, Ordering::Relaxed);
     unsafe { leave(thread.sp.as_ptr(), thread.home_stack.get(), thread, wait_at_home) };
@@ -115,7 +116,7 @@ pub(crate) fn leave_carrier(thread: &Thread, action: Action) {
 /// At home, restores the program's signal mask. Pending signals are delivered here.
 fn after_resume(thread: &Thread) {
     if !thread.is_hollow() {
-        thread.summons.fetch_or(AT_HOME, Ordering::AcqRel);
+        thread.requests.fetch_or(AT_HOME, Ordering::AcqRel);
         if thread.has_transfer.get() {
             // Stopped here, because a handler may jump out of the call, after which the data is invalid.
             thread.transfer.lock().data = null();
@@ -131,7 +132,7 @@ pub(crate) fn go_home(thread: &Thread) {
     if thread.is_hollow() {
         stats::count(&stats::HOME_CALLS);
         leave_carrier(thread, Action::GoHome);
-        obey(thread);
+        handle_requests(thread);
     }
 }
 
@@ -141,36 +142,41 @@ pub(crate) fn stay_home(thread: &Thread) {
     go_home(thread);
     if !thread.stays_home.replace(true) {
         stats::count(&stats::HOME_FOR_GOOD);
-        receive_cancellation(thread.summons.fetch_or(ARRIVED | AT_HOME, Ordering::AcqRel), thread);
+        receive_cancellation(
+            thread.requests.fetch_or(STAYS_HOME | AT_HOME, Ordering::AcqRel),
+            thread,
+        );
     }
 }
 
-fn receive_cancellation(summons: u32, thread: &Thread) {
+fn receive_cancellation(requests: u32, thread: &Thread) {
     // The flag is set only here: libc's own cancellation points would otherwise end the thread on a carrier.
-    if summons & CANCEL != 0 && thread.summons.fetch_and(!CANCEL, Ordering::AcqRel) & CANCEL != 0 {
+    if requests & CANCEL != 0 && thread.requests.fetch_and(!CANCEL, Ordering::AcqRel) & CANCEL != 0
+    {
         unsafe { real::pthread_cancel(real::fs_base()) };
     }
 }
 
 /// Returns home for good if the thread was asked to. Returns whether it was.
 #[inline]
-pub(crate) fn obey(thread: &Thread) -> bool {
-    let summons = thread.summons.load(Ordering::Acquire);
-    if summons & (CANCEL | SIGNAL) == 0 { false } else { obey_summons(thread) }
+pub(crate) fn handle_requests(thread: &Thread) -> bool {
+    let requests = thread.requests.load(Ordering::Acquire);
+    if requests & (CANCEL | SIGNAL) == 0 { false } else { handle_requests_slow(thread) }
 }
 
 #[cold]
-fn obey_summons(thread: &Thread) -> bool {
+fn handle_requests_slow(thread: &Thread) -> bool {
     stay_home(thread);
-    receive_cancellation(thread.summons.fetch_and(!SIGNAL, Ordering::AcqRel), thread);
+    receive_cancellation(thread.requests.fetch_and(!SIGNAL, Ordering::AcqRel), thread);
     true
 }
 
-/// Asks a thread to return home for good. A thread at home gets `SIGNAL` instead of `CANCEL`. Returns whether the
-/// thread was at home, where it then stays. The caller unparks the thread, whose wait ends like a spurious wake-up.
-pub(crate) fn summon(thread: &Thread, reason: u32) -> bool {
-    let is_home = |summons| summons & (ARRIVED | AT_HOME) != 0;
-    let add = |summons| Some(summons | if is_home(summons) { SIGNAL } else { reason });
-    let was = thread.summons.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
-    is_home(was.unwrap_or_else(|summons| summons))
+/// Requests that a thread return home permanently. A thread at home gets `SIGNAL` instead of `CANCEL`. Returns
+/// whether the thread was at home, where it then stays. The caller unparks the thread, whose wait ends like a spurious
+/// wake-up.
+pub(crate) fn request_home(thread: &Thread, reason: u32) -> bool {
+    let is_home = |requests| requests & (STAYS_HOME | AT_HOME) != 0;
+    let add = |requests| Some(requests | if is_home(requests) { SIGNAL } else { reason });
+    let previous = thread.requests.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+    is_home(previous.unwrap_or_else(|requests| requests))
 }

@@ -103,14 +103,14 @@ struct Lane {
     /// The number of threads in the queues.
     length: AtomicUsize,
     /// The number of threads that were removed so far.
-    taken: AtomicUsize,
+    removed: AtomicUsize,
 }
 
 static LANES: [Lane; MAX_LANES] = [const {
     Lane {
         queues: Lock::new(Queues::EMPTY),
         length: AtomicUsize::new(0),
-        taken: AtomicUsize::new(0),
+        removed: AtomicUsize::new(0),
     }
 }; MAX_LANES];
 /// The number of carriers.
@@ -161,7 +161,7 @@ pub(crate) fn pop(number: usize) -> Option<&'static Thread> {
     let mut queues = lane.queues.lock();
     let thread = queues.pop(number)?;
     lane.length.fetch_sub(1, Ordering::SeqCst);
-    lane.taken.fetch_add(1, Ordering::Relaxed);
+    lane.removed.fetch_add(1, Ordering::Relaxed);
     Some(thread)
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn steal(number: usize) -> Option<&'static Thread> {
     if stolen.length == 0 {
         return None;
     }
-    LANES[victim].taken.fetch_add(stolen.length as usize, Ordering::Relaxed);
+    LANES[victim].removed.fetch_add(stolen.length as usize, Ordering::Relaxed);
     append(&mut stolen, site, number);
     pop(number)
 }
@@ -215,11 +215,11 @@ pub(crate) fn relocate(from: usize, to: usize) {
 fn take_part(victim: usize) -> (Queue, usize) {
     let lane = &LANES[victim];
     let mut queues = lane.queues.lock();
-    let elsewhere = queues.occupied & !(1 << queues.site);
-    let (site, count) = match elsewhere {
+    let other_sites = queues.occupied & !(1 << queues.site);
+    let (site, count) = match other_sites {
         0 => (queues.site, queues.sites[queues.site].length.div_ceil(2)),
         _ => {
-            let site = elsewhere.trailing_zeros() as usize;
+            let site = other_sites.trailing_zeros() as usize;
             (site, queues.sites[site].length)
         }
     };
@@ -244,13 +244,13 @@ pub(crate) fn length_of(lane: usize) -> usize {
 }
 
 /// How many threads have been removed so far.
-pub(crate) fn taken() -> usize {
-    lanes().iter().map(|lane| lane.taken.load(Ordering::Relaxed)).sum()
+pub(crate) fn removed() -> usize {
+    lanes().iter().map(|lane| lane.removed.load(Ordering::Relaxed)).sum()
 }
 
 /// How many threads have been removed from a lane so far.
-pub(crate) fn taken_from(lane: usize) -> usize {
-    LANES[lane].taken.load(Ordering::Relaxed)
+pub(crate) fn removed_from(lane: usize) -> usize {
+    LANES[lane].removed.load(Ordering::Relaxed)
 }
 
 /// Empties the queues in a child process.

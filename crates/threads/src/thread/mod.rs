@@ -21,12 +21,12 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::system::lock::Lock;
 use crate::thread::state::RUNNING;
 
-/// Bits of [`Thread::summons`].
+/// Bits of [`Thread::requests`].
 pub(crate) const CANCEL: u32 = 1;
 pub(crate) const SIGNAL: u32 = 2;
-/// The thread stays at home; it need not act on later summonses.
-pub(crate) const ARRIVED: u32 = 4;
-/// The thread runs at home, where the C library can cancel it. A summoned thread does not leave its home.
+/// The thread stays at home; it need not handle later requests.
+pub(crate) const STAYS_HOME: u32 = 4;
+/// The thread runs at home, where the C library can cancel it. A thread with a request does not leave its home.
 pub(crate) const AT_HOME: u32 = 8;
 
 /// Number of captures after which a thread stays at home.
@@ -86,7 +86,7 @@ pub(crate) struct Thread {
     /// Whether the thread runs at home until its end.
     pub(crate) stays_home: Cell<bool>,
     /// The value of `stays_home` before the current call of `vfork`.
-    pub(crate) stayed_home: Cell<bool>,
+    pub(crate) stayed_home_before_vfork: Cell<bool>,
     /// Whether the kernel thread has attributes, such as a priority, that threads created by this one inherit. Such a
     /// thread waits for locks in the kernel, which respects priorities.
     pub(crate) is_separate: AtomicBool,
@@ -106,8 +106,8 @@ pub(crate) struct Thread {
     pub(crate) state: AtomicU32,
     /// 1 asks the home to continue the thread.
     pub(crate) home: AtomicU32,
-    pub(crate) summons: AtomicU32,
-    /// Signals of `pthread_kill` for which the thread was summoned.
+    pub(crate) requests: AtomicU32,
+    /// Signals of `pthread_kill` that the thread must handle at home.
     pub(crate) signals: AtomicU64,
     /// The next thread of the run queue, under its lock.
     pub(crate) next: AtomicPtr<Thread>,
@@ -284,7 +284,7 @@ impl Thread {
     /// Makes the thread stay at home, in a child process in which it is the only thread.
     pub(crate) fn reset_in_child(&self) {
         self.stays_home.set(true);
-        self.summons.store(ARRIVED | AT_HOME, Ordering::Relaxed);
+        self.requests.store(STAYS_HOME | AT_HOME, Ordering::Relaxed);
         self.carrier.set(null_mut());
         self.tid.set(0);
         self.state.store(RUNNING, Ordering::Relaxed);

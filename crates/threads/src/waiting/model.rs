@@ -113,7 +113,7 @@ impl Table {
 }
 
 /// A read-write lock that prefers writers and is held by a reader. Thread 0 is the writer, thread 1 another reader.
-struct Preferring {
+struct WriterPreferringLock {
     table: Table,
     /// Whether the writer waits, and whether it has had the lock.
     waits: AtomicBool,
@@ -142,7 +142,7 @@ impl Table {
 
 const WRITING: u32 = 100;
 
-impl Preferring {
+impl WriterPreferringLock {
     fn try_to_write(&self) -> bool {
         self.table.word.compare_exchange(0, WRITING, Acquire, Relaxed).is_ok()
     }
@@ -207,7 +207,7 @@ impl Preferring {
 fn loom_readers_do_not_overtake_a_preferred_writer() {
     loom::model(|| {
         let (waits, written) = (AtomicBool::new(false), AtomicBool::new(false));
-        let lock = Arc::new(Preferring { table: Table::new(2), waits, written });
+        let lock = Arc::new(WriterPreferringLock { table: Table::new(2), waits, written });
         let (writing, reading) = (lock.clone(), lock.clone());
         let writer = thread::spawn(move || writing.write());
         let reader = thread::spawn(move || reading.read());

@@ -8,7 +8,7 @@
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::schedule::acceptors;
-use crate::schedule::home::{Departure, leave_carrier, leave_home, obey, stay_home};
+use crate::schedule::home::{Departure, handle_requests, leave_carrier, leave_home, stay_home};
 use crate::stats;
 use crate::system::sys;
 use crate::thread::state::{self, PARKED_AT_HOME, RUNNING};
@@ -21,7 +21,7 @@ use crate::waiting::{table, timers};
 pub(crate) enum Woken {
     Normally,
     /// A signal or a cancellation was sent to the thread, which now stays at home.
-    Summoned,
+    Requested,
     /// A handler interrupted a thread at home, and the kernel has not restarted the wait, because the handler has no
     /// SA_RESTART or the wait has a deadline.
     BySignal,
@@ -34,7 +34,7 @@ pub(crate) fn park(thread: &Thread, wait: Wait, deadline: Option<u64>) -> Woken 
         stay_home(thread);
     }
     if acceptors::replace(thread) {
-        return Woken::Summoned;
+        return Woken::Requested;
     }
     if !thread.is_convertible() {
         return park_at_home(thread, wait, deadline);
@@ -62,7 +62,7 @@ pub(crate) fn park(thread: &Thread, wait: Wait, deadline: Option<u64>) -> Woken 
         return park_at_home(thread, wait, deadline);
     }
     resume(thread);
-    if obey(thread) { Woken::Summoned } else { Woken::Normally }
+    if handle_requests(thread) { Woken::Requested } else { Woken::Normally }
 }
 
 /// Takes a notification, which may be that of a wait that the calling handler has interrupted.
@@ -86,8 +86,8 @@ fn park_at_home(thread: &Thread, wait: Wait, deadline: Option<u64>) -> Woken {
         }
     }
     resume(thread);
-    match obey(thread) {
-        true => Woken::Summoned,
+    match handle_requests(thread) {
+        true => Woken::Requested,
         false if error == sys::EINTR => Woken::BySignal,
         false => Woken::Normally,
     }

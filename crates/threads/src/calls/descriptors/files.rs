@@ -7,7 +7,7 @@
 use crate::calls::descriptors::pipes;
 use crate::calls::descriptors::pipes::is_refused;
 use crate::calls::descriptors::repeat::{
-    AGAIN, receive_part, repeat, repeat_until_sent, send_part, unless_blocking,
+    WOULD_BLOCK, receive_part, repeat, repeat_until_sent, send_part, unless_blocking,
 };
 use crate::calls::descriptors::sockets::{connects, has_minimum};
 use crate::calls::descriptors::turns::{NOT_SUPPORTED, receive_unattempted};
@@ -44,7 +44,7 @@ pub(super) unsafe extern "C" fn read(descriptor: i32, buffer: *mut u8, length: u
         }
         result = result.filter(|result| !is_refused(*result));
         // A file without readiness waits for its storage even if it is opened with O_NONBLOCK.
-        if result == Some(AGAIN) && sys::is_stored(descriptor) {
+        if result == Some(WOULD_BLOCK) && sys::is_stored(descriptor) {
             return native();
         }
         if let Some(part) = result.filter(|part| (1..length as isize).contains(part))

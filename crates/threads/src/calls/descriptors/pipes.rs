@@ -7,7 +7,7 @@ use crate::thread::Thread;
 
 const RWF_NOWAIT: usize = 8;
 /// The current position of the file.
-const HERE: usize = usize::MAX;
+const CURRENT_POSITION: usize = usize::MAX;
 
 /// Writes everything to a descriptor that is not a socket. Returns `None` if the C library must do it.
 pub(super) fn write(
@@ -23,7 +23,10 @@ pub(super) fn write(
 
 /// Tries to write buffers.
 pub(super) fn attempt(descriptor: i32, buffers: usize, count: usize) -> isize {
-    sys::call(sys::SYS_PWRITEV2, [descriptor as usize, buffers, count, HERE, HERE, RWF_NOWAIT])
+    sys::call(
+        sys::SYS_PWRITEV2,
+        [descriptor as usize, buffers, count, CURRENT_POSITION, CURRENT_POSITION, RWF_NOWAIT],
+    )
 }
 
 /// Repeats an attempt until `length` bytes are written. An attempt also writes up to `PIPE_BUF` bytes atomically.

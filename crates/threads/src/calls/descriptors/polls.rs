@@ -53,7 +53,7 @@ fn repeat(
     let mut is_quiet = is_one_for_bytes(requests) && records::is_quiet(requests[0].descriptor);
     for _ in 0..MAX_EVENTS {
         if !is_quiet {
-            let ready = look(requests, attempt);
+            let ready = probe(requests, attempt);
             if ready != 0 {
                 return Some(ready);
             }
@@ -87,7 +87,7 @@ fn is_one_for_bytes(requests: &[Request]) -> bool {
 }
 
 /// Makes an attempt that receives nothing, so the events that it takes are restored.
-fn look(requests: &[Request], attempt: &mut dyn FnMut() -> i32) -> i32 {
+fn probe(requests: &[Request], attempt: &mut dyn FnMut() -> i32) -> i32 {
     let mut taken = 0_u64;
     for (at, request) in requests.iter().enumerate() {
         taken |= u64::from(records::take_event(request.descriptor)) << at;
@@ -123,19 +123,19 @@ fn wait(thread: &Thread, requests: &[Request], deadline: Option<u64>) -> Ready {
     monitor::wake_up();
     let nodes = &mut nodes[..inserted];
     let mut woken = Woken::Normally;
-    let mut begun = Wait::begin(thread);
+    let mut wait = Wait::begin(thread);
     while !nodes.iter().any(|node| unsafe { node.assume_init_ref() }.is_woken())
         && woken == Woken::Normally
         && deadline.is_none_or(|at| sys::now() < at)
     {
-        woken = park(thread, begun, deadline);
-        begun = Wait::begin(thread);
+        woken = park(thread, wait, deadline);
+        wait = Wait::begin(thread);
     }
     let ready = remove(nodes);
     match woken {
         // Signal handlers interrupt these calls even with SA_RESTART.
-        Woken::Summoned if must_return(thread, false) => Ready::Interrupted,
-        Woken::Summoned => Ready::Natively,
+        Woken::Requested if must_return(thread, false) => Ready::Interrupted,
+        Woken::Requested => Ready::Natively,
         Woken::Normally | Woken::BySignal if ready => Ready::Retry,
         Woken::BySignal => Ready::Interrupted,
         Woken::Normally => Ready::TimedOut,

@@ -19,7 +19,7 @@ pub(super) fn unless_blocking(descriptor: i32) -> usize {
     if records::is_nonblocking(descriptor) { 0 } else { MSG_DONTWAIT }
 }
 
-pub(super) const AGAIN: isize = -(sys::EAGAIN as isize);
+pub(super) const WOULD_BLOCK: isize = -(sys::EAGAIN as isize);
 const MSG_NOSIGNAL: usize = 0x4000;
 const SIGPIPE: u32 = 13;
 
@@ -52,7 +52,7 @@ pub(super) fn receive_part(
         let result = attempt();
         match result {
             part if part > 0 && (part as usize) < length => records::drained(descriptor),
-            AGAIN if records::is_nonblocking(descriptor) => records::drained(descriptor),
+            WOULD_BLOCK if records::is_nonblocking(descriptor) => records::drained(descriptor),
             // Other threads that wait for bytes receive the rest.
             part if part > 0
                 && (records::is_plain(descriptor) || records::is_nonblocking(descriptor)) =>
@@ -78,9 +78,9 @@ fn wait_for(
     attempt: impl Fn() -> isize,
 ) -> Option<isize> {
     let mut is_omitted = first.is_none();
-    let mut result = first.unwrap_or(AGAIN);
+    let mut result = first.unwrap_or(WOULD_BLOCK);
     let mut limit = None;
-    while result == AGAIN {
+    while result == WOULD_BLOCK {
         if limit.is_none() && !records::is_plain(descriptor) {
             if is_omitted {
                 is_omitted = false;
@@ -106,7 +106,7 @@ fn wait_for(
         match wait(thread, descriptor, interest, limit.flatten()) {
             Ready::Retry => {
                 result = attempt();
-                if result == AGAIN && interest == IN && is_shut_down(descriptor) {
+                if result == WOULD_BLOCK && interest == IN && is_shut_down(descriptor) {
                     return None;
                 }
             }
@@ -135,7 +135,7 @@ pub(super) fn repeat_until_sent(
 ) -> Option<isize> {
     let mut sent = 0;
     let mut result = attempt(0);
-    let blocks = result == AGAIN || (result >= 0 && (result as usize) < length);
+    let blocks = result == WOULD_BLOCK || (result >= 0 && (result as usize) < length);
     if !blocks || (!records::is_plain(descriptor) && is_nonblocking(descriptor)) {
         return Some(result);
     }
@@ -148,7 +148,7 @@ pub(super) fn repeat_until_sent(
         if result > 0 {
             sent += result as usize;
         }
-        if (result >= 0 && sent >= length) || (result < 0 && result != AGAIN) {
+        if (result >= 0 && sent >= length) || (result < 0 && result != WOULD_BLOCK) {
             break;
         }
         let has_begun = flags.is_some_and(|flags| {
@@ -158,12 +158,12 @@ pub(super) fn repeat_until_sent(
         if has_begun {
             sent = length - transfer::end(thread);
         }
-        result = AGAIN;
+        result = WOULD_BLOCK;
         match ready {
             _ if length > 0 && sent == length => break,
             Ready::Retry => {
                 result = attempt(sent);
-                if result == AGAIN && flags::option(descriptor, SO_TYPE) == Some(SOCK_DGRAM) {
+                if result == WOULD_BLOCK && flags::option(descriptor, SO_TYPE) == Some(SOCK_DGRAM) {
                     // The queue of the receiver is full, which is no event of this socket.
                     go_home(thread);
                     return None;
@@ -192,8 +192,8 @@ pub(super) fn send_part(
         return -(sys::EPIPE as isize);
     }
     let is_quiet = sent > 0 || blocks_pipe_signal(thread);
-    let quiet = if is_quiet { MSG_NOSIGNAL } else { 0 };
-    send(flags as usize | MSG_DONTWAIT | quiet)
+    let no_signal = if is_quiet { MSG_NOSIGNAL } else { 0 };
+    send(flags as usize | MSG_DONTWAIT | no_signal)
 }
 
 /// Whether the thread blocks SIGPIPE and runs on a carrier, which does not block it.

@@ -250,11 +250,11 @@ pub(super) fn receive_all(
     // If the rest fails, the received part is the result, and the next call reports the failure.
     while received < length {
         records::begin_attempt(descriptor);
-        let part = match look(descriptor) {
-            Arrived::Bytes => attempt(received),
-            Arrived::Nothing => 0,
-            Arrived::End => break,
-            Arrived::Error => {
+        let part = match probe(descriptor) {
+            Readable::Bytes => attempt(received),
+            Readable::Nothing => 0,
+            Readable::End => break,
+            Readable::Error => {
                 go_home(thread);
                 let (rest, left) = (data.wrapping_add(received), length - received);
                 let none = core::ptr::null_mut();
@@ -276,7 +276,7 @@ pub(super) fn receive_all(
 }
 
 /// The result that an attempt to receive from a stream would have.
-enum Arrived {
+enum Readable {
     Bytes,
     Nothing,
     /// The end of the stream, or a failure. An attempt would consume the failure, which the next call has to report.
@@ -286,19 +286,19 @@ enum Arrived {
     Error,
 }
 
-fn look(descriptor: i32) -> Arrived {
+fn probe(descriptor: i32) -> Readable {
     const FIONREAD: usize = 0x541b;
     match descriptor_events(descriptor, IN | RDHUP) {
-        0 => Arrived::Nothing,
-        IN => Arrived::Bytes,
+        0 => Readable::Nothing,
+        IN => Readable::Bytes,
         events => {
             let mut bytes = 0_u32;
             let arguments = [descriptor as usize, FIONREAD, &raw mut bytes as usize, 0, 0, 0];
             sys::call(sys::SYS_IOCTL, arguments);
             match events & (RDHUP | HUP | NVAL) {
-                _ if bytes > 0 => Arrived::Bytes,
-                0 => Arrived::Error,
-                _ => Arrived::End,
+                _ if bytes > 0 => Readable::Bytes,
+                0 => Readable::Error,
+                _ => Readable::End,
             }
         }
     }

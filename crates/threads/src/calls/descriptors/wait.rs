@@ -3,7 +3,7 @@
 use crate::calls::threads::signals::must_return;
 use crate::carriers::monitor;
 use crate::readiness::watch::{self, Armed};
-use crate::schedule::home::obey;
+use crate::schedule::home::handle_requests;
 use crate::system::{flags, sys};
 use crate::thread::wait::Wait;
 use crate::thread::{Thread, current};
@@ -34,7 +34,7 @@ pub(crate) fn convertible() -> Option<&'static Thread> {
     if !thread.is_convertible() {
         return None;
     }
-    obey(thread);
+    handle_requests(thread);
     thread.is_convertible().then_some(thread)
 }
 
@@ -62,13 +62,13 @@ pub(crate) fn wait(
     }
     monitor::wake_up();
     let mut woken = Woken::Normally;
-    let mut begun = Wait::begin(thread);
+    let mut wait = Wait::begin(thread);
     while !thread.is_woken(at)
         && woken == Woken::Normally
         && deadline.is_none_or(|at| sys::now() < at)
     {
-        woken = park(thread, begun, deadline);
-        begun = Wait::begin(thread);
+        woken = park(thread, wait, deadline);
+        wait = Wait::begin(thread);
     }
     // A handler that has waited in the meantime has replaced the node.
     let is_own = thread.has_node(at);
@@ -78,12 +78,12 @@ pub(crate) fn wait(
     }
     match woken {
         // A handler interrupts a call with a timeout even with SA_RESTART.
-        Woken::Summoned if must_return(thread, deadline.is_none()) => Ready::Interrupted,
-        Woken::Summoned if deadline.is_none() => Ready::Natively,
+        Woken::Requested if must_return(thread, deadline.is_none()) => Ready::Interrupted,
+        Woken::Requested if deadline.is_none() => Ready::Natively,
         _ if ready && (is_own || woken == Woken::Normally) => Ready::Retry,
         Woken::BySignal => Ready::Interrupted,
         // Try again with the remaining time.
-        Woken::Summoned => Ready::Retry,
+        Woken::Requested => Ready::Retry,
         Woken::Normally => Ready::TimedOut,
     }
 }

@@ -64,10 +64,10 @@ fn wait(thread: &Thread, key: usize, inserted: impl FnOnce()) {
     unsafe { own.write(Node::new(thread, key, 0)) };
     unsafe { table::insert_node(own, |_| true) };
     inserted();
-    let mut begun = Wait::begin(thread);
+    let mut wait = Wait::begin(thread);
     while !unsafe { &*own }.is_woken() {
-        park(thread, begun, None);
-        begun = Wait::begin(thread);
+        park(thread, wait, None);
+        wait = Wait::begin(thread);
     }
     unsafe { table::remove_node(own) };
 }

@@ -7,7 +7,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::calls::locks::mutexes;
-use crate::schedule::home::{go_home, obey};
+use crate::schedule::home::{go_home, handle_requests};
 use crate::system::deadline::deadline;
 use crate::system::real::{self, Object};
 use crate::system::sys::{self, Timespec};
@@ -32,7 +32,7 @@ fn is_shared(condition: Object, mutex: Object) -> bool {
 
 fn wait(condition: Object, mutex: Object, deadline: Option<u64>) -> i32 {
     let thread = current();
-    obey(thread);
+    handle_requests(thread);
     // Releasing the mutex would not be atomic with a cancellation.
     if !thread.is_convertible() {
         unsafe { real::pthread_testcancel() };
@@ -48,12 +48,12 @@ fn wait(condition: Object, mutex: Object, deadline: Option<u64>) -> i32 {
         return error;
     }
     table::wake(mutex as usize, 1);
-    let (mut cancelled, mut begun) = (false, Wait::begin(thread));
+    let (mut cancelled, mut wait) = (false, Wait::begin(thread));
     while !thread.is_woken(key) && !cancelled && deadline.is_none_or(|at| sys::now() < at) {
         // As in the C library, the wait continues after a handler.
-        let interrupted = park(thread, begun, deadline) != Woken::Normally;
+        let interrupted = park(thread, wait, deadline) != Woken::Normally;
         cancelled = interrupted && thread.is_cancelled.load(Ordering::SeqCst);
-        begun = Wait::begin(thread);
+        wait = Wait::begin(thread);
     }
     let woken = table::remove(thread, key);
     let error = mutexes::lock(thread, mutex);

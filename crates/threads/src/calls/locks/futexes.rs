@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::calls::threads::signals::must_return;
-use crate::schedule::home::{go_home, obey};
+use crate::schedule::home::{go_home, handle_requests};
 use crate::system::deadline;
 use crate::system::sys::{self, Timespec};
 use crate::thread::Thread;
@@ -92,7 +92,7 @@ pub(in crate::calls) unsafe fn wake_moved(waiters: usize) {
 }
 
 fn wait(thread: &Thread, [address, operation, value, time, ..]: [usize; 6]) -> Option<isize> {
-    obey(thread);
+    handle_requests(thread);
     let time = unsafe { (time as *const Timespec).as_ref() };
     let deadline = match time {
         None => None,
@@ -108,19 +108,19 @@ fn wait(thread: &Thread, [address, operation, value, time, ..]: [usize; 6]) -> O
     let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
     table::insert(thread, address, 0, |_| true);
     fence(Ordering::SeqCst);
-    let (mut interrupted, mut begun) = (false, Wait::begin(thread));
+    let (mut interrupted, mut wait) = (false, Wait::begin(thread));
     let differs = word.load(Ordering::SeqCst) != value as u32;
     while !differs
         && !thread.is_woken(address)
         && deadline.is_none_or(|at| sys::now() < at)
         && !interrupted
     {
-        interrupted = match park(thread, begun, deadline) {
+        interrupted = match park(thread, wait, deadline) {
             Woken::Normally => false,
-            Woken::Summoned => must_return(thread, deadline.is_none()),
+            Woken::Requested => must_return(thread, deadline.is_none()),
             Woken::BySignal => true,
         };
-        begun = Wait::begin(thread);
+        wait = Wait::begin(thread);
     }
     let is_own = thread.has_node(address);
     let notified = table::remove(thread, address);

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-use crate::schedule::home::{go_home, obey, stay_home};
+use crate::schedule::home::{go_home, handle_requests, stay_home};
 use crate::system::deadline;
 use crate::system::real::{self, Object};
 use crate::system::sys::{self, Timespec};
@@ -113,9 +113,9 @@ fn wait(
         },
     };
     let key = mutex as usize;
-    obey(thread);
+    handle_requests(thread);
     loop {
-        let begun = Wait::begin(thread);
+        let wait = Wait::begin(thread);
         table::insert(thread, key, 0, |_| true);
         fence(Ordering::SeqCst);
         let mut result = unsafe { real::pthread_mutex_trylock(mutex) };
@@ -129,7 +129,7 @@ fn wait(
             }
             return result;
         }
-        park(thread, begun, deadline);
+        park(thread, wait, deadline);
         // A waiter that was woken after its deadline passes the release on, above.
         if table::remove(thread, key) && deadline.is_some_and(|at| sys::now() >= at) {
             let result = unsafe { real::pthread_mutex_trylock(mutex) };

@@ -10,7 +10,7 @@
 
 use core::sync::atomic::{Ordering, fence};
 
-use crate::schedule::home::{go_home, obey};
+use crate::schedule::home::{go_home, handle_requests};
 use crate::system::deadline::deadline;
 use crate::system::real::{self, Object};
 use crate::system::sys::{self, Timespec};
@@ -66,7 +66,7 @@ fn acquire(
         return result;
     }
     let thread = current();
-    obey(thread);
+    handle_requests(thread);
     let is_separate = thread.is_separate.load(Ordering::Relaxed);
     if is_shared(lock) || is_separate || writer(lock) == thread.home_tid() {
         // The kernel wakes threads by their priority. The last returns EDEADLK at once.
@@ -82,7 +82,7 @@ fn acquire(
     };
     let (key, mut is_inserted) = (lock as usize, false);
     loop {
-        let begun = Wait::begin(thread);
+        let wait = Wait::begin(thread);
         // Insert again if a handler that has interrupted the wait has waited, too.
         if !is_inserted || !thread.has_node(key) {
             table::insert(thread, key, interest, |_| true);
@@ -94,7 +94,7 @@ fn acquire(
             result = sys::ETIMEDOUT;
         }
         if result == sys::EBUSY {
-            park(thread, begun, deadline);
+            park(thread, wait, deadline);
             continue;
         }
         // Each release notifies all waiters, so none is lost here.

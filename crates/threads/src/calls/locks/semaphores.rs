@@ -7,7 +7,7 @@
 use core::sync::atomic::{Ordering, fence};
 
 use crate::calls::threads::signals::must_return;
-use crate::schedule::home::{go_home, obey};
+use crate::schedule::home::{go_home, handle_requests};
 use crate::system::deadline::deadline;
 use crate::system::real::{self, Object};
 use crate::system::sys::{self, Timespec};
@@ -24,7 +24,7 @@ fn is_native(semaphore: Object) -> bool {
 
 fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
     let thread = current();
-    obey(thread);
+    handle_requests(thread);
     if !thread.is_convertible() {
         unsafe { real::pthread_testcancel() };
     }
@@ -33,11 +33,11 @@ fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
         if unsafe { real::sem_trywait(semaphore) } == 0 {
             return 0;
         }
-        let begun = Wait::begin(thread);
+        let wait = Wait::begin(thread);
         table::insert(thread, key, 0, |_| true);
         fence(Ordering::SeqCst);
         let taken = unsafe { real::sem_trywait(semaphore) } == 0;
-        let woken = if taken { Woken::Normally } else { park(thread, begun, deadline) };
+        let woken = if taken { Woken::Normally } else { park(thread, wait, deadline) };
         let is_own = thread.has_node(key);
         let notified = table::remove(thread, key);
         if taken {
@@ -55,7 +55,7 @@ fn wait(semaphore: Object, deadline: Option<u64>) -> i32 {
         }
         if woken != Woken::Normally {
             unsafe { real::pthread_testcancel() };
-            if woken == Woken::Summoned && !must_return(thread, deadline.is_none()) {
+            if woken == Woken::Requested && !must_return(thread, deadline.is_none()) {
                 continue;
             }
             return sys::fail(sys::EINTR) as i32;

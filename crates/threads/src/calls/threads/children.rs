@@ -11,7 +11,7 @@ use core::arch::naked_asm;
 use crate::lifecycle::forks::{end_in_parent, reset_in_child};
 use crate::lifecycle::threads;
 use crate::readiness::records;
-use crate::schedule::home::{go_home, obey, stay_home};
+use crate::schedule::home::{go_home, handle_requests, stay_home};
 use crate::system::{real, sys};
 use crate::thread::current;
 
@@ -31,7 +31,7 @@ pub(crate) const SYS_CLONE3: usize = 435;
 pub(crate) fn prepare() {
     let thread = current();
     records::share_all();
-    obey(thread);
+    handle_requests(thread);
     stay_home(thread);
 }
 
@@ -72,15 +72,15 @@ pub(crate) const SYS_VFORK: usize = 58;
 extern "C" fn begin_vfork() {
     let thread = current();
     records::share_all();
-    obey(thread);
+    handle_requests(thread);
     go_home(thread);
-    thread.stayed_home.set(thread.stays_home.replace(true));
+    thread.stayed_home_before_vfork.set(thread.stays_home.replace(true));
 }
 
 /// Ends the preparation in the parent.
 extern "C" fn end_vfork(result: isize) -> i32 {
     let thread = current();
-    thread.stays_home.set(thread.stayed_home.get());
+    thread.stays_home.set(thread.stayed_home_before_vfork.get());
     end_in_parent();
     sys::result(result) as i32
 }

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::calls::threads::{attributes, home_calls};
 use crate::carriers::monitor;
 use crate::lifecycle::{activation, threads, waiting_stack};
-use crate::schedule::home::{HOME_STACK_BYTES, go_home, obey, stay_home};
+use crate::schedule::home::{HOME_STACK_BYTES, go_home, handle_requests, stay_home};
 use crate::schedule::{acceptors, all};
 use crate::system::real::{self, Start};
 use crate::system::sys;
@@ -88,7 +88,7 @@ pub(crate) unsafe extern "C" fn pthread_create(
         return unsafe { real::pthread_create(out, attributes, start, argument) };
     }
     let creator = current();
-    obey(creator);
+    handle_requests(creator);
     let (mut bytes, mut detached) = (usize::MAX, 0);
     if !attributes.is_null() {
         unsafe { real::pthread_attr_getdetachstate(attributes, &raw mut detached) };
@@ -121,8 +121,8 @@ extern "C" fn run(place: *mut u8) -> *mut u8 {
     // Done before the place is freed: until then the thread counts as not started.
     threads::observe_end();
     let packet = take(unsafe { &*place.cast::<Place>() });
-    // The creator may have summoned the thread already.
-    thread.summons.fetch_or(AT_HOME, Ordering::AcqRel);
+    // The creator may have sent a request to the thread already.
+    thread.requests.fetch_or(AT_HOME, Ordering::AcqRel);
     thread.is_detached.store(packet.is_detached, Ordering::SeqCst);
     if let Some(mask) = packet.mask {
         sys::set_signal_mask(mask);
@@ -165,10 +165,10 @@ fn run_convertible(start: Start, argument: *mut u8, top: usize) -> *mut u8 {
     thread.fs.set(real::fs_base());
     thread.home_stack.set(top);
     begin(thread);
-    obey(thread);
+    handle_requests(thread);
     let result = start(argument);
     stay_home(thread);
-    obey(thread);
+    handle_requests(thread);
     waiting_stack::end(thread);
     result
 }
@@ -181,7 +181,7 @@ fn begin(thread: &Thread) {
     acceptors::start(thread, masked.old().unwrap_or_default());
     all::add(thread);
     drop(masked);
-    if acceptors::is_lacking() {
+    if acceptors::has_unrepresented() {
         monitor::wake_up();
     }
 }

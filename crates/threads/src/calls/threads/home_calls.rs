@@ -13,7 +13,7 @@ use crate::calls::threads::attributes;
 use crate::calls::threads::signals::keep_pending;
 use crate::lifecycle::activation;
 use crate::readiness::records;
-use crate::schedule::home::{go_home, obey, stay_home};
+use crate::schedule::home::{go_home, handle_requests, stay_home};
 use crate::system::{real, sys};
 use crate::thread::{current, of};
 
@@ -24,7 +24,7 @@ unsafe extern "C" {
 /// Brings the thread home for a call, and returns the address of the function.
 unsafe extern "C" fn go_home_then(address: &AtomicUsize, name: *const u8) -> usize {
     let thread = current();
-    obey(thread);
+    handle_requests(thread);
     go_home(thread);
     unsafe { look_up(address, name) }
 }
@@ -38,7 +38,7 @@ unsafe extern "C" fn share_then(address: &AtomicUsize, name: *const u8) -> usize
 /// Brings the thread home for good, and returns the address of the function.
 unsafe extern "C" fn stay_home_then(address: &AtomicUsize, name: *const u8) -> usize {
     let thread = current();
-    obey(thread);
+    handle_requests(thread);
     stay_home(thread);
     unsafe { look_up(address, name) }
 }
@@ -56,7 +56,7 @@ unsafe extern "C" fn separate_thread_then(
     _: usize,
     pthread: usize,
 ) -> usize {
-    obey(current());
+    handle_requests(current());
     attributes::separate_other(of(pthread));
     unsafe { look_up(address, name) }
 }
@@ -68,7 +68,7 @@ unsafe extern "C" fn separate_tid_then(
     _: usize,
     tid: u32,
 ) -> usize {
-    obey(current());
+    handle_requests(current());
     attributes::separate_tid(tid);
     unsafe { look_up(address, name) }
 }
@@ -80,7 +80,7 @@ unsafe extern "C" fn separate_prioritized_then(
     who: u32,
     kind: u32,
 ) -> usize {
-    obey(current());
+    handle_requests(current());
     attributes::separate_prioritized(kind, who);
     unsafe { look_up(address, name) }
 }
@@ -100,7 +100,7 @@ unsafe extern "C" fn keep_pending_then(
     signal: u32,
 ) -> usize {
     let thread = current();
-    obey(thread);
+    handle_requests(thread);
     go_home(thread);
     keep_pending(thread, signal);
     unsafe { look_up(address, name) }
@@ -110,9 +110,9 @@ unsafe extern "C" fn keep_pending_then(
 unsafe extern "C" fn stay_home_if_mask_is_saved(
     address: &AtomicUsize,
     name: *const u8,
-    saves: i32,
+    saves_mask: i32,
 ) -> usize {
-    if saves != 0 {
+    if saves_mask != 0 {
         stay_home(current());
     }
     unsafe { look_up(address, name) }
@@ -242,7 +242,7 @@ stay_home_if_mask_is_saved:
 /// glibc before 2.41 lacks this function.
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn sched_setattr(tid: i32, value: *const u8, flags: u32) -> i32 {
-    obey(current());
+    handle_requests(current());
     attributes::separate_tid(tid as u32);
     let arguments = [tid as usize, value as usize, flags as usize, 0, 0, 0];
     sys::result(sys::call(sys::SYS_SCHED_SETATTR, arguments)) as i32
@@ -257,10 +257,10 @@ pub(super) fn may_have_names() -> bool {
 }
 
 /// Options that apply to the whole process, name memory, or are read or set by debuggers.
-const OF_PROCESS: [i32; 8] = [3, 4, 36, 37, 41, 42, 0x5356_4d41, 0x5961_6d61];
+const PROCESS_OPTIONS: [i32; 8] = [3, 4, 36, 37, 41, 42, 0x5356_4d41, 0x5961_6d61];
 /// Options that apply to the first or the calling thread, and that threads do not inherit: `PR_SET_PDEATHSIG`,
 /// `PR_SET_MM`.
-const AT_HOME: [i32; 2] = [1, 35];
+const HOME_OPTIONS: [i32; 2] = [1, 35];
 const PR_SET_NAME: i32 = 15;
 const PR_GET_NAME: i32 = 16;
 /// Options that read an attribute of the kernel thread. libcap calls one when it is loaded.
@@ -279,8 +279,8 @@ unsafe extern "C" fn prctl(option: i32, a: usize, b: usize, c: usize, d: usize) 
         }
         PR_GET_NAME => go_home(current()),
         PR_CAP_AMBIENT if a == PR_CAP_AMBIENT_IS_SET => go_home(current()),
-        option if READ.contains(&option) || AT_HOME.contains(&option) => go_home(current()),
-        option if OF_PROCESS.contains(&option) => {}
+        option if READ.contains(&option) || HOME_OPTIONS.contains(&option) => go_home(current()),
+        option if PROCESS_OPTIONS.contains(&option) => {}
         // The carriers inherit the other attributes of the thread that creates them.
         _ if !activation::is_active() => {}
         _ => attributes::separate(current()),
@@ -292,7 +292,7 @@ unsafe extern "C" fn prctl(option: i32, a: usize, b: usize, c: usize, d: usize) 
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pkey_alloc(flags: u32, rights: u32) -> i32 {
     let thread = current();
-    obey(thread);
+    handle_requests(thread);
     go_home(thread);
     let key = unsafe { real::pkey_alloc(flags, rights) };
     if key >= 0 {

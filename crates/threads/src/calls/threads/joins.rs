@@ -8,7 +8,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::calls::threads::{creation, sleeps};
-use crate::schedule::home::{go_home, obey};
+use crate::schedule::home::{go_home, handle_requests};
 use crate::system::deadline::deadline;
 use crate::system::real;
 use crate::system::sys::{self, Timespec};
@@ -20,8 +20,8 @@ use crate::waiting::{ends, table};
 /// Whether a thread will announce its end. Otherwise it was not created through this library, and the caller joins it
 /// at home; or the deadline has passed before it has started.
 fn announces_end(thread: &Thread, target: &Thread, deadline: Option<u64>) -> bool {
-    let announces = || target.announces_end.load(Ordering::SeqCst);
-    while !announces() {
+    let has_announced_end = || target.announces_end.load(Ordering::SeqCst);
+    while !has_announced_end() {
         if !creation::is_pending() {
             break;
         }
@@ -31,11 +31,11 @@ fn announces_end(thread: &Thread, target: &Thread, deadline: Option<u64>) -> boo
         // The target may be one of the threads that have not started.
         unsafe { sleeps::sched_yield() };
     }
-    let announces = announces();
-    if !announces {
+    let has_announced_end = has_announced_end();
+    if !has_announced_end {
         go_home(thread);
     }
-    announces
+    has_announced_end
 }
 
 /// Waits until a thread ends, at most until `deadline`. Returns at once where the C library reports an error.
@@ -46,11 +46,11 @@ fn wait(thread: &Thread, target: &Thread, deadline: Option<u64>) {
     }
     let (key, mut is_over) = (ends::key(target), !is_joinable);
     while !is_over {
-        let begun = Wait::begin(thread);
+        let wait = Wait::begin(thread);
         table::insert(thread, key, 0, |_| true);
         is_over =
             target.has_ended.load(Ordering::SeqCst) || deadline.is_some_and(|at| sys::now() >= at);
-        let woken = if is_over { Woken::Normally } else { park(thread, begun, deadline) };
+        let woken = if is_over { Woken::Normally } else { park(thread, wait, deadline) };
         table::remove(thread, key);
         // A thread that is cancelled, or has received a signal, is at home and waits there.
         is_over |= woken != Woken::Normally;
@@ -64,7 +64,7 @@ pub(crate) unsafe extern "C" fn pthread_join(pthread: usize, value: *mut *mut u8
 
 unsafe fn join(pthread: usize, deadline: Option<u64>, native: impl FnOnce() -> i32) -> i32 {
     let (thread, target) = (current(), of(pthread));
-    obey(thread);
+    handle_requests(thread);
     thread.joins.store(target.as_ptr(), Ordering::SeqCst);
     // Two threads that join each other would wait forever, unless the other one is cancelled.
     let waits_for_ever = target.joins.load(Ordering::SeqCst) == thread.as_ptr()

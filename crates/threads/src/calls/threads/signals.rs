@@ -8,11 +8,11 @@ use core::sync::atomic::Ordering;
 
 use crate::carriers::{interrupt, monitor};
 use crate::lifecycle::activation;
-use crate::schedule::home::{go_home, obey, stay_home, summon};
+use crate::schedule::home::{go_home, handle_requests, request_home, stay_home};
 use crate::schedule::notify::unpark;
 use crate::schedule::{acceptors, all};
 use crate::system::{real, sys};
-use crate::thread::{ARRIVED, AT_HOME, CANCEL, SIGNAL, Thread, current, of};
+use crate::thread::{AT_HOME, CANCEL, SIGNAL, STAYS_HOME, Thread, current, of};
 
 const SIG_IGN: usize = 1;
 const SA_RESTART: usize = 0x1000_0000;
@@ -35,18 +35,18 @@ unsafe fn send(thread: &Thread, signal: i32, native: impl FnOnce() -> i32) -> i3
     let result = native();
     if result == 0 && call_home(thread, signal) {
         interrupt_carriers();
-        obey(current());
+        handle_requests(current());
     }
     result
 }
 
 /// Asks a thread on a carrier to receive a signal at home. Returns whether the thread is on a carrier.
 fn call_home(thread: &Thread, signal: i32) -> bool {
-    let is_away = || thread.summons.load(Ordering::Acquire) & (AT_HOME | ARRIVED) == 0;
+    let is_away = || thread.requests.load(Ordering::Acquire) & (AT_HOME | STAYS_HOME) == 0;
     let is_called = signal != 0 && thread.is_convertible() && is_away();
     if is_called {
         thread.signals.fetch_or(sys::bit(signal as u32), Ordering::AcqRel);
-        summon(thread, SIGNAL);
+        request_home(thread, SIGNAL);
         unpark(thread);
     }
     is_called
@@ -54,7 +54,7 @@ fn call_home(thread: &Thread, signal: i32) -> bool {
 
 /// Makes a thread return to its home, or stay there.
 pub(super) fn keep_at_home(thread: &Thread) {
-    if !summon(thread, SIGNAL) {
+    if !request_home(thread, SIGNAL) {
         interrupt_carriers();
     }
     unpark(thread);
@@ -89,7 +89,7 @@ pub(crate) fn call_home_by_tid(tid: u32, signal: i32) {
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn tgkill(process: i32, tid: i32, signal: i32) -> i32 {
     let thread = current();
-    obey(thread);
+    handle_requests(thread);
     go_home(thread);
     let result = unsafe { real::tgkill(process, tid, signal) };
     if result == 0 && process as u32 == sys::process() {
@@ -119,7 +119,7 @@ pub(crate) fn must_return(thread: &Thread, restarts: bool) -> bool {
 #[cfg_attr(phalanx_shim, unsafe(no_mangle))]
 unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -> i32 {
     let thread = current();
-    obey(thread);
+    handle_requests(thread);
     if thread.is_hollow() {
         // A handler of a fault that jumps out leaves the fault blocked.
         let blocked = sys::signal_mask() & !sys::CARRIER_MASK;
@@ -137,7 +137,7 @@ unsafe extern "C" fn pthread_sigmask(how: i32, set: *const u64, old: *mut u64) -
             stay_home(thread);
         }
         acceptors::update(thread, sys::signal_mask());
-        if acceptors::is_lacking() {
+        if acceptors::has_unrepresented() {
             monitor::wake_up();
         }
     }
@@ -166,8 +166,8 @@ unsafe extern "C" fn pthread_cancel(pthread: usize) -> i32 {
     }
     // A thread that is interrupted cancels itself within a handler, where the unwinder cannot be loaded.
     real::load_unwinder();
-    // Threads created by the C library itself cannot be summoned.
-    let is_home = summon(thread, CANCEL) || thread.home_stack.get() == 0;
+    // Threads that the C library created do not handle requests.
+    let is_home = request_home(thread, CANCEL) || thread.home_stack.get() == 0;
     let result = if is_home { unsafe { real::pthread_cancel(pthread) } } else { 0 };
     if !is_home {
         interrupt_carriers();

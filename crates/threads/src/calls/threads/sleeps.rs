@@ -6,7 +6,7 @@
 
 use crate::calls::threads::signals::must_return;
 use crate::readiness::poller;
-use crate::schedule::home::{go_home, leave_carrier, obey};
+use crate::schedule::home::{go_home, handle_requests, leave_carrier};
 use crate::schedule::run_queue;
 use crate::system::deadline::deadline;
 use crate::system::real;
@@ -23,12 +23,12 @@ const ABSOLUTE: i32 = 1;
 /// Sleeps until a monotonic time. Returns the remaining nanoseconds if a signal interrupts the sleep.
 fn sleep_until(thread: &Thread, deadline: u64) -> Option<u64> {
     loop {
-        let begun = Wait::begin(thread);
+        let wait = Wait::begin(thread);
         let now = sys::now();
         if now >= deadline {
             return None;
         }
-        let woken = park(thread, begun, Some(deadline));
+        let woken = park(thread, wait, Some(deadline));
         if woken != Woken::Normally {
             unsafe { real::pthread_testcancel() };
             if woken == Woken::BySignal || must_return(thread, false) {
@@ -39,7 +39,7 @@ fn sleep_until(thread: &Thread, deadline: u64) -> Option<u64> {
 }
 
 /// Lets other threads of the carrier proceed, including those for which the kernel has an event.
-fn give_way(thread: &Thread) {
+fn yield_to_others(thread: &Thread) {
     if thread.is_hollow() && run_queue::len() == 0 {
         // Masked, so that the thread is not brought home while it holds a lock of the poller.
         let _masked = Masked::new();
@@ -54,7 +54,7 @@ fn yield_to_runnable(thread: &Thread) -> bool {
     if yields {
         thread.site.set(site::YIELDED);
         leave_carrier(thread, Action::Yield);
-        obey(thread);
+        handle_requests(thread);
     }
     yields
 }
@@ -67,7 +67,7 @@ pub(crate) unsafe extern "C" fn clock_nanosleep(
     rest: *mut Timespec,
 ) -> i32 {
     let thread = current();
-    obey(thread);
+    handle_requests(thread);
     let converts = thread.is_convertible() && (clock == MONOTONIC || clock == REALTIME);
     let at = if converts { deadline(clock, time) } else { None };
     let Some(at) = at.filter(|_| unsafe { (*time).seconds >= 0 }) else {
@@ -83,7 +83,7 @@ pub(crate) unsafe extern "C" fn clock_nanosleep(
     };
     let at = if is_absolute { at } else { sys::now().saturating_add(length) };
     if sys::now() >= at {
-        give_way(thread);
+        yield_to_others(thread);
     }
     match sleep_until(thread, at) {
         None => 0,
