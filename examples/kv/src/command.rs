@@ -23,14 +23,14 @@ pub(crate) enum Command<'a> {
     /// An action on each of several keys, whose results are combined.
     Each(Vec<(Word<'a>, Action)>, Gather),
     /// An action on every partition, whose results are combined.
-    Everywhere(Whole, Gather),
+    Everywhere(PartitionAction, Gather),
     /// A step of an iteration over all keys.
     Scan { cursor: u64, pattern: Vec<u8>, count: usize },
 }
 
 /// An action on a whole partition.
 #[derive(Clone, Debug)]
-pub(crate) enum Whole {
+pub(crate) enum PartitionAction {
     Count,
     Clear,
     Keys(Vec<u8>),
@@ -54,7 +54,7 @@ pub(crate) enum Gather {
 }
 
 /// An error of a command, as sent to the client.
-type Wrong = Reply;
+type ErrorReply = Reply;
 
 const SYNTAX: &str = "ERR syntax error";
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
@@ -63,7 +63,7 @@ const MAX_NAME: usize = 16;
 
 impl<'a> Command<'a> {
     /// Parses `request`.
-    pub(crate) fn understand(request: Request<'a>) -> Self {
+    pub(crate) fn parse(request: Request<'a>) -> Self {
         let mut words = request.into_iter();
         let name = words.next().unwrap_or_default();
         let mut upper = [0; MAX_NAME];
@@ -74,7 +74,7 @@ impl<'a> Command<'a> {
     }
 
     /// The command with this name in capitals, which is empty for a name that is too long.
-    fn named(name: &[u8], arguments: Arguments<'_, 'a>) -> Result<Self, Wrong> {
+    fn named(name: &[u8], arguments: Arguments<'_, 'a>) -> Result<Self, ErrorReply> {
         let one = |key, action| Ok(Self::One(key, action));
         match name {
             b"GET" => arguments.exactly().map(|[key]| Self::One(key, Action::Get)),
@@ -109,12 +109,14 @@ impl<'a> Command<'a> {
             b"PTTL" => arguments.exactly().map(|[key]| Self::One(key, Action::TimeLeft(1))),
             b"KEYS" => {
                 let [pattern] = arguments.exactly()?;
-                Ok(Self::Everywhere(Whole::Keys(pattern.into_owned()), Gather::Flatten))
+                Ok(Self::Everywhere(PartitionAction::Keys(pattern.into_owned()), Gather::Flatten))
             }
             b"SCAN" => scan(arguments),
-            b"DBSIZE" => arguments.exactly().map(|[]| Self::Everywhere(Whole::Count, Gather::Sum)),
-            b"FLUSHALL" | b"FLUSHDB" => Ok(Self::Everywhere(Whole::Clear, Gather::Done)),
-            b"INFO" => Ok(Self::Everywhere(Whole::Count, Gather::Info)),
+            b"DBSIZE" => {
+                arguments.exactly().map(|[]| Self::Everywhere(PartitionAction::Count, Gather::Sum))
+            }
+            b"FLUSHALL" | b"FLUSHDB" => Ok(Self::Everywhere(PartitionAction::Clear, Gather::Done)),
+            b"INFO" => Ok(Self::Everywhere(PartitionAction::Count, Gather::Info)),
             b"QUIT" => Ok(Self::Quit),
             b"PING" if arguments.words.len() == 0 => Ok(Self::Answer(Reply::Simple("PONG"))),
             b"PING" | b"ECHO" => {
@@ -141,7 +143,7 @@ impl<'a> Command<'a> {
 }
 
 /// `SET key value [EX seconds | PX milliseconds] [NX | XX] [GET]`
-fn set<'a>(arguments: Arguments<'_, 'a>) -> Result<Command<'a>, Wrong> {
+fn set<'a>(arguments: Arguments<'_, 'a>) -> Result<Command<'a>, ErrorReply> {
     let ([key, value], mut options) = arguments.at_least()?;
     let mut set = Set { value: owned(value), ..Set::default() };
     while let Some(option) = options.next() {
@@ -165,7 +167,7 @@ fn set<'a>(arguments: Arguments<'_, 'a>) -> Result<Command<'a>, Wrong> {
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT count]`
-fn scan<'a>(arguments: Arguments<'_, 'a>) -> Result<Command<'a>, Wrong> {
+fn scan<'a>(arguments: Arguments<'_, 'a>) -> Result<Command<'a>, ErrorReply> {
     let ([cursor], mut words) = arguments.at_least()?;
     let cursor = std::str::from_utf8(&cursor).ok().and_then(|text| text.parse().ok());
     let cursor = cursor.ok_or(Reply::error("ERR invalid cursor"))?;
@@ -184,7 +186,7 @@ fn scan<'a>(arguments: Arguments<'_, 'a>) -> Result<Command<'a>, Wrong> {
     Ok(Command::Scan { cursor, pattern: pattern.into_owned(), count })
 }
 
-fn integer(word: &[u8]) -> Result<i64, Wrong> {
+fn integer(word: &[u8]) -> Result<i64, ErrorReply> {
     resp::integer(word).ok_or(Reply::error(NOT_AN_INTEGER))
 }
 
@@ -200,13 +202,13 @@ struct Arguments<'n, 'a> {
 
 impl<'a> Arguments<'_, 'a> {
     #[cold]
-    fn wrong_number(&self) -> Wrong {
+    fn wrong_number(&self) -> ErrorReply {
         let name = self.name.to_ascii_lowercase();
         let name = name.escape_ascii();
         Reply::error(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
-    fn exactly<const N: usize>(mut self) -> Result<[Word<'a>; N], Wrong> {
+    fn exactly<const N: usize>(mut self) -> Result<[Word<'a>; N], ErrorReply> {
         if self.words.len() != N {
             return Err(self.wrong_number());
         }
@@ -216,7 +218,7 @@ impl<'a> Arguments<'_, 'a> {
     /// The first arguments, and the others.
     fn at_least<const N: usize>(
         mut self,
-    ) -> Result<([Word<'a>; N], impl Iterator<Item = Word<'a>>), Wrong> {
+    ) -> Result<([Word<'a>; N], impl Iterator<Item = Word<'a>>), ErrorReply> {
         if self.words.len() < N {
             return Err(self.wrong_number());
         }
@@ -224,7 +226,7 @@ impl<'a> Arguments<'_, 'a> {
     }
 
     /// The same action on each of the keys.
-    fn each(self, action: impl Fn() -> Action, gather: Gather) -> Result<Command<'a>, Wrong> {
+    fn each(self, action: impl Fn() -> Action, gather: Gather) -> Result<Command<'a>, ErrorReply> {
         if self.words.len() == 0 {
             return Err(self.wrong_number());
         }
@@ -232,7 +234,7 @@ impl<'a> Arguments<'_, 'a> {
     }
 
     /// The arguments of MSET.
-    fn pairs(mut self) -> Result<Command<'a>, Wrong> {
+    fn pairs(mut self) -> Result<Command<'a>, ErrorReply> {
         let count = self.words.len();
         if count == 0 || !count.is_multiple_of(2) {
             return Err(self.wrong_number());
@@ -250,12 +252,12 @@ impl<'a> Arguments<'_, 'a> {
 mod tests {
     use super::*;
 
-    fn understand(line: &str) -> Command<'_> {
-        Command::understand(line.split(' ').map(|word| word.as_bytes().into()).collect())
+    fn parse(line: &str) -> Command<'_> {
+        Command::parse(line.split(' ').map(|word| word.as_bytes().into()).collect())
     }
 
     fn error(line: &str) -> String {
-        match understand(line) {
+        match parse(line) {
             Command::Answer(Reply::Error(text)) => text.into_owned(),
             other => panic!("{line}: {other:?}"),
         }
@@ -263,7 +265,7 @@ mod tests {
 
     #[test]
     fn set_takes_its_options_in_any_order_once() {
-        let Command::One(key, Action::Set(set)) = understand("set k v get px 1500 nx") else {
+        let Command::One(key, Action::Set(set)) = parse("set k v get px 1500 nx") else {
             panic!("a SET")
         };
         let expires = Some(Duration::from_millis(1500));

@@ -100,8 +100,8 @@ mod tests {
         fn replies_are_decoded_by_another_implementation(reply in reply()) {
             let mut bytes = Vec::new();
             reply.write(&mut bytes);
-            let (understood, length) = decode(&bytes).expect("well formed").expect("whole");
-            prop_assert_eq!((understood, length), (frame(&reply), bytes.len()));
+            let (decoded, length) = decode(&bytes).expect("well formed").expect("whole");
+            prop_assert_eq!((decoded, length), (frame(&reply), bytes.len()));
         }
     }
 }

@@ -55,7 +55,7 @@ impl Round {
                 Ok(Some((request, length))) => {
                     taken += length;
                     if !request.is_empty() {
-                        let answer = self.add(stages, Command::understand(request));
+                        let answer = self.add(stages, Command::parse(request));
                         self.answers.push(answer);
                     }
                 }
@@ -97,7 +97,7 @@ impl Round {
             }
             Command::Everywhere(whole, gather) => {
                 for partition in 0..stages.store.partitions_count() {
-                    self.step(partition, Step::Whole(whole.clone()));
+                    self.step(partition, Step::PartitionAction(whole.clone()));
                 }
                 gather
             }

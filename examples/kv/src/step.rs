@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::Whole;
+use crate::command::PartitionAction;
 use crate::key::Key;
 use crate::reply::Reply;
 use crate::store::{Action, Store};
@@ -13,7 +13,7 @@ pub(crate) enum Step {
     /// On one key.
     Key(Key, Action),
     /// On all of its keys.
-    Whole(Whole),
+    PartitionAction(PartitionAction),
     /// A part of an iteration over all keys.
     Scan(Scan),
 }
@@ -40,12 +40,12 @@ impl Step {
     pub(crate) fn run(self, store: &mut Store, now: Duration) -> Reply {
         match self {
             Self::Key(key, action) => store.apply(key, action, now),
-            Self::Whole(Whole::Count) => Reply::Integer(store.count() as i64),
-            Self::Whole(Whole::Clear) => {
+            Self::PartitionAction(PartitionAction::Count) => Reply::Integer(store.count() as i64),
+            Self::PartitionAction(PartitionAction::Clear) => {
                 store.clear();
                 Reply::OK
             }
-            Self::Whole(Whole::Keys(pattern)) => {
+            Self::PartitionAction(PartitionAction::Keys(pattern)) => {
                 Reply::Array(store.scan(usize::MAX, usize::MAX, &pattern, now).1)
             }
             Self::Scan(scan) => scan.run(store, now),

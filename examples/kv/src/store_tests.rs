@@ -32,8 +32,8 @@ fn set_respects_its_conditions() {
     assert_eq!(set(&mut store, "k", Set { only_if: present, ..value("a") }, NOW), Reply::Nil);
     assert_eq!(set(&mut store, "k", Set { only_if: absent, ..value("b") }, NOW), Reply::OK);
     assert_eq!(set(&mut store, "k", Set { only_if: absent, ..value("c") }, NOW), Reply::Nil);
-    let asked = Set { only_if: present, get: true, ..value("d") };
-    assert_eq!(set(&mut store, "k", asked, NOW), Reply::bulk("b"));
+    let conditional = Set { only_if: present, get: true, ..value("d") };
+    assert_eq!(set(&mut store, "k", conditional, NOW), Reply::bulk("b"));
     assert_eq!(store.apply(key("k"), Action::Get, NOW), Reply::bulk("d"));
 }
 

@@ -13,7 +13,7 @@ use crate::client::accept;
 use crate::commit::{Commits, Stages};
 
 /// Acknowledged lines and their positions.
-type Told = Rc<RefCell<Vec<(usize, String)>>>;
+type Acknowledged = Rc<RefCell<Vec<(usize, String)>>>;
 
 const ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 7008);
@@ -38,7 +38,7 @@ fn server(world: &mut World, left: Option<Vec<u8>>) {
 }
 
 /// Sends lines, some of them pipelined, and records the acknowledgements.
-async fn write(net: Net, name: String, told: Told) {
+async fn write(net: Net, name: String, acknowledged: Acknowledged) {
     let Ok(mut client) = net.connect(ADDRESS).await else { return };
     let mut input = Vec::new();
     for round in 0..4 {
@@ -48,7 +48,7 @@ async fn write(net: Net, name: String, told: Told) {
         }
         for line in lines {
             let Some(place) = place(&mut client, &mut input).await else { return };
-            told.borrow_mut().push((place, line));
+            acknowledged.borrow_mut().push((place, line));
         }
     }
 }
@@ -68,31 +68,36 @@ async fn place(client: &mut Client, input: &mut Vec<u8>) -> Option<usize> {
 }
 
 /// Runs a server until a power failure at some moment. Returns the surviving log.
-fn until_cut(seed: u64, life: u64, left: Option<Vec<u8>>, told: &Told) -> Option<Vec<u8>> {
+fn until_cut(
+    seed: u64,
+    life: u64,
+    left: Option<Vec<u8>>,
+    acknowledged: &Acknowledged,
+) -> Option<Vec<u8>> {
     let cut = Rc::new(Cell::new(None));
     // Both lives have the seed that a failure prints.
     sim::run(seed, |world| {
         (0..life).for_each(|_| _ = world.draw(2));
         server(world, left);
         for n in 0..3 {
-            world.client(write(world.net(), format!("{life}.{n}"), told.clone()));
+            world.client(write(world.net(), format!("{life}.{n}"), acknowledged.clone()));
         }
-        let (net, told, cut) = (world.net(), told.clone(), cut.clone());
+        let (net, acknowledged, cut) = (world.net(), acknowledged.clone(), cut.clone());
         world.client(async move {
             // After a number of answers, or when there are no more.
-            let enough = told.borrow().len() + net.draw(20) as usize;
+            let enough = acknowledged.borrow().len() + net.draw(20) as usize;
             for _ in 0..200 {
-                if told.borrow().len() >= enough {
+                if acknowledged.borrow().len() >= enough {
                     break;
                 }
                 net.sleep(std::time::Duration::from_micros(100)).await;
             }
-            cut.set(Some((net.survivors("log"), told.borrow().len())));
+            cut.set(Some((net.survivors("log"), acknowledged.borrow().len())));
         });
     });
     let (left, known) = cut.take().expect("the power failure");
     // Later acknowledgements did not happen before the failure.
-    told.borrow_mut().truncate(known);
+    acknowledged.borrow_mut().truncate(known);
     left
 }
 
@@ -100,16 +105,16 @@ fn until_cut(seed: u64, life: u64, left: Option<Vec<u8>>, told: &Told) -> Option
 fn acknowledged_lines_survive_power_failures() {
     let most = Cell::new(0);
     sim::explore_each(60, |seed| {
-        let (told, mut left) = (Told::default(), None);
+        let (acknowledged, mut left) = (Acknowledged::default(), None);
         for life in 0..2 {
-            left = until_cut(seed, life, left, &told);
+            left = until_cut(seed, life, left, &acknowledged);
             let log = left.clone().unwrap_or_default();
-            for (place, line) in told.borrow().iter() {
+            for (place, line) in acknowledged.borrow().iter() {
                 let found = log.get(*place..place + line.len());
                 assert_eq!(found, Some(line.as_bytes()), "seed {seed}, life {life}");
             }
         }
-        most.set(most.get() + told.borrow().len());
+        most.set(most.get() + acknowledged.borrow().len());
     });
     assert!(most.get() > 0, "nothing was acknowledged");
 }

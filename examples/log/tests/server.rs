@@ -30,9 +30,9 @@ impl Server {
 
     /// Stops the server. Returns the printed numbers of lines and syncs.
     fn finish(mut self) -> (u64, u64) {
-        let said = self.process.shut_down().join(" ");
-        let figures: Vec<u64> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let [lines, syncs, ..] = figures[..] else { panic!("{said:?}") };
+        let output = self.process.shut_down().join(" ");
+        let figures: Vec<u64> = output.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [lines, syncs, ..] = figures[..] else { panic!("{output:?}") };
         (lines, syncs)
     }
 }

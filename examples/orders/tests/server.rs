@@ -104,8 +104,8 @@ fn the_live_page_shows_the_cohorts() {
     let address = process.address();
     assert_eq!(place(address, 1250).0, 201);
     let admin = eventually("the address of the live page", || {
-        let told = process.stderr();
-        let (page, _) = told.split_once("live page at http://")?.1.split_once("/\n")?;
+        let stderr = process.stderr();
+        let (page, _) = stderr.split_once("live page at http://")?.1.split_once("/\n")?;
         Some(page.parse().expect("an address"))
     });
     let (status, page) = request(admin, "GET /", "");

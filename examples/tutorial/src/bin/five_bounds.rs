@@ -45,13 +45,13 @@ struct Buffers {
 }
 
 /// An operation of the network stage: sends the pending data, then waits for more input unless a line is left.
-async fn converse(
+async fn exchange(
     network: SharedStage<()>,
     stream: &Rc<Stream>,
     mut buffers: Buffers,
 ) -> io::Result<Buffers> {
     let stream = stream.clone();
-    let conversed = network.call(move |_| async move {
+    let call = network.call(move |_| async move {
         if !buffers.out.is_empty() {
             buffers.out = stream.write(buffers.out, SEND_TIMEOUT).await?;
         }
@@ -63,7 +63,7 @@ async fn converse(
             _ => Ok(buffers),
         }
     });
-    conversed.await.map_err(io::Error::other)?
+    call.await.map_err(io::Error::other)?
 }
 
 async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Result<()> {
@@ -81,7 +81,7 @@ async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Resu
         if buffers.input.len() > MAX_LINE && !buffers.input.contains(&b'\n') {
             return Ok(());
         }
-        buffers = converse(stages.network, &stream, buffers).await?;
+        buffers = exchange(stages.network, &stream, buffers).await?;
     }
 }
 

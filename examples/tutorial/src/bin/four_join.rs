@@ -30,13 +30,13 @@ struct Buffers {
 }
 
 /// An operation of the network stage: sends the pending data, then waits for more input.
-async fn converse(
+async fn exchange(
     network: SharedStage<()>,
     stream: &Rc<Stream>,
     mut buffers: Buffers,
 ) -> io::Result<Buffers> {
     let stream = stream.clone();
-    let conversed = network.call(move |_| async move {
+    let call = network.call(move |_| async move {
         if !buffers.out.is_empty() {
             buffers.out = stream.write(buffers.out, IoTimeout::NONE).await?;
         }
@@ -45,7 +45,7 @@ async fn converse(
             _ => Ok(buffers),
         }
     });
-    conversed.await.map_err(io::Error::other)?
+    call.await.map_err(io::Error::other)?
 }
 
 async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Result<()> {
@@ -61,7 +61,7 @@ async fn serve(stages: Stages, hasher: &RandomState, stream: Stream) -> io::Resu
         if buffers.input.len() > MAX_LINE {
             return Ok(()); // an incomplete line
         }
-        buffers = converse(stages.network, &stream, buffers).await?;
+        buffers = exchange(stages.network, &stream, buffers).await?;
     }
 }
 

@@ -11,7 +11,7 @@ use phalanx::{Graph, Runtime};
 const MAX_LINE: u64 = 64 * 1024;
 
 /// Serves one connection: returns each line in upper case.
-fn shout(stream: &Stream) -> io::Result<()> {
+fn echo_upper(stream: &Stream) -> io::Result<()> {
     stream.set_read_timeout(IoTimeout::NONE.until_shutdown());
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     loop {
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         clients.dispatch(move |_| {
             listener.accept_each(move |stream| {
                 let serving = clients.fibre(|_, _| {
-                    let _ = shout(&stream.into());
+                    let _ = echo_upper(&stream.into());
                 });
                 let _ = serving.detach();
             })
