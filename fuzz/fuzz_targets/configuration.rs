@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 
 /// Checks the configuration of one server.
-macro_rules! look {
+macro_rules! check_config {
     ($server:ident, $text:expr) => {{
         use phalanx_config::{Origins, read, table};
         use $server::Config;
@@ -21,12 +21,12 @@ macro_rules! look {
                 }
             }
             Ok(()) => {
-                let senseless = config.check();
-                for error in &senseless {
+                let errors = config.check();
+                for error in &errors {
                     let line = error.clone().located(&origins).to_string();
                     assert!(!line.is_empty() && !line.contains('\n'), "{line:?}");
                 }
-                if !senseless.is_empty() {
+                if !errors.is_empty() {
                     // An invalid configuration is not printed.
                     return;
                 }
@@ -41,11 +41,11 @@ macro_rules! look {
 }
 
 fn web(text: &str) {
-    look!(phalanx_web, text);
+    check_config!(phalanx_web, text);
 }
 
 fn broker(text: &str) {
-    look!(phalanx_broker, text);
+    check_config!(phalanx_broker, text);
 }
 
 fuzz_target!(|text: &str| {

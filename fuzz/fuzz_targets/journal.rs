@@ -23,7 +23,7 @@ impl Source for One<'_> {
     }
 }
 
-fn look(segment: &[u8]) -> Option<Recovered> {
+fn recover_segment(segment: &[u8]) -> Option<Recovered> {
     match recover(&One(segment), Path::new("")) {
         Ok(recovered) => {
             if let Some(torn) = &recovered.torn {
@@ -46,19 +46,19 @@ fn look(segment: &[u8]) -> Option<Recovered> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    look(data);
+    recover_segment(data);
     let Some((cut, rest)) = data.split_at_checked(2) else { return };
     // The input determines the ends of batches.
     let batches: Vec<&[u8]> = rest.split(|byte| *byte == 0xff).collect();
     let whole = first_segment(5 << 40, &batches);
-    let Some(recovered) = look(&whole) else { return };
+    let Some(recovered) = recover_segment(&whole) else { return };
     assert_eq!(recovered.torn, None);
     let cut = usize::from(u16::from_le_bytes([cut[0], cut[1]])) % (whole.len() + 1);
-    look(&whole[..cut]).expect("a first part of what is whole is");
+    recover_segment(&whole[..cut]).expect("a prefix of a valid segment is valid");
     if cut > 84 {
         // A changed byte is detected, unless it is in the last batch, which then counts as torn.
         let mut changed = whole.clone();
         changed[cut - 1] ^= 1;
-        assert!(look(&changed).is_none_or(|recovered| recovered.torn.is_some()));
+        assert!(recover_segment(&changed).is_none_or(|recovered| recovered.torn.is_some()));
     }
 });

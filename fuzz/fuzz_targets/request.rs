@@ -14,18 +14,18 @@ fn limits() -> Limits {
 
 /// The parts of a request: the ends of its head and its body.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct Parsed {
     head: usize,
     body: usize,
 }
 
 /// Parses all bytes at once.
-fn whole(bytes: &[u8]) -> (Vec<Seen>, Result<(), Reject>) {
-    let (mut seen, mut at) = (Vec::new(), 0);
+fn whole(bytes: &[u8]) -> (Vec<Parsed>, Result<(), Reject>) {
+    let (mut parsed, mut at) = (Vec::new(), 0);
     loop {
         match parse(&bytes[at..], &limits()) {
-            Err(reject) => return (seen, Err(reject)),
-            Ok(Parse::Incomplete) => return (seen, Ok(())),
+            Err(reject) => return (parsed, Err(reject)),
+            Ok(Parse::Incomplete) => return (parsed, Ok(())),
             Ok(Parse::Complete(request, length)) => {
                 assert!(bytes[at..at + length].ends_with(b"\r\n\r\n"));
                 assert!(request.path.starts_with('/') || request.is_asterisk());
@@ -35,45 +35,45 @@ fn whole(bytes: &[u8]) -> (Vec<Seen>, Result<(), Reject>) {
                 let head = at;
                 let mut parser = match BodyParser::new(request.body, &limits()) {
                     Ok(parser) => parser,
-                    Err(reject) => return (seen, Err(reject)),
+                    Err(reject) => return (parsed, Err(reject)),
                 };
                 match parser.feed(&bytes[at..]) {
-                    Err(reject) => return (seen, Err(reject)),
+                    Err(reject) => return (parsed, Err(reject)),
                     Ok(taken) => at += taken,
                 }
                 if !parser.is_done() {
                     assert_eq!(at, bytes.len());
-                    return (seen, Ok(()));
+                    return (parsed, Ok(()));
                 }
-                seen.push(Seen { head, body: at });
+                parsed.push(Parsed { head, body: at });
             }
         }
     }
 }
 
 /// Parses the bytes as received from a socket, `step` more each time.
-fn in_pieces(bytes: &[u8], step: usize) -> (Vec<Seen>, Result<(), Reject>) {
-    let (mut seen, mut at, mut have) = (Vec::new(), 0, 0);
+fn in_pieces(bytes: &[u8], step: usize) -> (Vec<Parsed>, Result<(), Reject>) {
+    let (mut parsed, mut at, mut have) = (Vec::new(), 0, 0);
     let (mut scan, mut body): (Scan, Option<(usize, BodyParser)>) = (Scan::default(), None);
     loop {
         if let Some((head, parser)) = &mut body {
             match parser.feed(&bytes[at..have]) {
-                Err(reject) => return (seen, Err(reject)),
+                Err(reject) => return (parsed, Err(reject)),
                 Ok(taken) => at += taken,
             }
             if parser.is_done() {
-                seen.push(Seen { head: *head, body: at });
+                parsed.push(Parsed { head: *head, body: at });
                 body = None;
                 continue;
             }
         } else {
             match scan.parse(&bytes[at..have], &limits()) {
-                Err(reject) => return (seen, Err(reject)),
+                Err(reject) => return (parsed, Err(reject)),
                 Ok(Parse::Incomplete) => {}
                 Ok(Parse::Complete(request, length)) => {
                     at += length;
                     match BodyParser::new(request.body, &limits()) {
-                        Err(reject) => return (seen, Err(reject)),
+                        Err(reject) => return (parsed, Err(reject)),
                         Ok(parser) => body = Some((at, parser)),
                     }
                     continue;
@@ -81,7 +81,7 @@ fn in_pieces(bytes: &[u8], step: usize) -> (Vec<Seen>, Result<(), Reject>) {
             }
         }
         if have == bytes.len() {
-            return (seen, Ok(()));
+            return (parsed, Ok(()));
         }
         have = (have + step).min(bytes.len());
     }
@@ -89,9 +89,9 @@ fn in_pieces(bytes: &[u8], step: usize) -> (Vec<Seen>, Result<(), Reject>) {
 
 fuzz_target!(|data: &[u8]| {
     let Some((&step, bytes)) = data.split_first() else { return };
-    let (seen, end) = whole(bytes);
-    let (seen_in_pieces, end_in_pieces) = in_pieces(bytes, usize::from(step % 40) + 1);
-    assert_eq!(seen, seen_in_pieces);
+    let (parsed, end) = whole(bytes);
+    let (parsed_in_pieces, end_in_pieces) = in_pieces(bytes, usize::from(step % 40) + 1);
+    assert_eq!(parsed, parsed_in_pieces);
     // A piece may show one error before another, but an error remains an error.
     assert_eq!(end.is_err(), end_in_pieces.is_err(), "{end:?} {end_in_pieces:?}");
 
