@@ -15,7 +15,7 @@ use crate::peers::{Claim, Peers};
 use crate::session::operations::RETRY_DELAY;
 
 /// Maximum number of claims that wait for capacity. Further claims are dropped and counted.
-const MAX_REFUSED: usize = 64 * 1024;
+const MAX_WAITING: usize = 64 * 1024;
 
 /// Ends sessions because of the claims of other nodes.
 pub(super) struct Ending {
@@ -23,12 +23,12 @@ pub(super) struct Ending {
     peers: Arc<Peers>,
     /// This node.
     name: Arc<str>,
-    refused: RefCell<VecDeque<Claim>>,
+    waiting: RefCell<VecDeque<Claim>>,
 }
 
 impl Ending {
     pub(super) fn new(context: Context, peers: Arc<Peers>, name: Arc<str>) -> Rc<Self> {
-        Rc::new(Self { context, peers, name, refused: RefCell::default() })
+        Rc::new(Self { context, peers, name, waiting: RefCell::default() })
     }
 
     /// Ends the session of a claim's client, unless the client connected here later.
@@ -36,9 +36,9 @@ impl Ending {
         if !self.peers.claims.yields_to(&claim, &self.name) || self.start(&claim) {
             return;
         }
-        let mut refused = self.refused.borrow_mut();
-        match refused.len() < MAX_REFUSED {
-            true => refused.push_back(claim),
+        let mut waiting = self.waiting.borrow_mut();
+        match waiting.len() < MAX_WAITING {
+            true => waiting.push_back(claim),
             false => {
                 let drops = &self.context.counters.drops;
                 drops.add(DropReason::ClusterClaim, 1, Dropped::default);
@@ -48,13 +48,13 @@ impl Ending {
 
     /// Retries the claims that wait for capacity.
     pub(super) fn retry(self: &Rc<Self>) {
-        let mut refused = self.refused.take();
-        while let Some(claim) = refused.front()
+        let mut waiting = self.waiting.take();
+        while let Some(claim) = waiting.front()
             && (!self.peers.claims.yields_to(claim, &self.name) || self.start(claim))
         {
-            refused.pop_front();
+            waiting.pop_front();
         }
-        self.refused.replace(refused);
+        self.waiting.replace(waiting);
     }
 
     /// Starts an operation that ends the session. Returns false if the processor is full.

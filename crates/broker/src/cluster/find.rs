@@ -11,22 +11,22 @@ use phalanx::time::now;
 use phalanx::{select, sleep};
 
 use crate::access::Identity;
-use crate::cluster::asking::{Found, LOOK_INTERVAL, Rounds, round};
 use crate::cluster::moving::Moves;
-use crate::cluster::moving::arriving::arrive;
+use crate::cluster::moving::arriving::start_move;
 use crate::cluster::node::Node;
-use crate::cluster::takeover::{MAX_AT_ONCE, MAX_BYTES};
-use crate::kept::questions::{Question, Whereabouts};
+use crate::cluster::session_query::{OpenQuestions, POLL_INTERVAL, SessionCopy, ask_all};
+use crate::cluster::takeover::{MAX_CLIENT_BYTES, MAX_CLIENTS};
+use crate::kept::questions::{Question, SessionLocation};
 use crate::kept::state::Kept;
 use crate::model::moving::Holding;
 
 /// Asks the questions of this node's connections, until shutdown.
-pub(super) async fn serve(node: Rc<Node>, rounds: Rc<Rounds>, moves: Rc<Moves>) {
+pub(super) async fn serve(node: Rc<Node>, rounds: Rc<OpenQuestions>, moves: Rc<Moves>) {
     let Some(kept) = node.context.kept.clone() else { return };
     loop {
         let changed = kept.questions.changed();
         loop {
-            let questions = kept.questions.take(MAX_AT_ONCE, MAX_BYTES);
+            let questions = kept.questions.take(MAX_CLIENTS, MAX_CLIENT_BYTES);
             if questions.is_empty() {
                 break;
             }
@@ -35,7 +35,7 @@ pub(super) async fn serve(node: Rc<Node>, rounds: Rc<Rounds>, moves: Rc<Moves>) 
             let control = node.context.stages.control;
             let _ = control.dispatch(move |_| async move {
                 let Some(kept) = own.context.kept.clone() else { return };
-                ask((&own, &kept), (&rounds, &moves), questions).await;
+                answer_questions((&own, &kept), (&rounds, &moves), questions).await;
             });
         }
         if let Either::Right(()) = select(changed, Box::pin(draining())).await {
@@ -45,39 +45,39 @@ pub(super) async fn serve(node: Rc<Node>, rounds: Rc<Rounds>, moves: Rc<Moves>) 
 }
 
 /// The next step for a question.
-enum Next {
-    Answer(Whereabouts),
+enum NextStep {
+    Answer(SessionLocation),
     /// Move the session from this node.
-    Move(Found),
+    Move(SessionCopy),
     Wait,
 }
 
 /// Asks all nodes until each question is answered, or for the timeout since it was asked.
-async fn ask(
+async fn answer_questions(
     (node, kept): (&Rc<Node>, &Kept),
-    (rounds, moves): (&Rounds, &Rc<Moves>),
+    (rounds, moves): (&OpenQuestions, &Rc<Moves>),
     mut questions: Vec<Question>,
 ) {
     while !questions.is_empty() {
         let clients: Vec<_> = questions.iter().map(|own| own.client.clone()).collect();
-        let (found, is_complete) = round((node, kept), rounds, &clients).await;
+        let (found, is_complete) = ask_all((node, kept), rounds, &clients).await;
         let mut left = Vec::new();
         for (question, found) in questions.into_iter().zip(found) {
-            let is_over = now() >= question.asked + node.timeout || is_draining();
-            match next((node, kept), &question.client, (&found, is_complete)).await {
-                Next::Answer(whereabouts) => question.answer.send(whereabouts),
-                Next::Move(from) if !is_over => {
-                    if let Err(question) = arrive(node, moves, question, from) {
+            let is_over = now() >= question.asked_at + node.timeout || is_draining();
+            match next_step((node, kept), &question.client, (&found, is_complete)).await {
+                NextStep::Answer(whereabouts) => question.answer.send(whereabouts),
+                NextStep::Move(from) if !is_over => {
+                    if let Err(question) = start_move(node, moves, question, from) {
                         left.push(question);
                     }
                 }
-                _ if is_over => question.answer.send(Whereabouts::Unknown),
+                _ if is_over => question.answer.send(SessionLocation::Unknown),
                 _ => left.push(question),
             }
         }
         if !left.is_empty() && is_complete {
             // All nodes have answered, but a move between two of them is undecided.
-            sleep(LOOK_INTERVAL).await;
+            sleep(POLL_INTERVAL).await;
         }
         questions = left;
     }
@@ -93,41 +93,41 @@ async fn ask(
 /// The answers do not tell these cases apart, so the question waits in both.
 ///
 /// [`Moves::passed_since`]: crate::peers::moves::Moves::passed_since
-fn latest(found: &[Found]) -> Option<&Found> {
+fn latest(found: &[SessionCopy]) -> Option<&SessionCopy> {
     found.iter().max_by_key(|own| (own.moves, own.holding == Holding::Has))
 }
 
 /// Decides on a question from the nodes' answers.
-async fn next(
+async fn next_step(
     (node, kept): (&Node, &Kept),
     client: &Identity,
-    (found, is_complete): (&[Found], bool),
-) -> Next {
+    (found, is_complete): (&[SessionCopy], bool),
+) -> NextStep {
     let stages = node.context.stages;
     // Read after the answers, because the session may have arrived meanwhile.
-    let Ok(own) = stages.sessions.holding(client.clone()).await else { return Next::Wait };
+    let Ok(own) = stages.sessions.holding(client.clone()).await else { return NextStep::Wait };
     let last = latest(found);
     let is_arriving = kept.is_arriving(&client.client);
     match (own, last) {
-        (Some((Holding::Has, _)), _) if !is_arriving => Next::Answer(Whereabouts::Here),
-        (Some((Holding::Arriving, _)), _) => Next::Wait,
+        (Some((Holding::Has, _)), _) if !is_arriving => NextStep::Answer(SessionLocation::Here),
+        (Some((Holding::Arriving, _)), _) => NextStep::Wait,
         (Some((Holding::Has, moves)), last) => match last {
             Some(last) if last.holding == Holding::Has && last.moves >= moves => {
-                Next::Answer(Whereabouts::Elsewhere)
+                NextStep::Answer(SessionLocation::Elsewhere)
             }
-            _ if is_complete => Next::Answer(Whereabouts::NotElsewhere),
-            _ => Next::Wait,
+            _ if is_complete => NextStep::Answer(SessionLocation::NotElsewhere),
+            _ => NextStep::Wait,
         },
         // This node gave the session away, but it is not known yet whether the other node has it.
         (Some((Holding::Given, moves)), last)
             if last.is_none_or(|last| last.moves <= moves || last.holding != Holding::Has) =>
         {
-            Next::Wait
+            NextStep::Wait
         }
-        (_, Some(last)) if last.holding == Holding::Has => Next::Move(last.clone()),
-        (_, Some(_)) => Next::Wait,
-        (_, None) if is_complete => Next::Answer(Whereabouts::NotElsewhere),
-        (_, None) => Next::Wait,
+        (_, Some(last)) if last.holding == Holding::Has => NextStep::Move(last.clone()),
+        (_, Some(_)) => NextStep::Wait,
+        (_, None) if is_complete => NextStep::Answer(SessionLocation::NotElsewhere),
+        (_, None) => NextStep::Wait,
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_session_that_moved_more_often_counts_before_one_that_a_node_has() {
-        let of = |(node, holding, moves): (&str, _, _)| Found {
+        let of = |(node, holding, moves): (&str, _, _)| SessionCopy {
             node: node.into(),
             journal: format!("{node}.1"),
             holding,

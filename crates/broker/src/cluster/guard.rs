@@ -7,20 +7,20 @@ use phalanx::{select, sleep};
 use phalanx_mqtt::Reason;
 
 use crate::context::Context;
-use crate::kept::state::RENEWALS;
+use crate::kept::state::RENEWALS_PER_TIMEOUT;
 use crate::session::partition::inspect::Kick;
 
 /// Watches over the lease until shutdown, or until the sessions are lost.
 pub(super) async fn guard(context: Context) {
     let Some(kept) = context.kept.clone() else { return };
     let mut was_open = true;
-    while kept.opened().await && !is_draining() {
+    while kept.wait_until_open().await && !is_draining() {
         let is_open = kept.is_open();
         if kept.is_behind() {
             context.wal.begin();
         }
         if was_open && !is_open {
-            kept.tell("the lease was not renewed in time: disconnecting all clients");
+            kept.log_once("the lease was not renewed in time: disconnecting all clients");
         }
         if !is_open {
             // Repeated, because a client that was accepted just before may complete its connection after the others were
@@ -29,15 +29,15 @@ pub(super) async fn guard(context: Context) {
         }
         was_open = is_open;
         kept.metrics.owns.set(i64::from(is_open));
-        let pause = kept.timeout() / RENEWALS;
+        let pause = kept.timeout() / RENEWALS_PER_TIMEOUT;
         let pause = match is_open {
-            true => pause.min(kept.lease_left() + Duration::from_millis(1)),
+            true => pause.min(kept.lease_time_left() + Duration::from_millis(1)),
             false => pause,
         };
         select(sleep(pause), draining()).await;
     }
     kept.metrics.owns.set(0);
-    if kept.lost().is_some() {
+    if kept.lost_reason().is_some() {
         disconnect_all(&context, Reason::USE_ANOTHER_SERVER).await;
     }
 }

@@ -1,7 +1,5 @@
-//! Intervals, as fractions of the time after which a node is lost.
+//! Intervals, as fractions of the time after which a node is lost: how often a node sends its hello and checks its lanes.
 
-/// The interval at which a node announces itself.
-pub(super) const HELLOS: u32 = 5;
+pub(super) const HELLOS_PER_TIMEOUT: u32 = 5;
 
-/// The interval at which a node tends its lanes.
-pub(super) const TICKS: u32 = 25;
+pub(super) const TICKS_PER_TIMEOUT: u32 = 25;

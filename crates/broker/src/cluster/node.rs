@@ -10,7 +10,7 @@ use phalanx::sleep;
 use phalanx_nats::{Client, Message, Rejected};
 
 use crate::cluster::ending::Ending;
-use crate::cluster::other::{Hello, Other, VERSION};
+use crate::cluster::peer_node::{Hello, PeerNode, VERSION};
 use crate::context::Context;
 use crate::lane::Sent;
 use crate::limits::settings::SharedSettings;
@@ -26,37 +26,37 @@ pub(super) struct Node {
     pub(super) name: Arc<str>,
     pub(super) start: String,
     pub(super) prefix: String,
-    pub(super) others: RefCell<BTreeMap<Arc<str>, Rc<Other>>>,
+    pub(super) others: RefCell<BTreeMap<Arc<str>, Rc<PeerNode>>>,
     pub(super) next_lane: Cell<u64>,
     /// The number of claim messages sent to all nodes.
     pub(super) claims: Cell<u64>,
     pub(super) ending: Rc<Ending>,
-    /// By node: the identity of its session for this node, as last seen. It outlives [`Other`].
+    /// By node: the identity of its session for this node, as last seen. It outlives [`PeerNode`].
     pub(super) sessions: RefCell<BTreeMap<Arc<str>, String>>,
     /// The nodes that do not have all retained messages yet.
     pub(super) unsynced: RefCell<BTreeSet<Arc<str>>>,
     /// By node without a lane: the time, on the runtime's clock, since which it may have missed claims and retained
     /// messages.
-    pub(super) unheard: RefCell<BTreeMap<Arc<str>, Duration>>,
+    pub(super) missed_since: RefCell<BTreeMap<Arc<str>, Duration>>,
     /// The journals that this node adopted, with the version of its filters after the adoption; and the journals that any
     /// node adopted.
-    pub(super) adopted: RefCell<BTreeMap<String, u64>>,
-    pub(super) gone: RefCell<BTreeSet<String>>,
+    pub(super) own_adoptions: RefCell<BTreeMap<String, u64>>,
+    pub(super) adopted_journals: RefCell<BTreeSet<String>>,
     /// The lost nodes whose messages are being handed over or relayed, and whether an operation continues the handovers
     /// that this node awaits.
-    pub(super) handing: RefCell<BTreeSet<String>>,
-    pub(super) is_handing: Cell<bool>,
+    pub(super) active_handovers: RefCell<BTreeSet<String>>,
+    pub(super) is_continuing_handovers: Cell<bool>,
     /// Whether an operation moves messages.
     pub(super) is_moving: Cell<bool>,
     /// A node counts as lost if nothing was heard from it for this time.
     pub(super) timeout: Duration,
 }
 
-/// The exclusive permission to move messages from one session to another. While an operation holds it, no other one ends
-/// the receiving session.
-pub(super) struct Turn<'n>(&'n Cell<bool>);
+/// The exclusive permit to move messages from one session to another. While an operation holds it, no other one ends the
+/// receiving session.
+pub(super) struct MovePermit<'n>(&'n Cell<bool>);
 
-impl Drop for Turn<'_> {
+impl Drop for MovePermit<'_> {
     fn drop(&mut self) {
         self.0.set(false);
     }
@@ -64,11 +64,11 @@ impl Drop for Turn<'_> {
 
 impl Node {
     /// Waits until no other operation moves messages.
-    pub(super) async fn turn(&self) -> Turn<'_> {
+    pub(super) async fn acquire_move_permit(&self) -> MovePermit<'_> {
         while self.is_moving.replace(true) {
             sleep(RETRY_DELAY).await;
         }
-        Turn(&self.is_moving)
+        MovePermit(&self.is_moving)
     }
 
     /// Returns the full name of one of the cluster's subjects.
@@ -81,9 +81,9 @@ impl Node {
         self.subject(&format!("inbox.{}.{kind}", self.start))
     }
 
-    pub(super) fn say_hello(&self) {
+    pub(super) fn send_hello(&self) {
         let kept = self.context.kept.as_ref();
-        let journal = kept.and_then(|kept| kept.own()).map(|own| own.to_string());
+        let journal = kept.and_then(|kept| kept.own_journal()).map(|own| own.to_string());
         if kept.is_some() && journal.is_none() {
             return;
         }

@@ -11,7 +11,7 @@ use phalanx_nats::Rejected;
 
 use crate::access::Identity;
 use crate::cluster::node::Node;
-use crate::cluster::other::VERSION;
+use crate::cluster::peer_node::VERSION;
 use crate::context::Context;
 use crate::events::drops::{DropReason, Dropped};
 use crate::lane::frame::NodeFrame;
@@ -21,8 +21,8 @@ use crate::session::operations::RETRY_DELAY;
 
 /// Maximum number of claims in one message, and of bytes of their client identifiers and users. Even with all characters
 /// escaped, such a message is less than 1 MiB, the default limit of NATS. So is one claim with the longest names.
-pub(super) const MAX_AT_ONCE: usize = 1000;
-pub(super) const MAX_BYTES: usize = 64 * 1024;
+pub(super) const MAX_CLIENTS: usize = 1000;
+pub(super) const MAX_CLIENT_BYTES: usize = 64 * 1024;
 
 /// The subject of claims. Nodes with another version of the protocol use another one.
 pub(super) fn subject(node: &Node) -> String {
@@ -30,17 +30,17 @@ pub(super) fn subject(node: &Node) -> String {
 }
 
 /// Tells the other nodes which clients connected here, until shutdown.
-pub(super) async fn claim(node: Rc<Node>) {
+pub(super) async fn announce_claims(node: Rc<Node>) {
     let mut drained = pin!(draining());
     let subject = subject(&node);
     loop {
         let changed = node.peers.claims.changed();
         loop {
-            let all = node.peers.claims.take(MAX_AT_ONCE, MAX_BYTES);
+            let all = node.peers.claims.take(MAX_CLIENTS, MAX_CLIENT_BYTES);
             if all.is_empty() {
                 break;
             }
-            until_owned(&node, is_draining).await;
+            wait_until_owner(&node, is_draining).await;
             publish(&node, &subject, &all).await;
         }
         if let Either::Right(()) = select(changed, drained.as_mut()).await {
@@ -61,7 +61,7 @@ async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
             Err(Rejected::Full(_)) => sleep(RETRY_DELAY).await,
             Err(Rejected::TooLarge(..)) if some.len() > 1 => most = some.len() / 2,
             Err(Rejected::TooLarge(..)) => {
-                not_sent(node);
+                count_oversized(node);
                 left = rest;
             }
             Ok(()) => {
@@ -75,13 +75,13 @@ async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
 }
 
 /// Counts a claim that is too large for NATS.
-fn not_sent(node: &Node) {
+fn count_oversized(node: &Node) {
     node.context.counters.drops.add(DropReason::ClusterClaim, 1, Dropped::default);
 }
 
 /// Waits until this node owns its sessions, or until `is_over`. If this node was cut off, another node may have adopted
 /// its sessions, and earlier claims of this node would end them there.
-async fn until_owned(node: &Node, is_over: impl Fn() -> bool) {
+async fn wait_until_owner(node: &Node, is_over: impl Fn() -> bool) {
     let is_owner = || node.context.kept.as_ref().is_none_or(|kept| kept.is_open());
     while !is_owner() && !is_over() {
         sleep(RETRY_DELAY).await;
@@ -90,28 +90,29 @@ async fn until_owned(node: &Node, is_over: impl Fn() -> bool) {
 
 /// Repeats the claims since `since`, which the node may have missed, as long as the lane lasts.
 pub(super) async fn repeat(node: &Node, lane: &Lane, since: Duration) {
-    until_owned(node, || lane.is_closed()).await;
+    wait_until_owner(node, || lane.is_closed()).await;
     let all = node.peers.claims.since(since);
     let send = |some: &[_]| lane.send_frame(&NodeFrame::Claims(&json(node, some, 0)));
-    send_all(&all, send, || lane.is_closed(), || not_sent(node)).await;
+    send_all(&all, send, || lane.is_closed(), || count_oversized(node)).await;
 }
 
-/// Sends claims in parts, until this fails or `is_over`. Calls `not_sent` for each one that is too large.
+/// Sends claims in parts, until this fails or `is_over`. Calls `count_oversized` for each one that is too large.
 async fn send_all(
     mut left: &[(Identity, u64)],
     send: impl Fn(&[(Identity, u64)]) -> Sent,
     is_over: impl Fn() -> bool,
-    not_sent: impl Fn(),
+    count_oversized: impl Fn(),
 ) {
-    let mut most = MAX_AT_ONCE;
+    let mut most = MAX_CLIENTS;
     while !left.is_empty() && !is_over() {
-        let (some, rest) = left.split_at(fitting(left.iter().map(|own| &own.0), most, MAX_BYTES));
+        let (some, rest) =
+            left.split_at(fitting(left.iter().map(|own| &own.0), most, MAX_CLIENT_BYTES));
         match send(some) {
             Sent::Yes => left = rest,
             Sent::Full => sleep(RETRY_DELAY).await,
             Sent::TooLarge(_) if some.len() > 1 => most = some.len() / 2,
             Sent::TooLarge(_) => {
-                not_sent();
+                count_oversized();
                 left = rest;
             }
             Sent::Failed(_) => return,
@@ -134,12 +135,12 @@ fn json(node: &Node, claims: &[(Identity, u64)], number: u64) -> Vec<u8> {
 }
 
 /// Handles claims of another node: ends the sessions of the same clients and users here.
-pub(super) fn claimed(node: &Rc<Node>, payload: &[u8]) {
+pub(super) fn handle_claims(node: &Rc<Node>, payload: &[u8]) {
     let Ok(claims) = serde_json::from_slice::<Vec<Claim>>(payload) else { return };
     if let Some(Claim { node: name, start, number: number @ 1.., .. }) = claims.first() {
         let other = node.others.borrow().get(name.as_str()).cloned();
         if let Some(other) = other.filter(|other| other.start() == *start) {
-            other.note_claims(*number, true);
+            other.record_claims(*number, true);
         }
     }
     let Context { kept, .. } = &node.context;
@@ -178,10 +179,10 @@ mod tests {
                     sent.borrow_mut().extend(some.iter().map(|(_, at)| *at));
                     Sent::Yes
                 };
-                let not_sent = Cell::new(0);
-                send_all(&all, send, || false, || not_sent.set(not_sent.get() + 1)).await;
+                let oversized = Cell::new(0);
+                send_all(&all, send, || false, || oversized.set(oversized.get() + 1)).await;
                 assert!(sent.take().into_iter().eq((0..100).filter(|at| *at != 50)));
-                assert_eq!(not_sent.get(), 1);
+                assert_eq!(oversized.get(), 1);
             },
         );
     }

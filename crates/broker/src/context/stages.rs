@@ -14,7 +14,7 @@ use crate::durable::Wal;
 use crate::durable::disk_timeout::DISK_TIMEOUT;
 use crate::durable::recovery::RecoveredState;
 use crate::kept::mirror::StreamMirror;
-use crate::kept::state::{ELECTION, Kept};
+use crate::kept::state::{ELECTION_TIME, Kept};
 use crate::limits::delivery_limiter::DeliveryLimiter;
 use crate::limits::settings::{LiveLimits, SharedSettings};
 use crate::model::client_key::ClientKey;
@@ -83,7 +83,7 @@ impl Stages {
                 });
                 // Commits are operations of the delivery stage.
                 graph.calls(delivery, &journal);
-                let timeout = if is_kept { ELECTION } else { DISK_TIMEOUT };
+                let timeout = if is_kept { ELECTION_TIME } else { DISK_TIMEOUT };
                 let bounds = (config.limits.persistence_bytes, timeout);
                 (Wal::new(journal, delivery, bounds, restored.next_session), restored)
             }

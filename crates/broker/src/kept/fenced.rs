@@ -5,18 +5,18 @@ use std::io;
 use std::path::Path;
 
 /// The file that marks the journal as adopted by another node.
-const MARK: &str = "adopted";
+const MARK_FILE: &str = "adopted";
 
-/// The directory that keeps the adopted journal for operators, and its name while the journal is moved there.
-const OLD: &str = "adopted-journal";
-const MOVING: &str = "adopted-journal.new";
+/// The directory that keeps the adopted journal for operators, and its name until the move is complete.
+const ADOPTED_DIRECTORY: &str = "adopted-journal";
+const MOVING_DIRECTORY: &str = "adopted-journal.new";
 
 /// Marks the persistence directory, so that the next start does not use its journal. May block.
 ///
 /// # Errors
 /// Those of the file system.
 pub(crate) fn mark(path: &Path, why: &str) -> io::Result<()> {
-    fs::write(path.join(MARK), format!("{why}\n"))?;
+    fs::write(path.join(MARK_FILE), format!("{why}\n"))?;
     sync(path)
 }
 
@@ -26,11 +26,11 @@ pub(crate) fn mark(path: &Path, why: &str) -> io::Result<()> {
 /// # Errors
 /// Errors of the file system. The mark remains, and the next call continues.
 pub(crate) fn set_aside(path: &Path) -> io::Result<bool> {
-    let mark = path.join(MARK);
+    let mark = path.join(MARK_FILE);
     if !mark.exists() {
         return Ok(false);
     }
-    let (old, moving) = (path.join(OLD), path.join(MOVING));
+    let (old, moving) = (path.join(ADOPTED_DIRECTORY), path.join(MOVING_DIRECTORY));
     let journal: Vec<_> = fs::read_dir(path)?
         .filter(|file| file.as_ref().map_or(true, is_of_journal))
         .collect::<Result<_, _>>()?;
@@ -75,7 +75,10 @@ mod tests {
             assert!(!set_aside(path).unwrap() && path.join(journal).exists());
             mark(path, "test").unwrap();
             assert!(set_aside(path).unwrap() && !path.join(journal).exists());
-            assert_eq!(fs::read_to_string(path.join(OLD).join(journal)).unwrap(), contents);
+            assert_eq!(
+                fs::read_to_string(path.join(ADOPTED_DIRECTORY).join(journal)).unwrap(),
+                contents
+            );
             assert!(path.join("other").exists() && !set_aside(path).unwrap());
         }
     }
@@ -84,10 +87,11 @@ mod tests {
     fn a_journal_that_was_moved_in_part_is_kept() {
         let home = tempfile::tempdir().unwrap();
         let (path, all) = (home.path(), ["000000000001.journal", "000000000002.journal"]);
-        let old = || all.map(|name| fs::read_to_string(path.join(OLD).join(name)).unwrap());
+        let old =
+            || all.map(|name| fs::read_to_string(path.join(ADOPTED_DIRECTORY).join(name)).unwrap());
         // A crash after the first file was moved.
-        fs::create_dir(path.join(MOVING)).unwrap();
-        fs::write(path.join(MOVING).join(all[0]), all[0]).unwrap();
+        fs::create_dir(path.join(MOVING_DIRECTORY)).unwrap();
+        fs::write(path.join(MOVING_DIRECTORY).join(all[0]), all[0]).unwrap();
         fs::write(path.join(all[1]), all[1]).unwrap();
         mark(path, "test").unwrap();
         assert!(set_aside(path).unwrap());

@@ -39,16 +39,16 @@ pub(crate) struct Record {
 
 /// Why a step failed.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum StepError {
     /// This process no longer owns the journal.
     Lost(String),
     /// The step may succeed later.
-    Again(String),
+    Retry(String),
 }
 
-impl From<JetStreamError> for Failed {
+impl From<JetStreamError> for StepError {
     fn from(error: JetStreamError) -> Self {
-        Self::Again(error.to_string())
+        Self::Retry(error.to_string())
     }
 }
 
@@ -58,8 +58,8 @@ pub(crate) struct Lease {
     stream: String,
     subject: String,
     own: Record,
-    /// The record before the lease was [passed on](Self::passed_to). NATS may still store it late.
-    earlier: Option<Record>,
+    /// The record before [`with_record`](Self::with_record). NATS may still store it late.
+    previous: Option<Record>,
     is_incomplete: Cell<bool>,
     is_installed: Cell<bool>,
     /// The number of the last known message, and the creation time of its stream.
@@ -86,7 +86,7 @@ impl Lease {
             is_incomplete: Cell::new(own.is_incomplete),
             is_installed: Cell::new(own.is_installed),
             own,
-            earlier: None,
+            previous: None,
             number: Cell::new(number),
             created: RefCell::new(created.to_owned()),
             is_certain: Cell::new(true),
@@ -94,30 +94,30 @@ impl Lease {
     }
 
     /// The current record, and its number.
-    async fn current(&self) -> Result<Option<(u64, Record)>, Failed> {
+    async fn current(&self) -> Result<Option<(u64, Record)>, StepError> {
         let Some(found) = self.streams.current_last(&self.stream, &self.subject).await? else {
             return Ok(None);
         };
         let record = serde_json::from_slice(&found.payload);
-        let record = record.map_err(|error| Failed::Again(format!("a lease: {error}")))?;
+        let record = record.map_err(|error| StepError::Retry(format!("a lease: {error}")))?;
         Ok(Some((found.number, record)))
     }
 
     /// The same lease, held with the record `own` from now on.
-    pub(crate) fn passed_to(self, own: Record) -> Self {
+    pub(crate) fn with_record(self, own: Record) -> Self {
         let is_incomplete = Cell::new(own.is_incomplete);
         let is_installed = Cell::new(own.is_installed);
-        Self { is_incomplete, is_installed, earlier: Some(self.own), own, ..self }
+        Self { is_incomplete, is_installed, previous: Some(self.own), own, ..self }
     }
 
     /// Checks that no other node has the lease of this node's own journal. Returns the record of an earlier start, if
     /// any, and its number.
-    pub(crate) async fn check(&self) -> Result<Option<(u64, Record)>, Failed> {
+    pub(crate) async fn check(&self) -> Result<Option<(u64, Record)>, StepError> {
         let found = self.current().await?;
         if let Some((_, record)) = &found
             && (record.holder != self.own.holder || record.is_adopted)
         {
-            return Err(Failed::Lost(format!("{} has adopted them", record.holder)));
+            return Err(StepError::Lost(format!("{} has adopted them", record.holder)));
         }
         Ok(found)
     }
@@ -131,7 +131,7 @@ impl Lease {
 
     /// Whether NATS has lost the lease since it was last known, or an operator has removed it. If so, its number is
     /// meaningless.
-    pub(crate) async fn is_lost(&self) -> Result<bool, Failed> {
+    pub(crate) async fn is_lost(&self) -> Result<bool, StepError> {
         let created = match self.streams.state(&self.stream).await {
             Err(JetStreamError::NoStream) => return Ok(true),
             state => state?.created,
@@ -149,13 +149,13 @@ impl Lease {
 
     /// Takes the lease of this node's own journal, unless another node has changed it since the [check](Self::check).
     /// `is_incomplete` says that the stream lacks batches.
-    pub(crate) async fn take(&self, is_incomplete: bool) -> Result<(), Failed> {
+    pub(crate) async fn take(&self, is_incomplete: bool) -> Result<(), StepError> {
         self.is_incomplete.set(is_incomplete);
         self.put(&self.record()).await
     }
 
     /// Marks the stream as complete.
-    pub(crate) async fn complete(&self) -> Result<(), Failed> {
+    pub(crate) async fn mark_complete(&self) -> Result<(), StepError> {
         self.is_incomplete.set(false);
         self.renew().await
     }
@@ -177,7 +177,7 @@ impl Lease {
             (&record.holder, &record.start) == (&own.holder, &own.start)
                 && (own.reader.is_none() || own.reader == record.reader)
         };
-        is_of(&self.own) || self.earlier.as_ref().is_some_and(is_of)
+        is_of(&self.own) || self.previous.as_ref().is_some_and(is_of)
     }
 
     /// Whether a record that is [own](Self::is_own) differs from the current holder, start or reader, and has to be
@@ -198,7 +198,7 @@ impl Lease {
     }
 
     /// Replaces the last known message.
-    async fn put(&self, record: &Record) -> Result<(), Failed> {
+    async fn put(&self, record: &Record) -> Result<(), StepError> {
         let payload = serde_json::to_vec(record).unwrap_or_default();
         let expected = Expected::LastOfSubject(self.number.get());
         self.number.set(self.streams.append(&self.subject, expected, &payload).await?);
@@ -207,9 +207,9 @@ impl Lease {
     }
 
     /// Renews the lease, to show that this process is alive.
-    pub(crate) async fn renew(&self) -> Result<(), Failed> {
+    pub(crate) async fn renew(&self) -> Result<(), StepError> {
         if !self.is_certain.get() && self.is_of_another_node().await? {
-            return Err(Failed::Again("NATS has lost the lease".into()));
+            return Err(StepError::Retry("NATS has lost the lease".into()));
         }
         let failed = match self.put(&self.record()).await {
             Ok(()) => return Ok(()),
@@ -229,35 +229,35 @@ impl Lease {
             }
             // If NATS had lost the lease, another node may have restored it with an earlier start.
             Some((number, record)) if number > self.number.get() && !self.is_lost().await? => {
-                return Err(Failed::Lost(self.why_lost(&record)));
+                return Err(StepError::Lost(self.why_lost(&record)));
             }
             _ => (),
         }
         Err(failed)
     }
 
-    /// Records that NATS may have lost the lease since it was last renewed: the next renewal reads it first.
-    pub(crate) fn doubt(&self) {
+    /// Makes the next renewal read the lease first, because NATS may have lost it.
+    pub(crate) fn mark_uncertain(&self) {
         self.is_certain.set(false);
     }
 
     /// Whether the message with the last known number is another node's, because NATS has lost the lease, so that its
     /// numbers began again.
-    async fn is_of_another_node(&self) -> Result<bool, Failed> {
+    async fn is_of_another_node(&self) -> Result<bool, StepError> {
         let found = self.current().await?;
         let is_other =
             found.is_some_and(|(number, own)| number == self.number.get() && !self.is_own(&own));
         Ok(is_other && self.is_lost().await?)
     }
 
-    /// Records that this node has all sessions of the journal, before it deletes the stream.
-    pub(crate) async fn show_installed(&self) -> Result<(), Failed> {
+    /// Marks that this node has all sessions of the journal, before it deletes the stream.
+    pub(crate) async fn mark_installed(&self) -> Result<(), StepError> {
         self.is_installed.set(true);
         self.renew().await
     }
 
-    /// Records the end of the adoption, after the stream was deleted.
-    pub(crate) async fn finish(&self) -> Result<(), Failed> {
+    /// Marks the end of the adoption, after the stream was deleted.
+    pub(crate) async fn mark_adopted(&self) -> Result<(), StepError> {
         self.put(&Record { is_adopted: true, ..self.record() }).await
     }
 }

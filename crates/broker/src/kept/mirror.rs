@@ -14,19 +14,19 @@ use phalanx_nats::{Client, Expected, JetStream, JetStreamError, Options, Stored}
 use phalanx_store::{LocalFuture, Mirror, MirrorLost};
 
 use crate::cluster_names::{BATCH, JournalName};
-use crate::kept::lease::{Failed, Lease};
-use crate::kept::opening::Found;
-use crate::kept::part::{Head, MAX_HEADERS, MAX_PART};
-use crate::kept::state::{ELECTION, Kept, RENEWALS};
+use crate::kept::lease::{Lease, StepError};
+use crate::kept::opening::Observation;
+use crate::kept::part::{MAX_HEADERS_BYTES, MAX_PART_BYTES, PartHeader};
+use crate::kept::state::{ELECTION_TIME, Kept, RENEWALS_PER_TIMEOUT};
 
 /// Maximum number of parts sent before the first is stored. They fit the connection's limit on unsent data.
-const MAX_AHEAD: usize = 8;
+const MAX_PARTS_AHEAD: usize = 8;
 
-/// The pause before a failed step is repeated, as a fraction of the timeout.
-const RETRIES: u32 = 25;
+/// How often a failed step is repeated within the timeout.
+const RETRIES_PER_TIMEOUT: u32 = 25;
 
 /// During shutdown, the connection ends when no batch was appended for this time.
-const IDLE: Duration = Duration::from_millis(500);
+const SHUTDOWN_IDLE_TIME: Duration = Duration::from_millis(500);
 
 /// This node's stream. It runs on the journal's processor, with a separate connection to NATS.
 pub(crate) struct StreamMirror {
@@ -43,13 +43,13 @@ pub(crate) struct StreamMirror {
     pub(super) journal: RefCell<Option<JournalName>>,
     /// The number of the last known message in the stream.
     pub(super) last: Rc<Cell<u64>>,
-    /// The time of the last append, and whether its batch is still being stored.
-    appended: Cell<Duration>,
+    last_append: Cell<Duration>,
+    /// Whether the batch of the last append is still being stored.
     is_storing: Cell<bool>,
     /// When the lease of a journal that may have been adopted was first and last found missing.
-    pub(super) missing: Found<()>,
+    pub(super) missing: Observation<()>,
     /// When the stream was first and last found to store nothing after this message, although NATS stores the lease.
-    pub(super) unwritable: Found<u64>,
+    pub(super) unwritable: Observation<u64>,
     /// The lease of the journal, once it is open.
     pub(super) lease: RefCell<Option<Rc<Lease>>>,
 }
@@ -64,16 +64,16 @@ impl StreamMirror {
         accepts_loss: bool,
     ) -> Rc<Self> {
         let timeout = kept.timeout();
-        let of_errors = kept.clone();
+        let for_errors = kept.clone();
         let options = Options {
             name: format!("phalanx journal {}", kept.cluster.node),
             // Short enough that another server is found before the lease expires.
             connect_timeout: timeout / 3,
             ping_interval: timeout / 10,
             write_timeout: timeout,
-            reconnect_delay: (timeout / RETRIES / 2, timeout / RENEWALS),
-            linger: ELECTION,
-            on_error: Rc::new(move |what| of_errors.tell(&format!("NATS reports: {what}"))),
+            reconnect_delay: (timeout / RETRIES_PER_TIMEOUT / 2, timeout / RENEWALS_PER_TIMEOUT),
+            linger: ELECTION_TIME,
+            on_error: Rc::new(move |what| for_errors.log_once(&format!("NATS reports: {what}"))),
             ..Options::default()
         };
         let client = Client::new(options, resolver);
@@ -90,7 +90,7 @@ impl StreamMirror {
             accepts_loss,
             journal: RefCell::default(),
             last: Rc::default(),
-            appended: Cell::default(),
+            last_append: Cell::default(),
             is_storing: Cell::new(false),
             missing: Cell::default(),
             unwritable: Cell::default(),
@@ -107,19 +107,19 @@ impl StreamMirror {
         self.stage.dispatch(move |_| work).is_ok()
     }
 
-    /// Ends the connection during shutdown, after the last batch. A batch that is being stored gets [`ELECTION`].
+    /// Ends the connection during shutdown, after the last batch. A batch that is being stored gets [`ELECTION_TIME`].
     async fn stop_when_idle(&self) {
         draining().await;
-        let most = || if self.is_storing.get() { ELECTION } else { IDLE };
-        while now().saturating_sub(self.appended.get()) <= most() {
-            sleep(IDLE).await;
+        let most = || if self.is_storing.get() { ELECTION_TIME } else { SHUTDOWN_IDLE_TIME };
+        while now().saturating_sub(self.last_append.get()) <= most() {
+            sleep(SHUTDOWN_IDLE_TIME).await;
         }
         self.client.stop();
     }
 
     /// Waits before a step is repeated.
     pub(super) async fn pause(&self) {
-        sleep(self.kept.timeout() / RETRIES).await;
+        sleep(self.kept.timeout() / RETRIES_PER_TIMEOUT).await;
     }
 
     fn subject(&self, kind: &str) -> String {
@@ -130,7 +130,7 @@ impl StreamMirror {
     /// Maximum size of a part, in bytes. It is smaller if the server accepts less than usual.
     fn part_size(&self) -> usize {
         let most = self.client.max_payload().unwrap_or(usize::MAX);
-        MAX_PART.min(most.saturating_sub(MAX_HEADERS)).max(1)
+        MAX_PART_BYTES.min(most.saturating_sub(MAX_HEADERS_BYTES)).max(1)
     }
 
     /// Sends the next parts of a batch without waiting: up to `most`, of `size` bytes each.
@@ -139,15 +139,15 @@ impl StreamMirror {
         number: u64,
         batch: &[u8],
         (done, size): (usize, usize),
-        most: usize,
-    ) -> Vec<Appended> {
+        max_parts: usize,
+    ) -> Vec<PendingAppend> {
         let (subject, count) = (self.subject(BATCH), batch.len().div_ceil(size));
-        let parts = batch.chunks(size).enumerate().skip(done).take(most);
+        let parts = batch.chunks(size).enumerate().skip(done).take(max_parts);
         let parts = parts.zip(self.last.get()..).map(|((place, part), last)| {
             let (place, count) = (place as u32, count as u32);
-            let head = Head { start: self.start, batch: number, place, count };
+            let head = PartHeader { start: self.start, batch: number, place, count };
             let stored = self.streams.append(&subject, Expected::Last(last), &head.encode(part));
-            Box::pin(stored) as Appended
+            Box::pin(stored) as PendingAppend
         });
         parts.collect()
     }
@@ -157,9 +157,9 @@ impl StreamMirror {
         &self,
         number: u64,
         batch: Bytes,
-        (mut size, mut sent): (usize, Vec<Appended>),
+        (mut size, mut sent): (usize, Vec<PendingAppend>),
     ) -> Result<(), MirrorLost> {
-        let (mut done, mut begun, mut most) = (0, self.last.get(), MAX_AHEAD);
+        let (mut done, mut first, mut max_parts) = (0, self.last.get(), MAX_PARTS_AHEAD);
         loop {
             let mut failed = None;
             for stored in sent {
@@ -170,51 +170,52 @@ impl StreamMirror {
                 }
             }
             while let Some(why) = failed {
-                self.kept.tell(&format!("the journal waits for NATS: {why}"));
+                self.kept.log_once(&format!("the journal waits for NATS: {why}"));
                 self.pause().await;
                 failed = match self.find_last().await {
                     Ok(Some(found)) if !is_part(&found, number, &batch, size) => {
                         // A part of another size was stored late. Begin the batch again after it.
-                        (done, begun, most) = (0, self.last.get(), 1);
+                        (done, first, max_parts) = (0, self.last.get(), 1);
                         None
                     }
                     Ok(_) => None,
-                    Err(Failed::Lost(why)) => {
+                    Err(StepError::Lost(why)) => {
                         self.kept.fence(&why);
                         return Err(MirrorLost(why));
                     }
-                    Err(Failed::Again(why)) => Some(why),
+                    Err(StepError::Retry(why)) => Some(why),
                 };
                 if self.is_behind() {
                     return Err(MirrorLost("NATS has lost the journal".into()));
                 }
-                if is_draining() && now().saturating_sub(self.appended.get()) > ELECTION {
+                if is_draining() && now().saturating_sub(self.last_append.get()) > ELECTION_TIME {
                     return Err(MirrorLost("NATS did not store it before the shutdown".into()));
                 }
             }
-            done = done.max((self.last.get() - begun) as usize);
+            done = done.max((self.last.get() - first) as usize);
             if done >= batch.len().div_ceil(size) {
                 self.kept.metrics.lag.set(0);
                 return Ok(());
             }
             if done > 0 {
-                most = MAX_AHEAD;
+                max_parts = MAX_PARTS_AHEAD;
             }
             if self.part_size() < size {
                 // Another server accepts only smaller parts, so begin the batch again with these. Earlier parts may still
                 // be stored for a time. Therefore the first new part is sent alone: it fails if an earlier one is stored.
                 sleep(self.kept.timeout()).await;
-                (size, done, begun, most) = (self.part_size().min(size), 0, self.last.get(), 1);
+                (size, done, first, max_parts) =
+                    (self.part_size().min(size), 0, self.last.get(), 1);
             }
-            sent = self.send(number, &batch, (done, size), most);
+            sent = self.send(number, &batch, (done, size), max_parts);
         }
     }
 
     /// Finds the last message of the stream after an attempt with an unknown outcome. Returns it if it is new.
-    async fn find_last(&self) -> Result<Option<Stored>, Failed> {
+    async fn find_last(&self) -> Result<Option<Stored>, StepError> {
         let journal = self.journal.borrow().clone();
         let Some(stream) = journal.map(|journal| self.kept.names.stream(&journal).name) else {
-            return Err(Failed::Again("the stream is not open".into()));
+            return Err(StepError::Retry("the stream is not open".into()));
         };
         // The leader answers. If it has fewer messages than known, it was restored from an earlier state.
         let last = match self.streams.state(&stream).await {
@@ -228,17 +229,18 @@ impl StreamMirror {
             return Ok(None);
         }
         let found = self.streams.get(&stream, last).await?;
-        let found = found.ok_or_else(|| Failed::Again("a replica lags behind".into()))?;
-        let is_own = Head::decode(&found.payload).is_some_and(|(head, _)| head.start == self.start);
+        let found = found.ok_or_else(|| StepError::Retry("a replica lags behind".into()))?;
+        let is_own =
+            PartHeader::decode(&found.payload).is_some_and(|(head, _)| head.start == self.start);
         if !is_own || found.subject != self.subject(BATCH) {
-            return Err(Failed::Lost("another process ended their stream".into()));
+            return Err(StepError::Lost("another process ended their stream".into()));
         }
         self.last.set(last);
         Ok(Some(found))
     }
 
     /// Removes the batches before `first`, which is found by binary search.
-    async fn remove_before(&self, first: u64) -> Result<(), Failed> {
+    async fn remove_before(&self, first: u64) -> Result<(), StepError> {
         let journal = self.journal.borrow().clone();
         let Some(stream) = journal.map(|journal| self.kept.names.stream(&journal).name) else {
             return Ok(());
@@ -250,7 +252,7 @@ impl StreamMirror {
             let found = self.streams.next(&stream, middle, &self.subject(BATCH)).await?;
             let found = found
                 .as_ref()
-                .and_then(|message| Some((message.number, Head::decode(&message.payload)?)));
+                .and_then(|message| Some((message.number, PartHeader::decode(&message.payload)?)));
             match found {
                 Some((number, (head, _))) if head.batch < first => low = number + 1,
                 _ => high = middle,
@@ -262,7 +264,7 @@ impl StreamMirror {
 
 /// Whether a message is a part of this batch, if the batch is divided into parts of this size.
 fn is_part(message: &Stored, number: u64, batch: &[u8], size: usize) -> bool {
-    Head::decode(&message.payload).is_some_and(|(head, part)| {
+    PartHeader::decode(&message.payload).is_some_and(|(head, part)| {
         head.batch == number
             && head.count as usize == batch.len().div_ceil(size)
             && batch.chunks(size).nth(head.place as usize) == Some(part)
@@ -271,23 +273,23 @@ fn is_part(message: &Stored, number: u64, batch: &[u8], size: usize) -> bool {
 
 /// Renews the lease of this node's journal until it is lost.
 pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
-    let mut pause = RENEWALS;
+    let mut pause = RENEWALS_PER_TIMEOUT;
     loop {
         select(sleep(kept.timeout() / pause), draining()).await;
         if is_draining() {
             return;
         }
-        let begun = now();
-        if !kept.has_renewed_lately() {
-            lease.doubt();
+        let sent_at = now();
+        if !kept.has_renewed_recently() {
+            lease.mark_uncertain();
         }
         pause = match lease.renew().await {
             Ok(()) => {
-                kept.is_renewed(begun);
-                RENEWALS
+                kept.record_renewal(sent_at);
+                RENEWALS_PER_TIMEOUT
             }
-            Err(Failed::Lost(why)) => return kept.fence(&why),
-            Err(Failed::Again(_)) => RETRIES,
+            Err(StepError::Lost(why)) => return kept.fence(&why),
+            Err(StepError::Retry(_)) => RETRIES_PER_TIMEOUT,
         };
     }
 }
@@ -295,14 +297,14 @@ pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
 /// Checks until shutdown that NATS still has the journal's stream, up to the `last` message, and the lease. An operator
 /// may delete them, and NATS may lose them or restore an earlier state. If another node then creates the stream of leases
 /// again, its numbers begin again.
-pub(crate) async fn look_for_streams(
+pub(crate) async fn watch_streams(
     kept: Arc<Kept>,
     streams: JetStream,
     (stream, last): (String, Rc<Cell<u64>>),
     lease: Rc<Lease>,
 ) {
     let mut was_short = false;
-    while kept.lost().is_none() && !is_draining() {
+    while kept.lost_reason().is_none() && !is_draining() {
         let known = last.get();
         let state = streams.state(&stream).await;
         // The stream may have been opened again during the check, so two checks in a row have to find it shorter than
@@ -313,21 +315,20 @@ pub(crate) async fn look_for_streams(
         if is_missing || matches!(lease.is_lost().await, Ok(true)) {
             kept.set_behind(true);
         }
-        select(sleep(kept.timeout() / RENEWALS), draining()).await;
+        select(sleep(kept.timeout() / RENEWALS_PER_TIMEOUT), draining()).await;
     }
 }
 
 /// A guard that marks the end of an attempt to store a batch.
-struct Storing<'a>(&'a Cell<bool>);
+struct StoringGuard<'a>(&'a Cell<bool>);
 
-impl Drop for Storing<'_> {
+impl Drop for StoringGuard<'_> {
     fn drop(&mut self) {
         self.0.set(false);
     }
 }
 
-/// A part that is being stored.
-type Appended = std::pin::Pin<Box<dyn Future<Output = Result<u64, JetStreamError>>>>;
+type PendingAppend = std::pin::Pin<Box<dyn Future<Output = Result<u64, JetStreamError>>>>;
 
 impl Mirror for StreamMirror {
     fn open(&self, id: u64, first: u64, next: u64) -> LocalFuture<'_, Result<u64, MirrorLost>> {
@@ -339,16 +340,16 @@ impl Mirror for StreamMirror {
     }
 
     fn complete(&self) -> LocalFuture<'_, Result<(), MirrorLost>> {
-        Box::pin(self.show_complete())
+        Box::pin(self.mark_complete())
     }
 
     fn append(&self, number: u64, batch: Bytes) -> LocalFuture<'_, Result<(), MirrorLost>> {
-        self.appended.set(now());
+        self.last_append.set(now());
         self.kept.metrics.lag.set(batch.len() as i64);
         self.is_storing.set(true);
         let size = self.part_size();
-        let sent = self.send(number, &batch, (0, size), MAX_AHEAD);
-        let storing = Storing(&self.is_storing);
+        let sent = self.send(number, &batch, (0, size), MAX_PARTS_AHEAD);
+        let storing = StoringGuard(&self.is_storing);
         Box::pin(async move {
             let _storing = storing;
             self.store(number, batch, (size, sent)).await

@@ -3,30 +3,30 @@
 use phalanx_store::Batches;
 
 /// Maximum size of a part, in bytes. With its head and headers it is less than NATS's default `max_payload`, 1 MiB.
-pub(crate) const MAX_PART: usize = 768 * 1024;
+pub(crate) const MAX_PART_BYTES: usize = 768 * 1024;
 
-const HEAD: usize = 24;
+const HEADER_BYTES: usize = 24;
 
 /// Maximum size of the head and the headers of a message, in bytes.
-pub(crate) const MAX_HEADERS: usize = HEAD + 128;
+pub(crate) const MAX_HEADERS_BYTES: usize = HEADER_BYTES + 128;
 
 /// The head of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct PartHeader {
     /// Identifies the process that appends.
     pub(crate) start: u64,
-    /// The number of the batch; in other messages, see [`Joined::open`].
+    /// The number of the batch; in other messages, see [`BatchAssembler::open`].
     pub(crate) batch: u64,
     /// The index of the part, and the number of parts in the batch.
     pub(crate) place: u32,
     pub(crate) count: u32,
 }
 
-impl Head {
+impl PartHeader {
     /// Encodes the message of a part.
     pub(crate) fn encode(self, part: &[u8]) -> Vec<u8> {
         let Self { start, batch, place, count } = self;
-        let mut out = Vec::with_capacity(HEAD + part.len());
+        let mut out = Vec::with_capacity(HEADER_BYTES + part.len());
         out.extend_from_slice(&start.to_le_bytes());
         out.extend_from_slice(&batch.to_le_bytes());
         out.extend_from_slice(&place.to_le_bytes());
@@ -52,37 +52,39 @@ impl Head {
 }
 
 /// Joins parts to batches, in the order of the stream.
-pub(crate) struct Joined {
+pub(crate) struct BatchAssembler {
     pub(crate) batches: Batches,
     /// The head and the parts so far of an incomplete batch.
-    begun: Option<(Head, Vec<u8>)>,
+    partial: Option<(PartHeader, Vec<u8>)>,
 }
 
-impl Joined {
+impl BatchAssembler {
     pub(crate) fn new(journal: u64) -> Self {
-        Self { batches: Batches::new(journal), begun: None }
+        Self { batches: Batches::new(journal), partial: None }
     }
 
     /// Adds the message with which a process began to append. It drops the batches from its number on, which that process
     /// did not have.
     pub(crate) fn open(&mut self, message: &[u8]) {
-        if let Some((head, _)) = Head::decode(message) {
+        if let Some((head, _)) = PartHeader::decode(message) {
             self.batches.truncate(head.batch);
         }
     }
 
     /// Adds a message. If an incomplete batch precedes another one, it was not acknowledged, and is dropped.
     pub(crate) fn push(&mut self, message: &[u8]) -> Result<(), &'static str> {
-        let (head, part) = Head::decode(message).ok_or("a message is too short")?;
-        let mut joined = match self.begun.take() {
-            Some((last, joined)) if head == (Head { place: last.place + 1, ..last }) => joined,
+        let (head, part) = PartHeader::decode(message).ok_or("a message is too short")?;
+        let mut joined = match self.partial.take() {
+            Some((last, joined)) if head == (PartHeader { place: last.place + 1, ..last }) => {
+                joined
+            }
             _ if head.place == 0 => Vec::new(),
             _ => return Err("a part of a batch is missing"),
         };
         joined.extend_from_slice(part);
         match head.place + 1 == head.count {
             true => self.batches.push(head.batch, joined),
-            false => self.begun = Some((head, joined)),
+            false => self.partial = Some((head, joined)),
         }
         Ok(())
     }
@@ -94,9 +96,9 @@ mod tests {
 
     #[test]
     fn parts_are_joined_and_incomplete_batches_dropped() {
-        let mut joined = Joined::new(7);
-        let head = |start, batch, place, count| Head { start, batch, place, count };
-        let mut push = |own: Head, part: &[u8]| joined.push(&own.encode(part));
+        let mut joined = BatchAssembler::new(7);
+        let head = |start, batch, place, count| PartHeader { start, batch, place, count };
+        let mut push = |own: PartHeader, part: &[u8]| joined.push(&own.encode(part));
         push(head(1, 3, 0, 1), b"three").unwrap();
         push(head(1, 4, 0, 2), b"fo").unwrap();
         push(head(1, 4, 1, 2), b"ur").unwrap();

@@ -18,7 +18,7 @@ const MAX_WAITING: usize = 10_000;
 
 /// Where a client's session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whereabouts {
+pub(crate) enum SessionLocation {
     /// No other node has it.
     NotElsewhere,
     Elsewhere,
@@ -34,8 +34,8 @@ pub(crate) enum Whereabouts {
 pub(crate) struct Question {
     pub(crate) client: Identity,
     /// The time at which its connection asked.
-    pub(crate) asked: Duration,
-    pub(crate) answer: oneshot::Sender<Whereabouts>,
+    pub(crate) asked_at: Duration,
+    pub(crate) answer: oneshot::Sender<SessionLocation>,
 }
 
 /// The questions that have not been sent yet.
@@ -50,23 +50,23 @@ struct State {
 
 impl Questions {
     /// Asks the other nodes, and waits for the answer.
-    pub(crate) async fn ask(&self, client: Identity) -> Whereabouts {
+    pub(crate) async fn ask(&self, client: Identity) -> SessionLocation {
         let (answer, receiver) = oneshot::shared();
         {
             let mut state = lock(&self.0);
             if state.waiting.len() >= MAX_WAITING {
-                return Whereabouts::Unknown;
+                return SessionLocation::Unknown;
             }
-            state.add(Question { client, asked: now(), answer });
+            state.add(Question { client, asked_at: now(), answer });
         }
         match select(receiver, Box::pin(draining())).await {
             Either::Left(Some(answer)) => answer,
-            _ => Whereabouts::Unknown,
+            _ => SessionLocation::Unknown,
         }
     }
 
     /// Enqueues a question again.
-    pub(crate) fn repeat(&self, question: Question) {
+    pub(crate) fn requeue(&self, question: Question) {
         lock(&self.0).add(question);
     }
 

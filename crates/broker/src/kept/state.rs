@@ -22,14 +22,14 @@ use crate::peers::handovers::handover_of;
 use crate::peers::{KeptMetrics, KeptView, LeaseView};
 
 /// Time that the replicas of a stream may take to elect a leader and to store the waiting messages.
-pub(crate) const ELECTION: Duration = Duration::from_secs(12);
+pub(crate) const ELECTION_TIME: Duration = Duration::from_secs(12);
 
-/// The interval at which leases are renewed and read, as a fraction of the timeout.
-pub(crate) const RENEWALS: u32 = 5;
+/// How often leases are renewed and read within the timeout.
+pub(crate) const RENEWALS_PER_TIMEOUT: u32 = 5;
 
 /// The number of remembered adoptions. They matter while NATS may still deliver claims of the lost node, which is for
 /// seconds.
-const ADOPTED: usize = 1000;
+const MAX_ADOPTED: usize = 1000;
 
 /// The state of the kept sessions.
 pub(crate) struct Kept {
@@ -48,28 +48,26 @@ pub(crate) struct Kept {
 struct State {
     phase: Phase,
     waiting: Vec<oneshot::Sender<()>>,
-    /// The name of this node's journal, once known.
-    own: Option<JournalName>,
-    /// The time of the last renewal of this node's lease.
-    renewed: Duration,
+    /// `None` until the name is known.
+    own_journal: Option<JournalName>,
+    last_renewal: Duration,
     /// The time of the first renewal since the last gap.
     renewing_since: Duration,
     /// The journals of other nodes that are not adopted.
     others: BTreeMap<JournalName, OtherJournal>,
     /// The journals that were adopted, as long as NATS has their leases, and the journals of the adopting nodes.
     adopted_journals: BTreeMap<String, String>,
-    /// The starts of the last [`ADOPTED`] nodes whose sessions this node has adopted or is adopting.
+    /// The starts of the last [`MAX_ADOPTED`] nodes whose sessions this node has adopted or is adopting.
     adopted: VecDeque<String>,
     /// The clients whose sessions this node is adopting.
     arriving: HashSet<Arc<str>>,
     /// The clients of the handovers that came with the sessions that are being added; `None` while none are.
     deferred: Option<HashSet<Arc<str>>>,
-    /// Whether the other nodes' journals are known.
-    has_looked: bool,
-    /// The last printed lines, about each journal of another node and about this node. A repeated attempt does not print
+    are_others_known: bool,
+    /// The last logged lines, about each journal of another node and about this node. A repeated attempt does not log
     /// the same line again.
-    told_of: BTreeMap<JournalName, String>,
-    told: String,
+    last_line_about: BTreeMap<JournalName, String>,
+    last_line: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,11 +119,11 @@ impl Kept {
     /// Whether clients may connect: this node owns its sessions, and has renewed its lease recently.
     pub(crate) fn is_open(&self) -> bool {
         let state = lock(&self.state);
-        state.phase == Phase::Open && now().saturating_sub(state.renewed) <= self.timeout()
+        state.phase == Phase::Open && now().saturating_sub(state.last_renewal) <= self.timeout()
     }
 
     /// Why this node has lost its sessions; `None` if it has not.
-    pub(crate) fn lost(&self) -> Option<String> {
+    pub(crate) fn lost_reason(&self) -> Option<String> {
         match &lock(&self.state).phase {
             Phase::Fenced(why) => Some(why.clone()),
             _ => None,
@@ -133,7 +131,7 @@ impl Kept {
     }
 
     /// Waits until this node owns its sessions. Returns false if it has lost them, or shuts down.
-    pub(crate) async fn opened(&self) -> bool {
+    pub(crate) async fn wait_until_open(&self) -> bool {
         loop {
             let receiver = {
                 let mut state = lock(&self.state);
@@ -150,7 +148,7 @@ impl Kept {
     }
 
     /// Waits until this node has lost its sessions. Returns the reason.
-    pub(crate) async fn fenced(&self) -> String {
+    pub(crate) async fn wait_until_fenced(&self) -> String {
         loop {
             let receiver = {
                 let mut state = lock(&self.state);
@@ -163,25 +161,24 @@ impl Kept {
         }
     }
 
-    /// Sets the name of this node's journal.
-    pub(crate) fn is_named(&self, journal: JournalName) {
-        lock(&self.state).own = Some(journal);
+    pub(crate) fn set_own_journal(&self, journal: JournalName) {
+        lock(&self.state).own_journal = Some(journal);
     }
 
-    /// This node's journal, once it is known.
-    pub(crate) fn own(&self) -> Option<JournalName> {
-        lock(&self.state).own.clone()
+    /// `None` until the name is known.
+    pub(crate) fn own_journal(&self) -> Option<JournalName> {
+        lock(&self.state).own_journal.clone()
     }
 
     /// Records that the stream has the whole journal, so that clients may connect.
-    pub(crate) fn is_complete(&self) {
+    pub(crate) fn open(&self) {
         let mut state = lock(&self.state);
         if state.phase == Phase::Opening {
             state.phase = Phase::Open;
             state.wake();
         }
         drop(state);
-        self.tell("sessions are kept in NATS");
+        self.log_once("sessions are kept in NATS");
     }
 
     /// Records that this node has lost its sessions.
@@ -192,7 +189,7 @@ impl Kept {
             state.wake();
         }
         drop(state);
-        self.tell(&format!("this node has lost its sessions: {why}"));
+        self.log_once(&format!("this node has lost its sessions: {why}"));
     }
 
     /// Whether NATS has lost batches of this node's journal, which have to be sent again.
@@ -205,33 +202,32 @@ impl Kept {
     }
 
     /// Records that a request sent at this time renewed the lease.
-    pub(crate) fn is_renewed(&self, at: Duration) {
+    pub(crate) fn record_renewal(&self, at: Duration) {
         let mut state = lock(&self.state);
-        if at.saturating_sub(state.renewed) > self.renewal_gap() {
+        if at.saturating_sub(state.last_renewal) > self.renewal_gap() {
             state.renewing_since = at;
         }
-        state.renewed = at;
+        state.last_renewal = at;
     }
 
     /// Time until the lease expires, unless it is renewed.
-    pub(crate) fn lease_left(&self) -> Duration {
-        (self.renewed() + self.timeout()).saturating_sub(now())
+    pub(crate) fn lease_time_left(&self) -> Duration {
+        (self.last_renewal() + self.timeout()).saturating_sub(now())
     }
 
-    /// The time of the last renewal.
-    pub(crate) fn renewed(&self) -> Duration {
-        lock(&self.state).renewed
+    pub(crate) fn last_renewal(&self) -> Duration {
+        lock(&self.state).last_renewal
     }
 
-    /// Whether the lease was renewed a moment ago. If so, other nodes could also renew theirs.
-    pub(crate) fn has_renewed_lately(&self) -> bool {
-        now().saturating_sub(self.renewed()) <= self.renewal_gap()
+    /// Whether the last renewal is recent enough that other nodes could also renew their leases.
+    pub(crate) fn has_renewed_recently(&self) -> bool {
+        now().saturating_sub(self.last_renewal()) <= self.renewal_gap()
     }
 
     /// The time since which the lease has been renewed without a gap, so that other nodes could also renew theirs. The
     /// current time if it was not renewed lately.
     pub(crate) fn renewing_since(&self) -> Duration {
-        match self.has_renewed_lately() {
+        match self.has_renewed_recently() {
             true => lock(&self.state).renewing_since,
             false => now(),
         }
@@ -239,11 +235,11 @@ impl Kept {
 
     /// The longest time between two renewals that is not a gap. In a longer one, NATS may have been unavailable.
     fn renewal_gap(&self) -> Duration {
-        2 * self.timeout() / RENEWALS
+        2 * self.timeout() / RENEWALS_PER_TIMEOUT
     }
 
     /// Changes the known journals of other nodes.
-    pub(crate) fn others<T>(
+    pub(crate) fn with_others<T>(
         &self,
         change: impl FnOnce(&mut BTreeMap<JournalName, OtherJournal>) -> T,
     ) -> T {
@@ -251,12 +247,12 @@ impl Kept {
     }
 
     /// Records that this node adopts the sessions of the node with this start, if it is known.
-    pub(crate) fn adopts(&self, start: &str) {
+    pub(crate) fn add_adopted(&self, start: &str) {
         if !start.is_empty() {
             let adopted = &mut lock(&self.state).adopted;
             // A repeated adoption is already in the list.
             adopted.retain(|known| known != start);
-            if adopted.len() == ADOPTED {
+            if adopted.len() == MAX_ADOPTED {
                 adopted.pop_front();
             }
             adopted.push_back(start.to_owned());
@@ -264,7 +260,7 @@ impl Kept {
     }
 
     /// Records that this node has abandoned an adoption of which it has no session.
-    pub(crate) fn leaves(&self, start: &str) {
+    pub(crate) fn remove_adopted(&self, start: &str) {
         lock(&self.state).adopted.retain(|known| known != start);
     }
 
@@ -289,8 +285,7 @@ impl Kept {
         lock(&self.state).deferred = clients;
     }
 
-    /// Removes one of them.
-    pub(crate) fn undefer(&self, client: &str) {
+    pub(crate) fn remove_deferred(&self, client: &str) {
         lock(&self.state).deferred.as_mut().map(|clients| clients.remove(client));
     }
 
@@ -304,26 +299,26 @@ impl Kept {
     /// the adoption of the handover.
     pub(crate) fn is_deferred(&self, client: &str) -> bool {
         let state = lock(&self.state);
-        let own = state.own.as_ref().map(JournalName::to_string);
-        let is_own = |other: &OtherJournal| Some(&other.lease.holder) == own.as_ref();
+        let own_journal = state.own_journal.as_ref().map(JournalName::to_string);
+        let is_own = |other: &OtherJournal| Some(&other.lease.holder) == own_journal.as_ref();
         match &state.deferred {
             Some(clients) => clients.contains(client),
             None => {
                 let adopted = handover_of(client).map(|(journal, _)| journal);
                 let adopter = adopted.and_then(|journal| state.adopted_journals.get(journal));
-                !state.has_looked || state.others.values().any(is_own) && adopter != own.as_ref()
+                !state.are_others_known
+                    || state.others.values().any(is_own) && adopter != own_journal.as_ref()
             }
         }
     }
 
-    /// Records that the journals of other nodes are known.
-    pub(crate) fn has_looked(&self) {
-        lock(&self.state).has_looked = true;
+    pub(crate) fn set_others_known(&self) {
+        lock(&self.state).are_others_known = true;
     }
 
     /// The names of other nodes' journals that are not adopted; `None` until they are known.
-    pub(crate) fn journals(&self) -> Option<BTreeSet<String>> {
-        lock(&self.state).journals()
+    pub(crate) fn other_journals(&self) -> Option<BTreeSet<String>> {
+        lock(&self.state).other_journals()
     }
 
     /// Sets the journals that were adopted, each with the journal of the adopting node.
@@ -335,17 +330,17 @@ impl Kept {
     /// whose lease an operator has deleted is in neither list.
     pub(crate) fn leased_and_adopted(&self) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
         let state = lock(&self.state);
-        Some((state.journals()?, state.adopted_journals.keys().cloned().collect()))
+        Some((state.other_journals()?, state.adopted_journals.keys().cloned().collect()))
     }
 
     /// The state at `now`, as shown to operators.
     pub(crate) fn view(&self, now: Duration) -> KeptView {
         let state = lock(&self.state);
         let seconds = |since: Duration| now.saturating_sub(since).as_secs();
-        let own = state.own.as_ref().map(|journal| LeaseView {
+        let own_journal = state.own_journal.as_ref().map(|journal| LeaseView {
             journal: journal.to_string(),
             holder: journal.to_string(),
-            seconds: seconds(state.renewed),
+            seconds: seconds(state.last_renewal),
         });
         let others = state.others.iter().map(|(journal, other)| LeaseView {
             journal: journal.to_string(),
@@ -357,38 +352,36 @@ impl Kept {
             lag_bytes: self.metrics.lag.get(),
             adopted_total: self.metrics.adopted.count(),
             moved_total: self.metrics.moved.count(),
-            leases: own.into_iter().chain(others).collect(),
+            leases: own_journal.into_iter().chain(others).collect(),
         }
     }
 
-    /// The line that was printed last.
     #[cfg(test)]
-    pub(crate) fn told(&self) -> String {
-        lock(&self.state).told.clone()
+    pub(crate) fn last_line(&self) -> String {
+        lock(&self.state).last_line.clone()
     }
 
-    /// The line about another node's journal that was printed last.
     #[cfg(test)]
-    pub(crate) fn told_of(&self, journal: &JournalName) -> Option<String> {
-        lock(&self.state).told_of.get(journal).cloned()
+    pub(crate) fn last_line_about(&self, journal: &JournalName) -> Option<String> {
+        lock(&self.state).last_line_about.get(journal).cloned()
     }
 
-    /// Prints a line, unless it was the last one.
-    pub(crate) fn tell(&self, line: &str) {
-        print(line, &mut lock(&self.state).told);
+    /// Logs a line, unless it repeats the last one.
+    pub(crate) fn log_once(&self, line: &str) {
+        log_if_new(line, &mut lock(&self.state).last_line);
     }
 
-    /// Prints a line about another node's journal, unless it was the last one about that journal. Returns whether it did.
-    pub(crate) fn tell_of(&self, journal: &JournalName, line: &str) -> bool {
+    /// Logs a line about another node's journal, unless it repeats the last one about that journal. Returns whether it did.
+    pub(crate) fn log_once_about(&self, journal: &JournalName, line: &str) -> bool {
         let state = &mut *lock(&self.state);
-        let State { others, told_of, .. } = state;
-        told_of.retain(|own, _| own == journal || others.contains_key(own));
-        print(line, told_of.entry(journal.clone()).or_default())
+        let State { others, last_line_about, .. } = state;
+        last_line_about.retain(|known, _| known == journal || others.contains_key(known));
+        log_if_new(line, last_line_about.entry(journal.clone()).or_default())
     }
 }
 
-/// Prints a line, unless it was the last one. Returns whether it did.
-fn print(line: &str, last: &mut String) -> bool {
+/// Returns whether the line was logged.
+fn log_if_new(line: &str, last: &mut String) -> bool {
     let is_new = *last != line && !is_draining();
     if is_new {
         report(format_args!("cluster: {line}"));
@@ -398,8 +391,8 @@ fn print(line: &str, last: &mut String) -> bool {
 }
 
 impl State {
-    fn journals(&self) -> Option<BTreeSet<String>> {
-        self.has_looked.then(|| self.others.keys().map(JournalName::to_string).collect())
+    fn other_journals(&self) -> Option<BTreeSet<String>> {
+        self.are_others_known.then(|| self.others.keys().map(JournalName::to_string).collect())
     }
 
     fn wait(&mut self) -> oneshot::Receiver<()> {

@@ -236,7 +236,7 @@ impl NodeStatus {
     }
 
     /// Sets the client identifier of the session that serves the node's lane.
-    pub(crate) fn serves(&self, client: &Arc<str>) {
+    pub(crate) fn set_client(&self, client: &Arc<str>) {
         lock(&self.state).client = Some(client.clone());
     }
 

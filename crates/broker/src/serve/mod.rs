@@ -192,7 +192,7 @@ impl Broker {
                 let own = self.clone();
                 // Cannot fail: at the start no stage is full.
                 let _ = stages.control.dispatch(move |_| async move {
-                    if kept.opened().await {
+                    if kept.wait_until_open().await {
                         own.begin_sessions(processor);
                     }
                 });
@@ -231,7 +231,7 @@ impl Broker {
 
     /// Whether another node has adopted this node's sessions. For simulations: [`serve`] returns then.
     pub fn has_lost_sessions(&self) -> bool {
-        self.context.kept.as_ref().is_some_and(|kept| kept.lost().is_some())
+        self.context.kept.as_ref().is_some_and(|kept| kept.lost_reason().is_some())
     }
 
     /// The number of sessions of lost nodes that this one has adopted. For simulations: it is a metric.
@@ -387,7 +387,7 @@ fn run(
     let ran = broker.context.counters.register_metrics(runtime).run_and(graph, start, up);
     broker.context.events().close();
     ran?;
-    if let Some(why) = broker.context.kept.as_ref().and_then(|kept| kept.lost()) {
+    if let Some(why) = broker.context.kept.as_ref().and_then(|kept| kept.lost_reason()) {
         return Err(ServeError::Adopted(why));
     }
     match broker.context.wal.broken() {
@@ -399,7 +399,7 @@ fn run(
 /// Ends the program when another node has adopted this node's sessions, and marks the journal so that the next start does
 /// not use it.
 async fn end_without_sessions(kept: &Kept, context: &Context, path: PathBuf) {
-    if let Either::Left(why) = select(Box::pin(kept.fenced()), draining()).await {
+    if let Either::Left(why) = select(Box::pin(kept.wait_until_fenced()), draining()).await {
         let marked = context.bridges.files.call(move |()| mark(&path, &why)).await;
         if !matches!(marked, Ok(Ok(()))) {
             // Without the mark, the next start learns of the adoption from the lease.

@@ -19,17 +19,17 @@ use crate::cluster_names::{BATCH, JournalName, OPEN, SEAL};
 use crate::context::Context;
 use crate::durable::Clocks;
 use crate::durable::recovery::RecoveredState;
-use crate::kept::lease::{Failed, Lease, Record};
-use crate::kept::part::{Head, Joined};
-use crate::kept::state::{Kept, RENEWALS};
+use crate::kept::lease::{Lease, Record, StepError};
+use crate::kept::part::{BatchAssembler, PartHeader};
+use crate::kept::state::{Kept, RENEWALS_PER_TIMEOUT};
 
-/// The pause before a failed step is repeated, as a fraction of the timeout.
-const RETRIES: u32 = 25;
+/// How often a failed step is repeated within the timeout.
+const RETRIES_PER_TIMEOUT: u32 = 25;
 
 const LOST_STREAM: &str = "NATS has lost its stream";
 
 /// The number of the last message read from a stream, and the state up to it.
-type Read = (u64, RecoveredState);
+type ReadState = (u64, RecoveredState);
 
 /// The progress of an adoption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,17 +43,17 @@ pub(in crate::cluster) enum Progress {
     Installed,
 }
 
-/// Adopts a journal whose lease has expired, if this node is the first to take the lease. `known_as` is the number of the
+/// Adopts a journal whose lease has expired, if this node is the first to take the lease. `lease_version` is the number of the
 /// lease's message and the creation time of its stream. Returns whether the journal was adopted.
 pub(in crate::cluster) async fn adopt(
     context: &Context,
     kept: &Kept,
     streams: &JetStream,
     journal: &JournalName,
-    known_as: (u64, &str),
+    lease_version: (u64, &str),
 ) -> bool {
-    let Some(own) = kept.own() else { return false };
-    let Some(known) = kept.others(|others| others.get(journal).cloned()) else { return false };
+    let Some(own) = kept.own_journal() else { return false };
+    let Some(known) = kept.with_others(|others| others.get(journal).cloned()) else { return false };
     if known.is_unreadable {
         return false;
     }
@@ -64,10 +64,10 @@ pub(in crate::cluster) async fn adopt(
     if known.lease.is_incomplete || has_no_stream {
         if known.lease.holder != journal.to_string() {
             // An adoption failed because the stream was lost. Give the lease back to the lost node.
-            let record = given_back(journal, &known.start);
-            let _ = Lease::new(streams, &kept.names, journal, record, known_as).renew().await;
+            let record = returning_record(journal, &known.start);
+            let _ = Lease::new(streams, &kept.names, journal, record, lease_version).renew().await;
         }
-        kept.tell_of(journal, &format!(
+        kept.log_once_about(journal, &format!(
             "node {node} is lost, and NATS does not have its journal: its sessions are only on its disk; start it again, \
              with the files of adopted-journal if it has moved them there; or delete the message {} of NATS to give the \
              sessions up",
@@ -75,18 +75,18 @@ pub(in crate::cluster) async fn adopt(
         ));
         return false;
     }
-    let begun = now();
+    let started = now();
     let reader = Some(own.to_string());
     // If this node held the lease before, it may already have added some of the sessions.
     let is_first = known.lease.holder == journal.to_string();
     let record = Record { reader, ..known.lease };
-    let lease = Lease::new(streams, &kept.names, journal, record, known_as);
+    let lease = Lease::new(streams, &kept.names, journal, record, lease_version);
     if lease.renew().await.is_err() {
         return false;
     }
-    kept.tell_of(journal, &format!("node {node} is lost: reading its journal"));
+    kept.log_once_about(journal, &format!("node {node} is lost: reading its journal"));
     let progress = Cell::new(Progress::Read);
-    let read = held(kept, &lease, journal, &progress, async || {
+    let read = retry_with_renewals(kept, &lease, journal, &progress, async || {
         if is_installed {
             // An earlier adoption added all sessions, but ended before the lease said so.
             return Ok(None);
@@ -96,12 +96,12 @@ pub(in crate::cluster) async fn adopt(
                 let all = read(context, kept, streams, journal, state.last).await?;
                 Ok(Some((state.last, all)))
             }
-            Err(JetStreamError::NoStream) => Err(Failed::Lost(LOST_STREAM.into())),
+            Err(JetStreamError::NoStream) => Err(StepError::Lost(LOST_STREAM.into())),
             Err(error) => Err(error.into()),
         }
     });
-    let ended = |why| {
-        kept.tell_of(
+    let fail = |why| {
+        kept.log_once_about(
             journal,
             &format!("node {node} is lost, and its sessions are not adopted: {why}"),
         );
@@ -109,27 +109,27 @@ pub(in crate::cluster) async fn adopt(
     };
     let read = match read.await {
         Ok(read) => read,
-        Err(why) => return ended(why),
+        Err(why) => return fail(why),
     };
     let (holder, start) = (own.to_string(), kept.start.clone());
     let record = Record { holder, start, is_installed, ..Record::default() };
-    let lease = lease.passed_to(record);
+    let lease = lease.with_record(record);
     if let Err(why) = take(kept, &lease, journal, &progress).await {
-        return ended(why);
+        return fail(why);
     }
-    kept.adopts(&known.start);
+    kept.add_adopted(&known.start);
     let counts = || (kept.metrics.adopted.count(), kept.metrics.beyond.count());
     let before = counts();
-    kept.tell_of(journal, &format!("node {node} is lost: adopting its sessions"));
+    kept.log_once_about(journal, &format!("node {node} is lost: adopting its sessions"));
     if read.is_none() {
         progress.set(Progress::Installed);
     }
     let read = Cell::new(read);
-    let adopted = held(kept, &lease, journal, &progress, async || {
+    let adopted = retry_with_renewals(kept, &lease, journal, &progress, async || {
         adopt_all(context, kept, streams, (journal, &lease), (&read, &progress)).await?;
-        match lease.finish().await {
-            // `Leases::look` writes the lost lease again, as adopted.
-            Err(Failed::Again(_)) if lease.is_lost().await? => Ok(()),
+        match lease.mark_adopted().await {
+            // `Leases::read` writes the lost lease again, as adopted.
+            Err(StepError::Retry(_)) if lease.is_lost().await? => Ok(()),
             finished => finished,
         }
     });
@@ -141,10 +141,10 @@ pub(in crate::cluster) async fn adopt(
     kept.set_deferred(None);
     let line = match &adopted {
         Ok(()) => {
-            let took = now().saturating_sub(begun).as_secs_f64();
+            let elapsed = now().saturating_sub(started).as_secs_f64();
             let (adopted, beyond) = counts();
             let (count, beyond) = (adopted - before.0, beyond - before.1);
-            let line = format!("adopted {count} sessions of node {node} in {took:.1} s");
+            let line = format!("adopted {count} sessions of node {node} in {elapsed:.1} s");
             match beyond {
                 0 => line,
                 _ => format!(
@@ -156,24 +156,24 @@ pub(in crate::cluster) async fn adopt(
         Err(why) => {
             if progress.get() == Progress::Read {
                 // Nothing was added, so the lost node may return with its sessions.
-                kept.leaves(&known.start);
+                kept.remove_adopted(&known.start);
             }
             let _ = release(context, journal).await;
-            let given_back = given_back(journal, &known.start);
+            let returning_record = returning_record(journal, &known.start);
             if progress.get() != Progress::Installed
                 && has_stream(streams, &stream).await == Ok(false)
             {
                 // Immediately, because the lost node gives its sessions up if it returns before this.
-                let _ = lease.passed_to(given_back).renew().await;
+                let _ = lease.with_record(returning_record).renew().await;
             } else if progress.get() == Progress::Read && is_first && !is_draining() {
                 // Give the lease back, because no other node takes it from a running node.
-                let record = Record { is_incomplete: false, ..given_back };
-                let _ = lease.passed_to(record).renew().await;
+                let record = Record { is_incomplete: false, ..returning_record };
+                let _ = lease.with_record(record).renew().await;
             }
             format!("adoption of {journal} ended: {why}")
         }
     };
-    kept.tell_of(journal, &line);
+    kept.log_once_about(journal, &line);
     adopted.is_ok()
 }
 
@@ -187,12 +187,12 @@ pub(in crate::cluster) async fn take(
     journal: &JournalName,
     progress: &Cell<Progress>,
 ) -> Result<(), String> {
-    held(kept, lease, journal, progress, async || lease.renew().await).await
+    retry_with_renewals(kept, lease, journal, progress, async || lease.renew().await).await
 }
 
 /// The lease that gives a journal back to its own node, which had this start, if that is known. Marked as incomplete, so
 /// that no other node adopts the journal.
-fn given_back(journal: &JournalName, start: &str) -> Record {
+fn returning_record(journal: &JournalName, start: &str) -> Record {
     let (holder, start) = (journal.to_string(), start.to_owned());
     Record { holder, start, is_incomplete: true, ..Record::default() }
 }
@@ -214,35 +214,38 @@ pub(in crate::cluster) async fn has_stream(
 ///
 /// # Errors
 /// Why the step can no longer succeed.
-async fn held<T>(
+async fn retry_with_renewals<T>(
     kept: &Kept,
     lease: &Lease,
     journal: &JournalName,
     progress: &Cell<Progress>,
-    step: impl AsyncFn() -> Result<T, Failed>,
+    step: impl AsyncFn() -> Result<T, StepError>,
 ) -> Result<T, String> {
     let work = Box::pin(async {
         loop {
             match step().await {
                 Ok(done) => return Ok(done),
-                Err(Failed::Lost(why)) => return Err(why),
-                Err(Failed::Again(why)) => {
-                    kept.tell_of(journal, &format!("adoption of {journal}: {why}; trying again"));
+                Err(StepError::Lost(why)) => return Err(why),
+                Err(StepError::Retry(why)) => {
+                    kept.log_once_about(
+                        journal,
+                        &format!("adoption of {journal}: {why}; trying again"),
+                    );
                 }
             }
             if is_draining() {
                 return Err("the broker shuts down".into());
             }
-            sleep(kept.timeout() / RETRIES).await;
+            sleep(kept.timeout() / RETRIES_PER_TIMEOUT).await;
         }
     });
-    let renewed = Box::pin(async {
+    let renewals = Box::pin(async {
         loop {
             // The lease is renewed during shutdown, too: the adoption ends only with its next failure.
-            sleep(kept.timeout() / RENEWALS).await;
+            sleep(kept.timeout() / RENEWALS_PER_TIMEOUT).await;
             match lease.renew().await {
-                Err(Failed::Lost(why)) => return why,
-                Err(Failed::Again(_))
+                Err(StepError::Lost(why)) => return why,
+                Err(StepError::Retry(_))
                     if progress.get() == Progress::Read
                         && matches!(lease.is_lost().await, Ok(true)) =>
                 {
@@ -252,7 +255,7 @@ async fn held<T>(
             }
         }
     });
-    match select(work, renewed).await {
+    match select(work, renewals).await {
         Either::Left(done) => done,
         Either::Right(why) => Err(why),
     }
@@ -264,11 +267,11 @@ async fn adopt_all(
     kept: &Kept,
     streams: &JetStream,
     (journal, lease): (&JournalName, &Lease),
-    (earlier, progress): (&Cell<Option<Read>>, &Cell<Progress>),
-) -> Result<(), Failed> {
+    (earlier, progress): (&Cell<Option<ReadState>>, &Cell<Progress>),
+) -> Result<(), StepError> {
     if progress.get() != Progress::Installed {
         let last = match seal(kept, streams, journal).await {
-            Err(JetStreamError::NoStream) => return Err(Failed::Lost(LOST_STREAM.into())),
+            Err(JetStreamError::NoStream) => return Err(StepError::Lost(LOST_STREAM.into())),
             sealed => sealed?,
         };
         let state = match earlier.take().filter(|(of, _)| of + 1 == last) {
@@ -279,9 +282,9 @@ async fn adopt_all(
         install(context, kept, journal, state).await?;
         progress.set(Progress::Installed);
     }
-    match lease.show_installed().await {
-        // `Leases::look` writes the lost lease again, as adopted.
-        Err(Failed::Again(_)) if lease.is_lost().await? => (),
+    match lease.mark_installed().await {
+        // `Leases::read` writes the lost lease again, as adopted.
+        Err(StepError::Retry(_)) if lease.is_lost().await? => (),
         shown => shown?,
     }
     match streams.delete(&kept.names.stream(journal).name).await {
@@ -299,7 +302,7 @@ async fn seal(
     // Distinguishes a missing stream from JetStream being unavailable, which fails with another error.
     streams.state(&kept.names.stream(journal).name).await?;
     let start = u64::from_str_radix(&kept.start, 16).unwrap_or_default();
-    let head = Head { start, batch: 0, place: 0, count: 0 };
+    let head = PartHeader { start, batch: 0, place: 0, count: 0 };
     let subject = kept.names.subject(journal, SEAL);
     streams.append(&subject, Expected::Any, &head.encode(b"")).await
 }
@@ -311,19 +314,20 @@ async fn read(
     streams: &JetStream,
     journal: &JournalName,
     last: u64,
-) -> Result<RecoveredState, Failed> {
+) -> Result<RecoveredState, StepError> {
     let stream = kept.names.stream(journal).name;
     let unreadable = |what: String| {
-        kept.others(|others| others.get_mut(journal).map(|own| own.is_unreadable = true));
+        kept.with_others(|others| others.get_mut(journal).map(|own| own.is_unreadable = true));
         let (lease, node) = (kept.names.lease(journal), &journal.node);
-        Failed::Lost(format!(
+        StepError::Lost(format!(
             "{what}; delete the stream {stream} of NATS, and the message {lease} if it names another holder, and start \
              node {node} again; if a later version of the broker wrote it, start a node of that version"
         ))
     };
     let [batch, open] = [BATCH, OPEN].map(|kind| kept.names.subject(journal, kind));
     let first = streams.state(&stream).await?.first;
-    let (mut range, mut joined) = (streams.range(&stream, first, last), Joined::new(journal.id));
+    let (mut range, mut joined) =
+        (streams.range(&stream, first, last), BatchAssembler::new(journal.id));
     loop {
         let message = match range.next().await {
             Ok(Some(message)) => message,
@@ -358,6 +362,6 @@ async fn read(
         let recovered = recovered.map_err(|error| error.to_string())?;
         RecoveredState::at(recovered, partitions, clocks)
     });
-    let recovered = recovered.await.map_err(|error| Failed::Again(error.to_string()))?;
+    let recovered = recovered.await.map_err(|error| StepError::Retry(error.to_string()))?;
     recovered.map_err(unreadable)
 }

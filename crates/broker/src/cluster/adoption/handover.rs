@@ -42,9 +42,9 @@ use phalanx_mqtt::{PacketId, Reason};
 use serde::{Deserialize, Serialize};
 
 use crate::access::NODE_CLIENTS;
-use crate::cluster::intervals::HELLOS;
+use crate::cluster::intervals::HELLOS_PER_TIMEOUT;
 use crate::cluster::node::Node;
-use crate::cluster::other::Other;
+use crate::cluster::peer_node::PeerNode;
 use crate::kept::state::Kept;
 use crate::lane::frame::NodeFrame;
 use crate::limits::delivery_limiter::Permit;
@@ -55,11 +55,11 @@ use crate::requests::{HandingOver, Item, LastHanded};
 use crate::session::operations::RETRY_DELAY;
 
 /// Maximum number of queued messages moved in one part.
-const PART: usize = 256;
+const MAX_PART_MESSAGES: usize = 256;
 
 /// A request for the messages that the receiver has queued for the node with this journal.
 #[derive(Deserialize, Serialize)]
-pub(in crate::cluster) struct Asked {
+pub(in crate::cluster) struct HandoverRequest {
     pub(in crate::cluster) journal: String,
     /// The packet identifiers of QoS 2 messages that the lost node has received: from the receiver, and from other lost
     /// nodes, by journal.
@@ -68,7 +68,7 @@ pub(in crate::cluster) struct Asked {
     of_lost: BTreeMap<String, Vec<u16>>,
 }
 
-impl Asked {
+impl HandoverRequest {
     pub(in crate::cluster) fn new(journal: &str, received: &[PacketId]) -> Self {
         let received = received.iter().map(|own| own.get()).collect();
         Self { journal: journal.to_owned(), received, of_lost: BTreeMap::new() }
@@ -76,25 +76,25 @@ impl Asked {
 }
 
 /// The packet identifiers of QoS 2 messages that a lost node had received from other lost nodes, by journal.
-pub(super) type OfLost = BTreeMap<String, Arc<[PacketId]>>;
+pub(super) type ReceivedFromLost = BTreeMap<String, Arc<[PacketId]>>;
 
 impl Node {
     /// Continues the handovers that this node awaits.
-    pub(in crate::cluster) fn tend_handovers(self: &Rc<Self>) {
-        if self.peers.handovers.is_idle() || self.is_handing.replace(true) {
+    pub(in crate::cluster) fn continue_handovers(self: &Rc<Self>) {
+        if self.peers.handovers.is_idle() || self.is_continuing_handovers.replace(true) {
             return;
         }
         let own = self.clone();
         let tended = self.context.stages.control.dispatch(move |_| async move {
-            own.continue_handovers().await;
-            own.is_handing.set(false);
+            own.run_handovers().await;
+            own.is_continuing_handovers.set(false);
         });
         if tended.is_err() {
-            self.is_handing.set(false);
+            self.is_continuing_handovers.set(false);
         }
     }
 
-    async fn continue_handovers(self: &Rc<Self>) {
+    async fn run_handovers(self: &Rc<Self>) {
         let Some(kept) = self.context.kept.clone() else { return };
         let stages = self.context.stages;
         for client in self.peers.handovers.take_done() {
@@ -117,14 +117,14 @@ impl Node {
                 let Ok(received) = stages.sessions.received(own.client.clone()).await else {
                     return;
                 };
-                let Ok(of_lost) = self.received_of_lost(&own.journal, &awaited).await else {
+                let Ok(of_lost) = self.received_from_lost(&own.journal, &awaited).await else {
                     return;
                 };
                 hand_over(self, &own.journal, (received.into(), of_lost), None).await;
                 continue;
             }
             let is_of =
-                |other: &&Rc<Other>| other.hello.borrow().journal.as_deref() == Some(&*own.node);
+                |other: &&Rc<PeerNode>| other.hello.borrow().journal.as_deref() == Some(&*own.node);
             if let Some(other) = others.iter().find(is_of) {
                 self.ask(other, (own, version), &awaited).await;
             }
@@ -132,11 +132,11 @@ impl Node {
     }
 
     /// The packet identifiers of messages that the adopted node with this journal had received from other nodes.
-    async fn received_of_lost(
+    async fn received_from_lost(
         &self,
         journal: &str,
         awaited: &[Awaited],
-    ) -> Result<OfLost, CallError> {
+    ) -> Result<ReceivedFromLost, CallError> {
         let mut all = BTreeMap::new();
         for own in awaited.iter().filter(|own| *own.journal == *journal && !own.node.is_empty()) {
             let received = self.context.stages.sessions.received(own.client.clone()).await?;
@@ -148,11 +148,11 @@ impl Node {
     /// The first known version of this node's filters that includes those of the adopted sessions; `None` until the
     /// adoption has ended.
     fn version_with_adopted(&self, kept: &Kept, own: &Awaited) -> Option<u64> {
-        let mut adopted = self.adopted.borrow_mut();
+        let mut adopted = self.own_adoptions.borrow_mut();
         if let Some(version) = adopted.get(&*own.journal) {
             return Some(*version);
         }
-        if kept.journals()?.contains(&*own.journal) {
+        if kept.other_journals()?.contains(&*own.journal) {
             return None;
         }
         let version = self.peers.interest.version();
@@ -161,75 +161,81 @@ impl Node {
     }
 
     /// Asks a node to hand over, if it has the filters of the adopted sessions. The caller begins with the last adoption.
-    async fn ask(&self, other: &Other, (own, version): (&Awaited, u64), awaited: &[Awaited]) {
+    async fn ask(&self, other: &PeerNode, (own, version): (&Awaited, u64), awaited: &[Awaited]) {
         let lane = other.lane.borrow().clone();
         let Some(lane) = lane.filter(|lane| !lane.is_closed()) else { return };
         self.peers.handovers.note_reachable(&own.client);
-        let is_due = now() >= other.next_question.get();
+        let is_due = now() >= other.next_request.get();
         if !is_due || !self.peers.interest.is_known(&other.name, version) {
             return;
         }
         let sessions = self.context.stages.sessions;
         let Ok(received) = sessions.received(own.client.clone()).await else { return };
-        let mut asked = Asked::new(&own.journal, &received);
-        let Ok(of_lost) = self.received_of_lost(&own.journal, awaited).await else { return };
+        let mut asked = HandoverRequest::new(&own.journal, &received);
+        let Ok(of_lost) = self.received_from_lost(&own.journal, awaited).await else { return };
         let numbers = |ids: &[PacketId]| ids.iter().map(|own| own.get()).collect();
         asked.of_lost = of_lost.iter().map(|(node, ids)| (node.clone(), numbers(ids))).collect();
         let json = serde_json::to_vec(&asked).unwrap_or_default();
         lane.send_frame(&NodeFrame::HandOver { lane: lane.id(), json: &json });
-        other.next_question.set(now() + self.timeout / HELLOS);
+        other.next_request.set(now() + self.timeout / HELLOS_PER_TIMEOUT);
     }
 
     /// Handles the request of an adopting node for the messages that this node has queued for a lost node.
-    pub(in crate::cluster) fn asked(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
-        let Ok(Asked { journal, received, of_lost }) = serde_json::from_slice::<Asked>(json) else {
+    pub(in crate::cluster) fn handle_handover_request(
+        self: &Rc<Self>,
+        other: &Rc<PeerNode>,
+        json: &[u8],
+    ) {
+        let Ok(HandoverRequest { journal, received, of_lost }) =
+            serde_json::from_slice::<HandoverRequest>(json)
+        else {
             return;
         };
         let Some(to) = other.session.get() else { return };
         self.end_lane(&journal);
-        if !self.handing.borrow_mut().insert(journal.clone()) {
+        if !self.active_handovers.borrow_mut().insert(journal.clone()) {
             return;
         }
         let ids = |numbers: Vec<u16>| numbers.into_iter().filter_map(PacketId::new).collect();
         let of_lost = of_lost.into_iter().map(|(node, numbers)| (node, ids(numbers))).collect();
         let (own, of, received) = (self.clone(), journal.clone(), (ids(received), of_lost));
-        let handing = self.context.stages.control.dispatch(move |_| async move {
+        let handover = self.context.stages.control.dispatch(move |_| async move {
             hand_over(&own, &of, received, Some(to)).await;
-            own.handing.borrow_mut().remove(&of);
+            own.active_handovers.borrow_mut().remove(&of);
         });
-        if handing.is_err() {
-            self.handing.borrow_mut().remove(&journal);
+        if handover.is_err() {
+            self.active_handovers.borrow_mut().remove(&journal);
         }
     }
 
     /// Closes the lane to a node whose sessions were adopted, so that it gets no more messages.
     pub(super) fn end_lane(&self, journal: &str) {
-        if !self.gone.borrow_mut().insert(journal.to_owned()) {
+        if !self.adopted_journals.borrow_mut().insert(journal.to_owned()) {
             return;
         }
         for other in self.others.borrow().values() {
             if other.hello.borrow().journal.as_deref() == Some(journal) {
-                other.close(ADOPTED);
+                other.close(ADOPTED_ERROR);
             }
         }
     }
 }
 
 /// The error for a node that asks for a lane after its sessions were adopted.
-pub(in crate::cluster) const ADOPTED: &str = "another node has adopted its sessions";
+pub(in crate::cluster) const ADOPTED_ERROR: &str = "another node has adopted its sessions";
 
 /// Hands over the messages for the node with this journal to node `to`; `None` for this node.
 async fn hand_over(
     node: &Rc<Node>,
     journal: &str,
-    (received, of_lost): (Arc<[PacketId]>, OfLost),
+    (received, of_lost): (Arc<[PacketId]>, ReceivedFromLost),
     to: Option<ClientKey>,
 ) {
-    let _turn = node.turn().await;
+    let _turn = node.acquire_move_permit().await;
     node.relay_to_lost(journal, &of_lost, to).await;
     let client: Arc<str> = format!("{NODE_CLIENTS}{journal}").into();
     let adoption = Some(adoption_id(journal));
-    let moving = Moving { client: client.clone(), to, adoption, lost: None };
+    let moving = QueueMove { client: client.clone(), to, adoption, lost: None };
     let Some(count) = moving.run(node, received).await else { return };
     end_session(node, &client).await;
     if count > 0 {
@@ -238,7 +244,7 @@ async fn hand_over(
 }
 
 /// A move of all messages of a session.
-pub(super) struct Moving {
+pub(super) struct QueueMove {
     pub(super) client: Arc<str>,
     /// See [`HandingOver`].
     pub(super) to: Option<ClientKey>,
@@ -247,7 +253,7 @@ pub(super) struct Moving {
     pub(super) lost: Option<Arc<str>>,
 }
 
-impl Moving {
+impl QueueMove {
     /// Moves all messages except the received ones, and the last ones while publishers wait. Returns the number moved;
     /// `None` during shutdown. If the messages are this node's own, the session gets no further ones.
     pub(super) async fn run(&self, node: &Rc<Node>, received: Arc<[PacketId]>) -> Option<usize> {
@@ -258,7 +264,10 @@ impl Moving {
         let (mut permit, mut count) = (None, 0);
         loop {
             let taken = loop {
-                match sessions.take_messages(client.clone(), received.clone(), PART).await {
+                match sessions
+                    .take_messages(client.clone(), received.clone(), MAX_PART_MESSAGES)
+                    .await
+                {
                     Ok(taken) => break taken,
                     Err(_) if is_draining() => return None,
                     Err(_) => sleep(RETRY_DELAY).await,
@@ -292,14 +301,14 @@ impl Moving {
                 return Some(count);
             }
             if are_all {
-                permit = Some(pause(node).await);
+                permit = Some(pause_publishers(node).await);
             }
         }
     }
 }
 
 /// Makes publishers wait until the permit is dropped. On return, all messages routed earlier are in the queues.
-async fn pause(node: &Node) -> Option<Permit> {
+async fn pause_publishers(node: &Node) -> Option<Permit> {
     let permit = node.context.delivery_limiter.acquire(usize::MAX, 1).await?;
     // Wait for a cohort that began earlier.
     let _ = node.context.stages.routing.call(Item::Reserve(0)).await;

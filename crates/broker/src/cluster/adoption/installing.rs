@@ -18,7 +18,7 @@ use crate::cluster::adoption::relay::is_relaying_here;
 use crate::cluster_names::JournalName;
 use crate::context::Context;
 use crate::durable::recovery::{RecoveredSession, RecoveredState};
-use crate::kept::lease::Failed;
+use crate::kept::lease::StepError;
 use crate::kept::state::Kept;
 use crate::lock::lock;
 use crate::model::handed::adoption_id;
@@ -34,19 +34,19 @@ pub(in crate::cluster) async fn install(
     kept: &Kept,
     journal: &JournalName,
     mut state: RecoveredState,
-) -> Result<(), Failed> {
-    let own = kept.own().map(|own| own.to_string());
-    let (handovers, awaited) = handovers(own.as_deref(), journal, &mut state);
+) -> Result<(), StepError> {
+    let own = kept.own_journal().map(|own| own.to_string());
+    let (handovers, awaited) = take_handovers(own.as_deref(), journal, &mut state);
     let all = state.sessions.iter().flat_map(|own| &own.sessions);
     kept.set_arriving(all.map(|session| session.client_id.clone()).collect());
     // Ends the holder of an earlier attempt.
-    released(context, journal).await?;
-    let held = holder(journal, &mut state, &handovers);
+    release_with_retries(context, journal).await?;
+    let held = holding_session(journal, &mut state, &handovers);
     kept.set_deferred(Some(handovers.iter().map(|own| own.client_id.clone()).collect()));
     for session in held.into_iter().chain(handovers) {
         add(context, Arriving { session, requests: Vec::new(), place: None }).await?;
     }
-    relayed(context, kept).await?;
+    wait_for_relays(context, kept).await?;
     let subscriptions = state.routes.clients.into_iter();
     let mut subscriptions: HashMap<_, _> =
         subscriptions.map(|(own, requests)| (own.identity.client, requests)).collect();
@@ -72,42 +72,42 @@ pub(in crate::cluster) async fn install(
                 Added::OfAnotherUser => of_others += 1,
             }
             if context.wal.is_backlogged() {
-                durable(context).await?;
+                wait_until_durable(context).await?;
             }
         }
     }
     if of_others > 0 {
-        kept.tell_of(journal, &format!(
+        kept.log_once_about(journal, &format!(
             "{of_others} sessions of {journal} were dropped, because other users have sessions with their client identifiers here"
         ));
     }
-    released(context, journal).await?;
+    release_with_retries(context, journal).await?;
     // Published last, so that the adopted sessions get these wills.
     if !wills.is_empty() {
         let (stages, offered) = (context.stages, offer(wills));
         while stages.sessions.publish_wills(offered.clone(), stages.routing).await.is_err() {
             let was_refused = lock(&offered).is_some();
-            pause(was_refused).await?;
+            wait_before_retry(was_refused).await?;
         }
     }
     if let Some(peers) = &context.counters.peers {
         peers.interest.settled(kept.timeout()).await;
     }
-    durable(context).await
+    wait_until_durable(context).await
 }
 
 /// Waits until this node's sessions have the messages that lost nodes had queued for them. The sessions that are added
 /// next got these messages at the lost node, and must not get them again.
-async fn relayed(context: &Context, kept: &Kept) -> Result<(), Failed> {
+async fn wait_for_relays(context: &Context, kept: &Kept) -> Result<(), StepError> {
     let Some(peers) = &context.counters.peers else { return Ok(()) };
     while is_relaying_here(&peers.handovers.awaited(), kept) {
-        pause(true).await?;
+        wait_before_retry(true).await?;
     }
     Ok(())
 }
 
-fn busy() -> Failed {
-    Failed::Again("the broker is busy".into())
+fn busy_error() -> StepError {
+    StepError::Retry("the broker is busy".into())
 }
 
 fn offer<T>(what: T) -> Offered<T> {
@@ -116,16 +116,16 @@ fn offer<T>(what: T) -> Offered<T> {
 
 /// Waits before an operation is repeated. Fails during shutdown, and if the operation was not refused: its outcome is
 /// then unknown.
-async fn pause(was_refused: bool) -> Result<(), Failed> {
+async fn wait_before_retry(was_refused: bool) -> Result<(), StepError> {
     if is_draining() || !was_refused {
-        return Err(busy());
+        return Err(busy_error());
     }
     sleep(RETRY_DELAY).await;
     Ok(())
 }
 
 /// Adds a session, unless its client has one here. Returns whether it was added.
-async fn add(context: &Context, arriving: Arriving) -> Result<Added, Failed> {
+async fn add(context: &Context, arriving: Arriving) -> Result<Added, StepError> {
     let (stages, offered) = (context.stages, offer(arriving));
     loop {
         let added = stages.sessions.install(offered.clone(), stages.routing).await;
@@ -133,13 +133,13 @@ async fn add(context: &Context, arriving: Arriving) -> Result<Added, Failed> {
             return Ok(added);
         }
         let was_refused = lock(&offered).is_some();
-        pause(was_refused).await?;
+        wait_before_retry(was_refused).await?;
     }
 }
 
 /// The session that holds the messages queued for several sessions, if there are any. Only messages stored with it keep a
 /// number.
-fn holder(
+fn holding_session(
     journal: &JournalName,
     state: &mut RecoveredState,
     handovers: &[RecoveredSession],
@@ -163,9 +163,9 @@ fn holding_client(journal: &JournalName) -> Arc<str> {
 }
 
 /// Like [`release`], repeated until the broker is not busy.
-async fn released(context: &Context, journal: &JournalName) -> Result<(), Failed> {
+async fn release_with_retries(context: &Context, journal: &JournalName) -> Result<(), StepError> {
     while release(context, journal).await.is_err() {
-        pause(true).await?;
+        wait_before_retry(true).await?;
     }
     Ok(())
 }
@@ -174,21 +174,21 @@ async fn released(context: &Context, journal: &JournalName) -> Result<(), Failed
 pub(in crate::cluster) async fn release(
     context: &Context,
     journal: &JournalName,
-) -> Result<(), Failed> {
+) -> Result<(), StepError> {
     let (stages, client) = (context.stages, holding_client(journal));
     // The messages are taken first, so that none counts as dropped.
     let taken = stages.sessions.take_messages(client.clone(), [].into(), usize::MAX).await;
-    if taken.map_err(|_| busy())?.is_some() {
+    if taken.map_err(|_| busy_error())?.is_some() {
         let client = client.to_string();
         let ended = stages.sessions.end_session(client, Reason::SUCCESS, stages.routing).await;
-        ended.map_err(|_| busy())?;
+        ended.map_err(|_| busy_error())?;
     }
     Ok(())
 }
 
 /// Takes the lost node's sessions for other nodes. Each represents a handover that this node, with journal `own`, awaits.
 /// Returns them in the order of the adoptions, and the numbers of the adoptions.
-fn handovers(
+fn take_handovers(
     own: Option<&str>,
     journal: &JournalName,
     state: &mut RecoveredState,
@@ -231,9 +231,9 @@ fn adoptions(session: &RecoveredSession, journal: &JournalName, awaited: &[u32])
     (!all.is_empty()).then(|| all.into())
 }
 
-async fn durable(context: &Context) -> Result<(), Failed> {
+async fn wait_until_durable(context: &Context) -> Result<(), StepError> {
     let kept = context.wal.durable(context.wal.latest()).await;
-    kept.map_err(|_| Failed::Lost("this node's journal is closed".into()))
+    kept.map_err(|_| StepError::Lost("this node's journal is closed".into()))
 }
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ mod tests {
         let sessions = vec![RecoveredSessions { sessions: all.collect(), ..Default::default() }];
         let mut state = RecoveredState { sessions, ..RecoveredState::default() };
         let lost = JournalName { node: "a".into(), id: 7 };
-        let (handovers, awaited) = handovers(Some("own.1"), &lost, &mut state);
+        let (handovers, awaited) = take_handovers(Some("own.1"), &lost, &mut state);
         let of = |own: &RecoveredSession| (own.client_id.to_string(), own.deliveries());
         let found: Vec<_> = handovers.iter().map(of).collect();
         let expected = [
@@ -286,7 +286,8 @@ mod tests {
         ];
         let sessions = vec![RecoveredSessions { sessions, ..RecoveredSessions::default() }];
         let mut state = RecoveredState { sessions, ..RecoveredState::default() };
-        let held = holder(&JournalName { node: "a".into(), id: 7 }, &mut state, &[]).unwrap();
+        let held =
+            holding_session(&JournalName { node: "a".into(), id: 7 }, &mut state, &[]).unwrap();
         assert_eq!(&*held.client_id, "$adopted/a.0000000000000007");
         let mut ids = (20.., 40..);
         let all = [held].into_iter().chain(state.sessions.remove(0).sessions);

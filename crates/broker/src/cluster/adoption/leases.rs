@@ -16,7 +16,7 @@ use phalanx_nats::{Expected, JetStream};
 
 use crate::cluster::adoption::adopt::has_stream;
 use crate::cluster_names::{ClusterNames, JournalName};
-use crate::kept::lease::{Failed, Record};
+use crate::kept::lease::{Record, StepError};
 use crate::kept::state::{Kept, OtherJournal};
 
 /// Time for which the lease of an adopted journal is kept once its node has another journal.
@@ -31,7 +31,7 @@ pub(in crate::cluster) struct Leases {
     created: String,
     are_lost: bool,
     /// When the leases were last read successfully.
-    looked: Duration,
+    last_read: Duration,
     adopted: BTreeMap<JournalName, Adopted>,
 }
 
@@ -45,7 +45,7 @@ struct Adopted {
 }
 
 /// The leases of other nodes' journals that are not adopted: their numbers and contents.
-pub(in crate::cluster) type Found = BTreeMap<JournalName, (u64, Record)>;
+pub(in crate::cluster) type FoundLeases = BTreeMap<JournalName, (u64, Record)>;
 
 impl Leases {
     /// The creation time of the stream of leases, as last read.
@@ -65,16 +65,16 @@ impl Leases {
     }
 
     /// Reads the leases that may have changed. Reads all leases until those that NATS has lost are restored.
-    pub(in crate::cluster) async fn look(
+    pub(in crate::cluster) async fn read(
         &mut self,
         kept: &Kept,
         streams: &JetStream,
-    ) -> Result<Found, Failed> {
+    ) -> Result<FoundLeases, StepError> {
         let (stream, filter) = (kept.names.leases().name, kept.names.all_leases());
-        let begun = now();
+        let started = now();
         loop {
             let before = self.from;
-            let (mut found, mut adopted) = (Found::new(), BTreeSet::new());
+            let (mut found, mut adopted) = (FoundLeases::new(), BTreeSet::new());
             let mut next = before.unwrap_or(1);
             // The leader has to answer, because a replica that lags behind may lack the lease of a running node.
             while let Some(lease) = streams.current_next(&stream, next, &filter).await? {
@@ -106,10 +106,10 @@ impl Leases {
             }
             self.from = found.values().map(|(number, _)| *number).min();
             if self.from.is_some() || before.is_none() {
-                self.looked = begun;
+                self.last_read = started;
                 // An operator has given these journals back to their nodes.
                 self.adopted.retain(|journal, _| !found.contains_key(journal));
-                if let Some(own) = kept.own() {
+                if let Some(own) = kept.own_journal() {
                     found.remove(&own);
                 }
                 return Ok(found);
@@ -125,18 +125,18 @@ impl Leases {
         &mut self,
         kept: &Kept,
         streams: &JetStream,
-        found: &mut Found,
+        found: &mut FoundLeases,
         adopted: &BTreeSet<JournalName>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), StepError> {
         // A node takes a lease that NATS has lost, or that another node has restored, only after the timeout. So a node
         // that is found with its lease this soon did not take it: an operator gave it back.
-        let has_looked_lately = now().saturating_sub(self.looked) < kept.timeout() / 2;
+        let was_read_recently = now().saturating_sub(self.last_read) < kept.timeout() / 2;
         // Applied before any step that can fail, because the next read may come too late for this conclusion.
         self.adopted.retain(|journal, Adopted { is_seen, .. }| {
             let is_its_nodes = found.get(journal).is_some_and(|(_, lease)| {
                 lease.holder == journal.to_string() && !lease.is_incomplete
             });
-            !(is_its_nodes && *is_seen && has_looked_lately) || adopted.contains(journal)
+            !(is_its_nodes && *is_seen && was_read_recently) || adopted.contains(journal)
         });
         let mut restored = Ok(());
         for (journal, Adopted { record, .. }) in &self.adopted {
@@ -144,8 +144,8 @@ impl Leases {
                 continue;
             }
             let taken = found.get(journal);
-            if taken.is_some() && !kept.has_renewed_lately() {
-                restored = Err(cut_off());
+            if taken.is_some() && !kept.has_renewed_recently() {
+                restored = Err(cut_off_error());
                 continue;
             }
             let number = taken.map_or(0, |(number, _)| *number);
@@ -161,12 +161,12 @@ impl Leases {
         &self,
         kept: &Kept,
         streams: &JetStream,
-        found: &mut Found,
-    ) -> Result<(), Failed> {
-        if !kept.has_renewed_lately() {
-            return Err(cut_off());
+        found: &mut FoundLeases,
+    ) -> Result<(), StepError> {
+        if !kept.has_renewed_recently() {
+            return Err(cut_off_error());
         }
-        let missing = kept.others(|others| {
+        let missing = kept.with_others(|others| {
             let is_known = |journal: &JournalName| {
                 found.contains_key(journal) || self.adopted.contains_key(journal)
             };
@@ -193,17 +193,17 @@ impl Leases {
 
     /// Records that this node has adopted a journal.
     pub(in crate::cluster) fn note_adopted(&mut self, kept: &Kept, journal: JournalName) {
-        let (Some(own), start) = (kept.own(), kept.start.clone()) else { return };
+        let (Some(own), start) = (kept.own_journal(), kept.start.clone()) else { return };
         let record =
             Record { holder: own.to_string(), start, is_adopted: true, ..Record::default() };
         self.adopted.insert(journal, Adopted { record, is_seen: false, since: None });
     }
 
     /// The adopted journals whose leases can be removed.
-    pub(in crate::cluster) fn outdated(
+    pub(in crate::cluster) fn removable(
         &mut self,
         own: Option<JournalName>,
-        found: &Found,
+        found: &FoundLeases,
         now: Duration,
     ) -> Vec<JournalName> {
         let nodes: BTreeSet<_> = found.keys().chain(&own).map(|journal| &*journal.node).collect();
@@ -220,8 +220,8 @@ impl Leases {
 
 /// The error of a node that was cut off from NATS. It may have missed that journals were adopted or given back, so it
 /// leaves the restoration to other nodes.
-fn cut_off() -> Failed {
-    Failed::Again("this node has no lease".into())
+fn cut_off_error() -> StepError {
+    StepError::Retry("this node has no lease".into())
 }
 
 /// Replaces the lease's message with this number; 0 if there is none. Fails if another node has replaced it.
@@ -230,7 +230,7 @@ async fn put(
     streams: &JetStream,
     (journal, record): (&JournalName, &Record),
     number: u64,
-) -> Result<u64, Failed> {
+) -> Result<u64, StepError> {
     let payload = serde_json::to_vec(record).unwrap_or_default();
     let expected = Expected::LastOfSubject(number);
     Ok(streams.append(&kept.names.lease(journal), expected, &payload).await?)
@@ -249,10 +249,10 @@ mod tests {
             adopted: adopted.into_iter().map(|journal| (journal, adopted_one())).collect(),
             ..Leases::default()
         };
-        let found = Found::from([(journal("b", 2), (7, Record::default()))]);
+        let found = FoundLeases::from([(journal("b", 2), (7, Record::default()))]);
         let mut due = |hours: u64| {
             let now = Duration::from_secs(hours * 3600);
-            leases.outdated(Some(journal("a", 2)), &found, now)
+            leases.removable(Some(journal("a", 2)), &found, now)
         };
         assert_eq!((due(1), due(24)), (vec![], vec![]));
         assert_eq!(due(25), [journal("a", 1), journal("b", 1)]);

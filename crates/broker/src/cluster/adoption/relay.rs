@@ -41,10 +41,10 @@ use phalanx::time::now;
 use phalanx_mqtt::PacketId;
 
 use crate::access::NODE_CLIENTS;
-use crate::cluster::adoption::handover::{Asked, Moving, OfLost};
-use crate::cluster::intervals::HELLOS;
+use crate::cluster::adoption::handover::{HandoverRequest, QueueMove, ReceivedFromLost};
+use crate::cluster::intervals::HELLOS_PER_TIMEOUT;
 use crate::cluster::node::Node;
-use crate::cluster::other::Other;
+use crate::cluster::peer_node::PeerNode;
 use crate::kept::state::Kept;
 use crate::lane::frame::NodeFrame;
 use crate::model::client_key::ClientKey;
@@ -58,7 +58,7 @@ impl Node {
         self: &Rc<Self>,
         kept: &Kept,
         awaited: &[Awaited],
-        others: &[Rc<Other>],
+        others: &[Rc<PeerNode>],
     ) {
         let sessions = self.context.stages.sessions;
         let mut nodes = BTreeSet::new();
@@ -67,17 +67,17 @@ impl Node {
                 self.relay_here(own, awaited).await;
             } else if let Some(by) = by_same_adoption(own, awaited, kept) {
                 if !self.relay_behind(own, by).await {
-                    kept.undefer(&by.client);
+                    kept.remove_deferred(&by.client);
                 }
             } else if own.node.is_empty() {
                 self.end_lane(&own.journal);
                 let client = format!("{NODE_CLIENTS}{}", own.journal).into();
                 if let Ok(Some(received)) = sessions.received_finally(client).await {
-                    let _turn = self.turn().await;
+                    let _turn = self.acquire_move_permit().await;
                     self.relay(own, received.into(), (None, None)).await;
                 }
             } else {
-                let is_of = |other: &&Rc<Other>| {
+                let is_of = |other: &&Rc<PeerNode>| {
                     other.hello.borrow().journal.as_deref() == Some(&*own.node)
                 };
                 if let Some(other) = others.iter().find(is_of) {
@@ -92,7 +92,7 @@ impl Node {
         let Some(lost) = awaited.iter().find(|by| are_of_each_other(by, own)) else { return };
         let received = self.context.stages.sessions.received(lost.client.clone()).await;
         let Ok(received) = received else { return };
-        let _turn = self.turn().await;
+        let _turn = self.acquire_move_permit().await;
         self.relay(own, received.into(), (None, Some(adoption_id(&own.node)))).await;
     }
 
@@ -103,7 +103,7 @@ impl Node {
     async fn relay_behind(self: &Rc<Self>, own: &Awaited, by: &Awaited) -> bool {
         let sessions = self.context.stages.sessions;
         let queue_for = |journal: &str| sessions.routed(format!("{NODE_CLIENTS}{journal}").into());
-        let _turn = self.turn().await;
+        let _turn = self.acquire_move_permit().await;
         let (Ok(of_node), Ok(of_lost)) =
             (queue_for(&own.node).await, queue_for(&own.journal).await)
         else {
@@ -119,24 +119,31 @@ impl Node {
     }
 
     /// Asks the node of a handover which messages of the lost node it has received.
-    fn ask_received(&self, other: &Other, own: &Awaited) {
+    fn ask_received(&self, other: &PeerNode, own: &Awaited) {
         let lane = other.lane.borrow().clone();
         let Some(lane) = lane.filter(|lane| !lane.is_closed()) else { return };
         self.peers.handovers.note_reachable(&own.client);
-        if now() < other.next_question.get() {
+        if now() < other.next_request.get() {
             return;
         }
-        let json = serde_json::to_vec(&Asked::new(&own.journal, &[])).unwrap_or_default();
+        let json = serde_json::to_vec(&HandoverRequest::new(&own.journal, &[])).unwrap_or_default();
         lane.send_frame(&NodeFrame::AskReceived { lane: lane.id(), json: &json });
-        other.next_question.set(now() + self.timeout / HELLOS);
+        other.next_request.set(now() + self.timeout / HELLOS_PER_TIMEOUT);
     }
 
     /// Handles the question of an adopting node which messages of a lost node this node has received.
-    pub(in crate::cluster) fn asked_received(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
-        let Ok(Asked { journal, .. }) = serde_json::from_slice::<Asked>(json) else { return };
+    pub(in crate::cluster) fn handle_received_request(
+        self: &Rc<Self>,
+        other: &Rc<PeerNode>,
+        json: &[u8],
+    ) {
+        let Ok(HandoverRequest { journal, .. }) = serde_json::from_slice::<HandoverRequest>(json)
+        else {
+            return;
+        };
         self.end_lane(&journal);
         let of = format!("{NODE_CLIENTS}{journal}");
-        if !self.handing.borrow_mut().insert(of.clone()) {
+        if !self.active_handovers.borrow_mut().insert(of.clone()) {
             return;
         }
         let (own, other, client) = (self.clone(), other.clone(), of.clone());
@@ -144,14 +151,14 @@ impl Node {
             if let Some(received) = own.received_durably(&client).await
                 && let Some(lane) = other.lane.borrow().clone()
             {
-                let asked = Asked::new(&journal, &received);
+                let asked = HandoverRequest::new(&journal, &received);
                 let json = serde_json::to_vec(&asked).unwrap_or_default();
                 lane.send_frame(&NodeFrame::Received { lane: lane.id(), json: &json });
             }
-            own.handing.borrow_mut().remove(&client);
+            own.active_handovers.borrow_mut().remove(&client);
         });
         if answering.is_err() {
-            self.handing.borrow_mut().remove(&of);
+            self.active_handovers.borrow_mut().remove(&of);
         }
     }
 
@@ -169,8 +176,10 @@ impl Node {
     }
 
     /// Handles the answer of a node: which messages of a lost node it has received.
-    pub(in crate::cluster) fn told_received(self: &Rc<Self>, other: &Rc<Other>, json: &[u8]) {
-        let Ok(Asked { journal, received, .. }) = serde_json::from_slice::<Asked>(json) else {
+    pub(in crate::cluster) fn handle_received(self: &Rc<Self>, other: &Rc<PeerNode>, json: &[u8]) {
+        let Ok(HandoverRequest { journal, received, .. }) =
+            serde_json::from_slice::<HandoverRequest>(json)
+        else {
             return;
         };
         let (to, node) = (other.session.get(), other.hello.borrow().journal.clone());
@@ -180,13 +189,13 @@ impl Node {
         // The relays to one node run one at a time.
         let last = awaited.into_iter().rfind(|own| *own.node == *node && !own.is_relayed);
         let Some(awaited) = last.filter(|own| own.client == client) else { return };
-        if !self.handing.borrow_mut().insert(client.to_string()) {
+        if !self.active_handovers.borrow_mut().insert(client.to_string()) {
             return;
         }
         let (own, other, of) = (self.clone(), other.clone(), client.clone());
         let relaying = self.context.stages.control.dispatch(move |_| async move {
             let received = received.into_iter().filter_map(PacketId::new).collect();
-            let turn = own.turn().await;
+            let turn = own.acquire_move_permit().await;
             // The node may have been lost meanwhile, and its queue handed over to its adopter.
             let node = format!("{NODE_CLIENTS}{}", awaited.node).into();
             let known = own.context.stages.sessions.routed(node).await;
@@ -195,21 +204,21 @@ impl Node {
             }
             drop(turn);
             // Allows the next question immediately.
-            other.next_question.set(now());
-            own.handing.borrow_mut().remove(&*of);
+            other.next_request.set(now());
+            own.active_handovers.borrow_mut().remove(&*of);
         });
         if relaying.is_err() {
-            self.handing.borrow_mut().remove(&*client);
+            self.active_handovers.borrow_mut().remove(&*client);
         }
     }
 
     /// Relays to a lost node whose sessions were adopted by node `to`, or by this one. The messages go to the end of this
     /// node's queue for it, which is handed over next. If there is no such queue, they go to the adopted sessions. The
-    /// caller holds the [`Turn`](crate::cluster::node::Turn).
+    /// caller holds the [`MovePermit`](crate::cluster::node::MovePermit).
     pub(super) async fn relay_to_lost(
         self: &Rc<Self>,
         journal: &str,
-        received: &OfLost,
+        received: &ReceivedFromLost,
         to: Option<ClientKey>,
     ) {
         let awaited = self.peers.handovers.awaited();
@@ -240,7 +249,7 @@ impl Node {
     ) {
         let Awaited { client, journal, node, .. } = own;
         let lost = Some(format!("{NODE_CLIENTS}{journal}").into());
-        let moving = Moving { client: client.clone(), to, adoption, lost };
+        let moving = QueueMove { client: client.clone(), to, adoption, lost };
         let Some(count) = moving.run(self, received).await else { return };
         let wal = &self.context.wal;
         // Durable before the handover begins, in which the other node removes the packet identifiers: after a crash, it
@@ -271,7 +280,7 @@ fn is_of_adopted(own: &Awaited, awaited: &[Awaited], kept: &Kept) -> bool {
         |by: &Awaited| by.journal == own.journal && by.node.is_empty() && !by.is_relayed;
     awaited.iter().any(is_ready)
         && !awaited.iter().any(|by| awaits_own(by) || has_begun(by))
-        && kept.journals().is_some_and(|all| !all.contains(&*own.node))
+        && kept.other_journals().is_some_and(|all| !all.contains(&*own.node))
 }
 
 /// The handover in the opposite direction, if it came with the same sessions, which are being added: the lost node had
@@ -314,19 +323,19 @@ mod tests {
         handovers.begin(&clients[1], 2, true);
         let awaited = handovers.awaited();
         let is_relayed = || is_relaying_here(&awaited, &kept);
-        kept.is_named(JournalName { node: "c".into(), id: 1 });
-        let holder = kept.own().unwrap().to_string();
+        kept.set_own_journal(JournalName { node: "c".into(), id: 1 });
+        let holder = kept.own_journal().unwrap().to_string();
         let lease = Record { holder: holder.clone(), ..Record::default() };
         let start = String::new();
         let (is_unreadable, number, since) = (false, 1, Default::default());
         let other = OtherJournal { lease, start, is_unreadable, number, since };
         let set = |all: &[JournalName]| {
             let all = all.iter().map(|own| (own.clone(), other.clone()));
-            kept.others(|others| *others = BTreeMap::from_iter(all));
+            kept.with_others(|others| *others = BTreeMap::from_iter(all));
         };
         set(&[journal()]);
         assert!(!is_relayed(), "this process has just started");
-        kept.has_looked();
+        kept.set_others_known();
         assert!(!is_relayed(), "it has not continued the adoption");
         kept.set_deferred(Some(clients.into()));
         assert!(is_relayed());
@@ -337,7 +346,7 @@ mod tests {
             (Some(b), false),
             "b's sessions are not here"
         );
-        kept.undefer(&awaited[0].client);
+        kept.remove_deferred(&awaited[0].client);
         assert!(by_same_adoption(own, &awaited, &kept).is_none());
         kept.set_deferred(None);
         assert!(!is_relayed(), "the adoption has failed");

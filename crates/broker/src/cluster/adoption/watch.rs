@@ -13,10 +13,10 @@ use phalanx::{select, sleep};
 use phalanx_nats::{Client, JetStream};
 
 use crate::cluster::adoption::adopt::adopt;
-use crate::cluster::adoption::leases::{Found, Leases};
+use crate::cluster::adoption::leases::{FoundLeases, Leases};
 use crate::cluster_names::JournalName;
 use crate::context::Context;
-use crate::kept::state::{OtherJournal, RENEWALS};
+use crate::kept::state::{OtherJournal, RENEWALS_PER_TIMEOUT};
 
 /// Watches the leases until shutdown.
 pub(in crate::cluster) async fn watch(context: Context, client: Client) {
@@ -24,11 +24,11 @@ pub(in crate::cluster) async fn watch(context: Context, client: Client) {
     let inbox = format!("phalanx.{}.inbox.{}.leases", kept.cluster.name, kept.start);
     let streams = Rc::new(JetStream::new(&client, &inbox, kept.timeout() / 2));
     let mut leases = Leases::default();
-    while kept.opened().await && !is_draining() {
+    while kept.wait_until_open().await && !is_draining() {
         let mut has_adopted = false;
-        if let Ok(found) = leases.look(&kept, &streams).await {
+        if let Ok(found) = leases.read(&kept, &streams).await {
             let now = now();
-            for journal in leases.outdated(kept.own(), &found, now) {
+            for journal in leases.removable(kept.own_journal(), &found, now) {
                 let (stream, subject) = (kept.names.leases().name, kept.names.lease(&journal));
                 if streams.purge_subject(&stream, &subject).await.is_ok() {
                     leases.forget(&journal);
@@ -36,13 +36,14 @@ pub(in crate::cluster) async fn watch(context: Context, client: Client) {
             }
             // Before the other journals, so that one which was adopted is always in one of the two lists.
             kept.set_adopted(leases.adopted());
-            let (limit, begun) = (kept.timeout(), kept.renewing_since());
-            let expired = kept.others(|others| update(others, found, (now, limit), begun));
-            kept.has_looked();
+            let (limit, renewing_since) = (kept.timeout(), kept.renewing_since());
+            let expired =
+                kept.with_others(|others| update(others, found, (now, limit), renewing_since));
+            kept.set_others_known();
             for (journal, number) in expired {
                 // One at a time, because each adoption may need much memory.
-                let known_as = (number, leases.created());
-                if adopt(&context, &kept, &streams, &journal, known_as).await {
+                let lease_version = (number, leases.created());
+                if adopt(&context, &kept, &streams, &journal, lease_version).await {
                     leases.note_adopted(&kept, journal);
                     has_adopted = true;
                 }
@@ -53,17 +54,17 @@ pub(in crate::cluster) async fn watch(context: Context, client: Client) {
             // read again.
             continue;
         }
-        select(sleep(kept.timeout() / RENEWALS), draining()).await;
+        select(sleep(kept.timeout() / RENEWALS_PER_TIMEOUT), draining()).await;
     }
 }
 
 /// Updates the known leases at `now`. Returns those that have not changed for `limit`, with their numbers. Only time
-/// since `begun` counts, because before that nodes may have been unable to renew their leases.
+/// since `renewing_since` counts, because before that nodes may have been unable to renew their leases.
 fn update(
     others: &mut BTreeMap<JournalName, OtherJournal>,
-    found: Found,
+    found: FoundLeases,
     (now, limit): (Duration, Duration),
-    begun: Duration,
+    renewing_since: Duration,
 ) -> Vec<(JournalName, u64)> {
     let mut expired = Vec::new();
     let mut updated = BTreeMap::new();
@@ -77,7 +78,7 @@ fn update(
         let is_unreadable =
             known.as_ref().is_some_and(|known| known.is_unreadable && known.start == start);
         let unchanged = known.filter(|known| known.number == number);
-        let since = unchanged.map_or(now, |known| known.since.max(begun));
+        let since = unchanged.map_or(now, |known| known.since.max(renewing_since));
         if now.saturating_sub(since) > limit {
             expired.push((journal.clone(), number));
         }
@@ -102,12 +103,12 @@ mod tests {
     fn a_lease_expires_if_it_is_not_renewed_while_others_are() {
         let (mut others, limit) = (BTreeMap::new(), Duration::from_secs(5));
         let journal = JournalName { node: "a".into(), id: 7 };
-        let mut look = |number, second, begun| {
+        let mut look = |number, second, renewing_since| {
             let holder = journal.to_string();
             let record = Record { holder, ..Record::default() };
             let found = BTreeMap::from([(journal.clone(), (number, record))]);
-            let [now, begun] = [second, begun].map(Duration::from_secs);
-            update(&mut others, found, (now, limit), begun)
+            let [now, renewing_since] = [second, renewing_since].map(Duration::from_secs);
+            update(&mut others, found, (now, limit), renewing_since)
         };
         assert_eq!(look(1, 0, 0), []);
         assert_eq!(look(1, 5, 0), []);

@@ -13,14 +13,14 @@ use phalanx::{select, sleep};
 use phalanx_store::Recovered;
 
 use crate::access::Identity;
-use crate::cluster::asking::Found;
-use crate::cluster::intervals::TICKS;
-use crate::cluster::moving::requests::{Request, Step, ask, parted, tell};
-use crate::cluster::moving::{LOOK_INTERVAL, Moves, longer};
+use crate::cluster::intervals::TICKS_PER_TIMEOUT;
+use crate::cluster::moving::requests::{Request, Step, call, decode_state, send};
+use crate::cluster::moving::{MIN_POLL_INTERVAL, Moves, next_interval};
 use crate::cluster::node::Node;
+use crate::cluster::session_query::SessionCopy;
 use crate::durable::recovery::{RecoveredSession, RecoveredState};
 use crate::durable::{Clocks, Lsn};
-use crate::kept::questions::{Question, Whereabouts};
+use crate::kept::questions::{Question, SessionLocation};
 use crate::kept::state::Kept;
 use crate::lock::lock;
 use crate::model::moving::Moving;
@@ -34,11 +34,11 @@ const MAX_ARRIVING: usize = 64;
 
 /// Begins to move a session to this node, and answers the question when the move has ended. Returns the question if it has
 /// to wait.
-pub(in crate::cluster) fn arrive(
+pub(in crate::cluster) fn start_move(
     node: &Rc<Node>,
     moves: &Rc<Moves>,
     question: Question,
-    from: Found,
+    from: SessionCopy,
 ) -> Result<(), Question> {
     let mut arriving = moves.arriving.borrow_mut();
     if arriving.len() >= MAX_ARRIVING || arriving.contains(&question.client) {
@@ -58,15 +58,16 @@ pub(in crate::cluster) fn arrive(
         let moved = move_here((&own, &kept, &all), (&of, &from), &mut answer).await;
         all.arriving.borrow_mut().remove(&of);
         let Some(question) = question else { return };
-        let is_over = now() >= question.asked + own.timeout || is_draining();
+        let is_over = now() >= question.asked_at + own.timeout || is_draining();
         // Not after `Over`: the client may be back at the holder, and another attempt would disconnect it there.
         if is_over || moved != Err(NotNow::Again) {
             let is_full = moved == Err(NotNow::Full);
-            let whereabouts = if is_full { Whereabouts::Full } else { Whereabouts::Elsewhere };
+            let whereabouts =
+                if is_full { SessionLocation::Full } else { SessionLocation::Elsewhere };
             return question.answer.send(whereabouts);
         }
-        sleep(own.timeout / TICKS).await;
-        kept.questions.repeat(question);
+        sleep(own.timeout / TICKS_PER_TIMEOUT).await;
+        kept.questions.requeue(question);
     });
     match (begun, offered.take()) {
         // The processor is full.
@@ -78,7 +79,7 @@ pub(in crate::cluster) fn arrive(
 }
 
 /// Decodes a session and its subscriptions as sent by the holder.
-fn read(
+fn decode(
     bytes: &[u8],
     client: &Identity,
     clocks: Clocks,
@@ -87,9 +88,9 @@ fn read(
     let session = state.sessions.into_iter().next()?.sessions.into_iter().next()?;
     // The messages have numbers of the holder's journal.
     session.messages().for_each(|message| message.set_number(0));
-    let is_its = session.client_id == client.client && session.user == client.user;
+    let is_owner = session.client_id == client.client && session.user == client.user;
     let requests = state.routes.clients.into_iter().next().map(|(_, requests)| requests);
-    is_its.then_some((session, requests.unwrap_or_default()))
+    is_owner.then_some((session, requests.unwrap_or_default()))
 }
 
 /// Moves the session of a client to this node, and answers its question.
@@ -98,10 +99,10 @@ fn read(
 /// If the session did not move. The question has not been answered then.
 async fn move_here(
     (node, kept, moves): (&Rc<Node>, &Kept, &Moves),
-    (client, from): (&Identity, &Found),
-    answer: &mut dyn FnMut(Whereabouts),
+    (client, from): (&Identity, &SessionCopy),
+    answer: &mut dyn FnMut(SessionLocation),
 ) -> Result<(), NotNow> {
-    let own = kept.own().ok_or(NotNow::Over)?.to_string();
+    let own = kept.own_journal().ok_or(NotNow::Over)?.to_string();
     let limit = now() + node.timeout / 2;
     moves.count.set(moves.count.get() + 1);
     let token: Arc<str> = format!("{}.{}", node.start, moves.count.get()).into();
@@ -115,38 +116,40 @@ async fn move_here(
         offset: 0,
     };
     let step = async |step| {
-        ask((node, moves), &from.node, &Request { step, ..request.clone() }, limit).await
+        call((node, moves), &from.node, &Request { step, ..request.clone() }, limit).await
     };
     let (stages, interest) = (node.context.stages, &node.peers.interest);
     let may_have_arrived = Cell::new(false);
     let joined = async {
-        accepts(node)?;
+        check_wal_capacity(node)?;
         let reserved = stages.sessions.reserve(client.clone()).await;
         let place = reserved.map_err(|_| NotNow::Over)??;
         // If a node did not answer, the move would fail after it had disconnected the client.
-        known(node, kept, (0, limit)).await.ok_or(NotNow::Over)?;
+        wait_until_filters_known(node, kept, (0, limit)).await.ok_or(NotNow::Over)?;
         let left = step(Step::Leave).await?;
-        let (mut session, requests) = read(&left, client, Clocks::read()).ok_or(NotNow::Over)?;
+        let (mut session, requests) = decode(&left, client, Clocks::read()).ok_or(NotNow::Over)?;
         session.moving = Moving::Arriving { token: token.clone(), message: 0, delivery: 0 };
         if install(node, Arriving { session, requests, place }).await != Some(Added::Yes) {
             return Err(NotNow::Over);
         }
-        known(node, kept, (interest.version(), limit)).await.ok_or(NotNow::Over)?;
+        wait_until_filters_known(node, kept, (interest.version(), limit))
+            .await
+            .ok_or(NotNow::Over)?;
         step(Step::Cut).await?;
         let given = step(Step::Give).await?;
-        let (head, state) = parted(&given).ok_or(NotNow::Over)?;
+        let (head, state) = decode_state(&given).ok_or(NotNow::Over)?;
         node.peers.claims.note(head.claimed);
-        let (session, _) = read(state, client, Clocks::read()).ok_or(NotNow::Over)?;
+        let (session, _) = decode(state, client, Clocks::read()).ok_or(NotNow::Over)?;
         let mut nodes: BTreeSet<_> = head.nodes.into_iter().collect();
-        nodes.extend(kept.journals().ok_or(NotNow::Over)?);
+        nodes.extend(kept.other_journals().ok_or(NotNow::Over)?);
         nodes.insert(own.clone());
         let nodes: Vec<_> = nodes.into_iter().collect();
         while node.context.wal.is_backlogged() && now() < limit {
             sleep(RETRY_DELAY).await;
         }
-        accepts(node)?;
+        check_wal_capacity(node)?;
         let offered = Arc::new(Mutex::new(Some(session)));
-        let mut pause = LOOK_INTERVAL;
+        let mut pause = MIN_POLL_INTERVAL;
         while now() < limit {
             let (client, token) = (client.clone(), token.clone());
             let arrived = stages.sessions.arrive(client, token, (offered.clone(), nodes.clone()));
@@ -154,7 +157,7 @@ async fn move_here(
                 Ok(Ok(lsn)) => return Ok(lsn),
                 Ok(Err(NotNow::Busy)) => {
                     sleep(pause).await;
-                    pause = longer(pause);
+                    pause = next_interval(pause);
                 }
                 Err(_) if lock(&offered).is_some() => sleep(RETRY_DELAY).await,
                 Ok(Err(why)) => return Err(why),
@@ -175,7 +178,7 @@ async fn move_here(
         // Sent after the copy was removed, because the holder resumes its session at once. Not sent if this node may have
         // the session; the holder then asks all nodes.
         if !may_have_arrived.get() {
-            tell(node, &from.node, &Request { step: Step::Stay, ..request.clone() });
+            send(node, &from.node, &Request { step: Step::Stay, ..request.clone() });
         }
         return joined.map(|_| ());
     };
@@ -184,12 +187,12 @@ async fn move_here(
     let stored = match select(durable.as_mut(), sleep(node.timeout)).await {
         Either::Left(stored) => stored,
         Either::Right(()) => {
-            answer(Whereabouts::Unknown);
+            answer(SessionLocation::Unknown);
             durable.await
         }
     };
     if stored.is_err() {
-        answer(Whereabouts::Unknown);
+        answer(SessionLocation::Unknown);
         return Ok(());
     }
     // Makes the holder remove its copy, even if the client has gone. The claim precedes the use of the session, so that an
@@ -204,16 +207,16 @@ async fn move_here(
         }
     };
     if !has_arrived {
-        answer(Whereabouts::Unknown);
+        answer(SessionLocation::Unknown);
         return Ok(());
     }
     kept.metrics.moved.add(1);
-    answer(Whereabouts::Here);
+    answer(SessionLocation::Here);
     Ok(())
 }
 
 /// Fails if this node's journal is full or its disk does not keep up. The session is of more use at its node then.
-fn accepts(node: &Node) -> Result<(), NotNow> {
+fn check_wal_capacity(node: &Node) -> Result<(), NotNow> {
     let wal = &node.context.wal;
     if wal.is_full() || wal.is_behind() { Err(NotNow::Over) } else { Ok(()) }
 }
@@ -234,10 +237,14 @@ async fn install(node: &Node, arriving: Arriving) -> Option<Added> {
 }
 
 /// Waits until all nodes whose journals are not adopted know this version of this node's filters.
-async fn known(node: &Node, kept: &Kept, (version, limit): (u64, Duration)) -> Option<()> {
+async fn wait_until_filters_known(
+    node: &Node,
+    kept: &Kept,
+    (version, limit): (u64, Duration),
+) -> Option<()> {
     let interest = &node.peers.interest;
     while now() < limit && !is_draining() {
-        let journals = kept.journals()?;
+        let journals = kept.other_journals()?;
         let is_known = |journal: &String| {
             let others = node.others.borrow();
             others.values().any(|other| {
@@ -248,7 +255,7 @@ async fn known(node: &Node, kept: &Kept, (version, limit): (u64, Duration)) -> O
         if journals.iter().all(is_known) {
             return Some(());
         }
-        sleep(LOOK_INTERVAL).await;
+        sleep(MIN_POLL_INTERVAL).await;
     }
     None
 }
@@ -270,10 +277,10 @@ mod tests {
         entry.push(&Record::Queue { session, delivery, message, options, properties, phase });
         let client = |client: &str| Identity { user: None, client: client.into() };
         let clocks = Clocks::default();
-        let (session, _) = read(entry.bytes(), &client("c"), clocks).unwrap();
+        let (session, _) = decode(entry.bytes(), &client("c"), clocks).unwrap();
         // Messages with a number count as stored in this node's journal, and these are not.
         assert!(session.messages().map(|own| own.number()).eq([0]));
-        assert!(read(entry.bytes(), &client("d"), clocks).is_none());
-        assert!(read(b"x", &client("c"), clocks).is_none());
+        assert!(decode(entry.bytes(), &client("d"), clocks).is_none());
+        assert!(decode(b"x", &client("c"), clocks).is_none());
     }
 }

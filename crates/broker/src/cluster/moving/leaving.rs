@@ -14,10 +14,10 @@ use phalanx_nats::Message;
 use phalanx_store::{Record, SessionId};
 
 use crate::access::Identity;
-use crate::cluster::intervals::{HELLOS, TICKS};
+use crate::cluster::intervals::{HELLOS_PER_TIMEOUT, TICKS_PER_TIMEOUT};
 use crate::cluster::moving::Moves;
-use crate::cluster::moving::requests::{Answer, Head, Request, Step, joined, subject};
-use crate::cluster::moving::{LOOK_INTERVAL, longer};
+use crate::cluster::moving::requests::{Answer, Request, StateHeader, Step, encode_state, subject};
+use crate::cluster::moving::{MIN_POLL_INTERVAL, next_interval};
 use crate::cluster::node::Node;
 use crate::kept::state::Kept;
 use crate::model::moving::{Cut, CutNodes};
@@ -28,17 +28,17 @@ use crate::session::partition::moving::{Left, NotNow};
 const MAX_LEAVING: usize = 64;
 
 /// Maximum number of subscriptions that one request to the router names.
-const CHUNK: usize = 1024;
+const MAX_CHUNK: usize = 1024;
 
 /// A session that leaves this node.
 pub(super) struct Leaving {
     token: Arc<str>,
     owner: Identity,
-    begun: Duration,
+    started: Duration,
     /// Whether an operation is serving a request of this move.
     is_busy: Cell<bool>,
     /// Whether the client has been disconnected.
-    leaves: Cell<bool>,
+    is_disconnected: Cell<bool>,
     /// Whether the new node has given up.
     is_over: Cell<bool>,
     /// The answers to completed steps.
@@ -49,8 +49,8 @@ pub(super) struct Leaving {
 
 impl Leaving {
     /// Whether the move has lasted so long that the session must not be given any more.
-    fn is_old(&self, node: &Node) -> bool {
-        now().saturating_sub(self.begun) > node.timeout / 2
+    fn is_overdue(&self, node: &Node) -> bool {
+        now().saturating_sub(self.started) > node.timeout / 2
     }
 }
 
@@ -59,18 +59,18 @@ pub(in crate::cluster) fn listen(node: &Rc<Node>, moves: &Rc<Moves>) {
     super::requests::listen(node, moves);
     let (own, moves) = (node.clone(), moves.clone());
     let filter = subject(node, &node.name);
-    node.client.subscribe(&filter, None, move |message| received(&own, &moves, &message));
+    node.client.subscribe(&filter, None, move |message| handle_request(&own, &moves, &message));
 }
 
-fn received(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
+fn handle_request(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
     let Ok(request) = serde_json::from_slice::<Request>(message.payload) else { return };
     let Some(kept) = node.context.kept.clone().filter(|kept| kept.is_open()) else { return };
-    if kept.own().is_none_or(|own| own.to_string() != request.from) || is_draining() {
+    if kept.own_journal().is_none_or(|own| own.to_string() != request.from) || is_draining() {
         return;
     }
     let known = moves.leaving.borrow().get(&*request.token).cloned();
     if known.is_none() && request.step == Step::Leave {
-        forget_ended(node, moves);
+        remove_given(node, moves);
     }
     let leaving = match (known, request.step) {
         (Some(known), _) => known,
@@ -79,9 +79,9 @@ fn received(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
             let own = Rc::new(Leaving {
                 token: request.token.as_str().into(),
                 owner: Identity { user, client: request.client.as_str().into() },
-                begun: now(),
+                started: now(),
                 is_busy: Cell::new(false),
-                leaves: Cell::new(false),
+                is_disconnected: Cell::new(false),
                 is_over: Cell::new(false),
                 subscriptions: RefCell::default(),
                 nodes: RefCell::default(),
@@ -131,7 +131,7 @@ fn received(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
 fn reply(node: &Node, to: Option<&str>, answer: &Answer<'_>) {
     if let Some(to) = to {
         // If the answer cannot be sent, the new node repeats its request.
-        let _ = node.client.publish(to, None, None, &answer.write());
+        let _ = node.client.publish(to, None, None, &answer.encode());
     }
 }
 
@@ -169,13 +169,13 @@ async fn serve(
 
 async fn leave(node: &Node, own: &Leaving) -> Result<Rc<[u8]>, NotNow> {
     let (stages, busy) = (node.context.stages, |_| NotNow::Busy);
-    let (owner, token) = (own.owner.clone(), (own.token.clone(), own.leaves.get()));
+    let (owner, token) = (own.owner.clone(), (own.token.clone(), own.is_disconnected.get()));
     let left = stages.sessions.begin_leaving(owner, token, stages.routing).await.map_err(busy)?;
     if matches!(left, Ok(_) | Err(NotNow::Routing)) {
-        own.leaves.set(true);
+        own.is_disconnected.set(true);
     }
     let Left { key, number, mut record, keys } = left?;
-    for keys in keys.chunks(CHUNK) {
+    for keys in keys.chunks(MAX_CHUNK) {
         let (count, keys) = (keys.len(), keys.to_vec());
         let asked = stages.routing.call(Item::Subscriptions { client: key, keys }).await;
         let requests::Answer::Subscriptions(all) = asked.map_err(busy)? else {
@@ -201,7 +201,7 @@ async fn leave(node: &Node, own: &Leaving) -> Result<Rc<[u8]>, NotNow> {
 }
 
 async fn cut((node, kept): (&Node, &Kept), own: &Leaving, request: &Request) -> Result<(), NotNow> {
-    if own.is_old(node) {
+    if own.is_overdue(node) {
         return Err(NotNow::Over);
     }
     let (by, at) = (request.from.clone(), String::new());
@@ -226,14 +226,14 @@ async fn cut((node, kept): (&Node, &Kept), own: &Leaving, request: &Request) -> 
 /// Gives the session to the new node when the marks of all nodes have arrived.
 async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, NotNow> {
     let sessions = node.context.stages.sessions;
-    let (until, mut pause) = (now() + node.timeout / TICKS / 2, LOOK_INTERVAL);
+    let (until, mut pause) = (now() + node.timeout / TICKS_PER_TIMEOUT / 2, MIN_POLL_INTERVAL);
     let (entry, lsn, nodes) = loop {
         let Some(mut nodes) = own.nodes.borrow().clone() else { return Err(NotNow::Over) };
-        if own.is_old(node) {
+        if own.is_overdue(node) {
             return Err(NotNow::Over);
         }
-        let journals = kept.journals().ok_or(NotNow::Busy)?;
-        let this = kept.own().map(|own| own.to_string());
+        let journals = kept.other_journals().ok_or(NotNow::Busy)?;
+        let this = kept.own_journal().map(|own| own.to_string());
         let is_lost = |node: &String| !journals.contains(node) && this.as_ref() != Some(node);
         if nodes.iter().any(is_lost) {
             // A node's journal was adopted, and its messages are being handed over.
@@ -248,7 +248,7 @@ async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, N
             Ok((entry, lsn)) => break (entry, lsn, nodes),
             Err(NotNow::Busy) if now() < until => {
                 sleep(pause).await;
-                pause = longer(pause);
+                pause = next_interval(pause);
             }
             Err(why) => return Err(why),
         }
@@ -257,8 +257,8 @@ async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, N
     if node.context.wal.durable(lsn).await.is_err() {
         return Err(NotNow::Over);
     }
-    let head = Head { nodes, claimed: node.peers.claims.latest() };
-    let bytes: Rc<[u8]> = joined(&head, entry.bytes()).into();
+    let head = StateHeader { nodes, claimed: node.peers.claims.latest() };
+    let bytes: Rc<[u8]> = encode_state(&head, entry.bytes()).into();
     own.state.replace(Some(bytes.clone()));
     Ok(bytes)
 }
@@ -267,37 +267,39 @@ async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, N
 async fn end(node: &Node, moves: &Moves, own: &Leaving) {
     let stay = || node.context.stages.sessions.stay(own.owner.clone(), own.token.clone());
     while stay().await.is_err() && !is_draining() {
-        sleep(node.timeout / TICKS).await;
+        sleep(node.timeout / TICKS_PER_TIMEOUT).await;
     }
     node.peers.moves.end(&own.token);
     moves.leaving.borrow_mut().remove(&own.token);
 }
 
 /// Removes the moves whose session now belongs to the new node, to make space for other moves.
-fn forget_ended(node: &Node, moves: &Moves) {
+fn remove_given(node: &Node, moves: &Moves) {
     let is_here = |own: &Leaving| node.peers.moves.session(&own.token).is_some();
     let has_given = |own: &Leaving| own.state.borrow().is_some() && !own.is_busy.get();
     moves.leaving.borrow_mut().retain(|_, own| !has_given(own) || is_here(own));
 }
 
 /// Ends moves that take too long, until shutdown.
-pub(in crate::cluster) async fn tend(node: Rc<Node>, moves: Rc<Moves>) {
+pub(in crate::cluster) async fn end_overdue_moves(node: Rc<Node>, moves: Rc<Moves>) {
     loop {
-        forget_ended(&node, &moves);
+        remove_given(&node, &moves);
         let all: Vec<_> = moves.leaving.borrow().values().cloned().collect();
         for own in all {
-            if own.is_busy.get() || !own.is_old(&node) {
+            if own.is_busy.get() || !own.is_overdue(&node) {
                 continue;
             }
             if own.state.borrow().is_none() {
                 end(&node, &moves, &own).await;
-            } else if now().saturating_sub(own.begun) > 2 * node.timeout {
+            } else if now().saturating_sub(own.started) > 2 * node.timeout {
                 // The new node either has the state by now or has given up.
                 node.peers.moves.end(&own.token);
                 moves.leaving.borrow_mut().remove(&own.token);
             }
         }
-        if let Either::Right(()) = select(sleep(node.timeout / HELLOS), draining()).await {
+        if let Either::Right(()) =
+            select(sleep(node.timeout / HELLOS_PER_TIMEOUT), draining()).await
+        {
             return;
         }
     }

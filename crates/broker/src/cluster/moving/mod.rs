@@ -77,16 +77,16 @@ use crate::access::Identity;
 use crate::cluster::moving::leaving::Leaving;
 use crate::cluster::moving::requests::Calls;
 
-/// First interval at which a node looks for the marks and the filters of other nodes.
-const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+/// First interval at which a node polls for the marks and the filters of other nodes.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Maximum interval at which a node looks for marks, or repeats a request that the holder cannot fulfil yet. Looking for marks
-/// searches the session's queue.
-const MAX_INTERVAL: Duration = Duration::from_millis(32);
+/// Maximum interval at which a node polls for marks, or repeats a request that the holder cannot fulfil yet. A poll for
+/// marks searches the session's queue.
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(32);
 
-/// The interval that follows one at whose end there was nothing.
-fn longer(interval: Duration) -> Duration {
-    (interval * 5 / 4).min(MAX_INTERVAL)
+/// The interval after a poll that found nothing.
+fn next_interval(interval: Duration) -> Duration {
+    (interval * 5 / 4).min(MAX_POLL_INTERVAL)
 }
 
 /// The moves from and to this node.

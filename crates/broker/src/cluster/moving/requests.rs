@@ -13,17 +13,17 @@ use phalanx::{select, sleep};
 use phalanx_nats::Message;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::intervals::TICKS;
-use crate::cluster::moving::{Moves, longer};
+use crate::cluster::intervals::TICKS_PER_TIMEOUT;
+use crate::cluster::moving::{Moves, next_interval};
 use crate::cluster::node::{Node, answered_request};
-use crate::cluster::other::VERSION;
+use crate::cluster::peer_node::VERSION;
 use crate::session::partition::moving::NotNow;
 
 /// Maximum bytes of one answer, so that its message is smaller than NATS's default limit of 1 MiB.
-const PART: usize = 512 * 1024;
+const MAX_PART_BYTES: usize = 512 * 1024;
 
 /// The first pause before a request is repeated that the holder cannot serve yet.
-const PAUSE: Duration = Duration::from_millis(2);
+const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A request to the holder of a session.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -54,7 +54,7 @@ pub(super) enum Step {
 
 /// The header of a session's state.
 #[derive(Debug, Default, Deserialize, Serialize)]
-pub(super) struct Head {
+pub(super) struct StateHeader {
     /// The journals of the nodes whose marks the holder has.
     pub(super) nodes: Vec<String>,
     /// The latest claim that the holder knows.
@@ -77,10 +77,10 @@ impl<'a> Answer<'a> {
     /// The bytes from `offset` on that fit into one answer.
     pub(super) fn part(all: &'a [u8], offset: usize) -> Self {
         let rest = all.get(offset..).unwrap_or_default();
-        Self::Part(all.len(), &rest[..rest.len().min(PART)])
+        Self::Part(all.len(), &rest[..rest.len().min(MAX_PART_BYTES)])
     }
 
-    pub(super) fn write(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Wait => b"W".to_vec(),
             Self::Over => b"O".to_vec(),
@@ -94,7 +94,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn read(payload: &'a [u8]) -> Option<Self> {
+    fn decode(payload: &'a [u8]) -> Option<Self> {
         match payload.split_first()? {
             (b'W', _) => Some(Self::Wait),
             (b'O', _) => Some(Self::Over),
@@ -109,7 +109,7 @@ impl<'a> Answer<'a> {
 }
 
 /// Encodes the header and the state of a session.
-pub(super) fn joined(head: &Head, state: &[u8]) -> Vec<u8> {
+pub(super) fn encode_state(head: &StateHeader, state: &[u8]) -> Vec<u8> {
     let head = serde_json::to_vec(head).unwrap_or_default();
     let mut out = (head.len() as u64).to_be_bytes().to_vec();
     out.extend_from_slice(&head);
@@ -118,7 +118,7 @@ pub(super) fn joined(head: &Head, state: &[u8]) -> Vec<u8> {
 }
 
 /// Decodes the header and the state of a session.
-pub(super) fn parted(bytes: &[u8]) -> Option<(Head, &[u8])> {
+pub(super) fn decode_state(bytes: &[u8]) -> Option<(StateHeader, &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let length = usize::try_from(u64::from_be_bytes(*length)).ok()?;
     let (head, state) = rest.split_at_checked(length)?;
@@ -154,7 +154,7 @@ pub(super) fn listen(node: &Rc<Node>, moves: &Rc<Moves>) {
 }
 
 /// Sends a request without an answer to the node with this name.
-pub(super) fn tell(node: &Node, name: &str, request: &Request) {
+pub(super) fn send(node: &Node, name: &str, request: &Request) {
     let payload = serde_json::to_vec(request).unwrap_or_default();
     // If the request is lost, the holder asks all nodes later.
     let _ = node.client.publish(&subject(node, name), None, None, &payload);
@@ -164,13 +164,13 @@ pub(super) fn tell(node: &Node, name: &str, request: &Request) {
 ///
 /// # Errors
 /// If the session does not move, or the answer is incomplete at `limit`.
-pub(super) async fn ask(
+pub(super) async fn call(
     (node, moves): (&Node, &Moves),
     name: &str,
     request: &Request,
     limit: Duration,
 ) -> Result<Vec<u8>, NotNow> {
-    let (mut all, subject, mut wait) = (Vec::new(), subject(node, name), PAUSE);
+    let (mut all, subject, mut wait) = (Vec::new(), subject(node, name), MIN_RETRY_INTERVAL);
     while now() < limit && !is_draining() {
         let calls = &moves.calls;
         let number = calls.next.get();
@@ -182,11 +182,11 @@ pub(super) async fn ask(
         let reply = format!("{}.{number}", node.inbox("moving"));
         // A lost request is repeated below.
         let _ = node.client.publish(&subject, Some(&reply), None, &payload);
-        let pause = (node.timeout / TICKS).min(limit.saturating_sub(now()));
+        let pause = (node.timeout / TICKS_PER_TIMEOUT).min(limit.saturating_sub(now()));
         let answer = select(receiver, sleep(pause)).await;
         calls.open.borrow_mut().remove(&number);
         let Either::Left(Some(answer)) = answer else { continue };
-        match Answer::read(&answer) {
+        match Answer::decode(&answer) {
             Some(Answer::Part(total, bytes)) => {
                 all.extend_from_slice(bytes);
                 if all.len() >= total {
@@ -195,7 +195,7 @@ pub(super) async fn ask(
             }
             Some(Answer::Wait) => {
                 sleep(wait).await;
-                wait = longer(wait);
+                wait = next_interval(wait);
             }
             Some(Answer::Again) => return Err(NotNow::Again),
             Some(Answer::Over) | None => return Err(NotNow::Over),
@@ -210,21 +210,21 @@ mod tests {
 
     #[test]
     fn answers_are_read_in_parts() {
-        let head = Head { nodes: vec!["a.1".into()], claimed: 7 };
-        let all = joined(&head, &vec![9; PART]);
+        let head = StateHeader { nodes: vec!["a.1".into()], claimed: 7 };
+        let all = encode_state(&head, &vec![9; MAX_PART_BYTES]);
         let mut read = Vec::new();
         while read.len() < all.len() {
-            let part = Answer::part(&all, read.len()).write();
-            let Some(Answer::Part(total, bytes)) = Answer::read(&part) else { panic!("no part") };
+            let part = Answer::part(&all, read.len()).encode();
+            let Some(Answer::Part(total, bytes)) = Answer::decode(&part) else { panic!("no part") };
             assert_eq!(total, all.len());
             read.extend_from_slice(bytes);
         }
-        let (head, state) = parted(&read).unwrap();
-        assert_eq!((&*head.nodes[0], head.claimed, state.len()), ("a.1", 7, PART));
-        assert!(matches!(Answer::read(&Answer::Wait.write()), Some(Answer::Wait)));
-        assert!(matches!(Answer::read(&Answer::Over.write()), Some(Answer::Over)));
-        assert!(matches!(Answer::read(&Answer::Again.write()), Some(Answer::Again)));
-        assert!(parted(b"").is_none() && parted(&u64::MAX.to_be_bytes()).is_none());
-        assert!(Answer::read(b"").is_none() && Answer::read(b"P").is_none());
+        let (head, state) = decode_state(&read).unwrap();
+        assert_eq!((&*head.nodes[0], head.claimed, state.len()), ("a.1", 7, MAX_PART_BYTES));
+        assert!(matches!(Answer::decode(&Answer::Wait.encode()), Some(Answer::Wait)));
+        assert!(matches!(Answer::decode(&Answer::Over.encode()), Some(Answer::Over)));
+        assert!(matches!(Answer::decode(&Answer::Again.encode()), Some(Answer::Again)));
+        assert!(decode_state(b"").is_none() && decode_state(&u64::MAX.to_be_bytes()).is_none());
+        assert!(Answer::decode(b"").is_none() && Answer::decode(b"P").is_none());
     }
 }

@@ -9,25 +9,27 @@ use phalanx::time::now;
 use phalanx::{CallError, select, sleep};
 
 use crate::access::Identity;
-use crate::cluster::asking::{Found, Rounds, round};
 use crate::cluster::node::Node;
-use crate::kept::state::RENEWALS;
+use crate::cluster::session_query::{OpenQuestions, SessionCopy, ask_all};
+use crate::kept::state::RENEWALS_PER_TIMEOUT;
 use crate::model::moving::Holding;
 
 /// Asks the other nodes about these sessions, until shutdown.
-pub(in crate::cluster) async fn resolve(node: Rc<Node>, rounds: Rc<Rounds>) {
+pub(in crate::cluster) async fn resolve(node: Rc<Node>, rounds: Rc<OpenQuestions>) {
     let Some(kept) = node.context.kept.clone() else { return };
     loop {
         let given = node.peers.moves.given_before(now().saturating_sub(node.timeout / 2));
         if !given.is_empty() && kept.is_open() {
             let clients: Vec<_> = given.iter().map(|(client, _)| client.clone()).collect();
-            let (found, is_complete) = round((&node, &kept), &rounds, &clients).await;
+            let (found, is_complete) = ask_all((&node, &kept), &rounds, &clients).await;
             for ((client, token), found) in given.into_iter().zip(found) {
                 // If the broker is full, the next round decides.
                 let _ = decide(&node, (client, token), &found, is_complete).await;
             }
         }
-        if let Either::Right(()) = select(sleep(node.timeout / RENEWALS), draining()).await {
+        if let Either::Right(()) =
+            select(sleep(node.timeout / RENEWALS_PER_TIMEOUT), draining()).await
+        {
             return;
         }
     }
@@ -37,7 +39,7 @@ pub(in crate::cluster) async fn resolve(node: Rc<Node>, rounds: Rc<Rounds>) {
 async fn decide(
     node: &Node,
     (client, token): (Identity, Arc<str>),
-    found: &[Found],
+    found: &[SessionCopy],
     is_complete: bool,
 ) -> Result<(), CallError> {
     let (sessions, routing) = (node.context.stages.sessions, node.context.stages.routing);

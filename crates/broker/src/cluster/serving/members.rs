@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::cluster::node::Node;
-use crate::cluster::other::Other;
+use crate::cluster::peer_node::PeerNode;
 use crate::lane::Lane;
 use crate::peers::members::ROUTER;
 use crate::requests::Item;
@@ -14,7 +14,7 @@ const MAX_GROUPS: usize = 4096;
 
 impl Node {
     /// Tells the router the changed numbers at this node; the first time, all of them.
-    pub(in crate::cluster) fn tend_own_members(&self) {
+    pub(in crate::cluster) fn announce_own_members(&self) {
         let Some(counts) = self.peers.members.take(ROUTER, MAX_GROUPS) else { return };
         let routing = self.context.stages.routing;
         if routing.dispatch(Item::Members { node: None, counts }).is_err() {
@@ -24,7 +24,7 @@ impl Node {
     }
 
     /// Announces the numbers at this node to another node, and passes those of the other node to the router.
-    pub(in crate::cluster) fn tend_members(&self, other: &Other, lane: &Lane) {
+    pub(in crate::cluster) fn exchange_members(&self, other: &PeerNode, lane: &Lane) {
         lane.tell_members();
         let Some(node) = other.session.get() else { return };
         let Some(counts) = lane.take_members() else { return };

@@ -24,10 +24,10 @@ use phalanx::{select, sleep};
 use phalanx_mqtt::Version;
 
 use crate::access::{Identity, NODE_CLIENTS};
-use crate::cluster::adoption::handover::ADOPTED;
-use crate::cluster::intervals::HELLOS;
+use crate::cluster::adoption::handover::ADOPTED_ERROR;
+use crate::cluster::intervals::HELLOS_PER_TIMEOUT;
 use crate::cluster::node::Node;
-use crate::cluster::other::Other;
+use crate::cluster::peer_node::PeerNode;
 use crate::cluster::takeover;
 use crate::config::Config;
 use crate::connection::bridged::{Bridged, serve_bridged};
@@ -49,7 +49,7 @@ pub(in crate::cluster) const SESSION_EXPIRY: u32 = 3600;
 const GROWTH: usize = 32;
 
 /// A session for another node that a lane will serve.
-struct Attached {
+struct LaneSession {
     opened: Opened,
     client: Arc<str>,
     side: Side,
@@ -57,11 +57,11 @@ struct Attached {
 }
 
 /// Opens a lane to another node, and serves it until it ends.
-pub(in crate::cluster) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
+pub(in crate::cluster) async fn open(node: &Rc<Node>, other: &Rc<PeerNode>) {
     let result = match attach(node, other, node.next_lane()).await {
         Ok(attached) => {
-            let granted = ask(node, other, &attached).await;
-            other.decide();
+            let granted = request_lane(node, other, &attached).await;
+            other.end_grant_wait();
             match granted {
                 Some(side) if !attached.lane.is_closed() => {
                     serve(node, other, attached, &side).await;
@@ -81,12 +81,12 @@ pub(in crate::cluster) async fn open(node: &Rc<Node>, other: &Rc<Other>) {
 }
 
 /// Requests a lane, repeatedly, until it is granted or refused: NATS or the other node may only just have returned.
-async fn ask(node: &Node, other: &Other, attached: &Attached) -> Option<Side> {
+async fn request_lane(node: &Node, other: &PeerNode, attached: &LaneSession) -> Option<Side> {
     let mut granted = pin!(other.granted());
-    for _ in 0..HELLOS {
+    for _ in 0..HELLOS_PER_TIMEOUT {
         attached.lane.send_frame(&NodeFrame::Open(attached.side.clone()));
-        let waited = select(granted.as_mut(), sleep(node.timeout / HELLOS)).await;
-        if let Either::Left(granted) = waited {
+        let outcome = select(granted.as_mut(), sleep(node.timeout / HELLOS_PER_TIMEOUT)).await;
+        if let Either::Left(granted) = outcome {
             return granted;
         }
     }
@@ -94,7 +94,7 @@ async fn ask(node: &Node, other: &Other, attached: &Attached) -> Option<Side> {
 }
 
 /// Grants a lane to another node, and serves it until it ends.
-pub(in crate::cluster) async fn accept(node: &Rc<Node>, other: &Rc<Other>, side: Side) {
+pub(in crate::cluster) async fn accept(node: &Rc<Node>, other: &Rc<PeerNode>, side: Side) {
     match attach(node, other, side.lane).await {
         Ok(attached) => {
             attached.lane.send_frame(&NodeFrame::Accept(attached.side.clone()));
@@ -104,7 +104,7 @@ pub(in crate::cluster) async fn accept(node: &Rc<Node>, other: &Rc<Other>, side:
     }
 }
 
-fn report_status(node: &Node, other: &Other, result: Result<(), String>) {
+fn report_status(node: &Node, other: &PeerNode, result: Result<(), String>) {
     let status = node.peers.status.node(&other.name);
     let text = match &result {
         Ok(()) => "connected".to_owned(),
@@ -116,12 +116,13 @@ fn report_status(node: &Node, other: &Other, result: Result<(), String>) {
 }
 
 /// Opens the session for another node, and prepares its lane.
-async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached, String> {
+async fn attach(node: &Rc<Node>, other: &Rc<PeerNode>, id: u64) -> Result<LaneSession, String> {
     let hello = other.hello.borrow().clone();
     let client = hello.client();
-    let is_gone = || hello.journal.as_ref().is_some_and(|own| node.gone.borrow().contains(own));
-    if is_gone() {
-        return Err(ADOPTED.into());
+    let is_adopted =
+        || hello.journal.as_ref().is_some_and(|own| node.adopted_journals.borrow().contains(own));
+    if is_adopted() {
+        return Err(ADOPTED_ERROR.into());
     }
     let opening = Opening {
         client_id: client.clone(),
@@ -150,10 +151,10 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
         detach(&node.context, &opened).await;
         return Err("this broker is busy".into());
     };
-    if is_gone() {
+    if is_adopted() {
         // The node's sessions were adopted meanwhile.
         detach(&node.context, &opened).await;
-        return Err(ADOPTED.into());
+        return Err(ADOPTED_ERROR.into());
     }
     let session = match opened.durable_id {
         // A session that is not stored ends with this process.
@@ -183,20 +184,20 @@ async fn attach(node: &Rc<Node>, other: &Rc<Other>, id: u64) -> Result<Attached,
         timeout: node.timeout,
         known: keys.into_iter().collect::<HashSet<_>>(),
     });
-    node.peers.status.node(&other.name).serves(&client);
+    node.peers.status.node(&other.name).set_client(&client);
     other.connection.set(node.connections());
     // From now on, the lane receives data.
     other.lane.replace(Some(lane.clone()));
-    Ok(Attached { opened, client, side, lane })
+    Ok(LaneSession { opened, client, side, lane })
 }
 
 /// Serves a lane that both nodes agreed on.
-async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &Side) {
-    let Attached { opened, client, lane, .. } = attached;
+async fn serve(node: &Rc<Node>, other: &Rc<PeerNode>, attached: LaneSession, remote_side: &Side) {
+    let LaneSession { opened, client, lane, .. } = attached;
     let context = &node.context;
-    let before = node.sessions.borrow().get(&other.name).cloned();
+    let previous = node.sessions.borrow().get(&other.name).cloned();
     // If the other node's session changed, the received packet identifiers belong to other messages.
-    if before.map_or(theirs.is_fresh, |before| before != theirs.session) {
+    if previous.map_or(remote_side.is_fresh, |previous| previous != remote_side.session) {
         let sessions = context.stages.sessions;
         let forgotten = sessions.forget_received(opened.key, opened.connection_id).await;
         if !forgotten.unwrap_or(false) {
@@ -204,15 +205,16 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
         }
     }
     if !lane.is_closed() {
-        node.sessions.borrow_mut().insert(other.name.clone(), theirs.session.clone());
+        node.sessions.borrow_mut().insert(other.name.clone(), remote_side.session.clone());
     }
     // The node may lack any retained message if either session is new.
-    if theirs.is_fresh {
+    if remote_side.is_fresh {
         node.unsynced.borrow_mut().insert(other.name.clone());
     }
     report_status(node, other, Ok(()));
     other.session.set(Some(opened.key));
-    let (begun, since) = (now(), node.unheard.borrow_mut().remove(&other.name).unwrap_or_default());
+    let (started, since) =
+        (now(), node.missed_since.borrow_mut().remove(&other.name).unwrap_or_default());
     node.peers.interest.begin(&other.name);
     node.peers.members.begin(&other.name);
     let config = lane_config(&node.settings.load().config);
@@ -231,7 +233,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     };
     let served = serve_bridged(bridged, Context { config: config.into(), ..context.clone() });
     // A lost connection is noticed only after the timeout, so messages and claims of that time may be lost.
-    let (doubt, is_synced) = (2 * node.timeout, Cell::new(false));
+    let (detection_time, is_synced) = (2 * node.timeout, Cell::new(false));
     let most_sent = other.hello.borrow().packet_size as usize + GROWTH;
     let mut syncing = pin!(async {
         takeover::repeat(node, &lane, since).await;
@@ -275,10 +277,10 @@ async fn serve(node: &Rc<Node>, other: &Rc<Other>, attached: Attached, theirs: &
     }
     lane.close("the session ended");
     // A lane that lasted no longer may not even have sent what the node lacked before.
-    let until = now().saturating_sub(doubt);
-    let passed = is_synced.get() && now().saturating_sub(begun) > doubt;
-    let unheard = if passed { until } else { since.min(until) };
-    node.unheard.borrow_mut().insert(other.name.clone(), unheard);
+    let until = now().saturating_sub(detection_time);
+    let was_stable = is_synced.get() && now().saturating_sub(started) > detection_time;
+    let missed_since = if was_stable { until } else { since.min(until) };
+    node.missed_since.borrow_mut().insert(other.name.clone(), missed_since);
     let why = lane.why_closed().unwrap_or_default();
     report_status(node, other, Err(why));
 }

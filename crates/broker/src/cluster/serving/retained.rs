@@ -18,8 +18,8 @@ use crate::requests::{Answer, ChangedRequest, Item};
 use crate::session::operations::RETRY_DELAY;
 
 /// Maximum number of messages in a page, and the size in bytes up to which messages are added.
-const PAGE: usize = 128;
-const PAGE_BYTES: usize = 64 * 1024;
+const MAX_PAGE_MESSAGES: usize = 128;
+const MAX_PAGE_BYTES: usize = 64 * 1024;
 
 /// Sends the messages and deletions that arrived since a time, in packets of at most `most` bytes. Ends early if the lane
 /// ends.
@@ -34,7 +34,7 @@ pub(super) async fn send(context: &Context, lane: &Lane, (since, most): (Duratio
         };
         let mut left = &changed[..];
         while !left.is_empty() && !lane.is_closed() {
-            let (page, rest) = left.split_at(page(left));
+            let (page, rest) = left.split_at(page_length(left));
             left = rest;
             lane.wait_for_capacity().await;
             lane.add(page.iter().filter_map(|message| {
@@ -54,14 +54,14 @@ pub(super) async fn send(context: &Context, lane: &Lane, (since, most): (Duratio
 }
 
 /// The number of messages of the next page.
-fn page(messages: &[Arc<Message>]) -> usize {
+fn page_length(messages: &[Arc<Message>]) -> usize {
     let mut bytes = 0;
     let is_within = |message: &&Arc<Message>| {
-        let is_within = bytes < PAGE_BYTES;
+        let is_within = bytes < MAX_PAGE_BYTES;
         bytes += message.size();
         is_within
     };
-    messages.iter().take(PAGE).take_while(is_within).count()
+    messages.iter().take(MAX_PAGE_MESSAGES).take_while(is_within).count()
 }
 
 /// Encodes a retained message or a deletion as a packet.

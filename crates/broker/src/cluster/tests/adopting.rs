@@ -13,12 +13,14 @@ use phalanx_store::Mirror;
 use crate::access::{ADOPTED_CLIENTS, Identity, NODE_CLIENTS};
 use crate::cluster::adoption::adopt::adopt;
 use crate::cluster::adoption::installing::install;
-use crate::cluster::tests::{JOURNAL, MAX_OPERATIONS, Program, journal, lease_of, renewed, run};
+use crate::cluster::tests::{
+    JOURNAL, MAX_OPERATIONS, Program, journal, lease_of, renew_and_wait, run,
+};
 use crate::cluster_names::{BATCH, JournalName, OPEN};
 use crate::connection::connect::kept_session::let_in;
 use crate::durable::recovery::{RecoveredSession, RecoveredSessions, RecoveredState};
 use crate::events::drops::DropReason;
-use crate::kept::lease::{Failed, Lease, Record};
+use crate::kept::lease::{Lease, Record, StepError};
 use crate::kept::state::OtherJournal;
 use crate::model::message::{Message, StoredMessage};
 
@@ -43,22 +45,22 @@ fn an_adoption_ends_if_nats_has_lost_everything() {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
             let (leases, stream) = (names.leases(), put_unsealed(&program).await);
-            let kept = program.watched();
+            let kept = program.start_watching();
             let holder = async || program.lease().await.map(|(_, lease)| lease.holder);
-            while holder().await != kept.own().map(|own| own.to_string()) {
-                renewed(&kept).await;
+            while holder().await != kept.own_journal().map(|own| own.to_string()) {
+                renew_and_wait(&kept).await;
             }
             for own in [&leases.name, &stream] {
                 streams.delete(own).await.unwrap();
             }
             streams.create(&leases).await.unwrap();
             while program.lease().await.is_none() {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             // Only the lost node's disk has its sessions.
             let (_, lease) = program.lease().await.unwrap();
             assert_eq!((&lease.holder, lease.is_adopted), (&journal().to_string(), false));
-            assert!(lease.is_incomplete && kept.journals().unwrap().contains(&lease.holder));
+            assert!(lease.is_incomplete && kept.other_journals().unwrap().contains(&lease.holder));
             assert!(!kept.has_adopted("1"), "its messages count again");
         })
     });
@@ -71,13 +73,13 @@ fn a_journal_that_is_lost_while_it_is_read_is_not_adopted() {
         Box::pin(async move {
             let stream = program.put_stream(b"").await;
             program.put_missing(&stream).await;
-            let kept = program.watched();
+            let kept = program.start_watching();
             while program.lease().await.unwrap().1.reader.is_none() {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             program.streams.delete(&stream).await.unwrap();
             for _ in 0..200 {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             let (_, lease) = program.lease().await.unwrap();
             assert_eq!((&lease.holder, lease.is_adopted), (&journal().to_string(), false));
@@ -91,15 +93,15 @@ fn a_journal_that_is_lost_before_its_sessions_are_installed_is_given_back() {
     run(|program| {
         Box::pin(async move {
             let stream = put_unsealed(&program).await;
-            let kept = program.watched();
+            let kept = program.start_watching();
             while program.lease().await.unwrap().1.holder == journal().to_string() {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             program.streams.delete(&stream).await.unwrap();
             let since = now();
             while program.lease().await.unwrap().1.holder != journal().to_string() {
                 assert!(!program.lease().await.unwrap().1.is_adopted);
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             assert!(now() - since < kept.timeout(), "not only by the next attempt");
             let given_back = Record { is_incomplete: true, ..lease_of(&journal()) };
@@ -107,12 +109,12 @@ fn a_journal_that_is_lost_before_its_sessions_are_installed_is_given_back() {
             assert_eq!(lease, given_back);
             assert!(!kept.has_adopted("1"), "its messages count again");
             for _ in 0..200 {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             assert_eq!(program.lease().await.unwrap(), (number, given_back));
             let (kept, mirror) = program.mirror("3");
             assert_eq!(mirror.open(JOURNAL, 1, 3).await, Ok(1));
-            assert_eq!(kept.lost(), None);
+            assert_eq!(kept.lost_reason(), None);
         })
     });
 }
@@ -127,14 +129,14 @@ fn a_journal_without_a_stream_was_adopted_only_if_its_sessions_were_installed() 
                 streams.create(&names.leases()).await.unwrap();
                 let begun = lease_of(&JournalName { node: "c".into(), id: 2 });
                 program.put_lease(&journal(), &Record { is_installed, ..begun }).await;
-                let kept = program.watched();
-                let own = kept.own().unwrap().to_string();
+                let kept = program.start_watching();
+                let own = kept.own_journal().unwrap().to_string();
                 let is_over = |lease: &Record| match is_installed {
                     true => lease.is_adopted,
                     false => lease.holder == journal().to_string(),
                 };
                 while !is_over(&program.lease().await.unwrap().1) {
-                    renewed(&kept).await;
+                    renew_and_wait(&kept).await;
                 }
                 let (_, lease) = program.lease().await.unwrap();
                 assert_eq!(lease.holder == own, is_installed, "{lease:?}");
@@ -151,9 +153,9 @@ fn the_lease_shows_that_the_sessions_are_installed_before_the_stream_is_deleted(
             let stream = program.put_stream(b"").await;
             let last = program.put_missing(&stream).await;
             program.streams.purge(&stream, last).await.unwrap();
-            let kept = program.watched();
+            let kept = program.start_watching();
             while program.streams.state(&stream).await.is_ok() {
-                kept.is_renewed(now());
+                kept.record_renewal(now());
                 sleep(Duration::from_millis(1)).await;
             }
             let (_, lease) = program.lease().await.unwrap();
@@ -198,8 +200,8 @@ fn the_record_of_an_adoption_may_be_stored_without_an_answer() {
             lease.renew().await.unwrap();
             let adopted = Record { is_adopted: true, ..own };
             program.put_lease(&journal(), &adopted).await;
-            assert!(matches!(lease.renew().await, Err(Failed::Again(_))));
-            lease.finish().await.unwrap();
+            assert!(matches!(lease.renew().await, Err(StepError::Retry(_))));
+            lease.mark_adopted().await.unwrap();
             assert_eq!(program.lease().await.unwrap().1, adopted);
         })
     });
@@ -210,8 +212,8 @@ fn the_record_of_an_adoption_may_be_stored_without_an_answer() {
 fn a_client_is_refused_if_it_is_unknown_whether_its_session_is_here() {
     run(|program| {
         Box::pin(async move {
-            let (stage, kept) = (program.context.stages.sessions, program.watched());
-            kept.is_renewed(now());
+            let (stage, kept) = (program.context.stages.sessions, program.start_watching());
+            kept.record_renewal(now());
             let waiting: Vec<_> = (0..MAX_OPERATIONS).map(|_| stage.clients_with(0, "")).collect();
             let client = Identity { user: None, client: "x".into() };
             let refused = let_in(&program.context, &kept, &client, true).await.err();
@@ -244,7 +246,7 @@ fn a_session_whose_client_identifier_another_user_has_is_counted() {
             }
             let dropped = program.context.counters.drops.count(DropReason::SessionEnded);
             assert_eq!((kept.metrics.adopted.count(), dropped), (1, 1));
-            let told = kept.told_of(&journal()).unwrap();
+            let told = kept.last_line_about(&journal()).unwrap();
             assert!(told.starts_with("1 sessions of a.0000000000000007 were dropped"), "{told}");
         })
     });
@@ -258,11 +260,11 @@ fn a_journal_that_only_the_disk_has_is_not_adopted() {
             mirror.open(JOURNAL, 1, 3).await.unwrap();
             let (number, lease) = program.lease().await.unwrap();
             let kept = program.kept("2");
-            kept.is_named(JournalName { node: "b".into(), id: 1 });
+            kept.set_own_journal(JournalName { node: "b".into(), id: 1 });
             let since = Duration::ZERO;
             let (start, is_unreadable) = (lease.start.clone(), false);
             let other = OtherJournal { lease, start, is_unreadable, number, since };
-            kept.others(|others| others.insert(journal(), other));
+            kept.with_others(|others| others.insert(journal(), other));
             adopt(&program.context, &kept, &program.streams, &journal(), (number, "")).await;
             let (_, Record { holder, .. }) = program.lease().await.unwrap();
             assert_eq!(holder, journal().to_string());
@@ -279,15 +281,15 @@ fn a_node_that_joins_during_an_adoption_is_known_when_it_ends() {
             let stream = program.put_stream(b"").await;
             // The adoption cannot continue as long as a message is missing.
             let last = program.put_missing(&stream).await;
-            let kept = program.watched();
+            let kept = program.start_watching();
             while program.lease().await.unwrap().1.reader.is_none() {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             program.put_lease(&joined, &lease_of(&joined)).await;
             sleep(Duration::from_secs(2)).await;
             streams.purge(&stream, last).await.unwrap();
             loop {
-                let known = kept.journals().unwrap();
+                let known = kept.other_journals().unwrap();
                 if !known.contains(&lost.to_string()) {
                     assert!(known.contains(&joined.to_string()), "{known:?}");
                     break;
@@ -305,9 +307,9 @@ fn a_node_that_cannot_adopt_gives_the_lease_back() {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
             let stream = put_unsealed(&program).await;
-            let kept = program.watched();
+            let kept = program.start_watching();
             while program.lease().await.unwrap().1.holder == journal().to_string() {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             // The stream was created again and has other contents than those read.
             streams.delete(&stream).await.unwrap();
@@ -317,7 +319,7 @@ fn a_node_that_cannot_adopt_gives_the_lease_back() {
                 streams.append(&batch, Expected::Any, b"too short").await.unwrap();
             }
             for _ in 0..20 {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             assert_eq!(program.lease().await.unwrap().1, lease_of(&journal()));
             assert!(!kept.has_adopted("1"), "its messages count again");

@@ -5,7 +5,7 @@ use phalanx_store::Mirror;
 
 use crate::cluster::tests::{JOURNAL, Program, journal, lease_of, run};
 use crate::cluster_names::JournalName;
-use crate::kept::lease::{Failed, Lease, Record};
+use crate::kept::lease::{Lease, Record, StepError};
 
 #[test]
 fn a_lease_that_is_still_there_is_not_lost() {
@@ -71,7 +71,7 @@ fn a_lease_tells_why_it_is_lost() {
                 let of = (number, &*created);
                 let lease = Lease::new(streams, names, &journal(), reader.clone(), of);
                 program.put_lease(&journal(), &taken).await;
-                let Err(Failed::Lost(lost)) = lease.renew().await else { panic!("{why}") };
+                let Err(StepError::Lost(lost)) = lease.renew().await else { panic!("{why}") };
                 assert!(lost.starts_with(why), "{lost}");
             }
         })

@@ -8,7 +8,7 @@ use phalanx::{select, sleep};
 use phalanx_store::Mirror;
 
 use crate::cluster::adoption::leases::Leases;
-use crate::cluster::tests::{JOURNAL, Program, journal, lease_of, renewed, run};
+use crate::cluster::tests::{JOURNAL, Program, journal, lease_of, renew_and_wait, run};
 use crate::cluster_names::JournalName;
 use crate::kept::lease::Record;
 use crate::kept::state::OtherJournal;
@@ -59,13 +59,13 @@ fn a_restored_lease_does_not_end_the_sessions_of_a_living_node() {
                 program.put_lease(&journal(), &lease_of(&journal())).await;
             }
             while !mirror.is_behind() {
-                assert_eq!(kept.lost(), None);
+                assert_eq!(kept.lost_reason(), None);
                 sleep(Duration::from_millis(100)).await;
             }
             assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(2));
             mirror.complete().await.unwrap();
             sleep(Duration::from_secs(10)).await;
-            assert!(kept.is_open() && kept.lost().is_none());
+            assert!(kept.is_open() && kept.lost_reason().is_none());
             assert_eq!(program.lease().await.unwrap().1.start, "2");
         })
     });
@@ -77,26 +77,26 @@ fn the_lease_of_a_lost_node_outlives_the_loss_of_all_streams() {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
             let stream = program.put_stream(b"").await;
-            let kept = program.watched();
-            while kept.journals().is_none() {
-                renewed(&kept).await;
+            let kept = program.start_watching();
+            while kept.other_journals().is_none() {
+                renew_and_wait(&kept).await;
             }
             for lost in [&stream, &names.leases().name] {
                 streams.delete(lost).await.unwrap();
             }
             streams.create(&names.leases()).await.unwrap();
             for _ in 0..100 {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
                 // Clients wait for the node.
-                assert!(kept.journals().unwrap().contains(&journal().to_string()));
+                assert!(kept.other_journals().unwrap().contains(&journal().to_string()));
             }
             let (_, lease) = program.lease().await.unwrap();
             assert!(lease.is_incomplete && lease.holder == journal().to_string(), "{lease:?}");
             // An operator gives up the sessions.
             let lease = names.lease(&journal());
             streams.purge_subject(&names.leases().name, &lease).await.unwrap();
-            while !kept.journals().unwrap().is_empty() {
-                renewed(&kept).await;
+            while !kept.other_journals().unwrap().is_empty() {
+                renew_and_wait(&kept).await;
             }
         })
     });
@@ -109,7 +109,7 @@ fn leases_of_adopted_journals_are_read_once() {
             let Program { streams, names, .. } = &program;
             let (stream, live) = (names.leases(), JournalName { node: "c".into(), id: 2 });
             let kept = program.kept("2");
-            kept.is_renewed(now());
+            kept.record_renewal(now());
             let mut leases = Leases::default();
             for from in [Some(2), Some(1)] {
                 streams.create(&stream).await.unwrap();
@@ -118,7 +118,7 @@ fn leases_of_adopted_journals_are_read_once() {
                     program.put_lease(&journal(), &adopted).await;
                 }
                 program.put_lease(&live, &lease_of(&live)).await;
-                let found = leases.look(&kept, streams).await.unwrap();
+                let found = leases.read(&kept, streams).await.unwrap();
                 assert!(found.keys().eq([&live]) && leases.from == from, "{found:?}");
                 // NATS loses all messages, and numbers begin again.
                 streams.delete(&stream.name).await.unwrap();
@@ -140,7 +140,7 @@ fn the_lease_of_an_adopted_journal_outlives_the_loss_of_all_streams() {
             let other = lease_of(&JournalName { node: "b".into(), id: 1 });
             let adopted = Record { is_adopted: true, ..other };
             program.put_lease(&journal(), &adopted).await;
-            assert!(leases.look(&kept, streams).await.unwrap().is_empty());
+            assert!(leases.read(&kept, streams).await.unwrap().is_empty());
             for has_returned in [false, true] {
                 streams.delete(&stream.name).await.unwrap();
                 streams.create(&stream).await.unwrap();
@@ -149,11 +149,11 @@ fn the_lease_of_an_adopted_journal_outlives_the_loss_of_all_streams() {
                     sleep(kept.timeout()).await;
                     program.put_lease(&journal(), &lease_of(&journal())).await;
                     // First a node that was not cut off restores it.
-                    assert!(leases.look(&kept, streams).await.is_err());
+                    assert!(leases.read(&kept, streams).await.is_err());
                     assert_eq!(program.lease().await.unwrap().1, lease_of(&journal()));
                 }
-                kept.is_renewed(now());
-                assert!(leases.look(&kept, streams).await.unwrap().is_empty());
+                kept.record_renewal(now());
+                assert!(leases.read(&kept, streams).await.unwrap().is_empty());
                 assert_eq!(program.lease().await.unwrap().1, adopted, "{has_returned}");
             }
         })
@@ -176,13 +176,13 @@ fn a_node_whose_sessions_were_given_back_keeps_them() {
                 let mut leases = Leases::default();
                 streams.create(&stream).await.unwrap();
                 program.put_lease(&journal(), &adopted).await;
-                leases.look(&kept, streams).await.unwrap();
+                leases.read(&kept, streams).await.unwrap();
                 // An operator deletes the lease, and NATS loses all messages, perhaps twice.
                 streams.delete(&stream.name).await.unwrap();
                 streams.create(&stream).await.unwrap();
                 program.put_lease(&journal(), &taken).await;
-                kept.is_renewed(now());
-                let found = leases.look(&kept, streams).await.unwrap();
+                kept.record_renewal(now());
+                let found = leases.read(&kept, streams).await.unwrap();
                 assert_eq!(found.contains_key(&journal()), is_kept, "{taken:?}");
                 let expected = if is_kept { &taken } else { &adopted };
                 assert_eq!(program.lease().await.unwrap().1, *expected);
@@ -226,17 +226,17 @@ fn an_adoption_that_was_not_recorded_is_restored() {
             let Program { streams, names, .. } = &program;
             let stream = names.leases();
             let kept = program.kept("2");
-            kept.is_named(JournalName { node: "b".into(), id: 1 });
+            kept.set_own_journal(JournalName { node: "b".into(), id: 1 });
             let mut leases = Leases::default();
             streams.create(&stream).await.unwrap();
-            leases.look(&kept, streams).await.unwrap();
+            leases.read(&kept, streams).await.unwrap();
             leases.note_adopted(&kept, journal());
             streams.delete(&stream.name).await.unwrap();
             streams.create(&stream).await.unwrap();
             // Another node restores it.
             program.put_lease(&journal(), &lease_of(&journal())).await;
-            kept.is_renewed(now());
-            assert!(leases.look(&kept, streams).await.unwrap().is_empty());
+            kept.record_renewal(now());
+            assert!(leases.read(&kept, streams).await.unwrap().is_empty());
             assert!(program.lease().await.unwrap().1.is_adopted);
         })
     });
@@ -255,8 +255,8 @@ fn a_node_without_a_lease_restores_only_those_of_adopted_journals() {
             let kept = program.kept("2");
             let mut leases = Leases::default();
             streams.create(&stream).await.unwrap();
-            leases.look(&kept, streams).await.unwrap();
-            kept.others(|others| {
+            leases.read(&kept, streams).await.unwrap();
+            kept.with_others(|others| {
                 let both = [(&lost, lease_of(&lost)), (&installed, of_installed.clone())];
                 for (journal, lease) in both {
                     let (start, is_unreadable) = ("1".to_owned(), false);
@@ -268,9 +268,9 @@ fn a_node_without_a_lease_restores_only_those_of_adopted_journals() {
             streams.delete(&stream.name).await.unwrap();
             streams.create(&stream).await.unwrap();
             sleep(kept.timeout()).await;
-            assert!(leases.look(&kept, streams).await.is_err());
-            kept.is_renewed(now());
-            let found = leases.look(&kept, streams).await.unwrap();
+            assert!(leases.read(&kept, streams).await.is_err());
+            kept.record_renewal(now());
+            let found = leases.read(&kept, streams).await.unwrap();
             let restored = Record { is_incomplete: true, is_restored: true, ..lease_of(&lost) };
             assert_eq!(found[&lost].1, restored);
             assert_eq!(found[&installed].1, of_installed);
@@ -290,10 +290,10 @@ fn a_living_node_stays_known_while_a_replica_lags_behind() {
             for journal in &others {
                 program.put_lease(journal, &lease_of(journal)).await;
             }
-            assert_eq!(leases.look(&kept, streams).await.unwrap().len(), 2);
+            assert_eq!(leases.read(&kept, streams).await.unwrap().len(), 2);
             server.set_lagging(true);
             program.put_lease(&others[0], &lease_of(&others[0])).await;
-            let found = leases.look(&kept, streams).await.unwrap();
+            let found = leases.read(&kept, streams).await.unwrap();
             assert!(found.keys().eq(&others), "{found:?}");
         })
     });
@@ -315,7 +315,7 @@ fn a_journal_that_was_given_back_stays_so_if_a_step_of_the_look_fails() {
             }
             // This node's lease has expired.
             sleep(kept.timeout()).await;
-            leases.look(&kept, streams).await.unwrap();
+            leases.read(&kept, streams).await.unwrap();
             streams.delete(&stream.name).await.unwrap();
             streams.create(&stream).await.unwrap();
             // An operator has given the first journal back. The second was taken by its lost node, which has returned.
@@ -323,10 +323,10 @@ fn a_journal_that_was_given_back_stays_so_if_a_step_of_the_look_fails() {
             let taken = Record { is_incomplete: true, ..lease_of(&given_up) };
             program.put_lease(&given_up, &taken).await;
             sleep(kept.timeout() / 4).await;
-            assert!(leases.look(&kept, streams).await.is_err());
+            assert!(leases.read(&kept, streams).await.is_err());
             sleep(kept.timeout()).await;
-            kept.is_renewed(now());
-            assert!(leases.look(&kept, streams).await.unwrap().contains_key(&journal()));
+            kept.record_renewal(now());
+            assert!(leases.read(&kept, streams).await.unwrap().contains_key(&journal()));
             assert_eq!(program.lease().await.unwrap().1, own);
         })
     });
@@ -342,15 +342,15 @@ fn the_lease_of_an_adoption_outlives_the_loss_of_all_leases() {
             program.put_stream(b"x").await;
             let adopter = lease_of(&JournalName { node: "c".into(), id: 2 });
             program.put_lease(&journal(), &adopter).await;
-            let found = leases.look(&kept, streams).await.unwrap();
+            let found = leases.read(&kept, streams).await.unwrap();
             let (number, lease) = found[&journal()].clone();
             let (start, is_unreadable, since) = ("1".to_owned(), false, Duration::ZERO);
             let other = OtherJournal { lease, start, is_unreadable, number, since };
-            kept.others(|others| others.insert(journal(), other));
+            kept.with_others(|others| others.insert(journal(), other));
             streams.delete(&stream.name).await.unwrap();
             streams.create(&stream).await.unwrap();
-            kept.is_renewed(now());
-            let found = leases.look(&kept, streams).await.unwrap();
+            kept.record_renewal(now());
+            let found = leases.read(&kept, streams).await.unwrap();
             assert_eq!(found[&journal()].1, adopter);
         })
     });

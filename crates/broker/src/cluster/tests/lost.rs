@@ -12,11 +12,13 @@ use phalanx_store::Mirror;
 
 use crate::Broker;
 use crate::cluster::guard::guard;
-use crate::cluster::tests::{JOURNAL, Program, config, journal, lease_of, nats, renewed, run};
+use crate::cluster::tests::{
+    JOURNAL, Program, config, journal, lease_of, nats, renew_and_wait, run,
+};
 use crate::cluster_names::{JournalName, OPEN};
 use crate::context::Context;
 use crate::kept::lease::Record;
-use crate::kept::state::{ELECTION, OtherJournal};
+use crate::kept::state::{ELECTION_TIME, OtherJournal};
 use crate::session::partition::open::Opening;
 use crate::session::state::effects::Pulled;
 
@@ -26,9 +28,9 @@ fn a_journal_that_cannot_be_read_remains_its_nodes() {
         Box::pin(async move {
             let stream = program.put_stream(b"too short").await;
             let before = program.streams.state(&stream).await;
-            let kept = program.watched();
+            let kept = program.start_watching();
             for _ in 0..300 {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             let (_, lease) = program.lease().await.unwrap();
             assert!(lease.reader.is_some() && lease.holder == journal().to_string(), "{lease:?}");
@@ -37,7 +39,7 @@ fn a_journal_that_cannot_be_read_remains_its_nodes() {
             program.streams.delete(&stream).await.unwrap();
             let (kept, mirror) = program.mirror("3");
             assert_eq!(mirror.open(JOURNAL, 1, 3).await, Ok(1));
-            assert_eq!(kept.lost(), None);
+            assert_eq!(kept.lost_reason(), None);
         })
     });
 }
@@ -55,19 +57,19 @@ fn a_journal_with_a_gap_remains_its_nodes_and_delays_no_other_one() {
             streams.create(&names.stream(&second)).await.unwrap();
             streams.append(&names.subject(&second, OPEN), Expected::Any, b"").await.unwrap();
             program.put_lease(&second, &lease_of(&second)).await;
-            let kept = program.watched();
+            let kept = program.start_watching();
             let lease = names.lease(&second);
             let is_adopted = async || {
                 let found = streams.last(&names.leases().name, &lease).await.unwrap().unwrap();
                 serde_json::from_slice::<Record>(&found.payload).unwrap().is_adopted
             };
             for _ in 0..600 {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             assert!(is_adopted().await);
             let (_, lease) = program.lease().await.unwrap();
             assert!(lease.holder == journal().to_string() && !lease.is_adopted, "{lease:?}");
-            let told = kept.told_of(&journal()).unwrap();
+            let told = kept.last_line_about(&journal()).unwrap();
             assert!(told.contains("message 2 of its stream is missing; delete the"), "{told}");
         })
     });
@@ -84,9 +86,9 @@ fn a_line_about_a_journal_is_printed_once() {
                 let (lease, start) = (lease_of(journal), "1".to_owned());
                 let (number, since) = (1, Duration::ZERO);
                 let own = OtherJournal { lease, start, is_unreadable: false, number, since };
-                kept.others(|others| others.insert(journal.clone(), own));
+                kept.with_others(|others| others.insert(journal.clone(), own));
             }
-            let tell = |line: &str| journals.each_ref().map(|own| kept.tell_of(own, line));
+            let tell = |line: &str| journals.each_ref().map(|own| kept.log_once_about(own, line));
             assert_eq!([tell("x"), tell("x")], [[true; 2], [false; 2]]);
             assert_eq!([tell("y"), tell("x")], [[true; 2], [true; 2]]);
         })
@@ -101,18 +103,21 @@ fn a_node_that_returns_while_its_journal_is_read_keeps_it() {
             let stream = program.put_stream(b"").await;
             // Reading continues until no message is missing.
             let last = program.put_missing(&stream).await;
-            let watching = program.watched();
+            let watching = program.start_watching();
             while program.lease().await.unwrap().1.reader.is_none() {
-                renewed(&watching).await;
+                renew_and_wait(&watching).await;
             }
             let (kept, mirror) = program.mirror("1");
             mirror.open(JOURNAL, 1, 1).await.unwrap();
             streams.purge(&stream, last).await.unwrap();
             for _ in 0..100 {
-                renewed(&watching).await;
+                renew_and_wait(&watching).await;
             }
             let (_, lease) = program.lease().await.unwrap();
-            assert!(lease.holder == journal().to_string() && kept.lost().is_none(), "{lease:?}");
+            assert!(
+                lease.holder == journal().to_string() && kept.lost_reason().is_none(),
+                "{lease:?}"
+            );
         })
     });
 }
@@ -126,7 +131,7 @@ fn a_stream_that_nats_has_lost_is_opened_again() {
             streams.delete(&names.stream(&journal()).name).await.unwrap();
             assert!(mirror.append(2, Bytes::from(vec![7])).await.is_err() && mirror.is_behind());
             assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(1));
-            assert!(kept.told().contains("sent to it again"), "{}", kept.told());
+            assert!(kept.last_line().contains("sent to it again"), "{}", kept.last_line());
             assert!(program.lease().await.unwrap().1.is_incomplete && !mirror.is_behind());
             for number in [1, 2] {
                 mirror.append(number, Bytes::from(vec![7])).await.unwrap();
@@ -143,7 +148,7 @@ fn a_stream_that_nats_has_lost_is_opened_again() {
                 mirror.complete().await.unwrap();
             }
             sleep(Duration::from_secs(10)).await;
-            assert!(kept.is_open() && kept.lost().is_none());
+            assert!(kept.is_open() && kept.lost_reason().is_none());
         })
     });
 }
@@ -159,7 +164,7 @@ fn a_stream_that_lacks_messages_and_stores_no_others_is_replaced() {
             assert!(mirror.append(4, Bytes::from(vec![7])).await.is_err() && mirror.is_behind());
             let begun = now();
             assert_eq!(mirror.open(JOURNAL, 1, 4).await, Ok(1));
-            let (took, least) = (now() - begun, kept.timeout().max(ELECTION));
+            let (took, least) = (now() - begun, kept.timeout().max(ELECTION_TIME));
             assert!((least..least + 2 * kept.timeout()).contains(&took), "{took:?}");
             assert!(program.lease().await.unwrap().1.is_incomplete && kept.is_open());
             for number in 1..=4 {
@@ -194,16 +199,20 @@ fn a_stream_that_another_node_has_deleted_is_not_opened() {
         Box::pin(async move {
             let Program { streams, names, .. } = &program;
             let (kept, mirror) = program.stored_mirror("1", 0).await;
-            let before = kept.told();
+            let before = kept.last_line();
             streams.delete(&names.stream(&journal()).name).await.unwrap();
             while !mirror.is_behind() {
                 sleep(Duration::from_millis(10)).await;
             }
-            assert_eq!(kept.told(), before, "the lease shows whether it is opened");
+            assert_eq!(kept.last_line(), before, "the lease shows whether it is opened");
             let adopted = lease_of(&JournalName { node: "b".into(), id: 1 });
             program.put_lease(&journal(), &Record { is_adopted: true, ..adopted }).await;
             assert!(mirror.open(JOURNAL, 1, 1).await.is_err());
-            assert!(kept.told().starts_with("this node has lost its sessions"), "{}", kept.told());
+            assert!(
+                kept.last_line().starts_with("this node has lost its sessions"),
+                "{}",
+                kept.last_line()
+            );
         })
     });
 }
@@ -214,8 +223,8 @@ fn clients_that_connect_without_a_lease_are_disconnected() {
     run(|program| {
         Box::pin(async move {
             let kept = program.kept("1");
-            kept.is_complete();
-            kept.is_renewed(now());
+            kept.open();
+            kept.record_renewal(now());
             let context = Context { kept: Some(kept.clone()), ..program.context.clone() };
             program.stage.dispatch(move |_| guard(context)).unwrap();
             sleep(kept.timeout() + Duration::from_secs(1)).await;

@@ -43,7 +43,7 @@ fn nats() -> SocketAddr {
 }
 
 /// Another address of the server.
-fn spare() -> SocketAddr {
+fn spare_address() -> SocketAddr {
     ([10, 0, 0, 10], 4222).into()
 }
 
@@ -137,10 +137,10 @@ impl Program {
     }
 
     /// Starts to watch the leases as another node.
-    fn watched(&self) -> Arc<Kept> {
+    fn start_watching(&self) -> Arc<Kept> {
         let kept = self.kept("2");
-        kept.is_named(JournalName { node: "b".into(), id: 1 });
-        kept.is_complete();
+        kept.set_own_journal(JournalName { node: "b".into(), id: 1 });
+        kept.open();
         let context = Context { kept: Some(kept.clone()), ..self.context.clone() };
         let client = self.streams.client().clone();
         self.stage.dispatch(move |_| watch(context, client)).unwrap();
@@ -156,8 +156,8 @@ impl Program {
 }
 
 /// Renews the lease of a node that watches the others, and waits.
-async fn renewed(kept: &Kept) {
-    kept.is_renewed(now());
+async fn renew_and_wait(kept: &Kept) {
+    kept.record_renewal(now());
     sleep(Duration::from_millis(100)).await;
 }
 
@@ -185,7 +185,8 @@ fn run_with(
         let resolver = Resolver::declare(&mut graph);
         let files = (blocking(&mut graph, "files").threads(1).state(()), resolver);
         let stage = graph.stage("test").shared(());
-        let (listeners, net) = ([nats(), spare()].map(|own| world.listen(own)), world.net());
+        let (listeners, net) =
+            ([nats(), spare_address()].map(|own| world.listen(own)), world.net());
         world.program(graph, move |start| {
             let server = server.clone();
             for (listeners, own) in listeners.iter().zip([server.clone(), server.gated()]) {

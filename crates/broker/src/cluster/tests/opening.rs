@@ -13,9 +13,9 @@ use phalanx_store::Mirror;
 use crate::cluster::tests::{JOURNAL, Program, journal, run, run_with};
 use crate::cluster_names::{BATCH, OPEN};
 use crate::kept::lease::{Lease, Record};
-use crate::kept::mirror::{StreamMirror, look_for_streams};
-use crate::kept::part::{Head, Joined, MAX_PART};
-use crate::kept::state::RENEWALS;
+use crate::kept::mirror::{StreamMirror, watch_streams};
+use crate::kept::part::{BatchAssembler, MAX_PART_BYTES, PartHeader};
+use crate::kept::state::RENEWALS_PER_TIMEOUT;
 
 impl Program {
     /// The size of all batches in the stream of the journal, in bytes.
@@ -23,7 +23,8 @@ impl Program {
         let Self { streams, names, .. } = self;
         let stream = names.stream(&journal()).name;
         let [batch, open] = [BATCH, OPEN].map(|kind| names.subject(&journal(), kind));
-        let (mut all, state) = (Joined::new(JOURNAL), streams.state(&stream).await.unwrap());
+        let (mut all, state) =
+            (BatchAssembler::new(JOURNAL), streams.state(&stream).await.unwrap());
         let mut range = streams.range(&stream, state.first, state.last);
         while let Some(message) = range.next().await.unwrap() {
             if message.subject == batch {
@@ -47,9 +48,9 @@ fn a_restored_journal_does_not_replace_the_later_one_in_nats() {
             let mut opened = mirror.open(JOURNAL, 1, 6);
             let waited = select(opened.as_mut(), sleep(Duration::from_secs(30))).await;
             assert!(matches!(waited, Either::Right(())));
-            assert!(kept.told().contains("up to batch 9, and the disk only up to 5"));
+            assert!(kept.last_line().contains("up to batch 9, and the disk only up to 5"));
             assert_eq!(program.streams.state(&stream).await.unwrap().last, last);
-            assert!(kept.told().contains("--accept-loss"));
+            assert!(kept.last_line().contains("--accept-loss"));
             // Another node may adopt it.
             assert_eq!(program.lease().await.unwrap().1.start, "1");
             program.streams.delete(&stream).await.unwrap();
@@ -80,7 +81,7 @@ fn a_late_part_of_another_size_is_not_a_part_of_the_batch() {
         Box::pin(async move {
             let (_, mirror) = program.mirror("1");
             mirror.open(JOURNAL, 1, 1).await.unwrap();
-            let late = Head { start: 1, batch: 1, place: 0, count: 2 }.encode(&[7]);
+            let late = PartHeader { start: 1, batch: 1, place: 0, count: 2 }.encode(&[7]);
             let subject = program.names.subject(&journal(), BATCH);
             program.streams.append(&subject, Expected::Any, &late).await.unwrap();
             mirror.append(1, Bytes::from(vec![7, 8])).await.unwrap();
@@ -101,9 +102,9 @@ fn one_look_at_a_shorter_stream_does_not_open_it_again() {
             let created = streams.state(&names.leases().name).await.unwrap().created;
             let lease = Lease::new(streams, names, &journal(), lease, (number, &created));
             let known = (stream, last.clone());
-            let looking = look_for_streams(kept.clone(), streams.clone(), known, Rc::new(lease));
+            let looking = watch_streams(kept.clone(), streams.clone(), known, Rc::new(lease));
             program.stage.dispatch(move |_| looking).unwrap();
-            sleep(kept.timeout() / RENEWALS / 2).await;
+            sleep(kept.timeout() / RENEWALS_PER_TIMEOUT / 2).await;
             last.set(1);
             sleep(kept.timeout()).await;
             assert!(!kept.is_behind());
@@ -172,13 +173,13 @@ fn a_stream_whose_last_message_is_a_full_part_is_opened() {
     run(|program| {
         Box::pin(async move {
             program.stored_mirror("1", 1).await;
-            let head = Head { start: 1, batch: 2, place: 0, count: 2 };
+            let head = PartHeader { start: 1, batch: 2, place: 0, count: 2 };
             let subject = program.names.subject(&journal(), BATCH);
-            let part = head.encode(&vec![7; MAX_PART]);
+            let part = head.encode(&vec![7; MAX_PART_BYTES]);
             program.streams.append(&subject, Expected::Any, &part).await.unwrap();
             let (kept, mirror) = program.mirror("2");
             let opened = select(mirror.open(JOURNAL, 1, 3), sleep(Duration::from_secs(30))).await;
-            assert!(matches!(opened, Either::Left(Ok(2))), "{}", kept.told());
+            assert!(matches!(opened, Either::Left(Ok(2))), "{}", kept.last_line());
         })
     });
 }
@@ -193,7 +194,7 @@ fn a_node_whose_journal_was_adopted_creates_no_stream() {
             let record = Record { holder, start, is_adopted: true, ..Record::default() };
             program.put_lease(&journal(), &record).await;
             let (kept, mirror) = program.mirror("2");
-            assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost().is_some());
+            assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost_reason().is_some());
             let stream = streams.state(&names.stream(&journal()).name).await;
             assert_eq!(stream, Err(JetStreamError::NoStream));
         })

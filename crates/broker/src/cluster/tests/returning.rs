@@ -8,7 +8,7 @@ use phalanx::time::now;
 use phalanx_nats::Passage;
 
 use crate::cluster::adoption::adopt::{Progress, take};
-use crate::cluster::tests::{Program, journal, lease_of, renewed, run};
+use crate::cluster::tests::{Program, journal, lease_of, renew_and_wait, run};
 use crate::cluster_names::JournalName;
 use crate::kept::lease::{Lease, Record};
 
@@ -22,25 +22,28 @@ fn a_node_that_runs_again_while_its_journal_is_read_keeps_it() {
             let (kept, _mirror) = program.stored_mirror("1", 1).await;
             // Reading continues until no message is missing.
             let last = program.put_missing(&stream).await;
-            let watching = program.watched();
+            let watching = program.start_watching();
             server.interrupt_publisher(&names.lease(&journal()));
             while program.lease().await.unwrap().1.reader.is_none() {
-                renewed(&watching).await;
+                renew_and_wait(&watching).await;
             }
             server.end_interruption();
             let since = now();
             while program.lease().await.unwrap().1.reader.is_some() {
                 assert!(now() - since < kept.timeout());
-                renewed(&watching).await;
+                renew_and_wait(&watching).await;
             }
             streams.purge(&stream, last).await.unwrap();
             for _ in 0..100 {
-                renewed(&watching).await;
+                renew_and_wait(&watching).await;
             }
             let (_, lease) = program.lease().await.unwrap();
             assert!(lease == lease_of(&journal()) && kept.is_open(), "{lease:?}");
             assert!(
-                watching.told_of(&journal()).unwrap().ends_with("a.0000000000000007 runs again")
+                watching
+                    .last_line_about(&journal())
+                    .unwrap()
+                    .ends_with("a.0000000000000007 runs again")
             );
         })
     });
@@ -52,22 +55,22 @@ fn a_living_node_is_not_adopted_after_an_outage_of_nats() {
     run(|program| {
         Box::pin(async move {
             program.put_stream(b"x").await;
-            let kept = program.watched();
+            let kept = program.start_watching();
             for _ in 0..20 {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             program.server.set(Passage::Closed);
             sleep(4 * kept.timeout()).await;
             program.server.set(Passage::Open);
             let since = now();
             while now() - since < kept.timeout() * 4 / 5 {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
             assert_eq!(program.lease().await.unwrap().1, lease_of(&journal()));
             program.put_lease(&journal(), &lease_of(&journal())).await;
             // The node is lost if it does not renew its lease again.
             while program.lease().await.unwrap().1.reader.is_none() {
-                renewed(&kept).await;
+                renew_and_wait(&kept).await;
             }
         })
     });
@@ -84,7 +87,7 @@ fn a_lease_whose_renewal_was_not_answered_is_passed_on() {
             let lease = Lease::new(streams, names, &journal(), reading.clone(), (0, &created));
             lease.renew().await.unwrap();
             program.put_lease(&journal(), &reading).await;
-            lease.passed_to(other.clone()).renew().await.unwrap();
+            lease.with_record(other.clone()).renew().await.unwrap();
             assert_eq!(program.lease().await.unwrap().1, other);
         })
     });

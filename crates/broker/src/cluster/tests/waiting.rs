@@ -7,7 +7,7 @@ use phalanx::{select, sleep};
 use phalanx_nats::{Access, Client, Expected, JetStream, Options, Passage};
 use phalanx_store::Mirror;
 
-use crate::cluster::tests::{JOURNAL, Program, config, journal, lease_of, run, spare};
+use crate::cluster::tests::{JOURNAL, Program, config, journal, lease_of, run, spare_address};
 use crate::cluster_names::JournalName;
 use crate::kept::lease::Record;
 
@@ -16,7 +16,7 @@ impl Program {
     /// has taken it.
     fn restore_later(&self) {
         let mut cluster = config().cluster;
-        cluster.servers = vec![spare().to_string().parse().unwrap()];
+        cluster.servers = vec![spare_address().to_string().parse().unwrap()];
         let access = Access { servers: cluster.access().unwrap().servers, ..Access::default() };
         let client = Client::new(Options { access, ..Options::default() }, self.files.1);
         let streams = JetStream::new(&client, "restores", cluster.timeout);
@@ -40,7 +40,7 @@ fn a_node_whose_lease_was_lost_waits_for_news_of_its_adoption() {
         Box::pin(async move {
             program.restore_later();
             let (kept, mirror) = program.mirror("2");
-            assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost().is_some());
+            assert!(mirror.open(JOURNAL, 1, 3).await.is_err() && kept.lost_reason().is_some());
         })
     });
 }
@@ -59,7 +59,7 @@ fn a_running_node_whose_lease_was_lost_waits_for_news_of_its_adoption() {
                 sleep(Duration::from_millis(10)).await;
             }
             program.restore_later();
-            assert!(mirror.open(JOURNAL, 1, 2).await.is_err() && kept.lost().is_some());
+            assert!(mirror.open(JOURNAL, 1, 2).await.is_err() && kept.lost_reason().is_some());
         })
     });
 }
@@ -79,7 +79,7 @@ fn a_node_that_was_cut_off_again_waits_again() {
             wait(2 * kept.timeout()).await;
             program.server.set(Passage::Open);
             program.restore_later();
-            assert!(opened.await.is_err() && kept.lost().is_some());
+            assert!(opened.await.is_err() && kept.lost_reason().is_some());
         })
     });
 }

@@ -4,7 +4,7 @@ use phalanx_mqtt::Reason;
 
 use crate::access::Identity;
 use crate::context::Context;
-use crate::kept::questions::Whereabouts;
+use crate::kept::questions::SessionLocation;
 use crate::kept::state::Kept;
 
 /// The refusal of a node without a lease.
@@ -34,13 +34,13 @@ pub(crate) async fn let_in(
         // Checked in this order, because an adoption announces all its sessions before it installs the first.
         if !is_here || kept.is_arriving(&identity.client) {
             match kept.questions.ask(identity.clone()).await {
-                Whereabouts::NotElsewhere => (),
-                Whereabouts::Here => must_exist = true,
-                Whereabouts::Elsewhere => {
+                SessionLocation::NotElsewhere => (),
+                SessionLocation::Here => must_exist = true,
+                SessionLocation::Elsewhere => {
                     return Err((Reason::USE_ANOTHER_SERVER, "another node has the session"));
                 }
-                Whereabouts::Full => return Err((Reason::QUOTA_EXCEEDED, "too many sessions")),
-                Whereabouts::Unknown => {
+                SessionLocation::Full => return Err((Reason::QUOTA_EXCEEDED, "too many sessions")),
+                SessionLocation::Unknown => {
                     let what = "a node that may have the session does not answer";
                     return Err((Reason::SERVER_UNAVAILABLE, what));
                 }

@@ -201,7 +201,8 @@ impl Connection {
 
     async fn acknowledge(&mut self, delivery: Delivery, mut reason: Reason) -> Result<(), End> {
         let Some(id) = delivery.id() else { return Ok(()) };
-        if reason.is_failure() && self.context.kept.as_ref().is_some_and(|own| own.lost().is_some())
+        if reason.is_failure()
+            && self.context.kept.as_ref().is_some_and(|own| own.lost_reason().is_some())
         {
             // The client has to send the message to the node that has adopted the sessions.
             return Err(Reason::USE_ANOTHER_SERVER.into());

@@ -11,7 +11,7 @@ use phalanx_tls::Backoff;
 use serde::{Deserialize, Serialize};
 
 use crate::access::NODE_CLIENTS;
-use crate::cluster::intervals::TICKS;
+use crate::cluster::intervals::TICKS_PER_TIMEOUT;
 use crate::lane::Lane;
 use crate::lane::frame::Side;
 use crate::model::client_key::ClientKey;
@@ -37,10 +37,10 @@ pub(super) struct Hello {
 }
 
 /// Another node.
-pub(super) struct Other {
+pub(super) struct PeerNode {
     pub(super) name: Arc<str>,
     pub(super) hello: RefCell<Hello>,
-    pub(super) heard: Cell<Duration>,
+    pub(super) last_hello: Cell<Duration>,
     /// The number of the last known claim message.
     claims: Cell<Option<u64>>,
     /// The lane, from the request for it to its end.
@@ -48,7 +48,7 @@ pub(super) struct Other {
     /// The session that the lane serves.
     pub(super) session: Cell<Option<ClientKey>>,
     /// The earliest time of the next question about a lost node's messages.
-    pub(super) next_question: Cell<Duration>,
+    pub(super) next_request: Cell<Duration>,
     /// The number of the NATS connection that the lane uses.
     pub(super) connection: Cell<u64>,
     /// Completes the wait for the lane's grant.
@@ -56,7 +56,7 @@ pub(super) struct Other {
     /// Whether an operation opens or serves a lane.
     pub(super) is_busy: Cell<bool>,
     /// When that operation began, and when the next one may begin.
-    begun: Cell<Duration>,
+    lane_started: Cell<Duration>,
     pub(super) next_try: Cell<Duration>,
     backoff: RefCell<Backoff>,
 }
@@ -74,21 +74,25 @@ impl Hello {
     }
 }
 
-impl Other {
+impl PeerNode {
     pub(super) fn new(hello: Hello, timeout: Duration) -> Self {
         Self {
             name: hello.node.as_str().into(),
-            backoff: RefCell::new(Backoff::new(timeout / TICKS, timeout, hello.node.clone())),
+            backoff: RefCell::new(Backoff::new(
+                timeout / TICKS_PER_TIMEOUT,
+                timeout,
+                hello.node.clone(),
+            )),
             claims: Cell::new(hello.claims),
             hello: RefCell::new(hello),
-            heard: Cell::new(now()),
+            last_hello: Cell::new(now()),
             lane: RefCell::default(),
             session: Cell::new(None),
-            next_question: Cell::default(),
+            next_request: Cell::default(),
             connection: Cell::new(0),
             granted: RefCell::default(),
             is_busy: Cell::new(false),
-            begun: Cell::new(Duration::ZERO),
+            lane_started: Cell::new(Duration::ZERO),
             next_try: Cell::new(Duration::ZERO),
         }
     }
@@ -106,7 +110,7 @@ impl Other {
     /// Records that the node has sent claim messages up to this number, the last of which `has_arrived` now. NATS
     /// preserves the order of claims and announcements, so a gap means that claims were lost. The lane is then closed,
     /// and the next lane repeats the claims.
-    pub(super) fn note_claims(&self, sent: u64, has_arrived: bool) {
+    pub(super) fn record_claims(&self, sent: u64, has_arrived: bool) {
         let known = self.claims.replace(Some(sent));
         if known.is_some_and(|known| sent > known + u64::from(has_arrived)) {
             self.close("NATS lost claims of the node");
@@ -114,7 +118,7 @@ impl Other {
     }
 
     /// Ignores a gap in the claims, because the next lane repeats them.
-    pub(super) fn forget_claims(&self) {
+    pub(super) fn reset_claims(&self) {
         self.claims.set(None);
     }
 
@@ -125,8 +129,7 @@ impl Other {
         receiver
     }
 
-    /// Ends the wait for the grant.
-    pub(super) fn decide(&self) {
+    pub(super) fn end_grant_wait(&self) {
         self.granted.take();
     }
 
@@ -138,11 +141,11 @@ impl Other {
         self.granted.take();
     }
 
-    /// Marks that an operation opens or serves a lane. Returns false if another one does.
-    pub(super) fn begins(&self) -> bool {
+    /// Begins an operation that opens or serves a lane. Returns false if another one runs.
+    pub(super) fn try_begin(&self) -> bool {
         let is_free = !self.is_busy.replace(true);
         if is_free {
-            self.begun.set(now());
+            self.lane_started.set(now());
         }
         is_free
     }
@@ -153,7 +156,7 @@ impl Other {
         self.session.set(None);
         self.is_busy.set(false);
         let mut backoff = self.backoff.borrow_mut();
-        backoff.lasted(now().saturating_sub(self.begun.get()));
+        backoff.lasted(now().saturating_sub(self.lane_started.get()));
         self.next_try.set(now() + backoff.next(now()));
     }
 }

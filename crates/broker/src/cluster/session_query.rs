@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Identity;
 use crate::cluster::node::{Node, answered_request};
-use crate::cluster::other::VERSION;
-use crate::kept::state::{Kept, RENEWALS};
+use crate::cluster::peer_node::VERSION;
+use crate::kept::state::{Kept, RENEWALS_PER_TIMEOUT};
 use crate::model::moving::Holding;
 
 /// Interval at which a question checks whether journals were adopted meanwhile. A new question then finds their sessions.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A client whose session is looked for.
 #[derive(Deserialize, Serialize)]
-struct Sought {
+struct QueriedClient {
     client: String,
     user: Option<String>,
 }
@@ -41,7 +41,7 @@ struct Answer {
 
 /// The session of a client, or a copy of it, at another node.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct SessionCopy {
     pub(super) node: String,
     pub(super) journal: String,
     pub(super) holding: Holding,
@@ -50,7 +50,7 @@ pub(super) struct Found {
 
 /// The answers to the questions of one message.
 #[derive(Default)]
-struct Round {
+struct OpenQuestion {
     /// By journal.
     answers: BTreeMap<String, Answer>,
     wake: Option<oneshot::LocalSender<()>>,
@@ -59,18 +59,18 @@ struct Round {
 /// The open questions, by number. Each round has its own number, because a late answer lacks sessions that were adopted
 /// since.
 #[derive(Default)]
-pub(super) struct Rounds {
+pub(super) struct OpenQuestions {
     next: Cell<u64>,
-    open: RefCell<BTreeMap<u64, Round>>,
+    open: RefCell<BTreeMap<u64, OpenQuestion>>,
 }
 
 /// Receives the questions of other nodes, and their answers.
-pub(super) fn listen(node: &Rc<Node>, rounds: &Rc<Rounds>) {
+pub(super) fn listen(node: &Rc<Node>, rounds: &Rc<OpenQuestions>) {
     let of_answers = rounds.clone();
     let inbox = format!("{}.*", node.inbox("find"));
-    node.client.subscribe(&inbox, None, move |own| answered(&of_answers, &own));
+    node.client.subscribe(&inbox, None, move |own| handle_answer(&of_answers, &own));
     let own = node.clone();
-    node.client.subscribe(&subject(node), None, move |message| answer(&own, &message));
+    node.client.subscribe(&subject(node), None, move |message| handle_question(&own, &message));
 }
 
 fn subject(node: &Node) -> String {
@@ -78,18 +78,18 @@ fn subject(node: &Node) -> String {
 }
 
 /// Asks all nodes once. Returns the copies of each client's session at other nodes, and whether all nodes answered.
-pub(super) async fn round(
+pub(super) async fn ask_all(
     (node, kept): (&Node, &Kept),
-    rounds: &Rounds,
+    rounds: &OpenQuestions,
     clients: &[Identity],
-) -> (Vec<Vec<Found>>, bool) {
+) -> (Vec<Vec<SessionCopy>>, bool) {
     // Read before the question is sent: a journal missing from this list was adopted earlier, so the question finds its
     // sessions.
-    let journals = kept.journals();
+    let journals = kept.other_journals();
     let number = rounds.next.get();
     rounds.next.set(number + 1);
-    rounds.open.borrow_mut().insert(number, Round::default());
-    let sought = clients.iter().map(|Identity { client, user }| Sought {
+    rounds.open.borrow_mut().insert(number, OpenQuestion::default());
+    let sought = clients.iter().map(|Identity { client, user }| QueriedClient {
         client: client.to_string(),
         user: user.as_deref().map(str::to_owned),
     });
@@ -101,44 +101,44 @@ pub(super) async fn round(
         None,
         &payload,
     );
-    let until = now() + node.timeout / RENEWALS;
+    let until = now() + node.timeout / RENEWALS_PER_TIMEOUT;
     let is_complete = loop {
         let changed = {
             let mut rounds = rounds.open.borrow_mut();
             let round = rounds.entry(number).or_default();
-            if is_answered(round, journals.as_ref()) {
+            if is_complete(round, journals.as_ref()) {
                 break true;
             }
             let (sender, receiver) = oneshot::local();
             round.wake = Some(sender);
             receiver
         };
-        let wait = until.saturating_sub(now()).min(LOOK_INTERVAL);
+        let wait = until.saturating_sub(now()).min(POLL_INTERVAL);
         if let Either::Right(()) = select(changed, sleep(wait)).await
-            && (now() >= until || kept.journals() != journals)
+            && (now() >= until || kept.other_journals() != journals)
         {
             break false;
         }
     };
     let mut answers = rounds.open.borrow_mut().remove(&number).unwrap_or_default().answers;
-    answers.remove(&kept.own().map(|own| own.to_string()).unwrap_or_default());
+    answers.remove(&kept.own_journal().map(|own| own.to_string()).unwrap_or_default());
     let mut all = vec![Vec::new(); clients.len()];
     for Answer { node, journal, found } in answers.into_values() {
         for (place, holding, moves) in found {
             let (node, journal) = (node.clone(), journal.clone());
-            let found = Found { node, journal, holding, moves };
+            let found = SessionCopy { node, journal, holding, moves };
             all.get_mut(place).into_iter().for_each(|own| own.push(found.clone()));
         }
     }
     (all, is_complete)
 }
 
-fn is_answered(round: &Round, journals: Option<&BTreeSet<String>>) -> bool {
+fn is_complete(round: &OpenQuestion, journals: Option<&BTreeSet<String>>) -> bool {
     journals.is_some_and(|all| all.iter().all(|own| round.answers.contains_key(own)))
 }
 
 /// Handles an answer.
-fn answered(rounds: &Rounds, message: &Message<'_>) {
+fn handle_answer(rounds: &OpenQuestions, message: &Message<'_>) {
     let mut rounds = rounds.open.borrow_mut();
     let round = answered_request(message).and_then(|number| rounds.get_mut(&number));
     let answer = serde_json::from_slice::<Answer>(message.payload);
@@ -150,11 +150,11 @@ fn answered(rounds: &Rounds, message: &Message<'_>) {
 }
 
 /// Answers the question of a node.
-fn answer(node: &Rc<Node>, message: &Message<'_>) {
+fn handle_question(node: &Rc<Node>, message: &Message<'_>) {
     let kept = node.context.kept.as_ref().filter(|kept| kept.is_open());
-    let sought = serde_json::from_slice::<Vec<Sought>>(message.payload);
+    let sought = serde_json::from_slice::<Vec<QueriedClient>>(message.payload);
     let (Some(journal), Some(reply), Ok(sought)) =
-        (kept.and_then(|kept| kept.own()), message.reply, sought)
+        (kept.and_then(|kept| kept.own_journal()), message.reply, sought)
     else {
         return;
     };
@@ -163,7 +163,7 @@ fn answer(node: &Rc<Node>, message: &Message<'_>) {
     let _ = node.context.stages.control.dispatch(move |_| async move {
         let mut found = Vec::new();
         let lately = now().saturating_sub(own.timeout / 2);
-        for (place, Sought { client, user }) in sought.into_iter().enumerate() {
+        for (place, QueriedClient { client, user }) in sought.into_iter().enumerate() {
             let client = Identity { client: client.into(), user: user.map(Into::into) };
             match own.context.stages.sessions.holding(client.clone()).await {
                 Ok(holding) => {

@@ -16,10 +16,10 @@ use phalanx_nats::{Client, Options};
 use crate::cluster::adoption::watch::watch;
 use crate::cluster::ending::Ending;
 use crate::cluster::guard::guard;
-use crate::cluster::intervals::{HELLOS, TICKS};
+use crate::cluster::intervals::{HELLOS_PER_TIMEOUT, TICKS_PER_TIMEOUT};
 use crate::cluster::moving::{Moves, leaving, undecided};
 use crate::cluster::node::Node;
-use crate::cluster::{asking, find, takeover};
+use crate::cluster::{find, session_query, takeover};
 use crate::config::Cluster;
 use crate::context::Context;
 use crate::limits::settings::SharedSettings;
@@ -30,7 +30,7 @@ pub(crate) async fn serve_cluster(
     (context, settings): (Context, SharedSettings),
     (cluster, peers): (Cluster, Arc<Peers>),
 ) {
-    let mut told = String::new();
+    let mut last_error = String::new();
     let (name, access) = loop {
         let of_cluster = cluster.clone();
         let read = move |_: &()| Ok::<_, String>((of_cluster.node_name()?, of_cluster.access()?));
@@ -39,11 +39,11 @@ pub(crate) async fn serve_cluster(
             Ok(Err(why)) => why,
             Err(error) => error.to_string(),
         };
-        if told != why {
+        if last_error != why {
             report(format_args!("cluster: {why}; trying again"));
-            told = why;
+            last_error = why;
         }
-        let pause = sleep(cluster.timeout / TICKS);
+        let pause = sleep(cluster.timeout / TICKS_PER_TIMEOUT);
         if let Either::Right(()) = select(pause, draining()).await {
             return;
         }
@@ -56,7 +56,10 @@ pub(crate) async fn serve_cluster(
         // A server that answers neither of two pings counts as lost.
         ping_interval: cluster.timeout / 3,
         write_timeout: cluster.timeout,
-        reconnect_delay: (cluster.timeout / TICKS / 2, cluster.timeout / HELLOS),
+        reconnect_delay: (
+            cluster.timeout / TICKS_PER_TIMEOUT / 2,
+            cluster.timeout / HELLOS_PER_TIMEOUT,
+        ),
         metrics: peers.status.messages.clone(),
         on_state: Rc::new(move |state| {
             let result = state.map(ToString::to_string);
@@ -83,11 +86,11 @@ pub(crate) async fn serve_cluster(
         next_lane: Cell::new(first_lane(&context.bridges.broker_id)),
         sessions: RefCell::default(),
         unsynced: RefCell::default(),
-        unheard: RefCell::default(),
-        adopted: RefCell::default(),
-        gone: RefCell::default(),
-        handing: RefCell::default(),
-        is_handing: Cell::new(false),
+        missed_since: RefCell::default(),
+        own_adoptions: RefCell::default(),
+        adopted_journals: RefCell::default(),
+        active_handovers: RefCell::default(),
+        is_continuing_handovers: Cell::new(false),
         is_moving: Cell::new(false),
         timeout: cluster.timeout,
         context,
@@ -108,7 +111,7 @@ pub(crate) async fn serve_cluster(
         serve_moves(&node);
     }
     let claims = node.clone();
-    let _ = control.dispatch(move |_| takeover::claim(claims));
+    let _ = control.dispatch(move |_| takeover::announce_claims(claims));
     let renewing = node.clone();
     let _ = control.dispatch(move |_| async move { renewing.follow_settings().await });
     node.run().await;
@@ -117,13 +120,13 @@ pub(crate) async fn serve_cluster(
 /// Finds and moves kept sessions.
 fn serve_moves(node: &Rc<Node>) {
     let (rounds, moves) = (Rc::default(), Rc::<Moves>::default());
-    asking::listen(node, &rounds);
+    session_query::listen(node, &rounds);
     leaving::listen(node, &moves);
     let control = node.context.stages.control;
     let (own, of_questions) = (node.clone(), (rounds.clone(), moves.clone()));
     let _ = control.dispatch(move |_| find::serve(own, of_questions.0, of_questions.1));
     let own = node.clone();
-    let _ = control.dispatch(move |_| leaving::tend(own, moves));
+    let _ = control.dispatch(move |_| leaving::end_overdue_moves(own, moves));
     let own = node.clone();
     let _ = control.dispatch(move |_| undecided::resolve(own, rounds));
 }
@@ -139,13 +142,13 @@ impl Node {
     fn subscribe(self: Rc<Self>) {
         let Self { client, name, .. } = &*self;
         let own = self.clone();
-        client.subscribe(&self.subject("nodes"), None, move |message| own.heard(&message));
+        client.subscribe(&self.subject("nodes"), None, move |message| own.handle_hello(&message));
         let own = self.clone();
         let filter = self.subject(&format!("to.{name}.*"));
-        client.subscribe(&filter, None, move |message| own.received(&message));
+        client.subscribe(&filter, None, move |message| own.handle_frame(&message));
         let own = self.clone();
         client.subscribe(&takeover::subject(&self), None, move |message| {
-            takeover::claimed(&own, message.payload);
+            takeover::handle_claims(&own, message.payload);
         });
     }
 
@@ -154,12 +157,14 @@ impl Node {
         loop {
             let is_connected = self.client.is_connected();
             if is_connected && (now() >= next_hello || !was_connected) {
-                self.say_hello();
-                next_hello = now() + self.timeout / HELLOS;
+                self.send_hello();
+                next_hello = now() + self.timeout / HELLOS_PER_TIMEOUT;
             }
             was_connected = is_connected;
-            self.tend();
-            if let Either::Right(()) = select(sleep(self.timeout / TICKS), draining()).await {
+            self.check_lanes();
+            if let Either::Right(()) =
+                select(sleep(self.timeout / TICKS_PER_TIMEOUT), draining()).await
+            {
                 break;
             }
         }
@@ -181,7 +186,7 @@ impl Node {
                 self.renew(&current.cluster).await;
                 config = current;
             }
-            let pause = sleep(self.timeout / TICKS);
+            let pause = sleep(self.timeout / TICKS_PER_TIMEOUT);
             if let Either::Right(()) = select(pause, draining()).await {
                 return;
             }

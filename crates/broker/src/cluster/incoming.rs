@@ -8,14 +8,14 @@ use phalanx::time::now;
 use phalanx_nats::Message;
 
 use crate::cluster::node::Node;
-use crate::cluster::other::{Hello, Other, VERSION};
+use crate::cluster::peer_node::{Hello, PeerNode, VERSION};
 use crate::cluster::{serving, takeover};
 use crate::config::cluster::is_word;
 use crate::lane::frame::NodeFrame;
 
 impl Node {
     /// Handles an announcement.
-    pub(super) fn heard(&self, message: &Message<'_>) {
+    pub(super) fn handle_hello(&self, message: &Message<'_>) {
         let Ok(hello) = serde_json::from_slice::<Hello>(message.payload) else { return };
         if hello.node.is_empty() || !is_word(&hello.node) {
             return;
@@ -39,30 +39,30 @@ impl Node {
         let known = self.others.borrow().get(hello.node.as_str()).cloned();
         match known {
             Some(other) => {
-                other.heard.set(now());
+                other.last_hello.set(now());
                 let claims = hello.claims;
                 let before = other.hello.replace(hello);
                 if before.start != other.start() {
-                    other.forget_claims();
+                    other.reset_claims();
                     other.close("the node started again");
                     // After its restart, the node does not know this one.
-                    self.say_hello();
+                    self.send_hello();
                 }
                 if let Some(sent) = claims {
-                    other.note_claims(sent, false);
+                    other.record_claims(sent, false);
                 }
             }
             None => {
-                let other = Rc::new(Other::new(hello, self.timeout));
+                let other = Rc::new(PeerNode::new(hello, self.timeout));
                 self.others.borrow_mut().insert(other.name.clone(), other);
                 // The node may not know this one either.
-                self.say_hello();
+                self.send_hello();
             }
         }
     }
 
     /// Handles a frame from another node.
-    pub(super) fn received(self: &Rc<Self>, message: &Message<'_>) {
+    pub(super) fn handle_frame(self: &Rc<Self>, message: &Message<'_>) {
         let from = message.subject.rsplit('.').next().unwrap_or_default();
         let Some(other) = self.others.borrow().get(from).cloned() else { return };
         if message.is_undelivered() {
@@ -73,7 +73,7 @@ impl Node {
         let lane = other.lane.borrow().clone();
         let lane = |id: u64| lane.clone().filter(|lane| lane.id() == id);
         match frame {
-            NodeFrame::Claims(json) => takeover::claimed(self, json),
+            NodeFrame::Claims(json) => takeover::handle_claims(self, json),
             NodeFrame::Data(data) => match lane(data.lane) {
                 Some(lane) => lane.receive(data),
                 None => {
@@ -82,17 +82,17 @@ impl Node {
             },
             NodeFrame::HandOver { lane: id, json } => {
                 if lane(id).is_some() {
-                    self.asked(&other, json);
+                    self.handle_handover_request(&other, json);
                 }
             }
             NodeFrame::AskReceived { lane: id, json } => {
                 if lane(id).is_some() {
-                    self.asked_received(&other, json);
+                    self.handle_received_request(&other, json);
                 }
             }
             NodeFrame::Received { lane: id, json } => {
                 if lane(id).is_some() {
-                    self.told_received(&other, json);
+                    self.handle_received(&other, json);
                 }
             }
             NodeFrame::Close { lane: id, why } => {
@@ -114,7 +114,7 @@ impl Node {
                 let is_current = side.to == self.start && side.from == other.hello.borrow().start;
                 // The other node has already closed an earlier lane.
                 other.close("the node opens another lane");
-                if !is_current || is_draining() || !other.begins() {
+                if !is_current || is_draining() || !other.try_begin() {
                     self.refuse(&other, side.lane, "not now");
                     return;
                 }
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    fn refuse(&self, other: &Other, lane: u64, why: &str) {
+    fn refuse(&self, other: &PeerNode, lane: u64, why: &str) {
         let mut payload = Vec::new();
         NodeFrame::Close { lane, why }.encode(&mut payload);
         self.send(&other.name, &payload);
