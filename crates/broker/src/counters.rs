@@ -117,7 +117,7 @@ impl Counters {
         if let Some(peers) = self.peers_of(client) {
             peers.interest.add(key, size.is_computed());
             if is_shared(key) {
-                peers.members.joined(key);
+                peers.members.add_subscription(key);
             }
         }
     }
@@ -129,7 +129,7 @@ impl Counters {
         if let Some(peers) = self.peers_of(client) {
             peers.interest.remove(key);
             if is_shared(key) {
-                peers.members.left(key);
+                peers.members.remove_subscription(key);
             }
         }
     }
@@ -143,7 +143,7 @@ impl Counters {
         is_online: bool,
     ) {
         if let Some(peers) = self.peers_of(client) {
-            peers.members.online(keys.into_iter().filter(|key| is_shared(key)), is_online);
+            peers.members.set_online(keys.into_iter().filter(|key| is_shared(key)), is_online);
         }
     }
 

@@ -114,8 +114,8 @@ impl Local {
         Ok(opened)
     }
 
-    /// Records that a connection lasted long enough to send the retained messages.
-    pub(super) fn set_retained_sent(&self) {
+    /// Marks the retained messages as sent, because the connection lasted long enough.
+    pub(super) fn mark_retained_sent(&self) {
         self.retained.set(RetainedSent::All);
     }
 
@@ -126,7 +126,7 @@ impl Local {
 
     /// Whether the session is new and the remote broker may mistake a new QoS 2 message for an earlier one with the same
     /// packet identifier.
-    fn is_unknown(&self) -> bool {
+    fn may_confuse_messages(&self) -> bool {
         let is_new = self.is_new.get() || !self.is_persistent();
         is_new && self.map.outgoing().any(|(_, own)| own.qos == QoS::ExactlyOnce)
     }
@@ -136,7 +136,7 @@ impl Local {
     /// this one releases the rest.
     pub(super) fn unreleased(&self, remote: &Remote, is_present: bool) -> Rc<Unreleased> {
         let mut kept = self.unreleased.borrow_mut();
-        if !is_present || !self.is_unknown() {
+        if !is_present || !self.may_confuse_messages() {
             *kept = None;
             return Rc::default();
         }
@@ -149,11 +149,11 @@ impl Local {
     /// Whether the remote broker has to discard its session for the bridge, because it belongs to an earlier session
     /// here. If the bridge receives messages, it continues that session nevertheless, so that no message is lost.
     pub(super) fn needs_clean_start(&self) -> bool {
-        self.is_unknown() && self.map.incoming().next().is_none()
+        self.may_confuse_messages() && self.map.incoming().next().is_none()
     }
 
     /// Records that the remote broker has discarded the bridge's earlier session, or has completed its QoS 2 messages.
-    pub(super) fn set_known(&self) {
+    pub(super) fn mark_known(&self) {
         self.is_new.set(false);
     }
 
@@ -321,7 +321,7 @@ mod tests {
                 local.prepare().await.unwrap();
                 assert!(local.needs_clean_start());
             }
-            local.set_known();
+            local.mark_known();
             assert!(!local.needs_clean_start());
         });
     }
@@ -339,7 +339,7 @@ mod tests {
             assert!(!Rc::ptr_eq(&local.unreleased(&one, true), &first));
             // The remote broker has lost its session, and creates an empty one.
             assert!(local.unreleased(&one, false).is_empty());
-            local.set_known();
+            local.mark_known();
             assert!(local.unreleased(&one, true).is_empty());
         });
     }

@@ -22,7 +22,7 @@ const SUBSCRIBE_ID: PacketId = PacketId::MAX;
 const MAX_BEFORE_SUBACK: usize = 256 << 10;
 
 /// Limits and features that the remote broker grants a bridge.
-pub(super) struct Granted {
+pub(super) struct Grant {
     /// Whether the remote broker has resumed the bridge's session.
     pub(super) is_present: bool,
     /// Whether the remote broker keeps the session for the next connection.
@@ -52,7 +52,7 @@ pub(super) struct Login<'a> {
     pub(super) growth: usize,
     /// Whether the remote broker discards the bridge's session.
     clean_start: bool,
-    begun: Duration,
+    started: Duration,
     input: Vec<u8>,
 }
 
@@ -63,25 +63,25 @@ impl<'a> Login<'a> {
         limits: &'a Limits,
         (password, growth, clean_start): (Option<&'a str>, usize, bool),
     ) -> Self {
-        let (begun, input) = (now(), Vec::new());
-        Self { wire, bridge, map, limits, password, growth, clean_start, begun, input }
+        let (started, input) = (now(), Vec::new());
+        Self { wire, bridge, map, limits, password, growth, clean_start, started, input }
     }
 
     /// Connects and subscribes.
     ///
     /// # Errors
     /// A description of the error.
-    pub(super) async fn run(mut self) -> Result<Granted, String> {
-        self.say(&self.connect()?).await?;
+    pub(super) async fn run(mut self) -> Result<Grant, String> {
+        self.send(&self.connect()?).await?;
         let mut granted = self.connack().await?;
         if self.map.incoming().next().is_some() {
             let subscribe = self.subscribe(&granted)?;
-            self.say(&subscribe).await?;
+            self.send(&subscribe).await?;
             granted.awaits_suback = !self.suback().await?;
         }
         if let Some(topic) = &self.bridge.notification_topic {
             let own = self.state(topic, "1", granted.retain_available);
-            self.say(&encoded(&Packet::Publish(own))?).await?;
+            self.send(&encode(&Packet::Publish(own))?).await?;
         }
         granted.rest = self.input;
         Ok(granted)
@@ -106,7 +106,7 @@ impl<'a> Login<'a> {
             retain: true,
             properties: Properties::NONE,
         });
-        encoded(&Packet::Connect(Connect {
+        encode(&Packet::Connect(Connect {
             version: Version::V5,
             client_id,
             clean_start: self.clean_start,
@@ -118,7 +118,7 @@ impl<'a> Login<'a> {
         }))
     }
 
-    async fn connack(&mut self) -> Result<Granted, String> {
+    async fn connack(&mut self) -> Result<Grant, String> {
         let length = loop {
             if let Some(frame) = self.frame(0)? {
                 break frame.length();
@@ -127,17 +127,17 @@ impl<'a> Login<'a> {
         };
         let frame = self.frame(0)?.ok_or("CONNACK is incomplete")?;
         let granted = match Packet::decode(frame, Version::V5).map_err(|error| error.to_string())? {
-            Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => self.granted(&ack)?,
-            Packet::ConnAck(ack) => return Err(refusal(&ack)),
+            Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => self.parse_grant(&ack)?,
+            Packet::ConnAck(ack) => return Err(refusal_error(&ack)),
             _ => return Err("the remote broker did not answer CONNECT with CONNACK".into()),
         };
         self.input.drain(..length);
         Ok(granted)
     }
 
-    fn granted(&self, ack: &ConnAck<'_>) -> Result<Granted, String> {
+    fn parse_grant(&self, ack: &ConnAck<'_>) -> Result<Grant, String> {
         let Bridge { clean_start, session_expiry, .. } = self.bridge;
-        let mut granted = Granted {
+        let mut granted = Grant {
             is_present: ack.session_present,
             keeps_session: !clean_start && *session_expiry > 0,
             receive_maximum: u16::MAX,
@@ -172,7 +172,7 @@ impl<'a> Login<'a> {
         }
     }
 
-    fn subscribe(&self, granted: &Granted) -> Result<Vec<u8>, String> {
+    fn subscribe(&self, granted: &Grant) -> Result<Vec<u8>, String> {
         let mut filters = SubscriptionBuffer::default();
         for own in self.map.incoming() {
             let options = SubscribeOptions {
@@ -236,11 +236,11 @@ impl<'a> Login<'a> {
     }
 
     fn timeout(&self) -> IoTimeout {
-        let left = self.limits.connect.saturating_sub(now() - self.begun);
+        let left = self.limits.connect.saturating_sub(now() - self.started);
         IoTimeout::after(left).until_shutdown()
     }
 
-    async fn say(&self, bytes: &[u8]) -> Result<(), String> {
+    async fn send(&self, bytes: &[u8]) -> Result<(), String> {
         let written = self.wire.write(bytes.to_vec(), self.timeout()).await;
         written.map(drop).map_err(|error| error.to_string())
     }
@@ -255,14 +255,14 @@ impl<'a> Login<'a> {
     }
 }
 
-fn encoded(packet: &Packet<'_>) -> Result<Vec<u8>, String> {
+fn encode(packet: &Packet<'_>) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     packet.encode(Version::V5, &mut bytes).map_err(|error| error.to_string())?;
     Ok(bytes)
 }
 
 /// The error of a refused CONNECT.
-fn refusal(ack: &ConnAck<'_>) -> String {
+fn refusal_error(ack: &ConnAck<'_>) -> String {
     let text = ack.properties.iter().find_map(|property| match property {
         Property::ReasonString(text) => Some(format!(" ({text})")),
         _ => None,

@@ -19,30 +19,30 @@ use crate::limits::settings::SharedSettings;
 
 /// The bridges of a processor.
 #[derive(Default)]
-struct Running {
+struct RunningBridges {
     /// Running bridges, with their configuration.
     bridges: BTreeMap<String, (Bridge, Rc<Handle>)>,
     /// Removed bridges that may not have ended yet.
     removed: BTreeMap<String, Rc<Handle>>,
 }
 
-impl Running {
+impl RunningBridges {
     /// Stops the bridges that are not `wanted`.
     fn stop_others(&mut self, wanted: &[&Bridge]) {
         self.removed.retain(|_, handle| !handle.is_done());
         let removed = &mut self.removed;
         self.bridges.retain(|name, (_, handle)| {
-            let stays = wanted.iter().any(|own| own.name == *name);
-            if !stays {
+            let is_wanted = wanted.iter().any(|own| own.name == *name);
+            if !is_wanted {
                 handle.stop(true);
                 removed.insert(name.clone(), handle.clone());
             }
-            stays
+            is_wanted
         });
     }
 
     /// Stops the earlier bridge with this name, and returns it, because the new one has to wait for its end.
-    fn replaced(&mut self, name: &str) -> Option<Rc<Handle>> {
+    fn stop_replaced(&mut self, name: &str) -> Option<Rc<Handle>> {
         if let Some((_, handle)) = self.bridges.get(name) {
             handle.stop(false);
             return Some(handle.clone());
@@ -55,7 +55,7 @@ impl Running {
 /// processor also fetches the keys that logins need.
 pub(crate) async fn manage(context: Context, settings: SharedSettings, processor: usize) {
     end_removed(&context, &settings, processor).await;
-    let (mut running, mut drained) = (Running::default(), pin!(draining()));
+    let (mut running, mut drained) = (RunningBridges::default(), pin!(draining()));
     loop {
         let changed = context.bridges.changed(processor);
         apply(&context, &settings, processor, &mut running);
@@ -69,7 +69,12 @@ pub(crate) async fn manage(context: Context, settings: SharedSettings, processor
 }
 
 /// Starts new bridges, stops removed ones, and replaces changed ones.
-fn apply(context: &Context, settings: &SharedSettings, processor: usize, running: &mut Running) {
+fn apply(
+    context: &Context,
+    settings: &SharedSettings,
+    processor: usize,
+    running: &mut RunningBridges,
+) {
     let config = settings.load().config.clone();
     let is_own = |bridge: &&Bridge| processor_of(&bridge.name, config.runtime.workers) == processor;
     let wanted: Vec<_> = config.bridges.iter().filter(is_own).collect();
@@ -78,7 +83,7 @@ fn apply(context: &Context, settings: &SharedSettings, processor: usize, running
         if running.bridges.get(&bridge.name).is_some_and(|(old, _)| old == bridge) {
             continue;
         }
-        let earlier = running.replaced(&bridge.name);
+        let earlier = running.stop_replaced(&bridge.name);
         let handle = Rc::new(Handle::default());
         let (own, settings, of_bridge) = (context.clone(), settings.clone(), bridge.clone());
         let handles = (handle.clone(), earlier);
@@ -126,13 +131,13 @@ mod tests {
     #[test]
     fn a_bridge_that_is_added_again_waits_for_the_removed_one() {
         let bridge = Bridge { name: "b".into(), ..Bridge::default() };
-        let (mut running, handle) = (Running::default(), Rc::new(Handle::default()));
+        let (mut running, handle) = (RunningBridges::default(), Rc::new(Handle::default()));
         running.bridges.insert("b".into(), (bridge.clone(), handle.clone()));
         running.stop_others(&[&bridge]);
         assert!(running.removed.is_empty());
         running.stop_others(&[]);
         running.stop_others(&[&bridge]);
-        assert!(running.replaced("b").is_some_and(|earlier| Rc::ptr_eq(&earlier, &handle)));
-        assert!(running.replaced("b").is_none());
+        assert!(running.stop_replaced("b").is_some_and(|earlier| Rc::ptr_eq(&earlier, &handle)));
+        assert!(running.stop_replaced("b").is_none());
     }
 }

@@ -31,7 +31,7 @@ use crate::listen::{Scheme, interned};
 use crate::transport::Transport;
 
 /// Duration of a connection after which its retained messages count as sent.
-const RETAINED_SENT: Duration = Duration::from_secs(5);
+const MIN_RETAINED_TIME: Duration = Duration::from_secs(5);
 
 /// A handle to a running bridge, for the manager of its processor.
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Handle {
         self.is_done.get()
     }
 
-    async fn finished(&self) {
+    async fn wait_until_done(&self) {
         while !self.is_done.get() {
             self.done.notified().await;
         }
@@ -71,9 +71,9 @@ impl Handle {
 }
 
 /// Marks a bridge as done when its operation ends.
-struct Done(Rc<Handle>);
+struct DoneGuard(Rc<Handle>);
 
-impl Drop for Done {
+impl Drop for DoneGuard {
     fn drop(&mut self) {
         self.0.is_done.set(true);
         self.0.done.notify();
@@ -99,9 +99,9 @@ pub(super) async fn supervise(
     bridge: Bridge,
     (handle, earlier): (Rc<Handle>, Option<Rc<Handle>>),
 ) {
-    let _done = Done(handle.clone());
+    let _done = DoneGuard(handle.clone());
     if let Some(earlier) = &earlier {
-        earlier.finished().await;
+        earlier.wait_until_done().await;
     }
     let is_new = earlier.is_some_and(|earlier| earlier.is_new.get());
     let (bridge, map) = (Arc::new(bridge.clone()), Arc::new(TopicMap::new(&bridge.topics)));
@@ -126,7 +126,7 @@ impl Supervisor {
         let mut backoff = Backoff::new(*reconnect_delay, *max_reconnect_delay, client_id.clone());
         let mut is_prepared = false;
         while !self.is_ending() {
-            self.status.tries();
+            self.status.count_attempt();
             let prepared = match is_prepared {
                 true => Ok(()),
                 false => self.local.prepare().await,
@@ -151,7 +151,7 @@ impl Supervisor {
                 }
                 Err(why) => (why, "cannot connect"),
             };
-            if self.status.failed(error.clone(), now()) || what == "disconnected" {
+            if self.status.set_disconnected(error.clone(), now()) || what == "disconnected" {
                 report(format_args!("bridge {}: {what}: {error}; trying again", self.bridge.name));
             }
             let delay = backoff.next(now());
@@ -199,8 +199,8 @@ impl Supervisor {
         let resolver = &self.context.bridges.resolver;
         let host = (&*remote.host, remote.port);
         let limit = IoTimeout::after(limits.connect).until_shutdown();
-        let dialled = dial(resolver, host, connector, limit).await;
-        let (wire, address) = dialled.map_err(|error| error.to_string())?;
+        let connection = dial(resolver, host, connector, limit).await;
+        let (wire, address) = connection.map_err(|error| error.to_string())?;
         let of_bridge = (&*self.bridge, &*self.map);
         let broker_id = self.context.bridges.broker_id.clone();
         let broker_id = self.bridge.loop_detection.then_some(broker_id);
@@ -220,7 +220,7 @@ impl Supervisor {
         };
         let opened = self.local.open(own).await?;
         if !granted.is_present {
-            self.local.set_known();
+            self.local.mark_known();
             // The remote broker's session is new, so its packet identifiers no longer refer to earlier messages.
             let sessions = self.context.stages.sessions;
             let is_forgotten = sessions.forget_received(opened.key, opened.connection_id).await;
@@ -236,8 +236,8 @@ impl Supervisor {
                 map: self.map.clone(),
                 broker_id,
                 retain_available: granted.retain_available,
-                local_most: limits.packet_size,
-                remote_most: granted.most,
+                max_local_packet: limits.packet_size,
+                max_remote_packet: granted.most,
                 local_aliases: limits.topic_alias,
                 remote_aliases: granted.aliases,
                 keep_alive: granted.keep_alive,
@@ -264,8 +264,8 @@ impl Supervisor {
 
     /// Serves a connection until it ends. Returns its duration.
     async fn serve(&self, bridged: Bridged, remote: &Remote) -> Duration {
-        let (begun, name) = (now(), &self.bridge.name);
-        self.status.connected(&remote.to_string(), begun);
+        let (started, name) = (now(), &self.bridge.name);
+        self.status.set_connected(&remote.to_string(), started);
         report(format_args!("bridge {name}: connected to {remote}"));
         self.state_topic.set(true);
         let stream = bridged.stream.clone();
@@ -278,12 +278,12 @@ impl Supervisor {
         Box::pin(serve_bridged(bridged, Context { config, ..self.context.clone() })).await;
         self.handle.transport.replace(None);
         if matches!(&*stream, Transport::Link(link) if link.has_released()) {
-            self.local.set_known();
+            self.local.mark_known();
         }
         self.state_topic.set(false);
-        let duration = now() - begun;
-        if duration >= RETAINED_SENT {
-            self.local.set_retained_sent();
+        let duration = now() - started;
+        if duration >= MIN_RETAINED_TIME {
+            self.local.mark_retained_sent();
         }
         duration
     }

@@ -33,7 +33,7 @@ impl Ending {
 
     /// Ends the session of a claim's client, unless the client connected here later.
     pub(super) fn end(self: &Rc<Self>, claim: Claim) {
-        if !self.peers.claims.yields_to(&claim, &self.name) || self.start(&claim) {
+        if !self.peers.claims.yield_to(&claim, &self.name) || self.start(&claim) {
             return;
         }
         let mut waiting = self.waiting.borrow_mut();
@@ -50,7 +50,7 @@ impl Ending {
     pub(super) fn retry(self: &Rc<Self>) {
         let mut waiting = self.waiting.take();
         while let Some(claim) = waiting.front()
-            && (!self.peers.claims.yields_to(claim, &self.name) || self.start(claim))
+            && (!self.peers.claims.yield_to(claim, &self.name) || self.start(claim))
         {
             waiting.pop_front();
         }
@@ -61,7 +61,7 @@ impl Ending {
     fn start(self: &Rc<Self>, claim: &Claim) -> bool {
         let (own, claim, stages) = (self.clone(), claim.clone(), self.context.stages);
         let started = stages.control.dispatch(move |_| async move {
-            while own.peers.claims.yields_to(&claim, &own.name) && !is_draining() {
+            while own.peers.claims.yield_to(&claim, &own.name) && !is_draining() {
                 let (client, reason) = (claim.identity(), Reason::SESSION_TAKEN_OVER);
                 let ended = stages.sessions.end_session_of(client, reason, stages.routing).await;
                 if !matches!(ended, Err(CallError::Full { .. })) {

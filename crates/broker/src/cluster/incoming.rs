@@ -24,7 +24,7 @@ impl Node {
             if hello.start != self.start {
                 let status = self.peers.status.node(&self.name);
                 let why = "another node has the same name; set a node-name for each".to_owned();
-                if status.changed(Err(why.clone()), now()) {
+                if status.set_connection(Err(why.clone()), now()) {
                     report(format_args!("cluster: {why}"));
                 }
             }
@@ -33,7 +33,7 @@ impl Node {
         if hello.version != VERSION {
             let status = self.peers.status.node(&hello.node.as_str().into());
             let why = format!("the node has another version ({})", hello.version);
-            status.changed(Err(why), now());
+            status.set_connection(Err(why), now());
             return;
         }
         let known = self.others.borrow().get(hello.node.as_str()).cloned();
@@ -97,7 +97,7 @@ impl Node {
             }
             NodeFrame::Close { lane: id, why } => {
                 if let Some(lane) = lane(id) {
-                    lane.closed(&format!("closed by the node: {why}"));
+                    lane.mark_closed(&format!("closed by the node: {why}"));
                     other.granted.take();
                 }
             }

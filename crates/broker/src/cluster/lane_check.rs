@@ -50,7 +50,7 @@ impl Node {
             }
         }
         self.peers.status.nodes.set(connected);
-        self.peers.interest.settle();
+        self.peers.interest.announce_remaining();
         self.announce_own_members();
         self.continue_handovers();
         self.ending.retry();

@@ -67,7 +67,7 @@ pub(crate) async fn serve_cluster(
                 Ok(server) => format!("connected to {server}"),
                 Err(why) => format!("NATS is not connected: {why}; trying again"),
             };
-            if of_status.status.nats_changed(result) && !is_draining() {
+            if of_status.status.set_nats(result) && !is_draining() {
                 report(format_args!("cluster: {line}"));
             }
         }),

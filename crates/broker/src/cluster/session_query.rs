@@ -167,7 +167,7 @@ fn handle_question(node: &Rc<Node>, message: &Message<'_>) {
             let client = Identity { client: client.into(), user: user.map(Into::into) };
             match own.context.stages.sessions.holding(client.clone()).await {
                 Ok(holding) => {
-                    let passed = || own.peers.moves.passed_since(&client, lately);
+                    let passed = || own.peers.moves.ended_since(&client, lately);
                     let holding = holding.or_else(|| passed().map(|moves| (Holding::Given, moves)));
                     found.extend(holding.map(|(own, moves)| (place, own, moves)));
                 }

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::events::drops::{DropReason, Dropped};
 use crate::lane::frame::NodeFrame;
 use crate::lane::{Lane, Sent};
-use crate::peers::{Claim, fitting};
+use crate::peers::{Claim, count_fitting};
 use crate::session::operations::RETRY_DELAY;
 
 /// Maximum number of claims in one message, and of bytes of their client identifiers and users. Even with all characters
@@ -106,7 +106,7 @@ async fn send_all(
     let mut most = MAX_CLIENTS;
     while !left.is_empty() && !is_over() {
         let (some, rest) =
-            left.split_at(fitting(left.iter().map(|own| &own.0), most, MAX_CLIENT_BYTES));
+            left.split_at(count_fitting(left.iter().map(|own| &own.0), most, MAX_CLIENT_BYTES));
         match send(some) {
             Sent::Yes => left = rest,
             Sent::Full => sleep(RETRY_DELAY).await,

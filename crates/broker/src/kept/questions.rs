@@ -11,7 +11,7 @@ use phalanx::time::now;
 
 use crate::access::Identity;
 use crate::lock::lock;
-use crate::peers::fitting;
+use crate::peers::count_fitting;
 
 /// Maximum number of questions that wait to be sent. Further questions are not answered.
 const MAX_WAITING: usize = 10_000;
@@ -70,11 +70,11 @@ impl Questions {
         lock(&self.0).add(question);
     }
 
-    /// Takes up to `most` questions with up to `most_bytes` of names, but at least one if there is any.
-    pub(crate) fn take(&self, most: usize, most_bytes: usize) -> Vec<Question> {
+    /// Takes up to `max_count` questions with up to `max_bytes` of names, but at least one if there is any.
+    pub(crate) fn take(&self, max_count: usize, max_bytes: usize) -> Vec<Question> {
         let mut state = lock(&self.0);
         let clients = state.waiting.iter().map(|own| &own.client);
-        let count = fitting(clients, most, most_bytes);
+        let count = count_fitting(clients, max_count, max_bytes);
         state.waiting.drain(..count).collect()
     }
 

@@ -18,13 +18,13 @@ use crate::model::subscriptions::group_id::group_id;
 /// maximum packet size is small, the filters take at most half of it, because the answer has to fit, too.
 const MAX_BATCH: usize = 1024;
 const MAX_FILTERS: usize = 256;
-const MAX_BYTES: usize = 32 * 1024;
+const MAX_PACKET_BYTES: usize = 32 * 1024;
 
 /// Bytes of a filter in a packet in addition to its text: its length and options.
 const FILTER_BYTES: usize = 3;
 
 /// The other node gets messages as they were published, because it applies the options of its clients itself.
-const OPTIONS: SubscribeOptions = SubscribeOptions {
+const ANNOUNCEMENT_OPTIONS: SubscribeOptions = SubscribeOptions {
     qos: QoS::ExactlyOnce,
     no_local: false,
     retain_as_published: true,
@@ -32,11 +32,11 @@ const OPTIONS: SubscribeOptions = SubscribeOptions {
 };
 
 /// The packet identifier of all announcements. One suffices, because both nodes process packets in order.
-const ID: PacketId = PacketId::MIN;
+const ANNOUNCEMENT_ID: PacketId = PacketId::MIN;
 
 impl Lane {
     /// The packet identifier of an UNSUBSCRIBE that the lane injects into the session here.
-    pub(super) const INJECTED: PacketId = PacketId::MAX;
+    pub(super) const INJECTED_ID: PacketId = PacketId::MAX;
 
     pub(super) fn has_announcements(&self) -> bool {
         let interest = &self.options.peers.interest;
@@ -52,9 +52,9 @@ impl Lane {
         let interest = &self.options.peers.interest;
         let changes = interest.take(&self.options.node, MAX_BATCH);
         // Added filters come first, because they may replace removed ones.
-        let most = self.most_announced();
-        let added = packets(&changes.added, true, ID, most, out);
-        let removed = packets(&changes.removed, false, ID, most, out);
+        let most = self.max_announced_bytes();
+        let added = packets(&changes.added, true, ANNOUNCEMENT_ID, most, out);
+        let removed = packets(&changes.removed, false, ANNOUNCEMENT_ID, most, out);
         self.unanswered.set(added + removed);
         self.version.set(changes.version);
         if changes.version.is_some() && !self.is_announced.replace(true) {
@@ -62,31 +62,31 @@ impl Lane {
             let _ = Packet::PingReq.encode(Version::V5, out);
         }
         if self.unanswered.get() == 0 {
-            self.complete();
+            self.complete_batch();
         }
     }
 
     /// Handles the other node's answer to a packet.
-    pub(super) fn answered(&self, reasons: &[u8]) {
+    pub(super) fn handle_answer(&self, reasons: &[u8]) {
         if let Some(refused) = reasons.iter().map(|own| Reason(*own)).find(|own| own.is_failure()) {
             // Without this subscription the node would not forward messages. The next lane tries again.
             return self.close(&format!("the node refuses a topic filter: {refused}"));
         }
         self.unanswered.set(self.unanswered.get().saturating_sub(1));
         if self.unanswered.get() == 0 {
-            self.complete();
-            self.nudge();
+            self.complete_batch();
+            self.wake_sender();
         }
     }
 
-    fn complete(&self) {
+    fn complete_batch(&self) {
         if let Some(version) = self.version.take() {
-            self.options.peers.interest.has(&self.options.node, version);
+            self.options.peers.interest.set_version(&self.options.node, version);
         }
     }
 
     /// Records the filters that the other node announces.
-    pub(super) fn announced(&self, subscribe: &Subscribe<'_>) {
+    pub(super) fn record_announced(&self, subscribe: &Subscribe<'_>) {
         let mut known = self.known.borrow_mut();
         let Ok(of_packet) = PacketFilter::of(subscribe.properties) else { return };
         if !known.is_empty() {
@@ -97,17 +97,18 @@ impl Lane {
     }
 
     /// Removes the filters of earlier lanes, after the other node has announced all current ones.
-    pub(super) fn all_announced(&self) {
+    pub(super) fn remove_stale(&self) {
         let mut stale: Vec<_> = self.known.take().into_iter().collect();
         // Sorted, so that simulations are reproducible.
         stale.sort_unstable();
-        let (most, mut injected) = (self.most_announced(), self.injected.borrow_mut());
-        packets(&stale, false, Self::INJECTED, most, &mut injected);
+        let (most, mut injected) = (self.max_announced_bytes(), self.injected.borrow_mut());
+        packets(&stale, false, Self::INJECTED_ID, most, &mut injected);
     }
 
     /// Maximum size of the filters of a packet, in bytes.
-    pub(super) fn most_announced(&self) -> usize {
-        MAX_BYTES.min(self.options.most_packet.min(self.options.most_sent) / 2)
+    pub(super) fn max_announced_bytes(&self) -> usize {
+        MAX_PACKET_BYTES
+            .min(self.options.max_incoming_packet.min(self.options.max_outgoing_packet) / 2)
     }
 }
 
@@ -140,11 +141,11 @@ fn packets(
                 (filters, batched, bytes) = (SubscriptionBuffer::new(), 0, 0);
             }
             // Cannot fail: the filter came from a packet.
-            let _ = filters.push(filter, OPTIONS);
+            let _ = filters.push(filter, ANNOUNCEMENT_OPTIONS);
             (batched, bytes) = (batched + 1, bytes + size);
         } else {
             let mut only = SubscriptionBuffer::new();
-            let _ = only.push(filter, OPTIONS);
+            let _ = only.push(filter, ANNOUNCEMENT_OPTIONS);
             count += packet(&only, properties.get(), is_added, id, out);
         }
     }
@@ -179,9 +180,9 @@ mod tests {
     #[test]
     fn announcements_fit_small_packets() {
         let keys: Vec<Box<str>> = (0..300).map(|n| format!("topic/{n}").into()).collect();
-        for most in [64, 1024, MAX_BYTES] {
+        for most in [64, 1024, MAX_PACKET_BYTES] {
             let (mut out, mut found) = (Vec::new(), Vec::new());
-            let count = packets(&keys, true, ID, most, &mut out);
+            let count = packets(&keys, true, ANNOUNCEMENT_ID, most, &mut out);
             let (mut at, mut packets) = (0, 0);
             while let Some(frame) = Frame::split(&out[at..], most + 8).unwrap() {
                 at += frame.length();

@@ -6,7 +6,7 @@
 use phalanx_mqtt::{Auth, Packet, Property, PropertyBuffer, Reason, Version};
 
 use crate::lane::Lane;
-use crate::lane::transport::MAX_ANSWERS;
+use crate::lane::transport::MAX_OWN_BYTES;
 use crate::peers::members::Counts;
 
 /// Maximum number of groups in one packet, and bytes of each.
@@ -16,13 +16,13 @@ const GROUP_BYTES: usize = 8;
 impl Lane {
     /// Announces the numbers of online members at this node, if they have changed. Called at intervals, which limits the
     /// rate of announcements.
-    pub(crate) fn tell_members(&self) {
+    pub(crate) fn announce_members(&self) {
         // The other node's router knows this node only after it has this node's filters.
         let is_ready = self.is_announced.get() && self.unanswered.get() == 0;
-        if !is_ready || self.is_closed() || self.answers.borrow().len() > MAX_ANSWERS {
+        if !is_ready || self.is_closed() || self.own_packets.borrow().len() > MAX_OWN_BYTES {
             return;
         }
-        let most = MAX_GROUPS.min(self.most_announced() / GROUP_BYTES).max(1);
+        let most = MAX_GROUPS.min(self.max_announced_bytes() / GROUP_BYTES).max(1);
         let Some(counts) = self.options.peers.members.take(&self.options.node, most) else {
             return;
         };
@@ -30,12 +30,12 @@ impl Lane {
     }
 
     /// Notes the numbers that the other node announces.
-    pub(super) fn heard_members(&self, auth: &Auth<'_>) {
-        let heard = counts(auth);
+    pub(super) fn record_members(&self, auth: &Auth<'_>) {
+        let announced = counts(auth);
         let mut members = self.members.borrow_mut();
         match &mut *members {
-            Some(members) if !heard.are_all => members.changed.extend(heard.changed),
-            members => *members = Some(heard),
+            Some(members) if !announced.is_snapshot => members.changed.extend(announced.changed),
+            members => *members = Some(announced),
         }
     }
 
@@ -55,7 +55,7 @@ impl Lane {
 }
 
 fn packet(counts: &Counts) -> Vec<u8> {
-    let first = counts.are_all.then_some((0, 0));
+    let first = counts.is_snapshot.then_some((0, 0));
     let pairs = first.into_iter().chain(counts.changed.iter().copied());
     let data: Vec<u8> = pairs
         .flat_map(|(id, count): (u32, u32)| [id, count].map(u32::to_be_bytes))
@@ -79,7 +79,7 @@ fn counts(auth: &Auth<'_>) -> Counts {
                 u32::from_be_bytes(bytes)
             });
             match id {
-                0 => counts = Counts { are_all: true, changed: Vec::new() },
+                0 => counts = Counts { is_snapshot: true, changed: Vec::new() },
                 _ => counts.changed.push((id, count)),
             }
         }
@@ -95,9 +95,10 @@ mod tests {
 
     #[test]
     fn announced_members_are_decoded() {
-        let all = Counts { are_all: true, changed: vec![(1, 0), (u32::MAX, 7)] };
-        let some = Counts { are_all: false, changed: (1..=4096).map(|id| (id, id / 2)).collect() };
-        let empty = Counts { are_all: true, changed: Vec::new() };
+        let all = Counts { is_snapshot: true, changed: vec![(1, 0), (u32::MAX, 7)] };
+        let some =
+            Counts { is_snapshot: false, changed: (1..=4096).map(|id| (id, id / 2)).collect() };
+        let empty = Counts { is_snapshot: true, changed: Vec::new() };
         for own in [all, some, empty] {
             let bytes = packet(&own);
             let frame = Frame::split(&bytes, bytes.len()).unwrap().expect("a whole packet");

@@ -14,8 +14,8 @@ use crate::lane::frame::NodeFrame;
 use crate::peers::members::Counts;
 use crate::peers::{NodeStatus, Peers};
 
-/// The polling interval of [`Lane::is_processed`], as a fraction of the timeout.
-const POLLS: u32 = 25;
+/// How often [`Lane::wait_until_processed`] polls within the timeout.
+const POLLS_PER_TIMEOUT: u32 = 25;
 
 /// Sends a payload to a node.
 pub(crate) type SendPayload = Box<dyn Fn(&[u8]) -> Sent>;
@@ -40,12 +40,12 @@ pub(crate) struct LaneOptions {
     pub(crate) status: Arc<NodeStatus>,
     /// Sends a payload to the other node.
     pub(crate) send: SendPayload,
-    /// Maximum size of a payload, in bytes.
-    pub(crate) most: usize,
-    /// Maximum size of a packet from the other node, in bytes.
-    pub(crate) most_packet: usize,
-    /// Maximum size of a packet to the other node, in bytes.
-    pub(crate) most_sent: usize,
+    /// Bytes.
+    pub(crate) max_payload: usize,
+    /// Bytes.
+    pub(crate) max_incoming_packet: usize,
+    /// Bytes.
+    pub(crate) max_outgoing_packet: usize,
     /// The lane ends if the other node acknowledges no sent data for this time.
     pub(crate) timeout: Duration,
     /// The keys of subscriptions that the session for the other node has from an earlier lane.
@@ -59,23 +59,23 @@ pub(crate) struct Lane {
     pub(super) input: RefCell<Vec<u8>>,
     pub(super) received: Cell<u64>,
     pub(super) processed: Cell<u64>,
-    /// The values of `received` and `processed` that were last sent to the other node, and when.
-    pub(super) told: Cell<(u64, u64)>,
-    pub(super) told_at: Cell<Duration>,
+    /// The last sent values of `received` and `processed`, and when they were sent.
+    pub(super) last_acknowledged: Cell<(u64, u64)>,
+    pub(super) last_acknowledged_at: Cell<Duration>,
     pub(super) sent: Cell<u64>,
     /// The numbers of bytes that the other node has received and processed.
-    pub(super) arrived: Cell<(u64, u64)>,
-    /// The time at which the other node last acknowledged new bytes.
-    pub(super) progress: Cell<Duration>,
-    why_closed: RefCell<Option<String>>,
+    pub(super) acknowledged: Cell<(u64, u64)>,
+    /// When the other node last acknowledged new bytes.
+    pub(super) last_progress: Cell<Duration>,
+    close_reason: RefCell<Option<String>>,
     pub(super) reader: Notify,
     pub(super) writer: Notify,
     pub(super) sender: RefCell<Option<Rc<dyn Fn()>>>,
     /// The lane's own packets for the other node.
-    pub(super) answers: RefCell<Vec<u8>>,
-    /// Notifies when `answers` was taken to be sent; and whether they are being sent.
+    pub(super) own_packets: RefCell<Vec<u8>>,
+    /// Notifies when `own_packets` was taken to be sent; and whether they are being sent.
     pub(super) drained: Notify,
-    pub(super) is_answering: Cell<bool>,
+    pub(super) is_sending_own_packets: Cell<bool>,
     /// The lane's own packets for the session here.
     pub(super) injected: RefCell<Vec<u8>>,
     /// The number of unanswered announcements, and the version of the filters once they are answered.
@@ -96,18 +96,18 @@ impl Lane {
             input: RefCell::default(),
             received: Cell::new(0),
             processed: Cell::new(0),
-            told: Cell::new((0, 0)),
-            told_at: Cell::new(now()),
+            last_acknowledged: Cell::new((0, 0)),
+            last_acknowledged_at: Cell::new(now()),
             sent: Cell::new(0),
-            arrived: Cell::new((0, 0)),
-            progress: Cell::new(now()),
-            why_closed: RefCell::default(),
+            acknowledged: Cell::new((0, 0)),
+            last_progress: Cell::new(now()),
+            close_reason: RefCell::default(),
             reader: Notify::default(),
             writer: Notify::default(),
             sender: RefCell::default(),
-            answers: RefCell::default(),
+            own_packets: RefCell::default(),
             drained: Notify::default(),
-            is_answering: Cell::new(false),
+            is_sending_own_packets: Cell::new(false),
             injected: RefCell::default(),
             unanswered: Cell::new(0),
             version: Cell::new(None),
@@ -136,40 +136,43 @@ impl Lane {
         }
         // If this frame is lost, the other node is refused when it next sends data.
         let _ = self.send_frame(&NodeFrame::Close { lane: self.id(), why });
-        self.closed(why);
+        self.mark_closed(why);
     }
 
     /// Marks the lane as ended, by either node.
-    pub(crate) fn closed(&self, why: &str) {
-        self.why_closed.borrow_mut().get_or_insert_with(|| why.to_owned());
+    pub(crate) fn mark_closed(&self, why: &str) {
+        self.close_reason.borrow_mut().get_or_insert_with(|| why.to_owned());
         self.options.status.lag.set(0);
         self.reader.notify();
         self.writer.notify();
         self.drained.notify();
-        self.nudge();
+        self.wake_sender();
     }
 
     /// Whether the lane has ended.
     pub(crate) fn is_closed(&self) -> bool {
-        self.why_closed.borrow().is_some()
+        self.close_reason.borrow().is_some()
     }
 
     /// Why the lane has ended.
-    pub(crate) fn why_closed(&self) -> Option<String> {
-        self.why_closed.borrow().clone()
+    pub(crate) fn close_reason(&self) -> Option<String> {
+        self.close_reason.borrow().clone()
     }
 
     /// Waits until the other node has processed the lane's current packets. Returns false if the lane ends first.
-    pub(crate) async fn is_processed(&self) -> bool {
+    pub(crate) async fn wait_until_processed(&self) -> bool {
         let mut until = None;
         while !self.is_closed() {
-            if until.is_none() && self.answers.borrow().is_empty() && !self.is_answering.get() {
+            if until.is_none()
+                && self.own_packets.borrow().is_empty()
+                && !self.is_sending_own_packets.get()
+            {
                 until = Some(self.sent.get());
             }
-            if until.is_some_and(|until| self.arrived.get().1 >= until) {
+            if until.is_some_and(|until| self.acknowledged.get().1 >= until) {
                 return true;
             }
-            sleep(self.options.timeout / POLLS).await;
+            sleep(self.options.timeout / POLLS_PER_TIMEOUT).await;
         }
         false
     }
@@ -180,7 +183,7 @@ impl Lane {
     }
 
     /// Wakes the sender for the lane's own packets.
-    pub(crate) fn nudge(&self) {
+    pub(crate) fn wake_sender(&self) {
         let wake = self.sender.borrow().clone();
         wake.iter().for_each(|wake| wake());
     }

@@ -11,8 +11,8 @@ const WINDOW: u64 = 1 << 20;
 /// Bytes of a packet that do not count towards the maximum packet size.
 const HEADER_BYTES: usize = 5;
 
-/// The interval at which a lane repeats its acknowledgements, which NATS may have lost, as a fraction of the timeout.
-const TELLS: u32 = 5;
+/// How often a lane repeats its acknowledgements, which NATS may have lost, within the timeout.
+const ACKNOWLEDGEMENTS_PER_TIMEOUT: u32 = 5;
 
 /// Maximum number of data bytes in one NATS message.
 const MAX_CHUNK: usize = 256 * 1024;
@@ -24,8 +24,8 @@ impl Lane {
     /// The window of both directions, in bytes. The largest packet has to fit, because an incomplete packet is not
     /// processed.
     fn window(&self) -> u64 {
-        let LaneOptions { most_packet, most_sent, .. } = &self.options;
-        WINDOW.max(((*most_packet).max(*most_sent) + HEADER_BYTES) as u64)
+        let LaneOptions { max_incoming_packet, max_outgoing_packet, .. } = &self.options;
+        WINDOW.max(((*max_incoming_packet).max(*max_outgoing_packet) + HEADER_BYTES) as u64)
     }
 
     /// Handles a data frame of the other node.
@@ -34,15 +34,15 @@ impl Lane {
         if received > self.sent.get() || processed > received {
             return self.close("the node acknowledges data that was not sent");
         }
-        let before = self.arrived.get();
+        let before = self.acknowledged.get();
         if received > before.0 {
-            self.progress.set(now());
+            self.last_progress.set(now());
         }
-        self.arrived.set((before.0.max(received), before.1.max(processed)));
+        self.acknowledged.set((before.0.max(received), before.1.max(processed)));
         if processed > before.1 {
             self.writer.notify();
         }
-        self.show_lag();
+        self.update_lag();
         if bytes.is_empty() || self.is_closed() {
             return;
         }
@@ -59,23 +59,24 @@ impl Lane {
     }
 
     /// Records that `bytes` more of the input were processed.
-    pub(super) fn processed(&self, bytes: usize) {
+    pub(super) fn add_processed(&self, bytes: usize) {
         self.processed.set(self.processed.get() + bytes as u64);
         // Smaller progress is acknowledged with the next data, or by `tick`.
-        if self.processed.get() - self.told.get().1 > WINDOW / 4 {
-            self.tell();
+        if self.processed.get() - self.last_acknowledged.get().1 > WINDOW / 4 {
+            self.acknowledge();
         }
     }
 
     /// Sends bytes as data, and waits while the window or the connection to NATS is full.
     pub(super) async fn send(&self, mut bytes: &[u8]) -> Result<(), String> {
         while !bytes.is_empty() {
-            if let Some(why) = self.why_closed() {
+            if let Some(why) = self.close_reason() {
                 return Err(why);
             }
-            let room = (self.arrived.get().1 + self.window()).saturating_sub(self.sent.get());
-            let chunk = MAX_CHUNK.min(self.options.most.saturating_sub(FRAME_BYTES)).max(1);
-            let (next, rest) = bytes.split_at(bytes.len().min(chunk).min(room as usize));
+            let available =
+                (self.acknowledged.get().1 + self.window()).saturating_sub(self.sent.get());
+            let chunk = MAX_CHUNK.min(self.options.max_payload.saturating_sub(FRAME_BYTES)).max(1);
+            let (next, rest) = bytes.split_at(bytes.len().min(chunk).min(available as usize));
             if !next.is_empty() && self.send_data(next) {
                 bytes = rest;
             } else if !self.is_closed() {
@@ -92,15 +93,15 @@ impl Lane {
         let data = Data { lane: self.id(), offset, received, processed, bytes };
         match self.send_frame(&NodeFrame::Data(data)) {
             Sent::Yes => {
-                if self.arrived.get().0 == offset && !bytes.is_empty() {
+                if self.acknowledged.get().0 == offset && !bytes.is_empty() {
                     // Nothing was in flight, so the timeout begins now.
-                    self.progress.set(now());
+                    self.last_progress.set(now());
                 }
                 self.sent.set(offset + bytes.len() as u64);
                 self.options.status.sent.add(bytes.len() as u64);
-                self.told.set((received, processed));
-                self.told_at.set(now());
-                self.show_lag();
+                self.last_acknowledged.set((received, processed));
+                self.last_acknowledged_at.set(now());
+                self.update_lag();
                 true
             }
             Sent::Full => false,
@@ -111,25 +112,26 @@ impl Lane {
         }
     }
 
-    fn tell(&self) {
+    fn acknowledge(&self) {
         self.send_data(&[]);
     }
 
     /// Called at intervals: sends acknowledgements, and closes a lane that makes no progress.
     pub(crate) fn tick(&self) {
-        let is_old = now().saturating_sub(self.told_at.get()) > self.options.timeout / TELLS;
-        if is_old || self.told.get() != (self.received.get(), self.processed.get()) {
-            self.tell();
+        let is_old = now().saturating_sub(self.last_acknowledged_at.get())
+            > self.options.timeout / ACKNOWLEDGEMENTS_PER_TIMEOUT;
+        if is_old || self.last_acknowledged.get() != (self.received.get(), self.processed.get()) {
+            self.acknowledge();
         }
-        let is_waiting = self.sent.get() > self.arrived.get().0;
-        if is_waiting && now().saturating_sub(self.progress.get()) > self.options.timeout {
+        let is_waiting = self.sent.get() > self.acknowledged.get().0;
+        if is_waiting && now().saturating_sub(self.last_progress.get()) > self.options.timeout {
             self.close("the node receives nothing");
         }
         self.writer.notify();
     }
 
-    fn show_lag(&self) {
-        let lag = self.sent.get().saturating_sub(self.arrived.get().1);
+    fn update_lag(&self) {
+        let lag = self.sent.get().saturating_sub(self.acknowledged.get().1);
         self.options.status.lag.set(lag as i64);
     }
 }
@@ -168,9 +170,9 @@ mod tests {
                 own.borrow_mut().push(payload.to_vec());
                 Sent::Yes
             }),
-            most: 1 << 20,
-            most_packet: 1 << 20,
-            most_sent: 1 << 20,
+            max_payload: 1 << 20,
+            max_incoming_packet: 1 << 20,
+            max_outgoing_packet: 1 << 20,
             timeout: Duration::from_secs(5),
             known: HashSet::new(),
         });
@@ -195,7 +197,7 @@ mod tests {
             lane.tick();
             assert!(sent.borrow().is_empty(), "an acknowledgement is sent once");
             lane.receive(data(5, b"f"));
-            assert_eq!(lane.why_closed().as_deref(), Some("NATS lost data"));
+            assert_eq!(lane.close_reason().as_deref(), Some("NATS lost data"));
             let closed = NodeFrame::Close { lane: 7, why: "NATS lost data" };
             assert_eq!(NodeFrame::decode(&sent.borrow_mut().pop().unwrap()), Some(closed));
         });
@@ -232,7 +234,7 @@ mod tests {
             lane.receive(data(0, &bytes));
             assert!(!lane.is_closed());
             lane.receive(data(bytes.len() as u64, b"x"));
-            assert_eq!(lane.why_closed().as_deref(), Some("the node exceeds its window"));
+            assert_eq!(lane.close_reason().as_deref(), Some("the node exceeds its window"));
         });
     }
 
@@ -242,7 +244,7 @@ mod tests {
             for (received, processed) in [(1, 0), (0, 1)] {
                 let (lane, _) = lane();
                 lane.receive(Data { received, processed, ..data(0, b"") });
-                assert!(lane.why_closed().unwrap().contains("not sent"));
+                assert!(lane.close_reason().unwrap().contains("not sent"));
             }
         });
     }
@@ -257,10 +259,10 @@ mod tests {
                 let (lane, sent) = lane();
                 lane.receive(data(0, b"abc"));
                 lane.tick();
-                let told = sent.borrow_mut().pop().unwrap();
+                let last_acknowledged = sent.borrow_mut().pop().unwrap();
                 sleep(Duration::from_secs(2)).await;
                 lane.tick();
-                assert_eq!(sent.borrow_mut().pop(), Some(told));
+                assert_eq!(sent.borrow_mut().pop(), Some(last_acknowledged));
             },
         );
     }

@@ -48,7 +48,7 @@ impl OutgoingAliases {
     }
 
     /// The alias of a topic, and whether the remote broker does not know it yet.
-    pub(super) fn of(&mut self, topic: &str) -> Option<(u16, bool)> {
+    pub(super) fn assign(&mut self, topic: &str) -> Option<(u16, bool)> {
         if let Some(alias) = self.topics.get(topic) {
             return Some((*alias, false));
         }
@@ -83,20 +83,23 @@ mod tests {
         assert_eq!(incoming.resolve("c", 3), None);
         assert_eq!(incoming.resolve("c", 0), None);
         let mut outgoing = OutgoingAliases::new(2);
-        assert_eq!((outgoing.of("a"), outgoing.of("a")), (Some((1, true)), Some((1, false))));
-        assert_eq!(outgoing.of("b"), Some((2, true)));
-        assert_eq!(outgoing.of("c"), None);
+        assert_eq!(
+            (outgoing.assign("a"), outgoing.assign("a")),
+            (Some((1, true)), Some((1, false)))
+        );
+        assert_eq!(outgoing.assign("b"), Some((2, true)));
+        assert_eq!(outgoing.assign("c"), None);
         outgoing.forget("b");
-        assert_eq!(outgoing.of("c"), Some((2, true)));
-        assert_eq!(OutgoingAliases::new(0).of("a"), None);
+        assert_eq!(outgoing.assign("c"), Some((2, true)));
+        assert_eq!(OutgoingAliases::new(0).assign("a"), None);
     }
 
     #[test]
     fn long_topics_have_few_aliases() {
         let mut outgoing = OutgoingAliases::new(100);
         let long = |n: u8| format!("{n}{}", "x".repeat(60_000));
-        assert_eq!([outgoing.of(&long(1)), outgoing.of(&long(2))], [Some((1, true)), None]);
+        assert_eq!([outgoing.assign(&long(1)), outgoing.assign(&long(2))], [Some((1, true)), None]);
         outgoing.forget(&long(1));
-        assert_eq!(outgoing.of(&long(2)), Some((1, true)));
+        assert_eq!(outgoing.assign(&long(2)), Some((1, true)));
     }
 }

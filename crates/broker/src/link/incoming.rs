@@ -13,50 +13,50 @@ use crate::model::message;
 use crate::model::subscriptions::trie::is_shallow;
 
 impl Link {
-    /// Processes the complete packets in `raw`, and appends those for the session to `buffer`. Returns the length of the
+    /// Processes the complete packets in `input`, and appends those for the session to `buffer`. Returns the length of the
     /// processed packets.
-    pub(super) fn take(&self, raw: &[u8], buffer: &mut Vec<u8>) -> io::Result<usize> {
+    pub(super) fn take(&self, input: &[u8], buffer: &mut Vec<u8>) -> io::Result<usize> {
         let mut taken = 0;
         while let Some(frame) =
-            Frame::split(&raw[taken..], self.options.local_most).map_err(wrong)?
+            Frame::split(&input[taken..], self.options.max_local_packet).map_err(decode_error)?
         {
             if self.is_ended.get() {
                 break;
             }
-            let bytes = &raw[taken..taken + frame.length()];
+            let bytes = &input[taken..taken + frame.length()];
             taken += frame.length();
             match frame.kind() {
-                Kind::PubComp if self.is_released(frame) => (),
+                Kind::PubComp if self.complete_release(frame) => (),
                 Kind::PubAck | Kind::PubRec | Kind::PubRel | Kind::PubComp => {
                     self.count_refused(frame);
                     buffer.extend_from_slice(bytes);
                 }
                 Kind::PingResp | Kind::UnsubAck => (),
-                _ => match Packet::decode(frame, Version::V5).map_err(wrong)? {
+                _ => match Packet::decode(frame, Version::V5).map_err(decode_error)? {
                     Packet::Publish(publish) => self.receive(&publish, buffer)?,
                     Packet::Disconnect(disconnect) => {
-                        self.options.status.disconnected(disconnect.reason);
+                        self.options.status.record_disconnect(disconnect.reason);
                         self.is_ended.set(true);
                     }
                     // SUBACK usually arrives during the login.
                     Packet::SubAck(ack) => {
-                        self.suback.arrived();
+                        self.suback.complete();
                         self.options.map.check(&ack).map_err(io::Error::other)?;
                     }
-                    _ => return Err(invalid("a packet that servers do not send")),
+                    _ => return Err(protocol_error("a packet that servers do not send")),
                 },
             }
         }
         Ok(taken)
     }
 
-    /// Whether a PUBCOMP answers one of the link's own PUBRELs.
-    fn is_released(&self, frame: Frame<'_>) -> bool {
+    /// Completes the release that a PUBCOMP answers. Returns false if it answers a PUBREL of the session.
+    fn complete_release(&self, frame: Frame<'_>) -> bool {
         if self.releases.are_complete() {
             return false;
         }
         match Packet::decode(frame, Version::V5) {
-            Ok(Packet::PubComp(ack)) => self.releases.completes(ack.id),
+            Ok(Packet::PubComp(ack)) => self.releases.complete(ack.id),
             _ => false,
         }
     }
@@ -90,7 +90,7 @@ impl Link {
                 match property {
                     Property::TopicAlias(number) => alias = Some(number),
                     Property::SubscriptionIdentifier(_) => (),
-                    other => properties.push(other).map_err(wrong)?,
+                    other => properties.push(other).map_err(decode_error)?,
                 }
             }
         }
@@ -99,7 +99,7 @@ impl Link {
             Some(alias) => aliases.resolve(publish.topic, alias),
             None => Some(publish.topic).filter(|topic| !topic.is_empty()),
         };
-        let name = name.ok_or_else(|| invalid("a topic alias that is not defined"))?;
+        let name = name.ok_or_else(|| protocol_error("a topic alias that is not defined"))?;
         let Some(local) = self.options.map.to_local(name) else {
             self.reject(publish, name, DropReason::BridgeUnmapped);
             return Ok(());
@@ -110,14 +110,16 @@ impl Link {
             return Ok(());
         }
         if let Some(own) = own {
-            properties.push(Property::User(via::NAME, &via::received(own))).map_err(wrong)?;
+            properties
+                .push(Property::User(via::NAME, &via::received(own)))
+                .map_err(decode_error)?;
         }
         let forwarded = Publish { topic: &local, properties: properties.get(), ..*publish };
         let is_valid = topic::is_name(&local)
             && is_shallow(&local)
             && message::check(&local, forwarded.properties, publish.payload).is_ok();
         let packet = Packet::Publish(forwarded);
-        let most = self.options.local_most;
+        let most = self.options.max_local_packet;
         if !is_valid || packet.encode_within(Version::V5, most, buffer).is_err() {
             self.reject(publish, name, DropReason::BridgeInvalid);
             return Ok(());
@@ -128,7 +130,7 @@ impl Link {
 
     /// Drops a message, and acknowledges it, so that the remote broker does not send it again.
     fn reject(&self, publish: &Publish<'_>, name: &str, reason: DropReason) {
-        self.dropped(name, reason, true);
+        self.count_drop(name, reason, true);
         let answer = match publish.delivery {
             Delivery::AtMostOnce => return,
             Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
@@ -136,11 +138,10 @@ impl Link {
             Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
         };
         // Cannot fail: the packet is short.
-        let _ = answer.encode(Version::V5, &mut self.answers.borrow_mut());
+        let _ = answer.encode(Version::V5, &mut self.own_packets.borrow_mut());
     }
 
-    /// Counts a dropped message.
-    pub(super) fn dropped(&self, topic: &str, reason: DropReason, is_publisher: bool) {
+    pub(super) fn count_drop(&self, topic: &str, reason: DropReason, is_publisher: bool) {
         let what = || Dropped {
             topic: Some(topic),
             client: Some(&self.options.client),
@@ -154,20 +155,20 @@ impl Link {
     /// Adds a PINGREQ to the link's own packets.
     pub(super) fn ping(&self) {
         // Cannot fail: the packet is short.
-        let _ = Packet::PingReq.encode(Version::V5, &mut self.answers.borrow_mut());
+        let _ = Packet::PingReq.encode(Version::V5, &mut self.own_packets.borrow_mut());
     }
 }
 
-pub(super) fn invalid(what: &str) -> io::Error {
+pub(super) fn protocol_error(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the remote broker sent {what}"))
 }
 
-pub(super) fn wrong(error: phalanx_mqtt::Error) -> io::Error {
+pub(super) fn decode_error(error: phalanx_mqtt::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 /// Converts the reason for DISCONNECT to the remote broker, because a client may not send every reason code.
-pub(super) fn for_server(reason: Reason) -> Reason {
+pub(super) fn client_reason(reason: Reason) -> Reason {
     match reason {
         Reason::SUCCESS
         | Reason::DISCONNECT_WITH_WILL

@@ -10,8 +10,8 @@ pub(super) struct KeepAlive {
     /// Time between two pings; `None` without a keep-alive.
     interval: Option<Duration>,
     next: Cell<Duration>,
-    /// Whether a ping was sent and nothing was received since.
-    is_waiting: Cell<bool>,
+    /// Whether nothing was received since the last ping.
+    is_ping_outstanding: Cell<bool>,
 }
 
 impl KeepAlive {
@@ -20,31 +20,30 @@ impl KeepAlive {
         // Pings after three quarters of the keep-alive, because the sender may be busy.
         let interval = (seconds > 0).then(|| Duration::from_millis(750 * u64::from(seconds)));
         let next = Cell::new(now + interval.unwrap_or_default());
-        Self { interval, next, is_waiting: Cell::new(false) }
+        Self { interval, next, is_ping_outstanding: Cell::new(false) }
     }
 
-    /// Records that data were received.
-    pub(super) fn heard(&self) {
-        self.is_waiting.set(false);
+    pub(super) fn record_received(&self) {
+        self.is_ping_outstanding.set(false);
     }
 
     /// Whether to send a ping at `now`. If so, the ping counts as sent.
     ///
     /// # Errors
     /// `TimedOut` if nothing was received since the last ping.
-    pub(super) fn is_due(&self, now: Duration) -> io::Result<bool> {
+    pub(super) fn poll_ping(&self, now: Duration) -> io::Result<bool> {
         let Some(interval) = self.interval.filter(|_| now >= self.next.get()) else {
             return Ok(false);
         };
-        if self.is_waiting.replace(true) {
+        if self.is_ping_outstanding.replace(true) {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.next.set(now + interval);
         Ok(true)
     }
 
-    /// Time until [`is_due`](Self::is_due); `None` without a keep-alive.
-    pub(super) fn left(&self, now: Duration) -> Option<Duration> {
+    /// Time until [`poll_ping`](Self::poll_ping); `None` without a keep-alive.
+    pub(super) fn time_left(&self, now: Duration) -> Option<Duration> {
         self.interval.map(|_| self.next.get().saturating_sub(now))
     }
 }
@@ -57,13 +56,16 @@ mod tests {
     fn a_silent_remote_broker_is_gone_after_two_intervals() {
         let at = Duration::from_millis;
         let own = KeepAlive::new(4, at(0));
-        assert_eq!((own.left(at(1000)), own.is_due(at(2999)).unwrap()), (Some(at(2000)), false));
-        assert!(own.is_due(at(3000)).unwrap());
-        assert!(!own.is_due(at(3001)).unwrap());
-        own.heard();
-        assert!(own.is_due(at(6000)).unwrap());
-        assert_eq!(own.is_due(at(9000)).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(
+            (own.time_left(at(1000)), own.poll_ping(at(2999)).unwrap()),
+            (Some(at(2000)), false)
+        );
+        assert!(own.poll_ping(at(3000)).unwrap());
+        assert!(!own.poll_ping(at(3001)).unwrap());
+        own.record_received();
+        assert!(own.poll_ping(at(6000)).unwrap());
+        assert_eq!(own.poll_ping(at(9000)).unwrap_err().kind(), io::ErrorKind::TimedOut);
         let none = KeepAlive::new(0, at(0));
-        assert_eq!((none.left(at(5)), none.is_due(at(1 << 40)).unwrap()), (None, false));
+        assert_eq!((none.time_left(at(5)), none.poll_ping(at(1 << 40)).unwrap()), (None, false));
     }
 }

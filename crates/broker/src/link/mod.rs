@@ -11,7 +11,7 @@
 //! | `aliases.rs` | topic aliases in both directions |
 //! | `via.rs` | records the path of brokers, to detect loops |
 //! | `keep_alive.rs` | when to ping, and when the remote broker is gone |
-//! | `awaited.rs` | the deadline of an answer |
+//! | `answer_deadline.rs` | the deadline of an answer |
 //! | `releases.rs` | releases QoS 2 messages of an earlier session |
 //! | `stream.rs` | the transport |
 //! | `incoming.rs` | packets from the remote broker |
@@ -20,7 +20,7 @@
 //! | `registry.rs` | all bridges, and their shared state |
 
 mod aliases;
-mod awaited;
+mod answer_deadline;
 mod incoming;
 mod keep_alive;
 mod outgoing;

@@ -8,7 +8,7 @@ use phalanx_mqtt::{
 };
 
 use crate::events::drops::DropReason;
-use crate::link::incoming::{for_server, wrong};
+use crate::link::incoming::{client_reason, decode_error};
 use crate::link::{Link, via};
 
 impl Link {
@@ -20,16 +20,20 @@ impl Link {
     /// Converts the packets in `bytes` for the remote broker, and appends them to `out`.
     pub(super) fn put(&self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let mut at = 0;
-        while let Some(frame) = Frame::split(&bytes[at..], Frame::MAX_PACKET).map_err(wrong)? {
+        while let Some(frame) =
+            Frame::split(&bytes[at..], Frame::MAX_PACKET).map_err(decode_error)?
+        {
             let whole = &bytes[at..at + frame.length()];
             at += frame.length();
             match frame.kind() {
                 Kind::Publish | Kind::Disconnect => {
-                    match Packet::decode(frame, Version::V5).map_err(wrong)? {
+                    match Packet::decode(frame, Version::V5).map_err(decode_error)? {
                         Packet::Publish(publish) => self.send(&publish, out)?,
                         Packet::Disconnect(end) => {
-                            let end = Disconnect { reason: for_server(end.reason), ..end };
-                            Packet::Disconnect(end).encode(Version::V5, out).map_err(wrong)?;
+                            let end = Disconnect { reason: client_reason(end.reason), ..end };
+                            Packet::Disconnect(end)
+                                .encode(Version::V5, out)
+                                .map_err(decode_error)?;
                         }
                         _ => (),
                     }
@@ -58,21 +62,21 @@ impl Link {
         let (mut alone, mut with_alias) = (PropertyBuffer::new(), PropertyBuffer::new());
         for property in publish.properties {
             if !matches!(property, Property::SubscriptionIdentifier(_)) {
-                alone.push(property).map_err(wrong)?;
+                alone.push(property).map_err(decode_error)?;
             }
         }
         if let Some(own) = own {
-            alone.push(Property::User(via::NAME, own)).map_err(wrong)?;
+            alone.push(Property::User(via::NAME, own)).map_err(decode_error)?;
         }
-        let alias = self.outgoing.borrow_mut().of(&remote);
+        let alias = self.outgoing.borrow_mut().assign(&remote);
         if let Some((alias, _)) = alias {
             with_alias.append(alone.get());
-            with_alias.push(Property::TopicAlias(alias)).map_err(wrong)?;
+            with_alias.push(Property::TopicAlias(alias)).map_err(decode_error)?;
         }
         let mut encode = |topic, properties| {
             let retain = publish.retain && self.options.retain_available;
             let packet = Packet::Publish(Publish { topic, retain, properties, ..*publish });
-            packet.encode_within(Version::V5, self.options.remote_most, out).is_ok()
+            packet.encode_within(Version::V5, self.options.max_remote_packet, out).is_ok()
         };
         let is_sent = match alias {
             None => encode(&remote, alone.get()),
@@ -95,15 +99,15 @@ impl Link {
 
     /// Drops a message, and acknowledges it as if the remote broker had.
     fn skip(&self, publish: &Publish<'_>, out: &mut Vec<u8>, reason: DropReason) -> io::Result<()> {
-        self.dropped(publish.topic, reason, false);
+        self.count_drop(publish.topic, reason, false);
         let answer = match publish.delivery {
             Delivery::AtMostOnce => return Ok(()),
             Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
             // The remote broker will answer PUBREL with "packet identifier not found", which completes the message.
             Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
         };
-        answer.encode(Version::V5, &mut self.injected.borrow_mut()).map_err(wrong)?;
+        answer.encode(Version::V5, &mut self.injected.borrow_mut()).map_err(decode_error)?;
         // PINGRESP wakes the reader, which then takes the acknowledgement.
-        Packet::PingReq.encode(Version::V5, out).map_err(wrong)
+        Packet::PingReq.encode(Version::V5, out).map_err(decode_error)
     }
 }

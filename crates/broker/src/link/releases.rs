@@ -16,7 +16,7 @@ use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_mqtt::{Ack, Packet, PacketId, Version};
 
-use crate::link::awaited::Awaited;
+use crate::link::answer_deadline::AnswerDeadline;
 
 /// The packet identifiers that are not released yet. They persist over the connections of a bridge.
 #[derive(Default)]
@@ -66,21 +66,20 @@ impl Unreleased {
 
 /// The packet identifiers that a connection releases.
 pub(super) struct Releases {
-    left: Rc<Unreleased>,
-    answers: Awaited,
+    unreleased: Rc<Unreleased>,
+    answers: AnswerDeadline,
     is_ended: Cell<bool>,
     changed: Notify,
 }
 
 impl Releases {
-    pub(super) fn new(left: Rc<Unreleased>, timeout: Duration, now: Duration) -> Self {
-        let answers = Awaited::new("PUBREL", !left.is_empty(), timeout, now);
-        Self { left, answers, is_ended: Cell::new(false), changed: Notify::default() }
+    pub(super) fn new(unreleased: Rc<Unreleased>, timeout: Duration, now: Duration) -> Self {
+        let answers = AnswerDeadline::new("PUBREL", !unreleased.is_empty(), timeout, now);
+        Self { unreleased, answers, is_ended: Cell::new(false), changed: Notify::default() }
     }
 
-    /// The packets that release them.
     pub(super) fn packets(&self) -> Vec<u8> {
-        self.left.packets()
+        self.unreleased.packets()
     }
 
     /// Whether the remote broker has completed all.
@@ -88,14 +87,14 @@ impl Releases {
         !self.answers.is_outstanding()
     }
 
-    /// Whether a PUBCOMP answers one of these releases rather than a PUBREL of the session.
-    pub(super) fn completes(&self, id: PacketId) -> bool {
-        if !self.left.remove(id) {
+    /// Completes the release that a PUBCOMP answers. Returns false if it answers a PUBREL of the session.
+    pub(super) fn complete(&self, id: PacketId) -> bool {
+        if !self.unreleased.remove(id) {
             return false;
         }
         self.answers.postpone(now());
-        if self.left.is_empty() {
-            self.answers.arrived();
+        if self.unreleased.is_empty() {
+            self.answers.complete();
             self.changed.notify();
         }
         true
@@ -111,16 +110,16 @@ impl Releases {
     ///
     /// # Errors
     /// The answers did not arrive in time.
-    pub(super) fn left(&self, now: Duration) -> io::Result<Option<Duration>> {
-        self.answers.left(now)
+    pub(super) fn time_left(&self, now: Duration) -> io::Result<Option<Duration>> {
+        self.answers.time_left(now)
     }
 
     /// Waits until all are complete.
     ///
     /// # Errors
     /// The connection has ended, or answers do not arrive in time.
-    pub(super) async fn completed(&self) -> io::Result<()> {
-        while let Some(left) = self.left(now())? {
+    pub(super) async fn wait_until_complete(&self) -> io::Result<()> {
+        while let Some(left) = self.time_left(now())? {
             if self.is_ended.get() {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }

@@ -48,8 +48,7 @@ impl BridgeStatus {
         Self { received, sent, state: Mutex::default() }
     }
 
-    /// Records that the bridge is connected to `remote`.
-    pub(crate) fn connected(&self, remote: &str, now: Duration) {
+    pub(crate) fn set_connected(&self, remote: &str, now: Duration) {
         let mut state = lock(&self.state);
         *state = State {
             remote: Some(remote.to_owned()),
@@ -59,18 +58,17 @@ impl BridgeStatus {
         };
     }
 
-    /// Counts an attempt to connect.
-    pub(crate) fn tries(&self) {
+    pub(crate) fn count_attempt(&self) {
         lock(&self.state).attempts += 1;
     }
 
     /// Records that the remote broker ended the connection, with this reason.
-    pub(super) fn disconnected(&self, reason: Reason) {
-        self.ended(format!("the remote broker disconnected: {reason}"));
+    pub(super) fn record_disconnect(&self, reason: Reason) {
+        self.set_error(format!("the remote broker disconnected: {reason}"));
     }
 
     /// Records why the connection ended.
-    pub(super) fn ended(&self, why: String) {
+    pub(super) fn set_error(&self, why: String) {
         lock(&self.state).error = Some(why);
     }
 
@@ -80,7 +78,7 @@ impl BridgeStatus {
     }
 
     /// Records that the bridge is not connected. Returns whether the error differs from the last one.
-    pub(crate) fn failed(&self, error: String, now: Duration) -> bool {
+    pub(crate) fn set_disconnected(&self, error: String, now: Duration) -> bool {
         let mut state = lock(&self.state);
         if state.remote.take().is_some() {
             state.since = now;

@@ -13,7 +13,7 @@ use phalanx_tls::Wire;
 use crate::counters::Counters;
 use crate::events::Origin;
 use crate::link::aliases::{IncomingAliases, OutgoingAliases};
-use crate::link::awaited::Awaited;
+use crate::link::answer_deadline::AnswerDeadline;
 use crate::link::keep_alive::KeepAlive;
 use crate::link::releases::{Releases, Unreleased};
 use crate::link::status::BridgeStatus;
@@ -27,14 +27,14 @@ pub(crate) struct Link {
     wire: Wire,
     pub(super) options: LinkOptions,
     pub(super) keep_alive: KeepAlive,
-    pub(super) suback: Awaited,
+    pub(super) suback: AnswerDeadline,
     pub(super) releases: Releases,
     /// Bytes from the remote broker that have not been processed.
-    raw: RefCell<Vec<u8>>,
+    input: RefCell<Vec<u8>>,
     pub(super) incoming: RefCell<IncomingAliases>,
     pub(super) outgoing: RefCell<OutgoingAliases>,
     /// The link's own packets for the remote broker.
-    pub(super) answers: RefCell<Vec<u8>>,
+    pub(super) own_packets: RefCell<Vec<u8>>,
     /// The link's own packets for the reader: acknowledgements of messages that the link has dropped.
     pub(super) injected: RefCell<Vec<u8>>,
     sender: RefCell<Option<WakeSender>>,
@@ -50,8 +50,8 @@ pub(crate) struct LinkOptions {
     /// Whether the remote broker retains messages.
     pub(crate) retain_available: bool,
     /// Maximum packet sizes of this broker and of the remote one, in bytes.
-    pub(crate) local_most: usize,
-    pub(crate) remote_most: usize,
+    pub(crate) max_local_packet: usize,
+    pub(crate) max_remote_packet: usize,
     /// Maximum topic aliases of this broker and of the remote one.
     pub(crate) local_aliases: u16,
     pub(crate) remote_aliases: u16,
@@ -73,18 +73,18 @@ pub(crate) struct LinkOptions {
 }
 
 impl Link {
-    /// Creates a link over `wire`, on which `raw` was already received.
-    pub(crate) fn new(wire: Wire, raw: Vec<u8>, options: LinkOptions) -> Self {
+    /// Creates a link over `wire`, on which `input` was already received.
+    pub(crate) fn new(wire: Wire, input: Vec<u8>, options: LinkOptions) -> Self {
         let (timeout, now) = (options.answer_timeout, now());
         let releases = Releases::new(options.unreleased.clone(), timeout, now);
         Self {
             wire,
             keep_alive: KeepAlive::new(options.keep_alive, now),
-            suback: Awaited::new("SUBSCRIBE", options.awaits_suback, timeout, now),
-            raw: RefCell::new(raw),
+            suback: AnswerDeadline::new("SUBSCRIBE", options.awaits_suback, timeout, now),
+            input: RefCell::new(input),
             incoming: RefCell::new(IncomingAliases::new(options.local_aliases)),
             outgoing: RefCell::new(OutgoingAliases::new(options.remote_aliases)),
-            answers: RefCell::new(releases.packets()),
+            own_packets: RefCell::new(releases.packets()),
             releases,
             injected: RefCell::default(),
             sender: RefCell::default(),
@@ -108,8 +108,8 @@ impl Link {
     }
 
     /// Whether the link has packets of its own for the remote broker.
-    pub(crate) fn has_answers(&self) -> bool {
-        !self.answers.borrow().is_empty()
+    pub(crate) fn has_own_packets(&self) -> bool {
+        !self.own_packets.borrow().is_empty()
     }
 
     /// Registers the function that wakes the sender for the link's own packets.
@@ -124,7 +124,7 @@ impl Link {
             self.releases.end();
         }
         read.inspect_err(|error| {
-            self.options.status.ended(match error.kind() {
+            self.options.status.set_error(match error.kind() {
                 io::ErrorKind::TimedOut => "the remote broker does not answer pings".to_owned(),
                 _ => error.to_string(),
             })
@@ -135,32 +135,33 @@ impl Link {
         let before = buffer.len();
         loop {
             buffer.append(&mut self.injected.borrow_mut());
-            let mut raw = self.raw.take();
-            let taken = self.take(&raw, buffer);
-            raw.drain(..taken?);
-            if self.keep_alive.is_due(now())? {
+            let mut input = self.input.take();
+            let taken = self.take(&input, buffer);
+            input.drain(..taken?);
+            if self.keep_alive.poll_ping(now())? {
                 self.ping();
             }
-            if self.has_answers() {
+            if self.has_own_packets() {
                 let wake = self.sender.borrow().clone();
                 wake.iter().for_each(|wake| wake());
             }
             if buffer.len() > before || self.is_ended.get() {
-                self.raw.replace(raw);
+                self.input.replace(input);
                 return Ok(buffer.len() - before);
             }
-            let answers = self.suback.left(now())?.into_iter().chain(self.releases.left(now())?);
-            let timeout = match answers.chain(self.keep_alive.left(now())).min() {
+            let deadlines =
+                self.suback.time_left(now())?.into_iter().chain(self.releases.time_left(now())?);
+            let timeout = match deadlines.chain(self.keep_alive.time_left(now())).min() {
                 Some(left) => IoTimeout::after(left).until_shutdown(),
                 None => IoTimeout::NONE.until_shutdown(),
             };
-            match Box::pin(self.wire.read(&mut raw, timeout)).await {
+            match Box::pin(self.wire.read(&mut input, timeout)).await {
                 Ok(0) => return Ok(0),
-                Ok(_) => self.keep_alive.heard(),
+                Ok(_) => self.keep_alive.record_received(),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => (),
                 Err(error) => return Err(error),
             }
-            self.raw.replace(raw);
+            self.input.replace(input);
         }
     }
 
@@ -170,13 +171,13 @@ impl Link {
         mut bytes: Vec<u8>,
         timeout: IoTimeout,
     ) -> io::Result<Vec<u8>> {
-        let mut out = self.answers.take();
+        let mut out = self.own_packets.take();
         if !bytes.is_empty() && !self.releases.are_complete() {
             if !out.is_empty() {
                 Box::pin(self.wire.write(out, timeout)).await?;
             }
-            Box::pin(self.releases.completed()).await?;
-            out = self.answers.take();
+            Box::pin(self.releases.wait_until_complete()).await?;
+            out = self.own_packets.take();
         }
         self.put(&bytes, &mut out)?;
         bytes.clear();

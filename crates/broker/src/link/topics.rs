@@ -67,13 +67,13 @@ impl TopicMap {
         let subscribed = matching().find(|(id, _)| ids.clone().any(|other| other == *id));
         // A message that was queued before the configuration changed may have outdated identifiers.
         let (_, own) = subscribed.or_else(|| matching().next())?;
-        exchange(topic, &own.topic.local_prefix, &own.topic.remote_prefix)
+        replace_prefix(topic, &own.topic.local_prefix, &own.topic.remote_prefix)
     }
 
     /// The local topic of a message at the remote broker.
     pub(crate) fn to_local(&self, topic: &str) -> Option<String> {
         let own = self.incoming().find(|own| topic::matches(&own.remote, topic))?;
-        exchange(topic, &own.topic.remote_prefix, &own.topic.local_prefix)
+        replace_prefix(topic, &own.topic.remote_prefix, &own.topic.local_prefix)
     }
 
     /// Maximum number of bytes by which a topic grows on the way to the remote broker.
@@ -90,7 +90,7 @@ impl TopicMap {
 }
 
 /// Replaces the prefix `from` with `to`.
-fn exchange(topic: &str, from: &str, to: &str) -> Option<String> {
+fn replace_prefix(topic: &str, from: &str, to: &str) -> Option<String> {
     Some(format!("{to}{}", topic.strip_prefix(from)?))
 }
 

@@ -50,7 +50,7 @@ struct State {
     /// clock.
     last: HashMap<Identity, u64>,
     /// The last claims of clients whose sessions were given to another node. These claims are not repeated.
-    former: HashMap<Identity, u64>,
+    withdrawn: HashMap<Identity, u64>,
     order: VecDeque<(Identity, u64, Duration)>,
     /// The time of the latest claim of any node.
     latest: u64,
@@ -66,13 +66,13 @@ impl Claims {
         let at = (day.as_micros() as u64).max(state.latest.saturating_add(1));
         state.latest = at;
         state.last.insert(client.clone(), at);
-        state.former.remove(client);
+        state.withdrawn.remove(client);
         state.order.push_back((client.clone(), at, now));
         if state.order.len() > MAX_CLAIMS
             && let Some((client, at, _)) = state.order.pop_front()
         {
-            let State { last, former, .. } = &mut *state;
-            for claims in [last, former] {
+            let State { last, withdrawn, .. } = &mut *state;
+            for claims in [last, withdrawn] {
                 if claims.get(&client) == Some(&at) {
                     claims.remove(&client);
                 }
@@ -94,24 +94,24 @@ impl Claims {
     }
 
     /// Ensures that the next claim here is later than `latest`, which another node knows.
-    pub(crate) fn note(&self, latest: u64) {
+    pub(crate) fn advance(&self, latest: u64) {
         let mut state = lock(&self.0);
         state.latest = state.latest.max(latest);
     }
 
     /// Stops sending and repeating the claim of a client whose session was given to another node.
-    pub(crate) fn give(&self, client: &Identity) {
+    pub(crate) fn withdraw(&self, client: &Identity) {
         let mut state = lock(&self.0);
         if let Some(at) = state.last.remove(client) {
-            state.former.insert(client.clone(), at);
+            state.withdrawn.insert(client.clone(), at);
         }
         state.new.retain(|(own, _)| own != client);
     }
 
-    /// Takes up to `most` unsent claims with up to `most_bytes` of names, but at least one if there is any.
-    pub(crate) fn take(&self, most: usize, most_bytes: usize) -> Vec<(Identity, u64)> {
+    /// Takes up to `max_count` unsent claims with up to `max_bytes` of names, but at least one if there is any.
+    pub(crate) fn take(&self, max_count: usize, max_bytes: usize) -> Vec<(Identity, u64)> {
         let mut state = lock(&self.0);
-        let count = fitting(state.new.iter().map(|own| &own.0), most, most_bytes);
+        let count = count_fitting(state.new.iter().map(|own| &own.0), max_count, max_bytes);
         state.new.drain(..count).collect()
     }
 
@@ -119,11 +119,11 @@ impl Claims {
     /// claim.
     pub(crate) fn since(&self, begin: Duration) -> Vec<(Identity, u64)> {
         let state = lock(&self.0);
-        let is_right = |(client, at, now): &&(Identity, u64, Duration)| {
+        let is_current = |(client, at, now): &&(Identity, u64, Duration)| {
             *now >= begin && state.last.get(client) == Some(at)
         };
-        let right = state.order.iter().filter(is_right);
-        right.map(|(client, at, _)| (client.clone(), *at)).collect()
+        let current = state.order.iter().filter(is_current);
+        current.map(|(client, at, _)| (client.clone(), *at)).collect()
     }
 
     /// Completes when there are claims. Called before [`take`](Self::take).
@@ -133,36 +133,37 @@ impl Claims {
         receiver
     }
 
-    /// Whether the claim of another node wins, so that the client here has to be disconnected.
-    pub(crate) fn yields_to(&self, claim: &Claim, own: &str) -> bool {
+    /// Yields to the claim of another node if that claim wins. Returns whether it does: the client here then has to be
+    /// disconnected.
+    pub(crate) fn yield_to(&self, claim: &Claim, own: &str) -> bool {
         let mut state = lock(&self.0);
         state.latest = state.latest.max(claim.at);
         // A claim for another user neither ends this user's session nor stops its claim.
         let client = claim.identity();
-        let here = state.last.get(&client).or_else(|| state.former.get(&client));
+        let here = state.last.get(&client).or_else(|| state.withdrawn.get(&client));
         let yields = here.is_none_or(|at| (*at, own) < (claim.at, claim.node.as_str()));
         if yields {
             // This node's claim must not be repeated, because the other node may have forgotten its later claim.
             state.last.remove(&client);
-            state.former.remove(&client);
+            state.withdrawn.remove(&client);
         }
         yields
     }
 }
 
-/// The number of clients at the front that fit: up to `most`, with up to `most_bytes` of names, but at least one.
-pub(crate) fn fitting<'a>(
+/// Counts the clients at the front that fit: up to `max_count`, with up to `max_bytes` of names, but at least one.
+pub(crate) fn count_fitting<'a>(
     clients: impl Iterator<Item = &'a Identity>,
-    most: usize,
-    most_bytes: usize,
+    max_count: usize,
+    max_bytes: usize,
 ) -> usize {
     let mut bytes = 0;
     let is_within = |own: &&Identity| {
         let is_first = bytes == 0;
         bytes += own.client.len() + own.user.as_deref().map_or(0, str::len);
-        is_first || bytes <= most_bytes
+        is_first || bytes <= max_bytes
     };
-    clients.take(most).take_while(is_within).count()
+    clients.take(max_count).take_while(is_within).count()
 }
 
 #[cfg(test)]
@@ -189,15 +190,15 @@ mod tests {
     }
 
     #[test]
-    fn the_later_of_two_claims_is_right() {
+    fn the_later_of_two_claims_wins() {
         let (claims, client) = (Claims::default(), client("c", None));
         let claim = |at| claim(at, None);
         assert!(claims.add(&client, micros(5), micros(5)));
-        assert!(!claims.yields_to(&claim(4), "a"));
+        assert!(!claims.yield_to(&claim(4), "a"));
         // The clock of the other node is ahead, and the client returns.
-        assert!(claims.yields_to(&claim(1000), "a"));
+        assert!(claims.yield_to(&claim(1000), "a"));
         assert!(claims.add(&client, micros(6), micros(6)));
-        assert!(!claims.yields_to(&claim(1000), "a"));
+        assert!(!claims.yield_to(&claim(1000), "a"));
         assert_eq!(claims.take(1, 100), [(client.clone(), 5)]);
         assert!(claims.add(&client, micros(7), micros(7)));
         assert_eq!(claims.take(100, 1), [(client.clone(), 1001)], "limited by bytes");
@@ -212,7 +213,7 @@ mod tests {
         }
         assert_eq!(claims.since(micros(0)), [(d.clone(), 6), (c.clone(), 7)]);
         assert_eq!(claims.since(micros(7)), [(c, 7)]);
-        assert!(claims.yields_to(&claim(8, Some("eve")), "a"));
+        assert!(claims.yield_to(&claim(8, Some("eve")), "a"));
         assert_eq!(claims.since(micros(0)), [(d, 6)]);
     }
 
@@ -220,13 +221,13 @@ mod tests {
     fn the_claim_of_a_client_that_moved_is_not_repeated() {
         let (claims, client) = (Claims::default(), client("c", None));
         claims.add(&client, micros(5), micros(5));
-        claims.give(&client);
+        claims.withdraw(&client);
         assert!(claims.take(1, 100).is_empty() && claims.since(micros(0)).is_empty());
         // A delayed claim of an earlier node does not end the copy here.
-        assert!(!claims.yields_to(&claim(4, None), "a"));
-        claims.note(7);
+        assert!(!claims.yield_to(&claim(4, None), "a"));
+        claims.advance(7);
         assert_eq!(claims.latest(), 7);
-        assert!(claims.yields_to(&claim(8, None), "a"));
+        assert!(claims.yield_to(&claim(8, None), "a"));
         claims.add(&client, micros(6), micros(6));
         assert_eq!(claims.take(1, 100), [(client, 9)], "later than all known ones");
     }
@@ -246,7 +247,7 @@ mod tests {
         let (claims, eves) = (Claims::default(), client("c", Some("eve")));
         claims.add(&eves, micros(5), micros(5));
         for user in [Some("mallory"), None] {
-            claims.yields_to(&claim(8, user), "a");
+            claims.yield_to(&claim(8, user), "a");
             assert_eq!(claims.since(micros(0)), [(eves.clone(), 5)], "{user:?}");
         }
     }
@@ -254,8 +255,8 @@ mod tests {
     #[test]
     fn users_count_towards_the_size_of_a_message() {
         let all = ["a", "b", "c"].map(|name| client(name, Some("eve")));
-        assert_eq!(fitting(all.iter(), 3, 0), 1, "at least one");
-        assert_eq!(fitting(all.iter(), 3, 8), 2);
-        assert_eq!(fitting(all.iter(), 3, 11), 2);
+        assert_eq!(count_fitting(all.iter(), 3, 0), 1, "at least one");
+        assert_eq!(count_fitting(all.iter(), 3, 8), 2);
+        assert_eq!(count_fitting(all.iter(), 3, 11), 2);
     }
 }

@@ -36,15 +36,15 @@ pub(super) struct Filters {
     /// The number of clients of each shared subscription.
     shared: IndexMap<Box<str>, u32>,
     /// The other subscriptions, by the key of the topic filter without a condition.
-    own: IndexMap<Box<str>, Own>,
+    by_filter: IndexMap<Box<str>, FilterSubscriptions>,
     /// Topic filters with conditions that remain to be announced, at intervals.
-    unsettled: IndexSet<Box<str>>,
+    unannounced: IndexSet<Box<str>>,
     bounds: Bounds,
 }
 
 /// The subscriptions to one topic filter.
 #[derive(Default)]
-struct Own {
+struct FilterSubscriptions {
     /// The number of subscriptions without a condition.
     plain: u32,
     /// The subscriptions with a condition, by announced key.
@@ -58,7 +58,7 @@ struct Own {
     /// clients that come and go change nothing.
     is_coarse: bool,
     /// Whether the topic filter is announced without a condition.
-    is_bare: bool,
+    is_base_announced: bool,
 }
 
 /// The subscriptions with one condition.
@@ -68,7 +68,7 @@ struct Condition {
     is_computed: bool,
 }
 
-impl Own {
+impl FilterSubscriptions {
     /// Whether the conditions are within `1 / part` of the bounds.
     fn fits(&self, bounds: Bounds, part: usize) -> bool {
         self.conditions.len() <= bounds.conditions / part
@@ -80,24 +80,24 @@ impl Own {
     /// remain to be announced.
     fn announce(
         &mut self,
-        bare: &str,
+        base_key: &str,
         (bounds, most): (Bounds, usize),
-        tell: &mut dyn FnMut(&str, bool),
+        on_change: &mut dyn FnMut(&str, bool),
     ) -> bool {
         self.is_coarse = !self.fits(bounds, 1) || self.is_coarse && !self.fits(bounds, 2);
         if self.plain > 0 || self.is_coarse {
-            if !std::mem::replace(&mut self.is_bare, true) {
-                tell(bare, true);
+            if !std::mem::replace(&mut self.is_base_announced, true) {
+                on_change(base_key, true);
             }
             return false;
         }
         for _ in 0..most {
             let Some(key) = self.hidden.pop() else { break };
-            tell(&key, true);
+            on_change(&key, true);
         }
-        if self.is_bare && self.hidden.is_empty() {
-            self.is_bare = false;
-            tell(bare, false);
+        if self.is_base_announced && self.hidden.is_empty() {
+            self.is_base_announced = false;
+            on_change(base_key, false);
         }
         !self.hidden.is_empty()
     }
@@ -105,99 +105,109 @@ impl Own {
 
 impl Filters {
     /// Adds a client's subscription, with a condition that an index does not decide if it `is_computed`. Passes the changes
-    /// of the announced filters to `tell`.
-    pub(super) fn add(&mut self, key: &str, is_computed: bool, mut tell: impl FnMut(&str, bool)) {
+    /// of the announced filters to `on_change`.
+    pub(super) fn add(
+        &mut self,
+        key: &str,
+        is_computed: bool,
+        mut on_change: impl FnMut(&str, bool),
+    ) {
         let Some(path) = path(key).filter(|path| is_announced(path.filter)) else { return };
         if path.group.is_some() {
             let count = self.shared.entry(key.into()).or_default();
             *count += 1;
             if *count == 1 {
-                tell(key, true);
+                on_change(key, true);
             }
             return;
         }
-        let bare = literal_key(path.filter);
-        let own = self.own.entry((&*bare).into()).or_default();
+        let base_key = literal_key(path.filter);
+        let subscriptions = self.by_filter.entry((&*base_key).into()).or_default();
         if !has_content(key) {
-            own.plain += 1;
+            subscriptions.plain += 1;
         } else {
             let key = announced_key(key);
-            let condition = own.conditions.entry((&*key).into()).or_default();
+            let condition = subscriptions.conditions.entry((&*key).into()).or_default();
             condition.count += 1;
             if condition.count == 1 {
                 condition.is_computed = is_computed;
-                own.bytes += key.len();
-                own.computed += usize::from(is_computed);
-                own.hidden.insert((&*key).into());
+                subscriptions.bytes += key.len();
+                subscriptions.computed += usize::from(is_computed);
+                subscriptions.hidden.insert((&*key).into());
             }
         }
-        self.announce(&bare, tell);
+        self.announce(&base_key, on_change);
     }
 
     /// Removes a client's subscription.
-    pub(super) fn remove(&mut self, key: &str, mut tell: impl FnMut(&str, bool)) {
+    pub(super) fn remove(&mut self, key: &str, mut on_change: impl FnMut(&str, bool)) {
         let Some(path) = path(key).filter(|path| is_announced(path.filter)) else { return };
         if path.group.is_some() {
             if decrement(&mut self.shared, key) {
-                tell(key, false);
+                on_change(key, false);
             }
             return;
         }
-        let bare = literal_key(path.filter);
-        let Some(own) = self.own.get_mut(&*bare) else { return };
+        let base_key = literal_key(path.filter);
+        let Some(subscriptions) = self.by_filter.get_mut(&*base_key) else { return };
         if !has_content(key) {
-            own.plain = own.plain.saturating_sub(1);
+            subscriptions.plain = subscriptions.plain.saturating_sub(1);
         } else {
             let key = announced_key(key);
-            let Some(condition) = own.conditions.get_mut(&*key) else { return };
+            let Some(condition) = subscriptions.conditions.get_mut(&*key) else { return };
             condition.count -= 1;
             if condition.count == 0 {
-                own.bytes -= key.len();
-                own.computed -= usize::from(condition.is_computed);
-                own.conditions.swap_remove(&*key);
-                if !own.hidden.swap_remove(&*key) {
-                    tell(&key, false);
+                subscriptions.bytes -= key.len();
+                subscriptions.computed -= usize::from(condition.is_computed);
+                subscriptions.conditions.swap_remove(&*key);
+                if !subscriptions.hidden.swap_remove(&*key) {
+                    on_change(&key, false);
                 }
             }
         }
-        self.announce(&bare, tell);
+        self.announce(&base_key, on_change);
     }
 
     /// Announces up to `most` remaining conditions. Until then a topic filter without a condition covers them.
-    pub(super) fn settle(&mut self, most: usize, mut tell: impl FnMut(&str, bool)) {
+    pub(super) fn announce_remaining(
+        &mut self,
+        most: usize,
+        mut on_change: impl FnMut(&str, bool),
+    ) {
         let mut left = most;
         while left > 0
-            && let Some(bare) = self.unsettled.pop()
+            && let Some(base_key) = self.unannounced.pop()
         {
-            let Some(own) = self.own.get_mut(&bare) else { continue };
-            let before = own.hidden.len();
-            let has_more = own.announce(&bare, (self.bounds, left), &mut tell);
+            let Some(subscriptions) = self.by_filter.get_mut(&base_key) else { continue };
+            let before = subscriptions.hidden.len();
+            let has_more = subscriptions.announce(&base_key, (self.bounds, left), &mut on_change);
             // Counts at least one, so that this terminates.
-            left = left.saturating_sub((before - own.hidden.len()).max(1));
+            left = left.saturating_sub((before - subscriptions.hidden.len()).max(1));
             if has_more {
-                self.unsettled.insert(bare);
+                self.unannounced.insert(base_key);
             }
         }
     }
 
     /// Announces the changes that the change of a subscription requires.
-    fn announce(&mut self, bare: &str, mut tell: impl FnMut(&str, bool)) {
-        let Some(own) = self.own.get_mut(bare) else { return };
-        if own.announce(bare, (self.bounds, self.bounds.at_once), &mut tell) {
+    fn announce(&mut self, base_key: &str, mut on_change: impl FnMut(&str, bool)) {
+        let Some(subscriptions) = self.by_filter.get_mut(base_key) else { return };
+        if subscriptions.announce(base_key, (self.bounds, self.bounds.at_once), &mut on_change) {
             // Until the rest is announced, the topic filter without a condition covers it.
-            self.unsettled.insert(bare.into());
-        } else if own.plain == 0 && own.conditions.is_empty() {
-            self.own.swap_remove(bare);
+            self.unannounced.insert(base_key.into());
+        } else if subscriptions.plain == 0 && subscriptions.conditions.is_empty() {
+            self.by_filter.swap_remove(base_key);
         }
     }
 
     /// All announced filters.
     pub(super) fn all(&self) -> impl Iterator<Item = &str> {
-        let own = self.own.iter().flat_map(|(filter, own)| {
-            let conditions = own.conditions.keys().filter(|key| !own.hidden.contains(*key));
-            own.is_bare.then_some(filter).into_iter().chain(conditions)
+        let subscriptions = self.by_filter.iter().flat_map(|(filter, subscriptions)| {
+            let conditions =
+                subscriptions.conditions.keys().filter(|key| !subscriptions.hidden.contains(*key));
+            subscriptions.is_base_announced.then_some(filter).into_iter().chain(conditions)
         });
-        self.shared.keys().chain(own).map(|key| &**key)
+        self.shared.keys().chain(subscriptions).map(|key| &**key)
     }
 }
 
@@ -258,16 +268,16 @@ mod tests {
 
         fn change(&mut self, key: &str, is_added: bool) {
             let is_computed = key.contains("+ 1");
-            self.with(|filters, tell| match is_added {
-                true => filters.add(key, is_computed, tell),
-                false => filters.remove(key, tell),
+            self.with(|filters, on_change| match is_added {
+                true => filters.add(key, is_computed, on_change),
+                false => filters.remove(key, on_change),
             });
         }
 
-        fn settle(&mut self) {
-            while !self.filters.unsettled.is_empty() {
+        fn announce_remaining(&mut self) {
+            while !self.filters.unannounced.is_empty() {
                 let before = self.there.len();
-                self.with(|filters, tell| filters.settle(2, tell));
+                self.with(|filters, on_change| filters.announce_remaining(2, on_change));
                 assert!(self.there.len() <= before + 2);
             }
         }
@@ -293,16 +303,16 @@ mod tests {
         let told = pair.told;
         (0..10).for_each(|n| {
             pair.change(&key(9), n % 2 > 0);
-            pair.settle();
+            pair.announce_remaining();
         });
         assert_eq!(pair.told, told);
         (0..5).for_each(|n| pair.change(&key(n), false));
-        pair.settle();
+        pair.announce_remaining();
         assert!(pair.there.contains("t"), "more than half are left");
         pair.change(&key(5), false);
         assert_eq!(pair.there(), [key(6), key(7), key(8), key(9)]);
         (6..10).for_each(|n| pair.change(&key(n), false));
-        assert!(pair.there.is_empty() && pair.filters.own.is_empty());
+        assert!(pair.there.is_empty() && pair.filters.by_filter.is_empty());
     }
 
     #[test]
@@ -330,7 +340,7 @@ mod tests {
         assert_eq!(pair.there(), [key(0), "t".into()]);
         pair.change("t", false);
         assert!(pair.there.contains("t"), "until all conditions are announced");
-        pair.settle();
+        pair.announce_remaining();
         assert_eq!(pair.there.len(), 8);
         let told = pair.told;
         pair.change("t", true);
@@ -354,7 +364,7 @@ mod tests {
         for key in ["t\0\0a = 1", "t\0$json\0a = 1", "$SYS/#", "$share/g/$where/a = 1/t"] {
             pair.change(key, false);
         }
-        assert!(pair.there.is_empty() && pair.filters.own.is_empty());
+        assert!(pair.there.is_empty() && pair.filters.by_filter.is_empty());
     }
 
     proptest! {
@@ -370,7 +380,7 @@ mod tests {
             let (mut pair, mut counts) = (Pair::new(bounds), [0; 13]);
             for (n, step) in steps {
                 if step == 2 {
-                    pair.with(|filters, tell| filters.settle(1, tell));
+                    pair.with(|filters, on_change| filters.announce_remaining(1, on_change));
                 } else if step == 1 || counts[n] > 0 {
                     counts[n] += if step == 1 { 1 } else { -1 };
                     pair.change(keys[n], step == 1);
@@ -382,17 +392,17 @@ mod tests {
                 for (key, count) in keys.iter().zip(counts) {
                     prop_assert!(count == 0 || covered(key));
                 }
-                for (_, own) in &pair.filters.own {
-                    let bytes: usize = own.conditions.keys().map(|key| key.len()).sum();
-                    let computed = own.conditions.values().filter(|own| own.is_computed).count();
-                    prop_assert_eq!((own.bytes, own.computed), (bytes, computed));
+                for (_, subscriptions) in &pair.filters.by_filter {
+                    let bytes: usize = subscriptions.conditions.keys().map(|key| key.len()).sum();
+                    let computed = subscriptions.conditions.values().filter(|condition| condition.is_computed).count();
+                    prop_assert_eq!((subscriptions.bytes, subscriptions.computed), (bytes, computed));
                 }
             }
-            pair.settle();
+            pair.announce_remaining();
             for (n, key) in keys.iter().enumerate() {
                 (0..counts[n]).for_each(|_| pair.change(key, false));
             }
-            prop_assert!(pair.there.is_empty() && pair.filters.own.is_empty());
+            prop_assert!(pair.there.is_empty() && pair.filters.by_filter.is_empty());
         }
     }
 }

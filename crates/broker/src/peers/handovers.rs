@@ -18,8 +18,8 @@ use crate::access::ADOPTED_CLIENTS;
 use crate::lock::lock;
 use crate::model::handed::adoption_id;
 
-/// The polling interval of [`Handovers::settled`], as a fraction of its limit.
-const POLLS: u32 = 25;
+/// How often [`Handovers::wait_until_settled`] polls within its limit.
+const POLLS_PER_LIMIT: u32 = 25;
 
 /// The awaited handovers.
 #[derive(Default)]
@@ -49,7 +49,7 @@ pub(crate) struct Awaited {
     /// The journal of the node that hands over; empty for this node.
     pub(crate) node: Box<str>,
     /// When the node could first be asked over its current lane; `None` without a lane.
-    asked: Option<Duration>,
+    reachable_since: Option<Duration>,
     /// Whether the messages that the lost node had queued for that node were relayed to it.
     pub(crate) is_relayed: bool,
 }
@@ -73,7 +73,7 @@ impl Handovers {
             adoption: adoption_id(journal),
             journal: journal.into(),
             node: node.into(),
-            asked: None,
+            reachable_since: None,
             is_relayed: !has_messages,
         };
         self.change(|state| _ = state.awaited.insert(session, awaited));
@@ -89,7 +89,7 @@ impl Handovers {
 
     /// Ends a handover when its mark has arrived: the node's messages then reach the adopted sessions as usual. Returns
     /// the ID of the session, which the caller has to end; `None` if the handover is not awaited.
-    pub(crate) fn marked(&self, adoption: u32, node: &str) -> Option<u64> {
+    pub(crate) fn end_awaited(&self, adoption: u32, node: &str) -> Option<u64> {
         let mut session = None;
         self.change(|state| {
             let mut all = state.awaited.iter();
@@ -104,7 +104,7 @@ impl Handovers {
 
     /// The oldest of a session's adoptions whose handover from this node is awaited. Until that handover ends, the
     /// session gets only messages that the node hands over.
-    pub(crate) fn due(&self, adoptions: &[u32], node: &str) -> Option<u32> {
+    pub(crate) fn oldest_awaited(&self, adoptions: &[u32], node: &str) -> Option<u32> {
         if adoptions.is_empty() || self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -119,7 +119,7 @@ impl Handovers {
     }
 
     /// Whether messages for a session with these adoptions are awaited.
-    pub(crate) fn awaits(&self, adoptions: &[u32]) -> bool {
+    pub(crate) fn is_awaited(&self, adoptions: &[u32]) -> bool {
         let state = lock(&self.state);
         state.awaited.values().any(|awaited| adoptions.contains(&awaited.adoption))
     }
@@ -142,7 +142,7 @@ impl Handovers {
     }
 
     /// Records that the messages that the lost node had queued for the handover's node were relayed.
-    pub(crate) fn note_relayed(&self, client: &str) {
+    pub(crate) fn mark_relayed(&self, client: &str) {
         self.change(|state| {
             if let Some(awaited) =
                 state.awaited.values_mut().find(|awaited| *awaited.client == *client)
@@ -152,40 +152,41 @@ impl Handovers {
         });
     }
 
-    /// Starts the time limit of [`settled`](Self::settled) when the adoption of a journal has ended: the nodes are asked
+    /// Starts the time limit of [`wait_until_settled`](Self::wait_until_settled) when the adoption of a journal has ended: the nodes are asked
     /// next.
     pub(crate) fn note_adopted(&self, journal: &str) {
         self.change(|state| {
             let of_journal =
                 state.awaited.values_mut().filter(|awaited| *awaited.journal == *journal);
-            of_journal.for_each(|awaited| awaited.asked = Some(now()));
+            of_journal.for_each(|awaited| awaited.reachable_since = Some(now()));
         });
     }
 
     /// Records that the node of a handover can be asked.
-    pub(crate) fn note_reachable(&self, client: &str) {
+    pub(crate) fn mark_reachable(&self, client: &str) {
         self.change(|state| {
             let found = state.awaited.values_mut().find(|awaited| *awaited.client == *client);
-            found.map(|awaited| awaited.asked.get_or_insert_with(now));
+            found.map(|awaited| awaited.reachable_since.get_or_insert_with(now));
         });
     }
 
     /// Records that the lane to a node has ended.
-    pub(crate) fn note_away(&self, node: &str) {
+    pub(crate) fn mark_unreachable(&self, node: &str) {
         self.change(|state| {
             let of_node = state.awaited.values_mut().filter(|awaited| *awaited.node == *node);
-            of_node.for_each(|awaited| awaited.asked = None);
+            of_node.for_each(|awaited| awaited.reachable_since = None);
         });
     }
 
     /// Waits until the nodes that can be asked have handed over, for at most `limit` since that was first possible. A new
     /// subscription of an adopted session gets their messages only then.
-    pub(crate) async fn settled(&self, limit: Duration) {
-        let is_near = |awaited: &Awaited| awaited.asked.is_some_and(|at| now() < at + limit);
+    pub(crate) async fn wait_until_settled(&self, limit: Duration) {
+        let is_near =
+            |awaited: &Awaited| awaited.reachable_since.is_some_and(|at| now() < at + limit);
         while self.count.load(Ordering::Acquire) > 0
             && lock(&self.state).awaited.values().any(is_near)
         {
-            sleep(limit / POLLS).await;
+            sleep(limit / POLLS_PER_LIMIT).await;
         }
     }
 
@@ -208,14 +209,14 @@ mod tests {
             handovers.begin(&handover_client(journal, node), session, false);
         }
         let chain = [a, b];
-        let due = |node| handovers.due(&chain, node);
+        let due = |node| handovers.oldest_awaited(&chain, node);
         assert_eq!([due("c.3"), due(""), due("d.4")], [Some(a), Some(a), None]);
-        assert_eq!(handovers.due(&[], "c.3"), None);
-        assert_eq!(handovers.marked(a, "c.3"), Some(5));
-        assert_eq!((due("c.3"), handovers.marked(a, "c.3")), (Some(b), None));
+        assert_eq!(handovers.oldest_awaited(&[], "c.3"), None);
+        assert_eq!(handovers.end_awaited(a, "c.3"), Some(5));
+        assert_eq!((due("c.3"), handovers.end_awaited(a, "c.3")), (Some(b), None));
         assert_eq!(handovers.take_done(), [handover_client("a.1", "c.3")]);
         handovers.end(&handover_client("b.2", "c.3"));
-        assert_eq!((due("c.3"), handovers.marked(a, "")), (None, Some(6)));
+        assert_eq!((due("c.3"), handovers.end_awaited(a, "")), (None, Some(6)));
         assert!(!handovers.is_idle() && handovers.take_done().len() == 1 && handovers.is_idle());
     }
 }

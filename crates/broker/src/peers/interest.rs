@@ -16,7 +16,7 @@ use super::filters::Filters;
 use crate::lock::lock;
 
 /// Maximum number of conditions announced per interval, in addition to those of new subscriptions.
-const MAX_SETTLED: usize = 4096;
+const MAX_ANNOUNCED: usize = 4096;
 
 /// The filters of this node, for all lanes.
 #[derive(Default)]
@@ -67,17 +67,18 @@ impl Interest {
     /// Adds a subscription of a client of this node. If it `is_computed`, it has a condition that an index does not
     /// decide.
     pub(crate) fn add(&self, key: &str, is_computed: bool) {
-        lock(&self.0).change(|filters, tell| filters.add(key, is_computed, tell));
+        lock(&self.0).change(|filters, on_change| filters.add(key, is_computed, on_change));
     }
 
     /// Removes a subscription of a client of this node.
     pub(crate) fn remove(&self, key: &str) {
-        lock(&self.0).change(|filters, tell| filters.remove(key, tell));
+        lock(&self.0).change(|filters, on_change| filters.remove(key, on_change));
     }
 
     /// Announces some of the conditions that a coarser filter still covers. Called at intervals.
-    pub(crate) fn settle(&self) {
-        lock(&self.0).change(|filters, tell| filters.settle(MAX_SETTLED, tell));
+    pub(crate) fn announce_remaining(&self) {
+        lock(&self.0)
+            .change(|filters, on_change| filters.announce_remaining(MAX_ANNOUNCED, on_change));
     }
 
     /// Begins a lane to a node, which gets all filters.
@@ -107,8 +108,8 @@ impl Interest {
         Changes { added, removed, version: (!lane.has_changes()).then_some(version) }
     }
 
-    /// Records that a node has all changes up to a version.
-    pub(crate) fn has(&self, node: &str, version: u64) {
+    /// Sets the version up to which a node has all changes.
+    pub(crate) fn set_version(&self, node: &str, version: u64) {
         let mut table = lock(&self.0);
         if let Some(lane) = table.lanes.get_mut(node) {
             lane.version = lane.version.max(version);
@@ -151,11 +152,11 @@ impl Interest {
 
     /// Waits until all other nodes with a lane have the current filters, for at most `limit`. A lane that takes longer is
     /// late, unless it is still sending the filters with which it began.
-    pub(crate) async fn settled(&self, limit: Duration) {
+    pub(crate) async fn wait_until_settled(&self, limit: Duration) {
         let (receiver, version, number) = {
             let mut table = lock(&self.0);
             let (version, number) = (table.version, table.waited);
-            if table.least() >= version {
+            if table.min_version() >= version {
                 return;
             }
             let (wake, receiver) = oneshot::shared();
@@ -178,9 +179,9 @@ impl Lane {
 }
 
 impl Table {
-    fn change(&mut self, make: impl FnOnce(&mut Filters, &mut dyn FnMut(&str, bool))) {
+    fn change(&mut self, change: impl FnOnce(&mut Filters, &mut dyn FnMut(&str, bool))) {
         let Self { filters, version, lanes, .. } = self;
-        make(filters, &mut |key, is_added| {
+        change(filters, &mut |key, is_added| {
             *version += 1;
             for lane in lanes.values_mut() {
                 let Lane { added, removed, .. } = lane;
@@ -195,13 +196,13 @@ impl Table {
     }
 
     /// The version that all nodes have.
-    fn least(&self) -> u64 {
+    fn min_version(&self) -> u64 {
         self.lanes.values().map(|lane| lane.version).min().unwrap_or(u64::MAX)
     }
 
     fn wake_waiting(&mut self) {
-        let least = self.least();
-        for waiting in self.waiting.extract_if(.., |waiting| waiting.version <= least) {
+        let min_version = self.min_version();
+        for waiting in self.waiting.extract_if(.., |waiting| waiting.version <= min_version) {
             waiting.wake.send(());
         }
     }
@@ -233,15 +234,15 @@ mod tests {
                 let (interest, node) = (Interest::default(), Arc::from("b"));
                 interest.begin(&node);
                 interest.add("a", false);
-                interest.settled(Duration::from_secs(1)).await;
+                interest.wait_until_settled(Duration::from_secs(1)).await;
                 assert!(!interest.is_late(&node), "it still begins");
                 let version = interest.take(&node, usize::MAX).version.unwrap();
-                interest.has(&node, version);
-                interest.settled(Duration::ZERO).await;
+                interest.set_version(&node, version);
+                interest.wait_until_settled(Duration::ZERO).await;
                 assert!(!interest.is_late(&node), "it has all");
                 interest.add("b", false);
                 let changed = interest.changed(&node);
-                interest.settled(Duration::from_secs(1)).await;
+                interest.wait_until_settled(Duration::from_secs(1)).await;
                 assert!(interest.is_late(&node) && changed.await.is_some());
                 assert!(lock(&interest.0).waiting.is_empty());
                 interest.begin(&node);

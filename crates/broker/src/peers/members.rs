@@ -21,7 +21,7 @@ pub(crate) const ROUTER: &str = "";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Whether all groups that are not listed have [`DEFAULT`] members.
-    pub(crate) are_all: bool,
+    pub(crate) is_snapshot: bool,
     /// Pairs of a group's number and its count. The last pair of a group counts.
     pub(crate) changed: Vec<(u32, u32)>,
 }
@@ -50,8 +50,8 @@ struct Receiver {
     /// simulations.
     changed: IndexSet<u32>,
     /// The announced counts, except those that are [`DEFAULT`].
-    told: HashMap<u32, u32>,
-    has_begun: bool,
+    announced: HashMap<u32, u32>,
+    is_started: bool,
 }
 
 impl Members {
@@ -62,19 +62,19 @@ impl Members {
         own
     }
 
-    /// Adds a client's subscription to a group. The caller then calls [`online`](Self::online) if the client is
+    /// Adds a client's subscription to a group. The caller then calls [`set_online`](Self::set_online) if the client is
     /// connected.
-    pub(crate) fn joined(&self, key: &str) {
+    pub(crate) fn add_subscription(&self, key: &str) {
         lock(&self.0).change([key], |group| group.subscriptions += 1);
     }
 
     /// Removes a client's subscription to a group, after the client has gone offline there.
-    pub(crate) fn left(&self, key: &str) {
+    pub(crate) fn remove_subscription(&self, key: &str) {
         lock(&self.0).change([key], |group| group.subscriptions -= 1);
     }
 
     /// Records that a client with these subscriptions to groups connected or disconnected.
-    pub(crate) fn online<'k>(&self, keys: impl IntoIterator<Item = &'k str>, is_online: bool) {
+    pub(crate) fn set_online<'k>(&self, keys: impl IntoIterator<Item = &'k str>, is_online: bool) {
         lock(&self.0).change(keys, |group| match is_online {
             true => group.online += 1,
             false => group.online = group.online.saturating_sub(1),
@@ -100,22 +100,22 @@ impl Members {
         let mut table = lock(&self.0);
         let Table { groups, receivers } = &mut *table;
         let own = receivers.get_mut(receiver)?;
-        let mut counts = Counts { are_all: !own.has_begun, changed: Vec::new() };
+        let mut counts = Counts { is_snapshot: !own.is_started, changed: Vec::new() };
         while counts.changed.len() < most
             && let Some(id) = own.changed.pop()
         {
             // A group that has ended counts as one that just begins.
             let count = groups.get(&id).map_or(DEFAULT, |group| group.online);
             let before = match count {
-                DEFAULT => own.told.remove(&id),
-                _ => own.told.insert(id, count),
+                DEFAULT => own.announced.remove(&id),
+                _ => own.announced.insert(id, count),
             };
             if before.unwrap_or(DEFAULT) != count {
                 counts.changed.push((id, count));
             }
         }
-        own.has_begun = true;
-        (counts.are_all || !counts.changed.is_empty()).then_some(counts)
+        own.is_started = true;
+        (counts.is_snapshot || !counts.changed.is_empty()).then_some(counts)
     }
 }
 
@@ -156,22 +156,22 @@ mod tests {
     fn a_storm_of_clients_is_one_change() {
         let (members, id) = (Members::new(), group_id("$share/g/t"));
         members.begin(&node());
-        assert_eq!(taken(&members, 10), Some(Counts { are_all: true, changed: Vec::new() }));
+        assert_eq!(taken(&members, 10), Some(Counts { is_snapshot: true, changed: Vec::new() }));
         for _ in 0..5000 {
-            members.joined("$share/g/t");
-            members.online(["$share/g/t"], true);
+            members.add_subscription("$share/g/t");
+            members.set_online(["$share/g/t"], true);
         }
-        let change_to = |count| Some(Counts { are_all: false, changed: vec![(id, count)] });
+        let change_to = |count| Some(Counts { is_snapshot: false, changed: vec![(id, count)] });
         assert_eq!(taken(&members, 10), change_to(5000));
-        members.online(["$share/g/t"], false);
-        members.online(["$share/g/t"], true);
+        members.set_online(["$share/g/t"], false);
+        members.set_online(["$share/g/t"], true);
         assert_eq!(taken(&members, 10), None, "it is as it was");
-        (0..5000).for_each(|_| members.online(["$share/g/t"], false));
+        (0..5000).for_each(|_| members.set_online(["$share/g/t"], false));
         assert_eq!(taken(&members, 10), change_to(0));
-        (0..5000).for_each(|_| members.left("$share/g/t"));
+        (0..5000).for_each(|_| members.remove_subscription("$share/g/t"));
         assert_eq!(taken(&members, 10), change_to(DEFAULT), "the receiver can forget it");
         let table = lock(&members.0);
-        assert!(table.groups.is_empty() && table.receivers["b"].told.is_empty());
+        assert!(table.groups.is_empty() && table.receivers["b"].announced.is_empty());
     }
 
     #[test]
@@ -181,8 +181,8 @@ mod tests {
         taken(&members, 10);
         for n in 0..100 {
             let key = format!("$share/g/{n}");
-            members.joined(&key);
-            members.online([&*key], true);
+            members.add_subscription(&key);
+            members.set_online([&*key], true);
         }
         assert_eq!(taken(&members, 10), None);
     }
@@ -200,26 +200,26 @@ mod tests {
                 let (all, online) = &mut known[at];
                 match step {
                     0 => {
-                        members.joined(keys[at]);
+                        members.add_subscription(keys[at]);
                         *all += 1;
                     }
                     1 if online < all => {
-                        members.online([keys[at]], true);
+                        members.set_online([keys[at]], true);
                         *online += 1;
                     }
                     2 if *online > 0 => {
-                        members.online([keys[at]], false);
+                        members.set_online([keys[at]], false);
                         *online -= 1;
                     }
                     3 if *all > *online => {
-                        members.left(keys[at]);
+                        members.remove_subscription(keys[at]);
                         *all -= 1;
                     }
                     4 => members.begin(&node()),
                     _ => (),
                 }
                 while let Some(counts) = members.take("b", most) {
-                    if counts.are_all {
+                    if counts.is_snapshot {
                         there.clear();
                     }
                     there.extend(counts.changed);

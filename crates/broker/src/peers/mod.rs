@@ -27,7 +27,7 @@ use crate::peers::interest::Interest;
 use crate::peers::members::Members;
 use crate::peers::moves::Moves;
 use crate::peers::status::Status;
-pub(crate) use claims::{Claim, fitting};
+pub(crate) use claims::{Claim, count_fitting};
 pub(crate) use status::{KeptMetrics, KeptView, LeaseView, NodeStatus};
 
 /// The state of a cluster, shared by the stages.

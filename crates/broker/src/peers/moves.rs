@@ -9,16 +9,16 @@ use phalanx::time::now;
 use crate::access::Identity;
 use crate::lock::lock;
 use crate::model::client_key::ClientKey;
-use crate::peers::claims::fitting;
+use crate::peers::claims::count_fitting;
 
 /// Maximum number of sessions that one question to the other nodes concerns.
-const MAX_AT_ONCE: usize = 1000;
+const MAX_CLIENTS: usize = 1000;
 
 /// Maximum bytes of the client identifiers and users in one question, which has to fit into one NATS message.
-const MAX_BYTES: usize = 64 * 1024;
+const MAX_CLIENT_BYTES: usize = 64 * 1024;
 
 /// Maximum number of remembered sessions whose copy at this node has ended.
-const MAX_PASSED: usize = 64 * 1024;
+const MAX_ENDED: usize = 64 * 1024;
 
 /// The moves of this node's sessions.
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct State {
     /// The sessions that were given to another node, with the time and the token of the move.
     given: HashMap<Identity, (Duration, Arc<str>)>,
     /// For given sessions whose copy has ended: when, and after how many moves. `order` has the oldest first.
-    passed: HashMap<Identity, (Duration, u32)>,
+    ended: HashMap<Identity, (Duration, u32)>,
     order: VecDeque<(Duration, Identity)>,
 }
 
@@ -51,35 +51,35 @@ impl Moves {
         lock(&self.0).sessions.get(token).copied()
     }
 
-    /// Records that the session of a client was given to another node by this move, at this time.
-    pub(crate) fn give(&self, client: Identity, token: Arc<str>, at: Duration) {
+    /// Adds the session of a client that was given to another node by this move, at this time.
+    pub(crate) fn add_given(&self, client: Identity, token: Arc<str>, at: Duration) {
         lock(&self.0).given.insert(client, (at, token));
     }
 
-    /// Records that the copy of a given session has ended, after this number of moves.
-    pub(crate) fn pass(&self, client: Identity, moves: u32) {
+    /// Adds a given session whose copy has ended, after this number of moves.
+    pub(crate) fn add_ended(&self, client: Identity, moves: u32) {
         let mut state = lock(&self.0);
         state.given.remove(&client);
         state.order.push_back((now(), client.clone()));
-        state.passed.insert(client, (now(), moves));
-        while state.order.len() > MAX_PASSED
+        state.ended.insert(client, (now(), moves));
+        while state.order.len() > MAX_ENDED
             && let Some((at, client)) = state.order.pop_front()
         {
-            if state.passed.get(&client).is_some_and(|(last, _)| *last == at) {
-                state.passed.remove(&client);
+            if state.ended.get(&client).is_some_and(|(last, _)| *last == at) {
+                state.ended.remove(&client);
             }
         }
     }
 
     /// The number of moves of a given session whose copy has ended since this time. Without it, no node would report the
     /// session if a question reached the new node before the session arrived, and this node after its copy had ended.
-    pub(crate) fn passed_since(&self, client: &Identity, time: Duration) -> Option<u32> {
+    pub(crate) fn ended_since(&self, client: &Identity, time: Duration) -> Option<u32> {
         let state = lock(&self.0);
-        state.passed.get(client).filter(|(at, _)| *at >= time).map(|(_, moves)| *moves)
+        state.ended.get(client).filter(|(at, _)| *at >= time).map(|(_, moves)| *moves)
     }
 
-    /// Records that the session of a client belongs to this node again, or has ended.
-    pub(crate) fn settle(&self, client: &Identity) {
+    /// Removes a session that belongs to this node again, or has ended.
+    pub(crate) fn remove_given(&self, client: &Identity) {
         lock(&self.0).given.remove(client);
     }
 
@@ -91,7 +91,8 @@ impl Moves {
             old.map(|(client, (since, token))| (*since, client.clone(), token.clone())).collect()
         };
         all.sort_by(|(a, one, _), (b, other, _)| (a, &one.client).cmp(&(b, &other.client)));
-        let count = fitting(all.iter().map(|(_, client, _)| client), MAX_AT_ONCE, MAX_BYTES);
+        let count =
+            count_fitting(all.iter().map(|(_, client, _)| client), MAX_CLIENTS, MAX_CLIENT_BYTES);
         all.into_iter().take(count).map(|(_, client, token)| (client, token)).collect()
     }
 }
@@ -106,14 +107,14 @@ mod tests {
         let (moves, client) =
             (Moves::default(), |client: &str| Identity { user: None, client: client.into() });
         let at = Duration::from_secs;
-        moves.give(client("b"), "2".into(), at(0));
-        moves.give(client("a"), "1".into(), at(0));
-        moves.give(client("c"), "3".into(), at(5));
+        moves.add_given(client("b"), "2".into(), at(0));
+        moves.add_given(client("a"), "1".into(), at(0));
+        moves.add_given(client("c"), "3".into(), at(5));
         let before = |time| -> Vec<_> {
             moves.given_before(at(time)).into_iter().map(|(_, token)| token.to_string()).collect()
         };
         assert_eq!((before(0), before(5).len()), (vec!["1".into(), "2".into()], 3));
-        moves.settle(&client("a"));
+        moves.remove_given(&client("a"));
         assert_eq!(before(4), ["2"]);
     }
 }

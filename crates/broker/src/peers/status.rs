@@ -45,7 +45,7 @@ pub(crate) struct KeptMetrics {
     pub(crate) adopted: Counter,
     pub(crate) moved: Counter,
     /// Adopted sessions that this node has beyond its maximum number of sessions.
-    pub(crate) beyond: Counter,
+    pub(crate) beyond_limit: Counter,
 }
 
 /// Kept sessions as shown to an operator.
@@ -79,8 +79,8 @@ impl KeptMetrics {
         let help = "Kept sessions that moved here from other nodes with their clients.";
         let moved = Counter::new("mqtt_cluster_sessions_moved", help);
         let help = "Kept sessions adopted although this node had as many sessions as max-sessions.";
-        let beyond = Counter::new("mqtt_cluster_sessions_beyond_limit", help);
-        Self { owns, lag, adopted, moved, beyond }
+        let beyond_limit = Counter::new("mqtt_cluster_sessions_beyond_limit", help);
+        Self { owns, lag, adopted, moved, beyond_limit }
     }
 }
 
@@ -155,13 +155,13 @@ impl Status {
 
     /// Registers all metrics with the runtime.
     pub(crate) fn register_metrics(&self, runtime: Runtime) -> Runtime {
-        let KeptMetrics { owns, lag, adopted, moved, beyond } = &self.kept;
+        let KeptMetrics { owns, lag, adopted, moved, beyond_limit } = &self.kept;
         let gauges = [&self.nats, &self.nodes, owns, lag];
         let runtime = gauges.into_iter().fold(runtime, Runtime::register_gauge);
         let runtime =
             [&self.sent, &self.received].into_iter().fold(runtime, Runtime::register_counters);
         let NatsMetrics { received, sent, dropped, connections } = &self.messages;
-        [received, sent, dropped, connections, adopted, moved, beyond]
+        [received, sent, dropped, connections, adopted, moved, beyond_limit]
             .into_iter()
             .fold(runtime.register_gauges(&self.lag), Runtime::register_counter)
     }
@@ -191,25 +191,25 @@ impl Status {
             let state = lock(&status.state);
             !state.is_connected && now.saturating_sub(state.since) > expiry
         };
-        let mut gone = Vec::new();
+        let mut removed = Vec::new();
         lock(&self.state).nodes.retain(|name, status| {
-            let is_gone = !is_known(name) && is_old(status);
-            gone.extend(is_gone.then(|| name.clone()));
-            !is_gone
+            let is_removed = !is_known(name) && is_old(status);
+            removed.extend(is_removed.then(|| name.clone()));
+            !is_removed
         });
-        gone
+        removed
     }
 
     /// Records the NATS server to which this node is connected, or why it is not. Returns whether this is a change.
-    pub(crate) fn nats_changed(&self, result: Result<String, String>) -> bool {
+    pub(crate) fn set_nats(&self, result: Result<String, String>) -> bool {
         let mut state = lock(&self.state);
-        let before = (state.server.clone(), state.error.clone());
+        let previous = (state.server.clone(), state.error.clone());
         self.nats.set(i64::from(result.is_ok()));
         (state.server, state.error) = match result {
             Ok(server) => (Some(server), None),
             Err(error) => (None, Some(error)),
         };
-        before != (state.server.clone(), state.error.clone())
+        previous != (state.server.clone(), state.error.clone())
     }
 
     /// All states at `now`, including the kept sessions.
@@ -223,7 +223,7 @@ impl Status {
 
 impl NodeStatus {
     /// Records that the node is connected, or why it is not. Returns whether this is a change.
-    pub(crate) fn changed(&self, result: Result<(), String>, now: Duration) -> bool {
+    pub(crate) fn set_connection(&self, result: Result<(), String>, now: Duration) -> bool {
         let mut state = lock(&self.state);
         let is_connected = result.is_ok();
         let error = result.err();

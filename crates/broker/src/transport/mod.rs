@@ -112,12 +112,12 @@ impl Transport {
 
     /// Whether the transport itself has output, such as WebSocket pongs.
     #[inline]
-    pub(crate) fn has_answers(&self) -> bool {
+    pub(crate) fn has_own_packets(&self) -> bool {
         match self {
             Self::Wire(_) => false,
-            Self::WebSocket(socket) => socket.has_answers(),
-            Self::Link(link) => link.has_answers(),
-            Self::Lane(lane) => lane.has_answers(),
+            Self::WebSocket(socket) => socket.has_own_packets(),
+            Self::Link(link) => link.has_own_packets(),
+            Self::Lane(lane) => lane.has_own_packets(),
         }
     }
 

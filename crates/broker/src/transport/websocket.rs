@@ -84,7 +84,7 @@ impl WebSocket {
         &self.below
     }
 
-    pub(super) fn has_answers(&self) -> bool {
+    pub(super) fn has_own_packets(&self) -> bool {
         !self.answers.borrow().is_empty()
     }
 
@@ -106,7 +106,7 @@ impl WebSocket {
             }
             self.take(&raw, buffer);
             raw.clear();
-            if self.has_answers() {
+            if self.has_own_packets() {
                 let sender = self.sender.borrow().clone();
                 match sender {
                     Some(sender) => sender.nudge(),

@@ -118,7 +118,7 @@ pub(in crate::cluster) async fn adopt(
         return fail(why);
     }
     kept.add_adopted(&known.start);
-    let counts = || (kept.metrics.adopted.count(), kept.metrics.beyond.count());
+    let counts = || (kept.metrics.adopted.count(), kept.metrics.beyond_limit.count());
     let before = counts();
     kept.log_once_about(journal, &format!("node {node} is lost: adopting its sessions"));
     if read.is_none() {
@@ -142,13 +142,13 @@ pub(in crate::cluster) async fn adopt(
     let line = match &adopted {
         Ok(()) => {
             let elapsed = now().saturating_sub(started).as_secs_f64();
-            let (adopted, beyond) = counts();
-            let (count, beyond) = (adopted - before.0, beyond - before.1);
+            let (adopted, beyond_limit) = counts();
+            let (count, beyond_limit) = (adopted - before.0, beyond_limit - before.1);
             let line = format!("adopted {count} sessions of node {node} in {elapsed:.1} s");
-            match beyond {
+            match beyond_limit {
                 0 => line,
                 _ => format!(
-                    "{line}, {beyond} of them beyond max-sessions: this node accepts no new sessions until it has fewer; raise \
+                    "{line}, {beyond_limit} of them beyond max-sessions: this node accepts no new sessions until it has fewer; raise \
                      max-sessions, or let clients connect to other nodes"
                 ),
             }

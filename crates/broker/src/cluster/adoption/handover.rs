@@ -113,7 +113,7 @@ impl Node {
                     // Messages that another lost node had begun to hand over come first.
                     continue;
                 }
-                self.peers.handovers.note_reachable(&own.client);
+                self.peers.handovers.mark_reachable(&own.client);
                 let Ok(received) = stages.sessions.received(own.client.clone()).await else {
                     return;
                 };
@@ -164,7 +164,7 @@ impl Node {
     async fn ask(&self, other: &PeerNode, (own, version): (&Awaited, u64), awaited: &[Awaited]) {
         let lane = other.lane.borrow().clone();
         let Some(lane) = lane.filter(|lane| !lane.is_closed()) else { return };
-        self.peers.handovers.note_reachable(&own.client);
+        self.peers.handovers.mark_reachable(&own.client);
         let is_due = now() >= other.next_request.get();
         if !is_due || !self.peers.interest.is_known(&other.name, version) {
             return;

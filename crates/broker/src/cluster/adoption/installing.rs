@@ -66,7 +66,7 @@ pub(in crate::cluster) async fn install(
                 Added::Yes => kept.metrics.adopted.add(1),
                 Added::BeyondLimit => {
                     kept.metrics.adopted.add(1);
-                    kept.metrics.beyond.add(1);
+                    kept.metrics.beyond_limit.add(1);
                 }
                 Added::Exists => (),
                 Added::OfAnotherUser => of_others += 1,
@@ -91,7 +91,7 @@ pub(in crate::cluster) async fn install(
         }
     }
     if let Some(peers) = &context.counters.peers {
-        peers.interest.settled(kept.timeout()).await;
+        peers.interest.wait_until_settled(kept.timeout()).await;
     }
     wait_until_durable(context).await
 }

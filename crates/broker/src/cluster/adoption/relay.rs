@@ -122,7 +122,7 @@ impl Node {
     fn ask_received(&self, other: &PeerNode, own: &Awaited) {
         let lane = other.lane.borrow().clone();
         let Some(lane) = lane.filter(|lane| !lane.is_closed()) else { return };
-        self.peers.handovers.note_reachable(&own.client);
+        self.peers.handovers.mark_reachable(&own.client);
         if now() < other.next_request.get() {
             return;
         }
@@ -257,7 +257,7 @@ impl Node {
         if to.is_some() && wal.durable(wal.latest()).await.is_err() {
             return;
         }
-        self.peers.handovers.note_relayed(client);
+        self.peers.handovers.mark_relayed(client);
         if count > 0 {
             let to = if node.is_empty() { &*self.name } else { node };
             report(format_args!("cluster: relayed {count} messages of {journal} for {to}"));

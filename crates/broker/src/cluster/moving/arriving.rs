@@ -138,7 +138,7 @@ async fn move_here(
         step(Step::Cut).await?;
         let given = step(Step::Give).await?;
         let (head, state) = decode_state(&given).ok_or(NotNow::Over)?;
-        node.peers.claims.note(head.claimed);
+        node.peers.claims.advance(head.claimed);
         let (session, _) = decode(state, client, Clocks::read()).ok_or(NotNow::Over)?;
         let mut nodes: BTreeSet<_> = head.nodes.into_iter().collect();
         nodes.extend(kept.other_journals().ok_or(NotNow::Over)?);

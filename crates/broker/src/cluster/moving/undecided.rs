@@ -44,7 +44,7 @@ async fn decide(
 ) -> Result<(), CallError> {
     let (sessions, routing) = (node.context.stages.sessions, node.context.stages.routing);
     let Some((Holding::Given, moves)) = sessions.holding(client.clone()).await? else {
-        node.peers.moves.settle(&client);
+        node.peers.moves.remove_given(&client);
         return Ok(());
     };
     let later = found.iter().filter(|own| own.holding != Holding::Arriving).map(|own| own.moves);

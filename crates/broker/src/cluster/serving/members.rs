@@ -25,7 +25,7 @@ impl Node {
 
     /// Announces the numbers at this node to another node, and passes those of the other node to the router.
     pub(in crate::cluster) fn exchange_members(&self, other: &PeerNode, lane: &Lane) {
-        lane.tell_members();
+        lane.announce_members();
         let Some(node) = other.session.get() else { return };
         let Some(counts) = lane.take_members() else { return };
         let item = Item::Members { node: Some(node), counts: counts.clone() };

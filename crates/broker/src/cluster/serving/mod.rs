@@ -69,7 +69,7 @@ pub(in crate::cluster) async fn open(node: &Rc<Node>, other: &Rc<PeerNode>) {
                 }
                 _ => {
                     attached.lane.close("the node does not grant the lane");
-                    let why = attached.lane.why_closed();
+                    let why = attached.lane.close_reason();
                     detach(&node.context, &attached.opened).await;
                     Err(why.unwrap_or_default())
                 }
@@ -110,7 +110,7 @@ fn report_status(node: &Node, other: &PeerNode, result: Result<(), String>) {
         Ok(()) => "connected".to_owned(),
         Err(why) => format!("not connected: {why}"),
     };
-    if status.changed(result, now()) && !is_draining() {
+    if status.set_connection(result, now()) && !is_draining() {
         report(format_args!("cluster: node {}: {text}", other.name));
     }
 }
@@ -178,9 +178,9 @@ async fn attach(node: &Rc<Node>, other: &Rc<PeerNode>, id: u64) -> Result<LaneSe
         peers: node.peers.clone(),
         status: node.peers.status.node(&other.name),
         send: Box::new(move |payload| own.send(&to, payload)),
-        most: node.client.max_payload().unwrap_or_default(),
-        most_packet: packet_size + GROWTH,
-        most_sent: hello.packet_size as usize + GROWTH,
+        max_payload: node.client.max_payload().unwrap_or_default(),
+        max_incoming_packet: packet_size + GROWTH,
+        max_outgoing_packet: hello.packet_size as usize + GROWTH,
         timeout: node.timeout,
         known: keys.into_iter().collect::<HashSet<_>>(),
     });
@@ -234,15 +234,15 @@ async fn serve(node: &Rc<Node>, other: &Rc<PeerNode>, attached: LaneSession, rem
     let served = serve_bridged(bridged, Context { config: config.into(), ..context.clone() });
     // A lost connection is noticed only after the timeout, so messages and claims of that time may be lost.
     let (detection_time, is_synced) = (2 * node.timeout, Cell::new(false));
-    let most_sent = other.hello.borrow().packet_size as usize + GROWTH;
+    let max_outgoing_packet = other.hello.borrow().packet_size as usize + GROWTH;
     let mut syncing = pin!(async {
         takeover::repeat(node, &lane, since).await;
         // The node may lack messages that were published while there was no lane.
         // This process may have had no lane to it; then `since` is zero.
         let is_unsynced = node.unsynced.borrow().contains(&other.name);
         let since = if is_unsynced { Duration::ZERO } else { since };
-        retained::send(context, &lane, (since, most_sent)).await;
-        if lane.is_processed().await {
+        retained::send(context, &lane, (since, max_outgoing_packet)).await;
+        if lane.wait_until_processed().await {
             node.unsynced.borrow_mut().remove(&other.name);
             is_synced.set(true);
         }
@@ -255,7 +255,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<PeerNode>, attached: LaneSession, rem
                 lane.close("the node does not take the filters");
             }
             if node.peers.interest.has_changes(&other.name) {
-                lane.nudge();
+                lane.wake_sender();
             }
             if changed.await.is_none() {
                 // Another lane to this node has begun; the session of this one ends.
@@ -273,7 +273,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<PeerNode>, attached: LaneSession, rem
     node.peers.interest.end(&other.name);
     node.peers.members.end(&other.name);
     if let Some(journal) = &other.hello.borrow().journal {
-        node.peers.handovers.note_away(journal);
+        node.peers.handovers.mark_unreachable(journal);
     }
     lane.close("the session ended");
     // A lane that lasted no longer may not even have sent what the node lacked before.
@@ -281,7 +281,7 @@ async fn serve(node: &Rc<Node>, other: &Rc<PeerNode>, attached: LaneSession, rem
     let was_stable = is_synced.get() && now().saturating_sub(started) > detection_time;
     let missed_since = if was_stable { until } else { since.min(until) };
     node.missed_since.borrow_mut().insert(other.name.clone(), missed_since);
-    let why = lane.why_closed().unwrap_or_default();
+    let why = lane.close_reason().unwrap_or_default();
     report_status(node, other, Err(why));
 }
 

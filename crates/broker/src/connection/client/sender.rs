@@ -53,7 +53,7 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
             // Alternate between responses and messages, so that a client that constantly causes responses also gets its
             // messages.
             let alternates = std::mem::take(&mut is_due) && shared.outbox.may_alternate();
-            let has_responses = !shared.outbox.is_empty() || shared.stream.has_answers();
+            let has_responses = !shared.outbox.is_empty() || shared.stream.has_own_packets();
             // The bytes to write, and the number of QoS 0 messages in them.
             let (bytes, at_most_once) = if has_responses && !alternates {
                 is_due = true;
@@ -91,7 +91,7 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
                     Some(Err(_)) => break,
                 }
             };
-            if !bytes.is_empty() || shared.stream.has_answers() {
+            if !bytes.is_empty() || shared.stream.has_own_packets() {
                 // Pooled, so that an idle connection holds no memory for writing.
                 match Pooled::pin(shared.write(bytes, at_most_once)).await {
                     Some(memory) => shared.spare.set(memory),

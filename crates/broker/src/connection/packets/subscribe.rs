@@ -136,8 +136,8 @@ impl Connection {
             self.context.counters.peers.clone().filter(|_| !self.client.identity.is_node())
         {
             let limit = self.context.config.cluster.timeout;
-            peers.interest.settled(limit).await;
-            peers.handovers.settled(limit).await;
+            peers.interest.wait_until_settled(limit).await;
+            peers.handovers.wait_until_settled(limit).await;
         }
         let mut buffer = PropertyBuffer::new();
         let properties = self.reason(&mut buffer, &why);

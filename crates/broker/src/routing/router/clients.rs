@@ -55,8 +55,8 @@ pub(super) struct Relay {
 pub(super) struct OnlineMembers(HashMap<u32, u32, foldhash::fast::RandomState>);
 
 impl OnlineMembers {
-    pub(super) fn set(&mut self, Counts { are_all, changed }: Counts) {
-        if are_all {
+    pub(super) fn set(&mut self, Counts { is_snapshot, changed }: Counts) {
+        if is_snapshot {
             self.0.clear();
         }
         for (group, count) in changed {

@@ -110,7 +110,7 @@ impl Router {
     /// usual.
     pub(super) fn marked(&mut self, adoption: u32, node: &str) {
         let Some(peers) = &self.peers else { return };
-        if let Some(session) = peers.handovers.marked(adoption, node) {
+        if let Some(session) = peers.handovers.end_awaited(adoption, node) {
             self.wal.handed_over(session);
         }
     }

@@ -226,7 +226,7 @@ impl Router {
             if let Source::Mark(adoption) = message.source
                 && let Some(peers) = peers
                 && let Some(node) = node_of(message, indices, clients)
-                && let Some(session) = peers.handovers.marked(adoption, node)
+                && let Some(session) = peers.handovers.end_awaited(adoption, node)
             {
                 wal.handed_over(session);
             }

@@ -58,7 +58,10 @@ pub(super) fn is_excluded(
         return message.source != Source::Here;
     }
     let adoptions = client.adoptions.as_deref().unwrap_or_default();
-    let due = peers.as_ref().zip(node).and_then(|(own, node)| own.handovers.due(adoptions, node));
+    let due = peers
+        .as_ref()
+        .zip(node)
+        .and_then(|(own, node)| own.handovers.oldest_awaited(adoptions, node));
     let Source::Handed(adoption) = message.source else { return due.is_some() };
     // A node that relays a lost node's messages may have handed over its own messages before.
     let place = |adoption| adoptions.iter().position(|own| *own == adoption);

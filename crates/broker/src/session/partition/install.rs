@@ -119,7 +119,7 @@ impl Sessions {
         let key = self.key(slot);
         if let Some(peers) = &self.counters.peers {
             match moving {
-                Moving::Given(token) => peers.moves.give(identity.clone(), token, now),
+                Moving::Given(token) => peers.moves.add_given(identity.clone(), token, now),
                 Moving::Arriving { token, .. } => peers.moves.begin(&token, key),
                 _ => (),
             }

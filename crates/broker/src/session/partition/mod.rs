@@ -155,7 +155,7 @@ impl Sessions {
             keys.for_each(|(key, size)| table.counters.subscribed(client, (key, *size)));
             if let (Moving::Given(token), Some(peers)) = (&session.moving, &table.counters.peers) {
                 // The runtime has not started, so the time is still zero.
-                peers.moves.give(session.identity(), token.clone(), Duration::ZERO);
+                peers.moves.add_given(session.identity(), token.clone(), Duration::ZERO);
             }
             let slot = table.add(session);
             let key = Some(table.key(slot));
@@ -254,7 +254,7 @@ impl Sessions {
                 }
                 Moving::Given(token) => {
                     peers.moves.end(token);
-                    peers.moves.pass(session.identity(), session.moves);
+                    peers.moves.add_ended(session.identity(), session.moves);
                 }
             }
         }

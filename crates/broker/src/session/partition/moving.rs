@@ -114,7 +114,7 @@ impl Sessions {
             Moving::Leaving { token: own, .. } => own == token,
             _ => false,
         };
-        if !is_free || is_behind || peers.is_some_and(|own| own.handovers.awaits(&adoptions)) {
+        if !is_free || is_behind || peers.is_some_and(|own| own.handovers.is_awaited(&adoptions)) {
             return (Err(NotNow::Busy), effects);
         }
         if !session.moving.is_leaving(token) {
@@ -195,8 +195,8 @@ impl Sessions {
         self.watch(key);
         self.put(key);
         if let Some(peers) = &self.counters.peers {
-            peers.moves.give(owner.clone(), token.into(), now);
-            peers.claims.give(owner);
+            peers.moves.add_given(owner.clone(), token.into(), now);
+            peers.claims.withdraw(owner);
         }
         Ok((entry, self.append()))
     }
@@ -230,7 +230,7 @@ impl Sessions {
         self.load.publish();
         if let Some(peers) = &self.counters.peers {
             peers.moves.end(token);
-            peers.moves.settle(owner);
+            peers.moves.remove_given(owner);
         }
         if was_given {
             self.counters.places.becomes_copy(false);

@@ -19,7 +19,7 @@ fn nodes_get_messages_of_a_group_by_their_members() {
             [1, 2, 3].map(|slot| all.iter().filter(|own| **own == slot).count())
         };
         assert_eq!(shares(&mut table), [4, 4, 4], "each has one member");
-        let counts = |count| Counts { are_all: true, changed: vec![(group_id(filter), count)] };
+        let counts = |count| Counts { is_snapshot: true, changed: vec![(group_id(filter), count)] };
         table.router.set_online(Some(key(2)), counts(2));
         table.router.set_online(Some(key(3)), counts(0));
         assert_eq!(shares(&mut table), [4, 8, 0]);
@@ -28,9 +28,9 @@ fn nodes_get_messages_of_a_group_by_their_members() {
         table.router.present(key(2), false);
         assert_eq!(shares(&mut table), [12, 0, 0]);
         table.router.present(key(2), true);
-        table.router.set_online(None, Counts { are_all: true, changed: Vec::new() });
-        table.router.set_online(Some(key(3)), Counts { are_all: true, changed: Vec::new() });
+        table.router.set_online(None, Counts { is_snapshot: true, changed: Vec::new() });
+        table.router.set_online(Some(key(3)), Counts { is_snapshot: true, changed: Vec::new() });
         assert_eq!(shares(&mut table), [3, 6, 3]);
-        table.router.set_online(Some(key(2)), Counts { are_all: true, changed: Vec::new() });
+        table.router.set_online(Some(key(2)), Counts { is_snapshot: true, changed: Vec::new() });
     }
 }

@@ -1,4 +1,4 @@
-//! Answers of the remote broker for which the login did not wait.
+//! The deadline of an answer for which the login did not wait.
 
 use std::cell::Cell;
 use std::io;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The deadline of an answer, on the runtime's clock.
 #[derive(Debug)]
-pub(super) struct Awaited {
+pub(super) struct AnswerDeadline {
     /// The packets to be answered, as named in errors.
     what: &'static str,
     /// Maximum time after the last sign of progress.
@@ -15,7 +15,7 @@ pub(super) struct Awaited {
     due: Cell<Option<Duration>>,
 }
 
-impl Awaited {
+impl AnswerDeadline {
     /// Creates the deadline of an answer to `what`, which is outstanding at `now` or has already arrived.
     pub(super) fn new(
         what: &'static str,
@@ -31,7 +31,7 @@ impl Awaited {
         self.due.get().is_some()
     }
 
-    pub(super) fn arrived(&self) {
+    pub(super) fn complete(&self) {
         self.due.set(None);
     }
 
@@ -46,7 +46,7 @@ impl Awaited {
     ///
     /// # Errors
     /// The answer did not arrive in time.
-    pub(super) fn left(&self, now: Duration) -> io::Result<Option<Duration>> {
+    pub(super) fn time_left(&self, now: Duration) -> io::Result<Option<Duration>> {
         match self.due.get() {
             Some(due) if due <= now => {
                 Err(io::Error::other(format!("the remote broker does not answer {}", self.what)))
@@ -63,15 +63,15 @@ mod tests {
     #[test]
     fn an_answer_is_due_after_the_last_progress() {
         let at = Duration::from_secs;
-        let own = Awaited::new("SUBSCRIBE", true, at(10), at(0));
-        assert_eq!(own.left(at(9)).unwrap(), Some(at(1)));
+        let own = AnswerDeadline::new("SUBSCRIBE", true, at(10), at(0));
+        assert_eq!(own.time_left(at(9)).unwrap(), Some(at(1)));
         own.postpone(at(9));
-        assert_eq!(own.left(at(10)).unwrap(), Some(at(9)));
-        assert!(own.left(at(19)).is_err());
-        own.arrived();
+        assert_eq!(own.time_left(at(10)).unwrap(), Some(at(9)));
+        assert!(own.time_left(at(19)).is_err());
+        own.complete();
         own.postpone(at(19));
-        assert_eq!((own.left(at(99)).unwrap(), own.is_outstanding()), (None, false));
-        let arrived = Awaited::new("SUBSCRIBE", false, at(10), at(0));
-        assert_eq!(arrived.left(at(99)).unwrap(), None);
+        assert_eq!((own.time_left(at(99)).unwrap(), own.is_outstanding()), (None, false));
+        let completed = AnswerDeadline::new("SUBSCRIBE", false, at(10), at(0));
+        assert_eq!(completed.time_left(at(99)).unwrap(), None);
     }
 }
