@@ -66,8 +66,8 @@ impl Policy {
     ) -> Result<&Logins, (Reason, &'static str)> {
         let Some(address) = at else { return Ok(&self.logins) };
         let own = self.at.iter().find(|(own, _)| *own == address);
-        let gone = (Reason::SERVER_BUSY, "a reload has changed this address; connect again");
-        own.map(|(_, logins)| logins).ok_or(gone)
+        let error = (Reason::SERVER_BUSY, "a reload has changed this address; connect again");
+        own.map(|(_, logins)| logins).ok_or(error)
     }
 
     /// Authenticates a client of an address by the user name and password of its CONNECT. Returns `None` for a client

@@ -28,9 +28,9 @@ pub(super) async fn list(context: &Context, query: &Query) -> Outcome {
     let connected_only = query.flag("connected");
     let mut found = Vec::new();
     while partition < sessions.partitions() && found.len() < most {
-        let asked = ClientQuery { text: text.clone(), connected_only, most: most - found.len() };
+        let query = ClientQuery { text: text.clone(), connected_only, most: most - found.len() };
         let (some, next) =
-            sessions.list(partition, slot, asked).await.map_err(|_| Failure::busy(BUSY))?;
+            sessions.list(partition, slot, query).await.map_err(|_| Failure::busy(BUSY))?;
         found.extend(some);
         match next {
             Some(next) => slot = next,
@@ -96,9 +96,9 @@ struct BanRequest {
 
 /// Bans a client, user or address, and disconnects it.
 pub(super) async fn ban(context: &Context, body: &[u8]) -> Outcome {
-    let asked: BanRequest =
+    let query: BanRequest =
         serde_json::from_slice(body).map_err(|error| Failure::bad(error.to_string()))?;
-    let BanRequest { client, user, address, seconds } = asked;
+    let BanRequest { client, user, address, seconds } = query;
     let (banned, kicked) = match (client, user, address.map(|own| own.to_canonical())) {
         (Some(client), None, None) => (Banned::Client(client.clone()), Kick::Client(client)),
         (None, Some(user), None) => (Banned::User(user.clone()), Kick::User(user)),

@@ -22,19 +22,19 @@ struct TraceRequest {
 
 /// Begins a trace.
 pub(super) fn begin(context: &Context, body: &[u8]) -> Outcome {
-    let asked: TraceRequest =
+    let request: TraceRequest =
         serde_json::from_slice(body).map_err(|error| Failure::bad(error.to_string()))?;
-    let target = match (asked.client, asked.filter) {
+    let target = match (request.client, request.filter) {
         (Some(client), None) => Target::Client(client),
         (None, Some(filter)) if topic::is_filter(&filter) => Target::Filter(filter),
         (None, Some(_)) => return Err(Failure::bad("filter: not a topic filter")),
         _ => return Err(Failure::bad("expected either client or filter")),
     };
     let most = MAX_TIME.as_secs();
-    if !(1..=most).contains(&asked.seconds) {
+    if !(1..=most).contains(&request.seconds) {
         return Err(Failure::bad(format!("seconds: expected 1 to {most}")));
     }
-    match context.traces().begin(target, Duration::from_secs(asked.seconds)) {
+    match context.traces().begin(target, Duration::from_secs(request.seconds)) {
         Some(id) => Ok(json!({ "id": id })),
         None => Err(Failure::busy("there are too many traces; delete one")),
     }

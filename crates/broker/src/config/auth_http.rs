@@ -96,11 +96,11 @@ impl AuthHttp {
             let what = "neither `login-url` nor `access-url` is set; set at least one of them";
             return vec![ConfigError::of("auth-http", what).with_keys(["login-url", "access-url"])];
         }
-        let wrong = |(key, url): (&str, &Option<String>)| {
+        let error = |(key, url): (&str, &Option<String>)| {
             let what = Endpoint::check(url.as_ref()?).err()?;
             Some(ConfigError::of(format!("auth-http.{key}"), what))
         };
-        urls.into_iter().filter_map(wrong).collect()
+        urls.into_iter().filter_map(error).collect()
     }
 }
 

@@ -112,20 +112,20 @@ impl Cluster {
     /// The semantic errors.
     pub(super) fn check(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
-        let mut wrong = |is: bool, key: &str, text: &str| {
+        let mut error_if = |is: bool, key: &str, text: &str| {
             if is {
                 let what = format!("found {text:?}, expected letters, digits, `-` and `_`");
                 errors.push(ConfigError::of(key, &what));
             }
         };
-        wrong(self.name.is_empty() || !is_word(&self.name), "cluster-name", &self.name);
-        wrong(!is_word(&self.node), "node-name", &self.node);
+        error_if(self.name.is_empty() || !is_word(&self.name), "cluster-name", &self.name);
+        error_if(!is_word(&self.node), "node-name", &self.node);
         errors
     }
 
     /// This configuration, with the values of `running` for settings that need a restart: all but the servers and the
     /// credentials, and these too if only one of both is a cluster.
-    pub(super) fn over(&self, running: &Self) -> Self {
+    pub(super) fn over_running(&self, running: &Self) -> Self {
         if !self.is_on() || !running.is_on() {
             return running.clone();
         }
@@ -301,8 +301,8 @@ mod tests {
     fn addresses_and_names_are_checked() {
         let server: NatsServer = "nats://a".parse().unwrap();
         assert_eq!(server.0.to_string(), "nats://a:4222");
-        for wrong in ["nats://u:hidden@a", "http://u:hidden@a", "nats://u:hidden@a:0"] {
-            let error = wrong.parse::<NatsServer>().unwrap_err();
+        for invalid in ["nats://u:hidden@a", "http://u:hidden@a", "nats://u:hidden@a:0"] {
+            let error = invalid.parse::<NatsServer>().unwrap_err();
             assert!(
                 error.contains("cluster-password-file") && !error.contains("hidden"),
                 "{error}"

@@ -58,22 +58,22 @@ impl JwtConfig {
     /// Errors that can be found without opening a file.
     pub(super) fn check(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
-        let mut wrong = |key: &str, what: String| errors.push(ConfigError::of(key, what));
+        let mut add_error = |key: &str, what: String| errors.push(ConfigError::of(key, what));
         match (&self.keys_file, &self.keys_url) {
             (None, None) => {
                 let error = ConfigError::of("jwt", "`keys-file` or `keys-url` is missing");
                 return vec![error.with_keys(["keys-file", "keys-url"])];
             }
             (Some(_), Some(_)) => {
-                wrong("jwt.keys-url", "excludes `keys-file`; remove one of the two".into())
+                add_error("jwt.keys-url", "excludes `keys-file`; remove one of the two".into())
             }
             (_, Some(url)) => {
                 if let Err(what) = Endpoint::check(url) {
-                    wrong("jwt.keys-url", what);
+                    add_error("jwt.keys-url", what);
                 }
             }
             (Some(_), None) if self.keys_ca.is_some() => {
-                wrong("jwt.keys-ca", "is for `keys-url`, which is not set".into());
+                add_error("jwt.keys-ca", "is for `keys-url`, which is not set".into());
             }
             (Some(_), None) => (),
         }

@@ -117,7 +117,7 @@ impl ListenerConfig {
     }
 
     /// The configuration of the broker with these settings.
-    fn over(&self, config: &Config) -> Config {
+    fn over_running(&self, config: &Config) -> Config {
         let Self { connections: _, address: _, packet_size, protocols, logins, .. } = self.clone();
         let Self { password_file, allow_anonymous, certificate_user, user_as_client_id, .. } =
             self.clone();
@@ -164,7 +164,7 @@ impl Config {
 
     /// The configuration that would apply at an address if it accepted all ways to log in that are configured.
     pub(super) fn with_all_logins(&self, address: ListenAddress) -> Self {
-        self.listener(address).map_or_else(|| self.clone(), |listener| listener.over(self))
+        self.listener(address).map_or_else(|| self.clone(), |listener| listener.over_running(self))
     }
 
     /// The configuration that applies at addresses without settings of their own.
@@ -184,13 +184,13 @@ impl Config {
 
     /// Checks that the settings of addresses can follow those of `running`, as a reload requires.
     pub(crate) fn check_listeners_follow(&self, running: &Self) -> Result<(), ConfigError> {
-        let wrong = |what: String| Err(ConfigError::of("listener", what));
+        let error = |what: String| Err(ConfigError::of("listener", what));
         for listener in &self.listeners {
             let before =
                 running.listener(listener.address.address).and_then(|before| before.tls.as_ref());
             if listener.tls.as_ref() != before {
                 let address = listener.address;
-                return wrong(format!(
+                return error(format!(
                     "`tls` of {address} differs from that of the start; restart to apply"
                 ));
             }
@@ -201,13 +201,13 @@ impl Config {
         if let Some(listener) = running.listeners.iter().find(removed)
             && self.listen.contains(&listener.address)
         {
-            return wrong(format!(
+            return error(format!(
                 "`tls` of {} is in use until a restart; restart to apply",
                 listener.address
             ));
         }
         if !self.password_files().is_empty() && running.password_files().is_empty() {
-            return wrong("`password-file` is used after a restart only; restart to apply".into());
+            return error("`password-file` is used after a restart only; restart to apply".into());
         }
         Ok(())
     }
@@ -222,21 +222,21 @@ impl Config {
     /// Errors in the settings of addresses.
     pub(super) fn check_listeners(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
-        let mut wrong = |n: usize, key: &str, what: &str| {
+        let mut add_error = |n: usize, key: &str, what: &str| {
             errors.push(ConfigError::of(format!("listener[{n}].{key}"), what));
         };
         for (n, listener) in self.listeners.iter().enumerate() {
             let address = listener.address;
             if !self.listen.contains(&address) {
                 let what = format!("{address} is not an address in `listen`; add it there");
-                wrong(n, "address", &what);
+                add_error(n, "address", &what);
             }
             let same = |listen: &&Listen| listen.address == address.address;
             if self.listen.iter().filter(same).count() > 1 {
-                wrong(n, "address", &format!("{address} is more than one address in `listen`"));
+                add_error(n, "address", &format!("{address} is more than one address in `listen`"));
             }
             if self.listeners[..n].iter().any(|other| other.address.address == address.address) {
-                wrong(n, "address", &format!("{address} has settings already"));
+                add_error(n, "address", &format!("{address} has settings already"));
             }
             let (most, condition) = match self.persistence_dir {
                 Some(_) => (MAX_DURABLE_PACKET, " with persistence-dir"),
@@ -244,22 +244,22 @@ impl Config {
             };
             if let Some(size) = listener.packet_size.filter(|size| !(128..=most).contains(size)) {
                 let what = format!("found {size}, expected 128 to {most}{condition}");
-                wrong(n, "max-packet-size", &what);
+                add_error(n, "max-packet-size", &what);
             }
             for what in
                 listener.allowed_origins.iter().flatten().filter_map(|origin| check_origin(origin))
             {
-                wrong(n, "allowed-origins", &what);
+                add_error(n, "allowed-origins", &what);
             }
             let tls = listener.tls.as_ref();
             if tls.is_some() && !address.is_tls() {
-                wrong(n, "tls", &format!("{address} does not use TLS; use mqtts or wss"));
+                add_error(n, "tls", &format!("{address} does not use TLS; use mqtts or wss"));
             }
             if tls
                 .is_some_and(|tls| tls.client_revoked.is_some() && tls.client_authorities.is_none())
             {
                 let what = "revocation lists need the authorities that issued the certificates; set client-ca";
-                wrong(n, "tls.client-crl", what);
+                add_error(n, "tls.client-crl", what);
             }
         }
         errors

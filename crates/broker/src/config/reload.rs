@@ -7,7 +7,7 @@ use crate::config::{Config, Limits, MAX_DURABLE_PACKET, Security, Tls};
 impl Config {
     /// This configuration, with the values of `running`, the one in force, for settings that need a restart. These are
     /// all settings that are not listed here.
-    pub(crate) fn over(&self, running: &Self) -> Self {
+    pub(crate) fn over_running(&self, running: &Self) -> Self {
         let new = &self.limits;
         let packet_size = match running.persistence_dir {
             // Persistence stays on.
@@ -34,9 +34,10 @@ impl Config {
             send: new.send,
             ..running.limits.clone()
         };
-        let security = self.security.over(&running.security);
+        let security = self.security.over_running(&running.security);
         let (listen, log) = (self.listen.clone(), self.log.clone());
-        let (bridges, cluster) = (self.bridges.clone(), self.cluster.over(&running.cluster));
+        let (bridges, cluster) =
+            (self.bridges.clone(), self.cluster.over_running(&running.cluster));
         let (listeners, content_filters) = (self.listeners.clone(), self.content_filters);
         Self {
             listen,
@@ -51,21 +52,21 @@ impl Config {
         }
     }
 
-    /// Checks that the ways to log in of this configuration can follow those in force, if `followed` is what a reload
-    /// would put in force.
-    pub(crate) fn check_logins(&self, followed: &Self, in_force: &Self) -> Result<(), ConfigError> {
+    /// Checks that the ways to log in of this configuration can replace those of `running`. `merged` is the configuration
+    /// after the reload.
+    pub(crate) fn check_logins(&self, merged: &Self, running: &Self) -> Result<(), ConfigError> {
         let at = |config: &Self, address| match address {
             Some(address) => config.at(address).security,
             None => config.elsewhere().security,
         };
         // Also at addresses whose settings are removed.
-        let all = [self, in_force].map(|config| config.listeners.iter());
+        let all = [self, running].map(|config| config.listeners.iter());
         let all = all.into_iter().flatten().map(|own| Some(own.address.address));
         for address in all.chain([None]) {
             Security::check_logins(
                 &at(self, address),
-                &at(followed, address),
-                &at(in_force, address),
+                &at(merged, address),
+                &at(running, address),
             )?;
         }
         Ok(())
@@ -74,18 +75,18 @@ impl Config {
 
 impl Security {
     /// As [`Config::check_logins`], at one address.
-    fn check_logins(new: &Self, followed: &Self, old: &Self) -> Result<(), ConfigError> {
-        let wrong = |key, what| Err(ConfigError::of(key, what));
-        if followed.password_file.is_some() && followed.has_login_service() {
-            return wrong("auth-http", "`password-file` stays until a restart; restart to apply");
+    fn check_logins(new: &Self, merged: &Self, old: &Self) -> Result<(), ConfigError> {
+        let error = |key, what| Err(ConfigError::of(key, what));
+        if merged.password_file.is_some() && merged.has_login_service() {
+            return error("auth-http", "`password-file` stays until a restart; restart to apply");
         }
-        let opens = old.has_logins() && !new.allow_anonymous;
-        match (followed.has_logins(), new.has_logins()) {
-            (false, true) => wrong(
+        let would_open = old.has_logins() && !new.allow_anonymous;
+        match (merged.has_logins(), new.has_logins()) {
+            (false, true) => error(
                 "password-file",
                 "is used after a restart only, and anyone could log in until then; restart to apply",
             ),
-            (false, false) if opens => wrong(
+            (false, false) if would_open => error(
                 "allow-anonymous",
                 "no way to log in is left, so anyone could connect; restart to apply, or set --allow-anonymous",
             ),
@@ -105,7 +106,7 @@ impl Security {
 
     /// Password and certificate authentication have stages of their own, so they cannot be switched on or
     /// off.
-    fn over(&self, running: &Self) -> Self {
+    fn over_running(&self, running: &Self) -> Self {
         let Self { password_file, tls, .. } = self.clone();
         let password_file = match (password_file, &running.password_file) {
             (Some(new), Some(_)) => Some(new),
@@ -142,17 +143,17 @@ mod tests {
         new.bridges.push(crate::Bridge::default());
         new.security.acl_file = Some("rules".into());
         new.listen.clear();
-        let followed = new.over(&running);
-        assert_eq!((&followed, differences(&new, &followed)), (&new, Vec::new()));
+        let merged = new.over_running(&running);
+        assert_eq!((&merged, differences(&new, &merged)), (&new, Vec::new()));
         // All of these need a restart.
         (new.persistence_dir, new.limits.persistence_bytes) = (Some("d".into()), 7);
         (new.limits.retained, new.limits.receive_maximum) = (1, 2);
         new.runtime.pin = true;
         new.security.password_file = Some("users".into());
         new.security.tls = Some(Tls::default());
-        let followed = new.over(&running);
-        assert_eq!((followed.limits.queued_messages, &followed.security.tls), (5, &None));
-        let keys = differences(&new, &followed);
+        let merged = new.over_running(&running);
+        assert_eq!((merged.limits.queued_messages, &merged.security.tls), (5, &None));
+        let keys = differences(&new, &merged);
         let all = "max-persistence-bytes max-retained password-file persistence-dir receive-maximum runtime.pin tls";
         assert_eq!(keys.join(" "), all);
     }
@@ -184,10 +185,10 @@ mod tests {
             };
             let (old_config, mut new_config) = (with(old), with(new));
             let check = |new: &Config| {
-                let followed = new.over(&old_config);
-                let checked = new.check_logins(&followed, &old_config);
+                let merged = new.over_running(&old_config);
+                let checked = new.check_logins(&merged, &old_config);
                 let stays =
-                    followed.security.has_logins() || old == "none" || new.security.allow_anonymous;
+                    merged.security.has_logins() || old == "none" || new.security.allow_anonymous;
                 assert!(checked.is_err() || stays, "{old} to {new:?}");
                 checked.map_err(|error| error.to_string())
             };
@@ -211,7 +212,7 @@ mod tests {
         }
         // The start had no way to log in, and an earlier reload has added one.
         let (start, new) = (with("none"), with("none"));
-        assert!(new.check_logins(&new.over(&start), &with("jwt")).is_err());
+        assert!(new.check_logins(&new.over_running(&start), &with("jwt")).is_err());
     }
 
     #[test]
@@ -223,12 +224,12 @@ mod tests {
         new.cluster.username = Some("u".into());
         new.cluster.password_file = Some("p".into());
         new.cluster.authorities = Some("c".into());
-        assert_eq!(new.over(&running), new);
+        assert_eq!(new.over_running(&running), new);
         (new.cluster.node, new.cluster.name) = ("n".into(), "other".into());
-        let followed = new.over(&running);
-        assert_eq!(differences(&new, &followed), ["cluster-name", "node-name"]);
+        let merged = new.over_running(&running);
+        assert_eq!(differences(&new, &merged), ["cluster-name", "node-name"]);
         new.cluster.servers.clear();
-        assert_eq!(new.over(&running).cluster, running.cluster);
+        assert_eq!(new.over_running(&running).cluster, running.cluster);
     }
 
     /// The paths of configured files may change.
@@ -246,12 +247,15 @@ mod tests {
             client_authorities: Some("x".into()),
             ..Tls::default()
         });
-        let followed = new.over(&running);
-        assert_eq!(followed.security.password_file, new.security.password_file);
-        let tls = followed.security.tls.as_ref().unwrap();
+        let merged = new.over_running(&running);
+        assert_eq!(merged.security.password_file, new.security.password_file);
+        let tls = merged.security.tls.as_ref().unwrap();
         assert_eq!((tls.certificate.to_str(), &tls.client_authorities), (Some("d"), &None));
-        assert_eq!(differences(&new, &followed), ["tls.client-ca"]);
+        assert_eq!(differences(&new, &merged), ["tls.client-ca"]);
         new.security.password_file = None;
-        assert_eq!(new.over(&running).security.password_file, running.security.password_file);
+        assert_eq!(
+            new.over_running(&running).security.password_file,
+            running.security.password_file
+        );
     }
 }

@@ -16,45 +16,45 @@ impl Config {
     /// reads it. May block.
     pub fn unavailable(&self) -> Vec<String> {
         let mut unavailable = Vec::new();
-        let mut wrong = |error: String| unavailable.extend(error.lines().map(str::to_owned));
+        let mut add_error = |error: String| unavailable.extend(error.lines().map(str::to_owned));
         let security = &self.security;
         for error in self.password_files().iter().filter_map(|path| Users::open(path).err()) {
-            wrong(error.to_string());
+            add_error(error.to_string());
         }
         if let Some(Err(error)) = security.acl_file.as_deref().map(Rules::open) {
-            wrong(error.to_string());
+            add_error(error.to_string());
         }
         if let Some(Err(error)) = security.admin_token_file.as_deref().map(Token::open) {
-            wrong(error.to_string());
+            add_error(error.to_string());
         }
         if let Some(Err(error)) = security.jwt.as_ref().map(|jwt| jwt.open(None)) {
-            wrong(error.to_string());
+            add_error(error.to_string());
         }
         if let Some(Err(error)) = security.auth_http.as_ref().map(AuthHttp::open) {
-            wrong(error.to_string());
+            add_error(error.to_string());
         }
         for (_, tls) in self.tls_profiles() {
             if let Err(error) = check(&tls.certificate, &tls.key) {
-                wrong(error.to_string());
+                add_error(error.to_string());
             }
             if let Err(error) = tls.clients() {
-                wrong(error.to_string());
+                add_error(error.to_string());
             }
         }
         for bridge in &self.bridges {
             if let Err(error) = bridge.credentials() {
-                wrong(format!("bridge {}: {error}", bridge.name));
+                add_error(format!("bridge {}: {error}", bridge.name));
             }
         }
         if self.cluster.is_on()
             && let Err(error) = self.cluster.access().and_then(|_| self.cluster.node_name())
         {
-            wrong(format!("cluster: {error}"));
+            add_error(format!("cluster: {error}"));
         }
         if let Some(data) = &self.persistence_dir
             && let Err(error) = directory(data)
         {
-            wrong(format!("cannot use {}: {error}", data.display()));
+            add_error(format!("cannot use {}: {error}", data.display()));
         }
         unavailable
     }

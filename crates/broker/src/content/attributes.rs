@@ -7,16 +7,18 @@ use std::collections::HashMap;
 use phalanx_matcher::{Event, Filter, Value};
 
 use crate::content::index::ContentIndex;
-use crate::content::json::{self, Field, Named};
+use crate::content::json::{self, Field, NamedField};
 use crate::model::message::Message;
 
 /// Encodes `message` as an event, with the payload's fields if `json`.
-pub(crate) fn code(message: &Message, json: bool, index: &mut ContentIndex) -> Event {
+pub(crate) fn encode_event(message: &Message, json: bool, index: &mut ContentIndex) -> Event {
     match json {
-        false => index.code(message.user().map(|(name, text)| (name, Value::Untyped(text)))),
+        false => {
+            index.encode_event(message.user().map(|(name, text)| (name, Value::Untyped(text))))
+        }
         true => {
             index.count_read(message.payload.len());
-            index.code(Attributes::of(message, json).list().iter().copied())
+            index.encode_event(Attributes::of(message, json).list().iter().copied())
         }
     }
 }
@@ -24,7 +26,7 @@ pub(crate) fn code(message: &Message, json: bool, index: &mut ContentIndex) -> E
 /// The attributes of a message.
 pub(crate) struct Attributes<'m> {
     properties: Vec<(&'m str, Value<'m>)>,
-    fields: Vec<Named<'m>>,
+    fields: Vec<NamedField<'m>>,
 }
 
 /// The attributes of a message by name, for filters that are evaluated one by one.

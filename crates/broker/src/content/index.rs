@@ -32,7 +32,7 @@ pub(crate) enum Owner {
 }
 
 /// An owner, and the condition on its filter's candidates if the index does not decide.
-struct Filed {
+struct IndexedFilter {
     owner: Owner,
     check: Option<Check>,
 }
@@ -55,9 +55,9 @@ impl Check {
 pub(crate) struct ContentIndex {
     index: Index,
     /// The owner of each filter, by its number in the index.
-    owners: Vec<Option<Filed>>,
+    owners: Vec<Option<IndexedFilter>>,
     /// The filters by key, and whether they test the payload.
-    known: Known,
+    known: FilterMap,
     numbers: i64,
     events: Vec<Event>,
     /// The message of each event.
@@ -67,14 +67,14 @@ pub(crate) struct ContentIndex {
     candidates: Vec<(u32, u32)>,
     names: Names,
     /// Whether the index is being adapted.
-    is_arranging: bool,
+    is_adapting: bool,
     /// The work done for the current cohort, in bytes of JSON that take the same time to read.
     work: usize,
 }
 
 /// The attribute that holds the number of a topic filter. No filter can test it, because filters contain no U+0000. A
 /// message cannot override it, because it is set last and the last value counts.
-const NUMBER: &str = "\0filter";
+const FILTER_NUMBER: &str = "\0filter";
 
 /// Adaptation work per added or removed filter, in filters examined: a few microseconds. An adaptation starts when as
 /// many filters have changed as existed, so four would suffice.
@@ -86,34 +86,34 @@ const ADAPT_PER_COHORT: usize = 128;
 /// cohorts.
 const MAX_WORK: usize = 1 << 20;
 /// The cost of one evaluation in bytes of JSON, and the factor by which searching a text is faster than reading JSON.
-const EVALUATION: usize = 256;
+const EVALUATION_COST: usize = 256;
 const SEARCH_SPEED: usize = 8;
 
 /// Capacity that the match buffers keep between cohorts.
-const MAX_KEPT: usize = 1 << 16;
+const MAX_RETAINED_CAPACITY: usize = 1 << 16;
 
 impl ContentIndex {
     pub(crate) fn new() -> Self {
         // Clients choose names and constants, so the seed has to be random to prevent collisions. It affects nothing
         // else, so it is random in simulations, too.
-        let seed = RandomState::new().hash_one(NUMBER);
+        let seed = RandomState::new().hash_one(FILTER_NUMBER);
         Self {
             index: Index::new(Options { seed, ..Options::default() }),
             owners: Vec::new(),
-            known: Known::new(),
+            known: FilterMap::new(),
             numbers: 0,
             events: Vec::new(),
             messages: Vec::new(),
             matches: Matches::new(),
             candidates: Vec::new(),
             names: Names::default(),
-            is_arranging: false,
+            is_adapting: false,
             work: 0,
         }
     }
 
     /// Assigns a number to a topic filter.
-    pub(crate) fn number(&mut self) -> i64 {
+    pub(crate) fn assign_number(&mut self) -> i64 {
         self.numbers += 1;
         self.numbers
     }
@@ -131,7 +131,7 @@ impl ContentIndex {
         let is_node = joining.is_some_and(|joining| joining.is_node);
         let of_key = self.known.of(&key);
         if let Some((known, _)) = of_key.get(&key) {
-            return match self.owners[known.index()].as_mut().map(|filed| &mut filed.owner) {
+            return match self.owners[known.index()].as_mut().map(|filter| &mut filter.owner) {
                 Some(Owner::Group(group)) => (group.add(client, own, is_node), false),
                 Some(owner) => {
                     // The key contains the filter, so the condition is unchanged.
@@ -142,7 +142,7 @@ impl ContentIndex {
             };
         }
         let place = Literal::Number(number.into());
-        let subscription = self.index.insert_with(&content.filter, NUMBER, &place);
+        let subscription = self.index.insert_with(&content.filter, FILTER_NUMBER, &place);
         if self.owners.len() <= subscription.index() {
             self.owners.resize_with(subscription.index() + 1, || None);
         }
@@ -155,9 +155,9 @@ impl ContentIndex {
             }
         };
         let check = Check::of(&content.filter, content.json);
-        self.owners[subscription.index()] = Some(Filed { owner, check });
+        self.owners[subscription.index()] = Some(IndexedFilter { owner, check });
         of_key.insert(key, (subscription, content.json));
-        self.is_arranging = self.index.adapt_some(ADAPT_PER_CHANGE);
+        self.is_adapting = self.index.adapt_some(ADAPT_PER_CHANGE);
         (false, true)
     }
 
@@ -170,7 +170,8 @@ impl ContentIndex {
         let key: Key = ((!is_shared).then_some(client), key.into());
         let of_key = self.known.of(&key);
         let (known, _) = of_key.get(&key)?;
-        if let Some(Filed { owner: Owner::Group(group), .. }) = &mut self.owners[known.index()]
+        if let Some(IndexedFilter { owner: Owner::Group(group), .. }) =
+            &mut self.owners[known.index()]
             && !group.remove(client)
         {
             return None;
@@ -178,7 +179,7 @@ impl ContentIndex {
         let (subscription, json) = of_key.remove(&key)?;
         self.index.remove(subscription);
         self.owners[subscription.index()] = None;
-        self.is_arranging = self.index.adapt_some(ADAPT_PER_CHANGE);
+        self.is_adapting = self.index.adapt_some(ADAPT_PER_CHANGE);
         Some(json)
     }
 
@@ -189,17 +190,17 @@ impl ContentIndex {
     ) -> Option<Subscription> {
         let key: Key = ((!is_shared).then_some(client), key.into());
         let (known, _) = self.known.of(&key).get(&key)?;
-        match self.owners[known.index()].as_ref().map(|filed| &filed.owner) {
+        match self.owners[known.index()].as_ref().map(|filter| &filter.owner) {
             Some(Owner::Client(_, own)) => Some(*own),
             _ => None,
         }
     }
 
     /// Ends a cohort, and performs one step of a pending adaptation.
-    pub(crate) fn arrange(&mut self) {
+    pub(crate) fn end_cohort(&mut self) {
         self.work = 0;
-        if self.is_arranging {
-            self.is_arranging = self.index.adapt_some(ADAPT_PER_COHORT);
+        if self.is_adapting {
+            self.is_adapting = self.index.adapt_some(ADAPT_PER_COHORT);
         }
     }
 
@@ -214,28 +215,27 @@ impl ContentIndex {
     }
 
     /// The number of events that a cohort has time for, where this one has matched `events`.
-    pub(crate) fn affordable(&self, events: usize) -> usize {
+    pub(crate) fn affordable_events(&self, events: usize) -> usize {
         events * MAX_WORK / self.work.max(1)
     }
 
-    /// Encodes the attributes of a message as an event.
-    pub(crate) fn code<'m>(
+    pub(crate) fn encode_event<'m>(
         &mut self,
-        carried: impl Iterator<Item = (&'m str, Value<'m>)>,
+        attributes: impl Iterator<Item = (&'m str, Value<'m>)>,
     ) -> Event {
         let Self { index, names, .. } = self;
         let snapshot: &Snapshot = index;
         names.next(snapshot);
-        let known = carried
+        let known = attributes
             .enumerate()
             .filter_map(|(at, (name, value))| Some((names.find(at, name, snapshot)?, value)));
         snapshot.event_of(known)
     }
 
     /// Adds a message's event for the topic filter with this number.
-    pub(crate) fn ask(&mut self, message: u32, number: i64, mut event: Event) {
+    pub(crate) fn add_event(&mut self, message: u32, number: i64, mut event: Event) {
         // Set last, because the last of several values counts.
-        if let Some(attribute) = self.index.attribute(NUMBER) {
+        if let Some(attribute) = self.index.attribute(FILTER_NUMBER) {
             self.index.set(&mut event, attribute, number.into());
         }
         self.events.push(event);
@@ -244,13 +244,14 @@ impl ContentIndex {
 
     /// Matches the events of the first message, and of further messages until there are `most` matches. Returns the
     /// number of matched events, and the first message that was not matched.
-    pub(crate) fn match_events(&mut self, most: usize) -> (usize, Option<u32>) {
+    pub(crate) fn match_events(&mut self, max_matches: usize) -> (usize, Option<u32>) {
         let of_first = self.messages.partition_point(|message| *message <= self.messages[0]);
         let mut count = self.events.len();
         loop {
             self.matches.clear();
-            let most = if count <= of_first { usize::MAX } else { most };
-            if self.index.match_cohort_within(&self.events[..count], most, &mut self.matches) {
+            let max_matches = if count <= of_first { usize::MAX } else { max_matches };
+            if self.index.match_cohort_within(&self.events[..count], max_matches, &mut self.matches)
+            {
                 return (count, self.messages.get(count).copied());
             }
             // Retry with a quarter of the events, rounded to whole messages.
@@ -260,20 +261,24 @@ impl ContentIndex {
     }
 
     /// Calls `found` for each of the matched `messages` and each filter that it satisfies.
-    pub(crate) fn answer(&mut self, messages: &[Arc<Message>], mut found: impl FnMut(u32, &Owner)) {
+    pub(crate) fn for_each_match(
+        &mut self,
+        messages: &[Arc<Message>],
+        mut found: impl FnMut(u32, &Owner),
+    ) {
         let count = self.matches.all().len();
         for matched in self.matches.all() {
             let (message, at) =
                 (self.messages[matched.event as usize], matched.subscription.index());
             match &self.owners[at] {
-                Some(Filed { owner, check: None }) => found(message, owner),
+                Some(IndexedFilter { owner, check: None }) => found(message, owner),
                 Some(_) => self.candidates.push((message, at as u32)),
                 None => (),
             }
         }
         self.events.clear();
         self.messages.clear();
-        if count > MAX_KEPT {
+        if count > MAX_RETAINED_CAPACITY {
             self.matches = Matches::new();
         }
         if !self.candidates.is_empty() {
@@ -286,21 +291,21 @@ impl ContentIndex {
     fn evaluate(&mut self, messages: &[Arc<Message>], mut found: impl FnMut(u32, &Owner)) {
         // Sorted, so that the order does not depend on how the index is arranged.
         self.candidates.sort_unstable();
-        for of_one in self.candidates.chunk_by(|(one, _), (other, _)| one == other) {
-            let message = &messages[of_one[0].0 as usize];
-            let filed = |at: &u32| self.owners[*at as usize].as_ref();
-            let checks = |(_, at): &(u32, u32)| filed(at).and_then(|filed| filed.check.as_ref());
-            let json = of_one.iter().filter_map(checks).any(|check| check.json);
+        for candidates in self.candidates.chunk_by(|(one, _), (other, _)| one == other) {
+            let message = &messages[candidates[0].0 as usize];
+            let filter = |at: &u32| self.owners[*at as usize].as_ref();
+            let checks = |(_, at): &(u32, u32)| filter(at).and_then(|filter| filter.check.as_ref());
+            let json = candidates.iter().filter_map(checks).any(|check| check.json);
             let properties = Attributes::of(message, false);
             let with_fields = json.then(|| Attributes::of(message, true));
             let bytes = message.properties_bytes() + if json { message.payload.len() } else { 0 };
             let searched = bytes.min(Filter::MAX_SEARCHED) / SEARCH_SPEED;
-            self.work += bytes + of_one.len() * (EVALUATION + searched);
+            self.work += bytes + candidates.len() * (EVALUATION_COST + searched);
             let lists =
                 [properties.list(), with_fields.as_ref().map(Attributes::list).unwrap_or_default()];
             let by_name = lists.each_ref().map(|list| list.iter().copied().collect::<ByName<'_>>());
-            for (n, at) in of_one {
-                if let Some(Filed { owner, check: Some(check) }) = filed(at)
+            for (n, at) in candidates {
+                if let Some(IndexedFilter { owner, check: Some(check) }) = filter(at)
                     && holds(&check.evaluator, &by_name[usize::from(check.json)])
                 {
                     found(*n, owner);
@@ -308,7 +313,7 @@ impl ContentIndex {
             }
         }
         self.candidates.clear();
-        self.candidates.shrink_to(MAX_KEPT);
+        self.candidates.shrink_to(MAX_RETAINED_CAPACITY);
     }
 }
 
@@ -316,25 +321,25 @@ fn holds<'a>(evaluator: &'a Evaluator, attributes: &ByName<'a>) -> bool {
     evaluator.matches_by(&|name| attributes.get(name).copied())
 }
 
-type KnownShard = HashMap<Key, (phalanx_matcher::Subscription, bool), foldhash::fast::RandomState>;
+type FilterShard = HashMap<Key, (phalanx_matcher::Subscription, bool), foldhash::fast::RandomState>;
 
 /// A sharded hash map. Growing rehashes only one shard, so no client waits for a million entries.
-struct Known {
-    shards: Box<[KnownShard]>,
+struct FilterMap {
+    shards: Box<[FilterShard]>,
     hasher: foldhash::fast::RandomState,
 }
 
 /// A power of two. With a million filters, a shard has a few thousand entries.
 const SHARDS: usize = 256;
 
-impl Known {
+impl FilterMap {
     fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| KnownShard::default()).collect();
+        let shards = (0..SHARDS).map(|_| FilterShard::default()).collect();
         Self { shards, hasher: foldhash::fast::RandomState::default() }
     }
 
     /// The shard of a key.
-    fn of(&mut self, key: &Key) -> &mut KnownShard {
+    fn of(&mut self, key: &Key) -> &mut FilterShard {
         &mut self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 }
@@ -432,7 +437,7 @@ mod tests {
         for n in 0..500 {
             let key = format!("t\0\0a{n} = 'x{n}' AND b > {n} AND c{n} CONTAINS 'y' OR d IS NULL");
             let parsed = parse_key(&key).unwrap().content.unwrap();
-            let number = content.number();
+            let number = content.assign_number();
             assert_eq!(content.add((7, None, &key), number, &parsed, own), (false, true));
             assert_eq!(content.remove((7, false, &key)), Some(false));
             while content.index.adapt_some(1000) {}

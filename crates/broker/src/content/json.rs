@@ -12,7 +12,7 @@ use phalanx_matcher::Number;
 use crate::content::json::reader::Reader;
 
 /// The name and the value of a field. The name of a nested field is its path: `position.lat`.
-pub(super) type Named<'m> = (Cow<'m, str>, Field<'m>);
+pub(super) type NamedField<'m> = (Cow<'m, str>, Field<'m>);
 
 /// The value of a field.
 #[derive(Debug, PartialEq)]
@@ -31,7 +31,7 @@ const MAX_PATH_BYTES: usize = 256;
 const MAX_NESTED: usize = 1024;
 
 /// The fields of `payload` in order; empty unless it is a JSON object.
-pub(super) fn fields(payload: &[u8]) -> Vec<Named<'_>> {
+pub(super) fn fields(payload: &[u8]) -> Vec<NamedField<'_>> {
     // The first byte identifies most payloads that are not objects.
     if payload.trim_ascii_start().first() != Some(&b'{') {
         return Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn fields(payload: &[u8]) -> Vec<Named<'_>> {
 /// The fields found so far.
 #[derive(Default)]
 struct Fields<'m> {
-    found: Vec<Named<'m>>,
+    fields: Vec<NamedField<'m>>,
     /// The path of the innermost open object whose fields have names.
     path: String,
     /// For each open object whose fields have names, the length of its parent's path. These objects are the outermost
@@ -56,7 +56,7 @@ struct Fields<'m> {
 
 impl<'m> Fields<'m> {
     /// `None` if the text is not an object.
-    fn read(mut self, mut text: Reader<'m>) -> Option<Vec<Named<'m>>> {
+    fn read(mut self, mut text: Reader<'m>) -> Option<Vec<NamedField<'m>>> {
         if text.token()? != b'{' {
             return None;
         }
@@ -68,8 +68,8 @@ impl<'m> Fields<'m> {
             let mut byte = text.token()?;
             if byte == if is_object { b'}' } else { b']' } {
                 if self.named.len() == open.len() {
-                    let outside = self.named.pop();
-                    self.path.truncate(outside.unwrap_or_default());
+                    let parent_length = self.named.pop();
+                    self.path.truncate(parent_length.unwrap_or_default());
                 }
                 open.pop();
                 has_element = true;
@@ -88,7 +88,7 @@ impl<'m> Fields<'m> {
                     return None;
                 }
                 let own = text.string()?.filter(|_| self.named.len() == open.len());
-                name = own.and_then(|own| self.path_of(own));
+                name = own.and_then(|own| self.qualify(own));
                 if text.token()? != b':' {
                     return None;
                 }
@@ -116,13 +116,13 @@ impl<'m> Fields<'m> {
                 b'n' => text.rest("ull").map(|()| Field::Missing)?,
                 _ => return None,
             };
-            self.found.extend(name.map(|name| (name, field)));
+            self.fields.extend(name.map(|name| (name, field)));
         }
-        text.token().is_none().then_some(self.found)
+        text.token().is_none().then_some(self.fields)
     }
 
     /// The path of a field of the current object. `None` if it exceeds a limit.
-    fn path_of(&mut self, name: Cow<'m, str>) -> Option<Cow<'m, str>> {
+    fn qualify(&mut self, name: Cow<'m, str>) -> Option<Cow<'m, str>> {
         if self.named.len() == 1 {
             return Some(name);
         }
@@ -137,23 +137,23 @@ impl<'m> Fields<'m> {
             && self.named.len() <= MAX_DEPTH
             && path.len() < MAX_PATH_BYTES
         {
-            let outside = self.path.len();
-            self.named.push(outside);
-            self.path.push_str(&path[outside..]);
+            let parent_length = self.path.len();
+            self.named.push(parent_length);
+            self.path.push_str(&path[parent_length..]);
         }
     }
 }
 
 /// The number of decimal places of a [`Number`].
-const PLACES: usize = 18;
+const DECIMAL_PLACES: usize = 18;
 
 /// A number with more digits than a [`Number`] can hold is truncated and clamped. A number with an exponent is first
 /// parsed as a double.
 fn number(digits: &str) -> Option<Number> {
-    let cut = || {
+    let truncated = || {
         let (whole, fraction) = digits.split_once('.').filter(|_| !digits.contains(['e', 'E']))?;
-        Number::parse(&format!("{whole}.{}", &fraction[..PLACES.min(fraction.len())])).ok()
+        Number::parse(&format!("{whole}.{}", &fraction[..DECIMAL_PLACES.min(fraction.len())])).ok()
     };
     let nearest = || Number::nearest(digits.parse().ok()?);
-    Number::parse(digits).ok().or_else(cut).or_else(nearest)
+    Number::parse(digits).ok().or_else(truncated).or_else(nearest)
 }

@@ -7,7 +7,7 @@ use phalanx_matcher::{Filter, FilterError};
 use phalanx_mqtt::Properties;
 
 use crate::content::path::{
-    self, KEY_SEPARATOR, LITERAL, Parts, escaped, is_nearly, literal_key, path, unescaped,
+    self, KEY_SEPARATOR, LITERAL, Parts, escape, is_misspelled, literal_key, path, unescape,
 };
 
 /// A filter on the content of messages.
@@ -90,7 +90,7 @@ impl<'a> PacketFilter<'a> {
                     return Err(format!("{LITERAL} must be `true` or absent; found `{value}`"));
                 }
                 own.is_literal = true;
-            } else if name.starts_with('$') || is_nearly(name) {
+            } else if name.starts_with('$') || is_misspelled(name) {
                 return Err(format!(
                     "unknown user property `{name}`; filters go into `$where`, and `$payload` is `json`"
                 ));
@@ -177,7 +177,7 @@ fn parse_with(
         }
         (None, None, None) => None,
         (Some((condition, json)), None, None) => {
-            Some(Content::of(&unescaped(condition)?, Filter::parse, own.json || json)?)
+            Some(Content::of(&unescape(condition)?, Filter::parse, own.json || json)?)
         }
         (None, Some(query), None) => {
             let behind = query.strip_prefix(JSON).and_then(|rest| rest.strip_prefix('&'));
@@ -207,7 +207,7 @@ pub(crate) fn in_text(key: &str) -> Option<String> {
     const PROPERTY_BYTES: usize = 9;
     let (filter, PacketFilter { text, json, .. }) = key_parts(key);
     let prefix = if json { path::WHERE_JSON } else { path::WHERE };
-    let own = format!("{prefix}{}/{filter}", escaped(text?));
+    let own = format!("{prefix}{}/{filter}", escape(text?));
     (own.len() <= SHORT.max(key.len() + PROPERTY_BYTES)).then_some(own)
 }
 

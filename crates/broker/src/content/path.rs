@@ -13,7 +13,7 @@ pub(super) const WHERE: &str = "$where/";
 pub(super) const WHERE_JSON: &str = "$where-json/";
 
 /// Prefixes of EMQX that are rejected, because otherwise they would be accepted as ordinary topic filters.
-const OTHERS: [(&str, &str); 2] = [
+const FOREIGN_PREFIXES: [(&str, &str); 2] = [
     ("$queue/", "write $share/GROUP/FILTER for a shared subscription"),
     ("$exclusive/", "there are no exclusive subscriptions"),
 ];
@@ -51,7 +51,9 @@ impl<'a> Parts<'a> {
         if filter.is_empty() {
             return Err("the topic filter is missing".into());
         }
-        if let Some((prefix, hint)) = OTHERS.iter().find(|(prefix, _)| filter.starts_with(prefix)) {
+        if let Some((prefix, hint)) =
+            FOREIGN_PREFIXES.iter().find(|(prefix, _)| filter.starts_with(prefix))
+        {
             return Err(format!("{prefix} is a prefix of other brokers; {hint}"));
         }
         if condition.is_some() && filter.starts_with("$share/") {
@@ -80,7 +82,7 @@ fn take_condition(filter: &str) -> Result<(Option<Condition<'_>>, &str), String>
         }
     }
     let first = filter.split('/').next().unwrap_or_default();
-    if first.starts_with('$') && is_nearly(first) {
+    if first.starts_with('$') && is_misspelled(first) {
         return Err(format!(
             "unknown prefix `{first}`; write {WHERE} or {WHERE_JSON} before a condition"
         ));
@@ -89,7 +91,7 @@ fn take_condition(filter: &str) -> Result<(Option<Condition<'_>>, &str), String>
 }
 
 /// Whether `name` is probably a misspelled name of a filter: equal except for case and non-letters.
-pub(super) fn is_nearly(name: &str) -> bool {
+pub(super) fn is_misspelled(name: &str) -> bool {
     let letters: String = name.chars().filter(|c| c.is_alphabetic()).collect();
     ["where", "wherejson", "filter", "filters", "payload", "json"]
         .contains(&letters.to_lowercase().as_str())
@@ -99,7 +101,7 @@ pub(super) fn is_nearly(name: &str) -> bool {
 ///
 /// # Errors
 /// A description of the error.
-pub(super) fn unescaped(condition: &str) -> Result<String, String> {
+pub(super) fn unescape(condition: &str) -> Result<String, String> {
     let mut pieces = condition.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
     for piece in pieces {
@@ -113,8 +115,8 @@ pub(super) fn unescaped(condition: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the escapes in $where/ are not UTF-8".into())
 }
 
-/// Escapes a condition for [`unescaped`].
-pub(super) fn escaped(condition: &str) -> String {
+/// Escapes a condition for [`unescape`].
+pub(super) fn escape(condition: &str) -> String {
     let mut text = String::with_capacity(condition.len());
     for c in condition.chars() {
         match c {
@@ -194,13 +196,13 @@ mod tests {
     fn escapes() {
         let escaped = "a LIKE 'x%25' AND b > %2b5 AND c = '%23%2F' AND d = '%C3%A9'";
         let condition = "a LIKE 'x%' AND b > +5 AND c = '#/' AND d = 'é'";
-        assert_eq!(unescaped(escaped).unwrap(), condition);
-        assert_eq!(unescaped(&super::escaped(condition)).unwrap(), condition);
-        assert!(!super::escaped(condition).contains(['+', '#', '/']));
+        assert_eq!(unescape(escaped).unwrap(), condition);
+        assert_eq!(unescape(&super::escape(condition)).unwrap(), condition);
+        assert!(!super::escape(condition).contains(['+', '#', '/']));
         for wrong in ["%", "5%", "a LIKE 'x%'", "%2", "%zz", "%+1", "%é"] {
-            assert!(unescaped(wrong).unwrap_err().contains("%2B is +"), "{wrong}");
+            assert!(unescape(wrong).unwrap_err().contains("%2B is +"), "{wrong}");
         }
-        assert!(unescaped("%ff").is_err());
+        assert!(unescape("%ff").is_err());
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Stages {
         let (wal, restored) = match store {
             None => {
                 graph.calls(delivery, ());
-                (Wal::default(), RecoveredState::nothing(partitions))
+                (Wal::default(), RecoveredState::empty(partitions))
             }
             Some((store, restored)) => {
                 let (is_kept, accepts_loss) = (kept.is_some(), config.accept_loss);

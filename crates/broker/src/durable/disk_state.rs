@@ -45,15 +45,13 @@ impl DiskState {
         self.low.set(is_low);
     }
 
-    /// Records a failed write.
-    pub(crate) fn failed(&self, error: &AppendError) {
+    pub(crate) fn record_failure(&self, error: &AppendError) {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string();
         self.is_out_of_room.store(error.is_out_of_room(), Ordering::Relaxed);
         self.failing.set(true);
     }
 
-    /// Records a successful write.
-    pub(crate) fn written(&self) {
+    pub(crate) fn record_success(&self) {
         self.is_out_of_room.store(false, Ordering::Relaxed);
         self.failing.set(false);
     }
@@ -80,7 +78,7 @@ impl DiskLog {
         let mut lines = Vec::new();
         let mut line = |limit: &mut LogLimit, flag: &Flag, text: &dyn Fn(bool) -> String| {
             let changes = flag.changes.load(Ordering::Relaxed);
-            match limit.due(changes, MAX_LOG_PAUSE, is_last) {
+            match limit.check(changes, MAX_LOG_PAUSE, is_last) {
                 None => (),
                 Some(1) => lines.push(text(flag.is_set())),
                 Some(many) => lines.push(format!(
@@ -125,18 +123,18 @@ mod tests {
         let (disk, mut log) = (DiskState::default(), DiskLog::default());
         assert!(log.lines(&disk, false).is_empty());
         let mut lines = Vec::new();
-        for look in 0..1000 {
+        for check in 0..1000 {
             for _ in 0..10 {
                 disk.set_low(true);
                 disk.set_low(true);
                 disk.set_low(false);
-                disk.failed(&error(ErrorKind::StorageFull));
-                disk.failed(&error(ErrorKind::StorageFull));
-                disk.written();
+                disk.record_failure(&error(ErrorKind::StorageFull));
+                disk.record_failure(&error(ErrorKind::StorageFull));
+                disk.record_success();
             }
-            disk.set_low(look % 2 == 0);
-            lines.extend(log.lines(&disk, false).into_iter().map(|line| (look, line)));
-            if look % 2 == 0 {
+            disk.set_low(check % 2 == 0);
+            lines.extend(log.lines(&disk, false).into_iter().map(|line| (check, line)));
+            if check % 2 == 0 {
                 disk.set_low(false);
             }
         }
@@ -156,11 +154,11 @@ mod tests {
     #[test]
     fn full_and_failing_disks_are_distinguished() {
         let disk = DiskState::default();
-        disk.failed(&error(ErrorKind::Other));
+        disk.record_failure(&error(ErrorKind::Other));
         assert!(!disk.is_full());
-        disk.failed(&error(ErrorKind::StorageFull));
+        disk.record_failure(&error(ErrorKind::StorageFull));
         assert!(disk.is_full());
-        disk.written();
+        disk.record_success();
         assert!(!disk.is_full());
         disk.set_low(true);
         assert!(disk.is_full());

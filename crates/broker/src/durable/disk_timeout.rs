@@ -16,20 +16,20 @@ pub(crate) const MAX_TICK: Duration = Duration::from_millis(250);
 
 /// A clock that stops while the machine is suspended.
 pub(crate) struct AwakeClock {
-    looked: Duration,
-    spent: Duration,
+    last_tick: Duration,
+    elapsed: Duration,
 }
 
 impl AwakeClock {
     pub(crate) fn since(now: Duration) -> Self {
-        Self { looked: now, spent: Duration::ZERO }
+        Self { last_tick: now, elapsed: Duration::ZERO }
     }
 
     /// Advances the clock, and returns the time elapsed so far.
     pub(crate) fn tick(&mut self, now: Duration) -> Duration {
-        self.spent += now.saturating_sub(self.looked).min(MAX_TICK);
-        self.looked = now;
-        self.spent
+        self.elapsed += now.saturating_sub(self.last_tick).min(MAX_TICK);
+        self.last_tick = now;
+        self.elapsed
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
             "the machine was suspended for a minute"
         );
         assert_eq!(awake.tick(ms(60_010)), ms(310) + MAX_TICK);
-        let looks = (1..).take_while(|look| awake.tick(ms(60_010 + look * 250)) < DISK_TIMEOUT);
-        assert_eq!(looks.count(), 17, "an awake process gets no further extension");
+        let ticks = (1..).take_while(|tick| awake.tick(ms(60_010 + tick * 250)) < DISK_TIMEOUT);
+        assert_eq!(ticks.count(), 17, "an awake process gets no further extension");
     }
 }

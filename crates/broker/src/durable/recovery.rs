@@ -143,7 +143,7 @@ impl RecoveredSession {
             let packet = packet.get();
             let (phase, is_new, held) = match &own.message {
                 Some((held, how)) => {
-                    let is_new = numbered(held, message);
+                    let is_new = assign_number(held, message);
                     (Phase::Sent(packet), is_new, Some((held.clone(), how.clone())))
                 }
                 None => (Phase::Received(packet), false, None),
@@ -155,7 +155,7 @@ impl RecoveredSession {
         for own in &mut self.queue {
             let (message, delivery) = next();
             own.number = delivery;
-            let is_new = numbered(&own.message, message);
+            let is_new = assign_number(&own.message, message);
             let (message, how) = (Some(own.message.clone()), own.how.clone());
             all.push(Renumbered { message, is_new, how, delivery, phase: Phase::Queued });
         }
@@ -193,7 +193,7 @@ impl RecoveredSession {
 }
 
 /// Numbers a message, unless it already has a number. Returns whether it had none.
-fn numbered(message: &Message, number: u64) -> bool {
+fn assign_number(message: &Message, number: u64) -> bool {
     let is_new = message.number() == 0;
     if is_new {
         message.set_number(number);
@@ -225,7 +225,7 @@ pub(crate) struct RecoveredRoutes {
 
 impl RecoveredState {
     /// An empty state for `partitions` partitions.
-    pub(crate) fn nothing(partitions: usize) -> Self {
+    pub(crate) fn empty(partitions: usize) -> Self {
         let sessions = (0..partitions).map(|_| RecoveredSessions::default()).collect();
         Self { sessions, ..Self::default() }
     }
@@ -251,7 +251,7 @@ impl RecoveredState {
         partitions: usize,
         clocks: Clocks,
     ) -> Result<Self, String> {
-        let mut all = Self::nothing(partitions);
+        let mut all = Self::empty(partitions);
         all.sessions.iter_mut().for_each(|own| own.clocks = clocks);
         let messages = RecoveredMessages::decode(std::mem::take(&mut recovered.messages), clocks)?;
         let retained = recovered.retained.iter();
@@ -326,7 +326,7 @@ fn session(
         session.received.push(packet_id(*packet)?);
     }
     for (delivery, own) in &stored.queue {
-        let how = how(own).ok_or("a message's delivery")?;
+        let how = decode_how(own).ok_or("a message's delivery")?;
         let message = || messages.get(own.message).cloned().ok_or("a queued message");
         let (packet, message) = match own.phase {
             Phase::Queued => {
@@ -348,8 +348,8 @@ fn requests_of(stored: &phalanx_store::Session) -> Result<Vec<SubscriptionReques
     let mut all = Vec::with_capacity(stored.subscriptions.len());
     for (key, own) in &stored.subscriptions {
         let what = |error: String| format!("the subscription {key:?} ({error})");
-        let asked = match parse::parse_key(key) {
-            Ok(asked) => asked,
+        let parsed = match parse::parse_key(key) {
+            Ok(parsed) => parsed,
             // An earlier version accepted this subscription and interpreted it differently.
             Err(error) => {
                 let client = &stored.client;
@@ -360,7 +360,7 @@ fn requests_of(stored: &phalanx_store::Session) -> Result<Vec<SubscriptionReques
         let options = SubscribeOptions::of_byte(own.options);
         let options = options.map_err(|error| what(error.what().to_owned()))?;
         let identifier = NonZero::new(own.identifier);
-        let ParsedSubscription { key, content } = asked;
+        let ParsedSubscription { key, content } = parsed;
         all.push(SubscriptionRequest {
             key,
             content,
@@ -373,7 +373,7 @@ fn requests_of(stored: &phalanx_store::Session) -> Result<Vec<SubscriptionReques
     Ok(all)
 }
 
-fn how(own: &Delivery) -> Option<How> {
+fn decode_how(own: &Delivery) -> Option<How> {
     let (qos, retain) = of_flags(own.options)?;
     let mut how = How { qos, retain, ..How::default() };
     let (identifiers, rest) = own.properties.as_chunks::<4>();

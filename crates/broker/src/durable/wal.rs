@@ -51,12 +51,12 @@ struct Shared {
     /// Whether an operation polls for free space.
     is_watching: AtomicBool,
     /// Limit of live data.
-    most_bytes: u64,
+    max_live_bytes: u64,
     bounds: Bounds,
     /// [`DISK_TIMEOUT`], or longer if the journal has a mirror.
     timeout: Duration,
     next_session: AtomicU64,
-    broken: OnceLock<String>,
+    fatal_error: OnceLock<String>,
 }
 
 #[derive(Default)]
@@ -74,17 +74,17 @@ struct Pending {
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Interval between checks for free space on a full disk.
-const ROOM_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const SPACE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_SHUTDOWN_RETRIES: u32 = 10;
 
 impl Wal {
     pub(crate) fn new(
         journal: Journal,
         stage: SharedStage<()>,
-        (most_bytes, timeout): (u64, Duration),
+        (max_live_bytes, timeout): (u64, Duration),
         next_session: u64,
     ) -> Self {
-        let is_full = AtomicBool::new(journal.status().live >= most_bytes);
+        let is_full = AtomicBool::new(journal.status().live >= max_live_bytes);
         let bounds = Bounds::new(journal.reserve_bytes());
         Self(Some(Arc::new(Shared {
             journal,
@@ -97,11 +97,11 @@ impl Wal {
             stalled_ms: AtomicU64::new(0),
             disk: DiskState::default(),
             is_watching: AtomicBool::new(false),
-            most_bytes,
+            max_live_bytes,
             bounds,
             timeout,
             next_session: AtomicU64::new(next_session),
-            broken: OnceLock::new(),
+            fatal_error: OnceLock::new(),
         })))
     }
 
@@ -160,13 +160,13 @@ impl Wal {
     }
 
     /// Allocates a session ID; 0 without persistence.
-    pub(crate) fn session(&self) -> u64 {
+    pub(crate) fn allocate_session(&self) -> u64 {
         self.0.as_ref().map_or(0, |shared| shared.next_session.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The error that closed the WAL, if any.
-    pub(crate) fn broken(&self) -> Option<&str> {
-        self.0.as_ref()?.broken.get().map(String::as_str)
+    pub(crate) fn fatal_error(&self) -> Option<&str> {
+        self.0.as_ref()?.fatal_error.get().map(String::as_str)
     }
 
     /// Appends the records of `entry`, and clears it.
@@ -243,9 +243,9 @@ impl Wal {
                 return Ok(());
             }
             let (sender, receiver) = oneshot::shared();
-            let is_under_way = {
+            let is_committing = {
                 let mut pending = shared.pending();
-                if shared.broken.get().is_some() {
+                if shared.fatal_error.get().is_some() {
                     return Err(NotDurable);
                 }
                 // Check again under the lock: the committing operation wakes the waiters it finds there.
@@ -255,7 +255,7 @@ impl Wal {
                 pending.waiting.push((lsn, sender));
                 shared.begin(pending)
             };
-            match is_under_way {
+            match is_committing {
                 true => drop(receiver.await),
                 // The processor had no capacity for the committing operation. Retry.
                 false => drop(select(receiver, sleep(RETRY_DELAY)).await),
@@ -275,7 +275,7 @@ impl Shared {
             return true;
         }
         drop(pending);
-        let committing = Committing { shared: self.clone(), is_done: false };
+        let committing = CommitGuard { shared: self.clone(), is_done: false };
         self.stage.dispatch(move |_| commit(committing)).is_ok()
     }
 
@@ -286,7 +286,7 @@ impl Shared {
     }
 
     /// Runs a write, and updates the time without progress.
-    async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
+    async fn run_write<T>(&self, work: impl Future<Output = T>) -> T {
         let (mut work, mut awake) = (pin!(work), AwakeClock::since(now()));
         loop {
             let stalled_ms = match select(work.as_mut(), sleep(MAX_TICK)).await {
@@ -304,15 +304,15 @@ impl Shared {
     fn set_durable(&self, lsn: u64) {
         let mut pending = self.pending();
         self.durable.store(lsn, Ordering::Release);
-        let there = pending.waiting.extract_if(.., |(until, _)| until.0 <= lsn);
-        let there: Vec<_> = there.collect();
+        let completed = pending.waiting.extract_if(.., |(until, _)| until.0 <= lsn);
+        let completed: Vec<_> = completed.collect();
         drop(pending);
-        there.into_iter().for_each(|(_, sender)| sender.send(()));
+        completed.into_iter().for_each(|(_, sender)| sender.send(()));
     }
 
     /// Closes the WAL after an unrecoverable error: starts a shutdown, and fails all waiting operations.
     fn close(&self, error: &AppendError) {
-        let _ = self.broken.set(error.to_string());
+        let _ = self.fatal_error.set(error.to_string());
         self.is_full.store(true, Ordering::Relaxed);
         let waiting = std::mem::take(&mut self.pending().waiting);
         drop(waiting);
@@ -328,7 +328,7 @@ impl Shared {
         let is_behind = bytes > self.bounds.pending;
         self.is_backlogged.store(bytes > self.bounds.backlog, Ordering::Relaxed);
         self.is_behind.store(is_behind, Ordering::Relaxed);
-        let is_full = is_behind || status.is_low || status.live >= self.most_bytes;
+        let is_full = is_behind || status.is_low || status.live >= self.max_live_bytes;
         self.is_full.store(is_full, Ordering::Relaxed);
         self.disk.set_low(status.is_low);
         if status.is_low {
@@ -339,7 +339,7 @@ impl Shared {
     /// Starts an operation that polls for free space, unless it is running.
     fn watch(self: &Arc<Self>) {
         if !self.is_watching.swap(true, Ordering::Relaxed) {
-            let watching = Watching(self.clone());
+            let watching = SpaceWatcher(self.clone());
             // If the processor has no capacity for the operation, the next commit retries.
             let _ = self.stage.dispatch(move |_| watching.watch());
         }
@@ -347,9 +347,9 @@ impl Shared {
 }
 
 /// Guard of the polling operation: allows the next one when dropped.
-struct Watching(Arc<Shared>);
+struct SpaceWatcher(Arc<Shared>);
 
-impl Watching {
+impl SpaceWatcher {
     /// Makes the journal set aside its reserve and clean up, until there is space or the broker shuts down.
     async fn watch(self) {
         let shared = &self.0;
@@ -359,28 +359,28 @@ impl Watching {
                 shared.update_full();
             }
             let is_low = shared.journal.status().is_low;
-            if !is_low || is_draining() || shared.broken.get().is_some() {
+            if !is_low || is_draining() || shared.fatal_error.get().is_some() {
                 return;
             }
-            select(sleep(ROOM_POLL_INTERVAL), draining()).await;
+            select(sleep(SPACE_POLL_INTERVAL), draining()).await;
         }
     }
 }
 
-impl Drop for Watching {
+impl Drop for SpaceWatcher {
     fn drop(&mut self) {
         self.0.is_watching.store(false, Ordering::Relaxed);
     }
 }
 
 /// Guard of the committing operation: allows another to start if this one is dropped.
-struct Committing {
+struct CommitGuard {
     shared: Arc<Shared>,
     /// Another operation may already have started.
     is_done: bool,
 }
 
-impl Drop for Committing {
+impl Drop for CommitGuard {
     fn drop(&mut self) {
         if !self.is_done {
             self.shared.pending().is_committing = false;
@@ -389,11 +389,11 @@ impl Drop for Committing {
 }
 
 /// Commits until the queue is empty.
-async fn commit(mut committing: Committing) {
+async fn commit(mut committing: CommitGuard) {
     let shared = committing.shared.clone();
     while let Some((lsn, entry)) = shared.take() {
         let length = entry.len();
-        if let Err(error) = shared.watched(shared.commit(entry)).await {
+        if let Err(error) = shared.run_write(shared.commit(entry)).await {
             return shared.close(&error);
         }
         shared.pending().bytes -= length;
@@ -407,7 +407,7 @@ impl Shared {
     /// Takes the next entry and its LSN; `None` ends the committing operation.
     fn take(&self) -> Option<(u64, Entry)> {
         let mut pending = self.pending();
-        let entry = pending.open.pop_front().filter(|_| self.broken.get().is_none());
+        let entry = pending.open.pop_front().filter(|_| self.fatal_error.get().is_none());
         match entry {
             Some(entry) => {
                 pending.first += 1;
@@ -423,22 +423,22 @@ impl Shared {
 
     /// Writes an entry to the journal, with retries.
     async fn commit(&self, entry: Entry) -> Result<(), AppendError> {
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
             let error = match self.journal.append(entry.clone()).await {
                 Ok(()) => {
-                    self.disk.written();
+                    self.disk.record_success();
                     return Ok(());
                 }
                 Err(error) => error,
             };
-            tries += 1;
+            attempts += 1;
             use AppendError::{Broken, Mirror, TooLong};
             let is_done = matches!(error, Broken { .. } | Mirror { .. } | TooLong { .. });
-            if is_done || is_draining() && tries >= MAX_SHUTDOWN_RETRIES {
+            if is_done || is_draining() && attempts >= MAX_SHUTDOWN_RETRIES {
                 return Err(error);
             }
-            self.disk.failed(&error);
+            self.disk.record_failure(&error);
             self.is_full.store(true, Ordering::Relaxed);
             self.is_behind.store(true, Ordering::Relaxed);
             sleep(RETRY_DELAY).await;

@@ -269,7 +269,7 @@ impl DropLog {
     pub(crate) fn lines(&mut self, drops: &Drops, is_last: bool) -> Vec<String> {
         let mut lines = Vec::new();
         for (own, reason) in self.0.iter_mut().zip(DropReason::ALL) {
-            let Some(more) = own.due(drops.count(*reason), MAX_LOG_PAUSE, is_last) else {
+            let Some(more) = own.check(drops.count(*reason), MAX_LOG_PAUSE, is_last) else {
                 continue;
             };
             let what = reason.family().counted(more);
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn log_lines_get_rarer_with_more_drops() {
         let (drops, mut log) = (Drops::new(EventLog::default()), DropLog::default());
-        let mut looks = Vec::new();
+        let mut line_times = Vec::new();
         for look in 0..1000 {
             let topic = format!("number {look}");
             let what = || Dropped { topic: Some(&topic), ..Dropped::default() };
@@ -339,14 +339,14 @@ mod tests {
                     line.contains("queue_full") && line.contains("max-queued-messages"),
                     "{line}"
                 );
-                let first = looks.last().map_or(0, |last| last + 1);
+                let first = line_times.last().map_or(0, |last| last + 1);
                 assert!(line.ends_with(&format!("the first was \"number {first}\"")), "{line}");
                 let count = look - first + 1;
                 assert!(line.starts_with(&format!("dropped {count} messages")), "{line}");
-                looks.push(look);
+                line_times.push(look);
             }
         }
-        let pauses: Vec<_> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let pauses: Vec<_> = line_times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert_eq!(pauses[..7], [1, 2, 4, 8, 16, 32, 64]);
         assert!(pauses[7..].iter().all(|pause| *pause == 120));
         // The last call logs the remaining drops.

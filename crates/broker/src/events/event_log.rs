@@ -100,7 +100,7 @@ impl EventLog {
 
     fn put(&self, class: EventClass, line: Line) {
         if !self.0.writer.write(line.finish()) {
-            self.window(class, RateWindow::lost);
+            self.window(class, RateWindow::count_lost);
         }
     }
 

@@ -11,19 +11,19 @@ pub(super) struct RateWindow {
 }
 
 impl RateWindow {
-    /// Whether a line may be written at `now`, at most `most` per second. Otherwise the event is counted.
-    pub(super) fn admit(&mut self, now: Duration, most: u32) -> bool {
+    /// Whether a line may be written at `now`, at most `max_lines` per second. Otherwise the event is counted.
+    pub(super) fn admit(&mut self, now: Duration, max_lines: u32) -> bool {
         self.advance(now);
-        let admitted = self.lines < most;
-        match admitted {
+        let is_admitted = self.lines < max_lines;
+        match is_admitted {
             true => self.lines += 1,
             false => self.suppressed += 1,
         }
-        admitted
+        is_admitted
     }
 
     /// Counts an event that could not be written.
-    pub(super) fn lost(&mut self) {
+    pub(super) fn count_lost(&mut self) {
         self.suppressed += 1;
     }
 
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!((lines, window.take_suppressed(at(3))), (5, None), "the second is not over");
         assert_eq!((window.take_suppressed(at(4)), window.take_suppressed(at(4))), (Some(2), None));
         assert!(window.admit(at(4), 5));
-        window.lost();
+        window.count_lost();
         assert_eq!(window.take_suppressed(at(9)), Some(1));
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct TraceView {
 
 /// A message as it passes through the broker.
 #[derive(Clone, Copy)]
-pub(crate) struct Passing<'a> {
+pub(crate) struct TracedPublish<'a> {
     pub(crate) topic: &'a str,
     pub(crate) payload: &'a [u8],
     pub(crate) qos: QoS,
@@ -138,7 +138,12 @@ impl Traces {
 
     /// Records an event of a client, and the message that it concerns, if any.
     #[cold]
-    pub(crate) fn record(&self, event: &'static str, client: &str, message: Option<Passing<'_>>) {
+    pub(crate) fn record(
+        &self,
+        event: &'static str,
+        client: &str,
+        message: Option<TracedPublish<'_>>,
+    ) {
         let mut state = self.state();
         let mut is_current = false;
         for trace in state.all.iter_mut().filter(|trace| trace.ends > now()) {
@@ -169,8 +174,8 @@ impl Traces {
 }
 
 impl TracedMessage {
-    fn of(message: &Passing<'_>) -> Self {
-        let Passing { topic, payload, qos, retain } = *message;
+    fn of(message: &TracedPublish<'_>) -> Self {
+        let TracedPublish { topic, payload, qos, retain } = *message;
         let shown = &payload[..payload.len().min(MAX_PAYLOAD_BYTES)];
         Self {
             topic: topic.to_owned(),

@@ -20,7 +20,7 @@ use phalanx::sync::oneshot;
 pub(crate) struct DeliveryLimiter(Arc<Shared>);
 
 struct Shared {
-    most: usize,
+    limit: usize,
     /// Number of deliveries covered by permits. Increased by the router, and under the lock when permits are granted.
     count: AtomicUsize,
     /// The maximum of `count` so far.
@@ -29,7 +29,7 @@ struct Shared {
     /// Number of waiting publishers. Sequentially consistent with `count`: a releaser reads it after `count`,
     /// a waiter reads `count` after it.
     waiting: AtomicUsize,
-    line: Mutex<VecDeque<Waiting>>,
+    queue: Mutex<VecDeque<Waiting>>,
 }
 
 struct Waiting {
@@ -44,15 +44,15 @@ pub(crate) struct Permit {
 }
 
 impl DeliveryLimiter {
-    /// A limiter of `most` deliveries.
-    pub(crate) fn new(most: usize) -> Self {
+    /// A limiter of `limit` deliveries.
+    pub(crate) fn new(limit: usize) -> Self {
         Self(Arc::new(Shared {
-            most,
+            limit,
             count: AtomicUsize::new(0),
             #[cfg(test)]
             peak: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            line: Mutex::default(),
+            queue: Mutex::default(),
         }))
     }
 
@@ -79,11 +79,11 @@ impl DeliveryLimiter {
     /// Waits for a permit for `messages` of about `each` deliveries. Returns `None` at shutdown.
     pub(crate) async fn acquire(&self, messages: usize, each: usize) -> Option<Permit> {
         let (grant, granted) = oneshot::shared();
-        let expected = messages.saturating_mul(each).clamp(1, self.0.most);
+        let expected = messages.saturating_mul(each).clamp(1, self.0.limit);
         {
-            let mut line = self.0.line();
-            line.push_back(Waiting { expected, grant });
-            self.0.waiting.store(line.len(), Ordering::SeqCst);
+            let mut queue = self.0.queue();
+            queue.push_back(Waiting { expected, grant });
+            self.0.waiting.store(queue.len(), Ordering::SeqCst);
         }
         self.admit_waiting();
         granted.await
@@ -91,33 +91,33 @@ impl DeliveryLimiter {
 
     /// Grants available permits to waiting publishers. If nothing is in flight, the first one always gets a permit.
     fn admit_waiting(&self) {
-        let mut chosen = Vec::new();
+        let mut granted = Vec::new();
         {
-            let mut line = self.0.line();
-            while let Some(first) = line.front() {
+            let mut queue = self.0.queue();
+            while let Some(first) = queue.front() {
                 let count = self.0.count.load(Ordering::SeqCst);
-                let is_gone = first.grant.is_closed();
-                if !is_gone && count > 0 && count + first.expected > self.0.most {
+                let is_cancelled = first.grant.is_closed();
+                if !is_cancelled && count > 0 && count + first.expected > self.0.limit {
                     break;
                 }
-                let Some(Waiting { expected, grant }) = line.pop_front() else { break };
-                if !is_gone {
+                let Some(Waiting { expected, grant }) = queue.pop_front() else { break };
+                if !is_cancelled {
                     self.0.count.fetch_add(expected, Ordering::SeqCst);
-                    chosen.push((grant, expected));
+                    granted.push((grant, expected));
                 }
             }
-            self.0.waiting.store(line.len(), Ordering::SeqCst);
+            self.0.waiting.store(queue.len(), Ordering::SeqCst);
         }
         // Outside the lock: dropping an unclaimed permit grants others.
-        for (grant, count) in chosen {
+        for (grant, count) in granted {
             grant.send(Permit { limiter: self.clone(), count });
         }
     }
 }
 
 impl Shared {
-    fn line(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -126,7 +126,7 @@ impl Permit {
     /// the unused part of the limit.
     pub(crate) fn available(&self, deliveries: usize) -> usize {
         let others = self.limiter.0.count.load(Ordering::SeqCst) - self.count;
-        self.limiter.0.most.saturating_sub(others).saturating_sub(deliveries)
+        self.limiter.0.limit.saturating_sub(others).saturating_sub(deliveries)
     }
 
     /// Whether no other deliveries are in flight.

@@ -16,7 +16,7 @@ use crate::events::Origin;
 use crate::listen::metrics::ListenerMetrics;
 
 /// Time for a client to read why its connection is closed.
-pub(crate) const LINGER: Duration = Duration::from_secs(2);
+pub(crate) const LINGER_TIME: Duration = Duration::from_secs(2);
 
 /// The number and the rate of connections from each address. `None` without such limits.
 #[derive(Clone)]
@@ -27,9 +27,9 @@ pub(crate) struct Peer {
     /// `None` for the connection of a bridge.
     _permit: Option<ConnectionPermit>,
     /// `None` unless the listen address has its own settings.
-    _of_listener: Option<ConnectionPermit>,
+    _listener_permit: Option<ConnectionPermit>,
     /// Boxed, because it exists only with limits per address.
-    _open: Option<Box<Open>>,
+    _address_permit: Option<Box<Open>>,
     pub(crate) origin: Origin,
     pub(crate) listener: Arc<ListenerMetrics>,
     /// The reason code if the connection is to be rejected.
@@ -40,7 +40,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// A connection beyond the limit, which will be rejected.
-    pub(crate) fn rejected(
+    pub(crate) fn new_rejected(
         stream: &Stream,
         listener: &Arc<ListenerMetrics>,
         permit: ConnectionPermit,
@@ -49,24 +49,40 @@ impl Peer {
         Self { refused, ..Self::new(stream, listener, permit) }
     }
 
-    /// Counts the connection for its address until it is dropped.
-    pub(crate) fn count(&mut self, permit: Option<ConnectionPermit>) {
-        self._of_listener = permit;
+    /// Sets the permit of the listen address, which the connection holds until it is dropped.
+    pub(crate) fn set_listener_permit(&mut self, permit: Option<ConnectionPermit>) {
+        self._listener_permit = permit;
     }
 
     /// The connection of a bridge to a remote broker.
     pub(crate) fn of_bridge(origin: Origin, metrics: ListenerMetrics) -> Self {
         let listener = Arc::new(metrics);
-        let (_permit, _of_listener, _open) = (None, None, None);
-        Self { _permit, _of_listener, _open, origin, listener, refused: None, since: now() }
+        let (_permit, _listener_permit, _address_permit) = (None, None, None);
+        Self {
+            _permit,
+            _listener_permit,
+            _address_permit,
+            origin,
+            listener,
+            refused: None,
+            since: now(),
+        }
     }
 
     fn new(stream: &Stream, listener: &Arc<ListenerMetrics>, permit: ConnectionPermit) -> Self {
         // Costs a system call.
         let origin = Origin { address: stream.peer_addr().ok(), listen: listener.listen };
         let listener = listener.clone();
-        let (_permit, _of_listener, _open) = (Some(permit), None, None);
-        Self { _permit, _of_listener, _open, origin, listener, refused: None, since: now() }
+        let (_permit, _listener_permit, _address_permit) = (Some(permit), None, None);
+        Self {
+            _permit,
+            _listener_permit,
+            _address_permit,
+            origin,
+            listener,
+            refused: None,
+            since: now(),
+        }
     }
 
     /// The client's address, if known.
@@ -75,9 +91,9 @@ impl Peer {
     }
 
     /// Time left for CONNECT to arrive, which has to be within `limit` of acceptance.
-    pub(crate) fn left(&self, limit: Duration) -> Duration {
+    pub(crate) fn time_left(&self, limit: Duration) -> Duration {
         // A rejected connection holds a permit, so it gets little time.
-        let limit = if self.refused.is_some() { limit.min(LINGER) } else { limit };
+        let limit = if self.refused.is_some() { limit.min(LINGER_TIME) } else { limit };
         limit.saturating_sub(now() - self.since)
     }
 }
@@ -107,6 +123,6 @@ impl Guard {
             None => Some(Reason::QUOTA_EXCEEDED),
             Some(open) => open.request(now()).is_err().then_some(Reason::CONNECTION_RATE_EXCEEDED),
         };
-        Peer { _open: open.map(Box::new), refused, ..peer }
+        Peer { _address_permit: open.map(Box::new), refused, ..peer }
     }
 }

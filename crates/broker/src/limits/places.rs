@@ -38,27 +38,26 @@ impl Places {
         }
     }
 
-    /// Counts a session that becomes a copy, or a copy that becomes a session.
-    pub(crate) fn becomes_copy(&self, is_copy: bool) {
+    /// Moves the count when a session becomes a copy, or a copy a session.
+    pub(crate) fn set_copy(&self, is_copy: bool) {
         // In this order, so that no place is free meanwhile.
         self.add(is_copy, 1);
         self.add(!is_copy, -1);
     }
 
-    /// The number of places in use.
-    fn used(&self) -> i64 {
+    fn count_used(&self) -> i64 {
         self.sessions.get() + self.others.load(Ordering::Relaxed)
     }
 
-    /// Whether all of `most` places are in use. Concurrent changes may not be included, so each processor may exceed the
+    /// Whether all of `limit` places are in use. Concurrent changes may not be included, so each processor may exceed the
     /// limit by one session.
-    pub(crate) fn are_used(&self, most: usize) -> bool {
-        self.used() >= i64::try_from(most).unwrap_or(i64::MAX)
+    pub(crate) fn is_full(&self, limit: usize) -> bool {
+        self.count_used() >= i64::try_from(limit).unwrap_or(i64::MAX)
     }
 
-    /// Reserves one of `most` places, unless all are in use.
-    pub(crate) fn reserve(&self, most: usize) -> Option<Place> {
-        if self.are_used(most) {
+    /// Reserves one of `limit` places, unless all are in use.
+    pub(crate) fn reserve(&self, limit: usize) -> Option<Place> {
+        if self.is_full(limit) {
             return None;
         }
         self.others.fetch_add(1, Ordering::Relaxed);
@@ -76,12 +75,12 @@ mod tests {
         let places = Places::of(&sessions);
         sessions.add(1);
         let place = places.reserve(2);
-        assert!(place.is_some() && places.are_used(2) && places.reserve(2).is_none());
+        assert!(place.is_some() && places.is_full(2) && places.reserve(2).is_none());
         drop(place);
-        assert!(!places.are_used(2) && places.are_used(1) && !places.are_used(usize::MAX));
-        places.becomes_copy(true);
-        assert!(places.are_used(1) && sessions.get() == 0);
+        assert!(!places.is_full(2) && places.is_full(1) && !places.is_full(usize::MAX));
+        places.set_copy(true);
+        assert!(places.is_full(1) && sessions.get() == 0);
         places.add(true, -1);
-        assert!(!places.are_used(1));
+        assert!(!places.is_full(1));
     }
 }

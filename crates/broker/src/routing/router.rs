@@ -142,7 +142,7 @@ impl Router {
     /// Performs one bounded step of adapting the content index, and shrinks the buffers. Called once per cohort, under
     /// the lock.
     pub(crate) fn tend(&mut self) {
-        self.content.arrange();
+        self.content.end_cohort();
         self.found.shrink_to(MAX_KEPT_RECEIVERS);
         self.alone.shrink_to(MAX_KEPT_RECEIVERS);
     }
@@ -217,7 +217,7 @@ impl Router {
         let existed = match &request.content {
             None => here.add(joining, client, own),
             Some(content) => {
-                let numbered = here.number(content.json, || self.content.number());
+                let numbered = here.number(content.json, || self.content.assign_number());
                 let subscriber = (client, joining, &*request.key);
                 let (existed, is_new) = self.content.add(subscriber, numbered.number, content, own);
                 numbered.count += usize::from(is_new);

@@ -13,16 +13,16 @@ use crate::serve::error::ServeError;
 
 /// Opens the persistence directory, and logs the result.
 pub(super) fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredState), ServeError> {
-    let begun = Instant::now();
+    let started = Instant::now();
     // Unlimited here, because the WAL enforces its own limits before a change is made.
     let (max_bytes, max_pending_bytes) = (u64::MAX, usize::MAX);
     let accept_loss = config.accept_loss;
     let options =
         Options { max_bytes, max_pending_bytes, accept_loss, ..Options::for_directory(path) };
-    let tried =
+    let set_aside_error =
         |source| OpenError::Io { what: "set aside the journal of", path: path.into(), source };
     // Also if the cluster no longer keeps sessions, because another node has adopted them.
-    if set_aside(path).map_err(tried)? {
+    if set_aside(path).map_err(set_aside_error)? {
         report(format_args!(
             "{}: another node has adopted the sessions; the journal was moved to adopted-journal",
             path.display()
@@ -35,16 +35,16 @@ pub(super) fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredStat
     let (sessions, messages) = (recovered.sessions.len(), recovered.messages.len());
     let segments = store.segments();
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let restored = RecoveredState::of(recovered, config.runtime.workers, day)
+    let state = RecoveredState::of(recovered, config.runtime.workers, day)
         .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
-    let (shown, took) = (path.display(), begun.elapsed().as_secs_f64());
+    let (shown, elapsed) = (path.display(), started.elapsed().as_secs_f64());
     match segments {
         0 => report(format_args!("{shown}: no journal found; starting a new one")),
         _ => report(format_args!(
-            "{shown}: recovered {sessions} sessions and {messages} messages from {segments} files in {took:.1} s"
+            "{shown}: recovered {sessions} sessions and {messages} messages from {segments} files in {elapsed:.1} s"
         )),
     }
-    Ok((store, restored))
+    Ok((store, state))
 }
 
 /// Checks the persistence directory of a broker that is not running, without changing it. May block.

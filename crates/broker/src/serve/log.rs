@@ -23,8 +23,8 @@ pub(crate) async fn log(drops: Drops, wal: Wal) {
     loop {
         let is_last =
             matches!(select(sleep(LOG_INTERVAL), drained.as_mut()).await, Either::Right(()));
-        let of_disk = wal.disk().map(|disk| disk_log.lines(disk, is_last));
-        let lines = of_disk.into_iter().flatten().chain(drop_log.lines(&drops, is_last));
+        let disk_lines = wal.disk().map(|disk| disk_log.lines(disk, is_last));
+        let lines = disk_lines.into_iter().flatten().chain(drop_log.lines(&drops, is_last));
         lines.for_each(report);
         drops.events().report_suppressed();
         if is_last {

@@ -52,7 +52,7 @@ use crate::serve::journal::open;
 use crate::serve::log::log;
 use crate::serve::reload::Reloader;
 use crate::serve::sweep::sweep;
-use crate::serve::system::tell;
+use crate::serve::system::publish_status;
 use crate::serve::trim::trim;
 
 /// The stages of a broker, for [`serve`], for other programs and for simulations.
@@ -87,8 +87,8 @@ impl Broker {
         (store, recovered): (Store, Recovered),
         time_of_day: Duration,
     ) -> Result<Self, String> {
-        let restored = RecoveredState::of(recovered, config.runtime.workers, time_of_day)?;
-        Ok(Self::declare_checked(graph, config, Some((store, restored))))
+        let recovered_state = RecoveredState::of(recovered, config.runtime.workers, time_of_day)?;
+        Ok(Self::declare_checked(graph, config, Some((store, recovered_state))))
     }
 
     fn declare_checked(
@@ -96,8 +96,8 @@ impl Broker {
         config: &Config,
         store: Option<(Store, RecoveredState)>,
     ) -> Self {
-        let mistakes = config.check();
-        assert!(mistakes.is_empty(), "{}", lines(&mistakes));
+        let errors = config.check();
+        assert!(errors.is_empty(), "{}", lines(&errors));
         let access = access::open(config).unwrap_or_else(|error| panic!("{error}"));
         Self::declare_with(graph, config, access, (store, None))
     }
@@ -106,13 +106,13 @@ impl Broker {
         graph: &mut Graph,
         config: &Config,
         access: Access,
-        (store, tls): (Option<(Store, RecoveredState)>, Option<OfTls>),
+        (store, tls): (Option<(Store, RecoveredState)>, Option<TlsProfiles>),
     ) -> Self {
         let names = Arc::new(Names::new(config.seed));
         let mut counters = Counters::new(EventLog::default());
         counters.peers = config.cluster.is_on().then(|| Peers::new(&names.broker_id()));
-        let of_kept = counters.peers.as_ref().filter(|_| config.cluster.keeps());
-        let kept = of_kept
+        let kept_peers = counters.peers.as_ref().filter(|_| config.cluster.keeps());
+        let kept = kept_peers
             .map(|peers| Kept::new(&config.cluster, &names.broker_id(), peers.status.kept.clone()));
         let (counters, settings) = (
             Arc::new(counters),
@@ -126,7 +126,7 @@ impl Broker {
             let stages = TlsStages::declare_all(graph, own, &[]);
             Tls { stages, profiles: profiles.into() }
         });
-        let of_tls = tls.as_ref().map(|own| own.stages);
+        let tls_stages = tls.as_ref().map(|own| own.stages);
         let (stages, wal, delivery_limiter) =
             Stages::declare(graph, config, &settings, (&access, &counters), (store, kept.clone()));
         config.log.apply(counters.drops.events());
@@ -144,7 +144,7 @@ impl Broker {
             failed: counters.auth_requests.member("failed"),
             ..fetcher.clone()
         };
-        graph.calls(stages.control, (&passwords, of_tls, fetcher.resolver, (files, resolver)));
+        graph.calls(stages.control, (&passwords, tls_stages, fetcher.resolver, (files, resolver)));
         let verifiers = Arc::new(Verifiers { passwords, fetcher, callouts });
         let bridges = Arc::new(Bridges::new(names.broker_id(), (files, resolver)));
         let current = settings.load();
@@ -372,25 +372,25 @@ fn run(
         }
         if start.processor() == 0 && !config.system_interval.is_zero() {
             let (context, interval) = (broker.context.clone(), config.system_interval);
-            broker.context.stages.control.dispatch(move |_| tell(context, interval))?;
+            broker.context.stages.control.dispatch(move |_| publish_status(context, interval))?;
         }
         Ok(())
     };
-    let of_admin = broker.context.clone();
-    let pages = move |request| admin::answer(of_admin.clone(), request);
+    let admin_context = broker.context.clone();
+    let pages = move |request| admin::answer(admin_context.clone(), request);
     let runtime = config.runtime.build().prefetch_after_sleep(true).admin_pages("/broker", pages);
     let runtime =
         broker.context.bridges.counters().into_iter().fold(runtime, Runtime::register_counters);
     let up = |up: &Started| {
         ready(&Serving { addresses: &addresses, urls: &urls, warnings: &warnings, up });
     };
-    let ran = broker.context.counters.register_metrics(runtime).run_and(graph, start, up);
+    let result = broker.context.counters.register_metrics(runtime).run_and(graph, start, up);
     broker.context.events().close();
-    ran?;
+    result?;
     if let Some(why) = broker.context.kept.as_ref().and_then(|kept| kept.lost_reason()) {
         return Err(ServeError::Adopted(why));
     }
-    match broker.context.wal.broken() {
+    match broker.context.wal.fatal_error() {
         Some(what) => Err(ServeError::Broken(what.to_owned())),
         None => Ok(()),
     }
@@ -411,16 +411,16 @@ async fn end_without_sessions(kept: &Kept, context: &Context, path: PathBuf) {
 
 /// The certificates and the authorities of client certificates: those for all addresses (`None`), and those of single
 /// addresses.
-pub(crate) type OfTls = Vec<(Option<ListenAddress>, Profile)>;
+pub(crate) type TlsProfiles = Vec<(Option<ListenAddress>, Profile)>;
 
 /// Loads the certificates and the authorities, if configured; also returns warnings.
-fn certificates(config: &Config) -> Result<(OfTls, Vec<String>), CertificateError> {
+fn certificates(config: &Config) -> Result<(TlsProfiles, Vec<String>), CertificateError> {
     let (mut all, mut warnings) = (Vec::new(), Vec::new());
     for (address, tls) in config.tls_profiles() {
-        let (certificates, told) = Certificates::load(vec![tls.source()], SystemTime::now())?;
+        let (certificates, found) = Certificates::load(vec![tls.source()], SystemTime::now())?;
         let (certificates, clients) = (Arc::new(certificates), tls.clients()?);
         all.push((address, Profile { certificates, clients }));
-        warnings.extend(told);
+        warnings.extend(found);
     }
     Ok((all, warnings))
 }

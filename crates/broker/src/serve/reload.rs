@@ -17,14 +17,14 @@ use crate::events::EventLog;
 use crate::limits::settings::{Settings, SharedSettings};
 use crate::link::registry::Bridges;
 use crate::listen::Scheme;
-use crate::serve::OfTls;
+use crate::serve::TlsProfiles;
 use crate::serve::error::ServeError;
 
 /// Replaces the configuration of a running broker.
 pub struct Reloader {
     pub(crate) settings: SharedSettings,
     pub(crate) access: Access,
-    pub(crate) tls: OfTls,
+    pub(crate) tls: TlsProfiles,
     pub(crate) listeners: Listeners<Scheme>,
     pub(crate) events: EventLog,
     pub(crate) bridges: Arc<Bridges>,
@@ -38,60 +38,59 @@ impl Reload for Reloader {
 
     fn reload(&mut self, new: Config) -> Result<Reloaded, ServeError> {
         // An earlier reload may have changed the values of settings that cannot be removed.
-        let in_force = self.settings.load();
-        let mut followed = new.over(&in_force.config);
+        let current = self.settings.load();
+        let mut merged = new.over_running(&current.config);
         // A valid new configuration may be invalid in combination with settings that stay.
         let checked = |errors: Vec<_>| match errors.is_empty() {
             true => Ok(()),
             false => Err(ServeError::Config(errors)),
         };
         checked(new.check())?;
-        checked(new.check_logins(&followed, &in_force.config).err().into_iter().collect())?;
-        checked(followed.check())?;
-        let Cluster { password_file, authorities, .. } = &followed.cluster;
-        let of_cluster = [password_file, authorities].into_iter().flatten().cloned();
-        let mut files: Vec<_> = of_cluster.collect();
-        if followed.cluster.is_on() {
+        checked(new.check_logins(&merged, &current.config).err().into_iter().collect())?;
+        checked(merged.check())?;
+        let Cluster { password_file, authorities, .. } = &merged.cluster;
+        let cluster_files = [password_file, authorities].into_iter().flatten().cloned();
+        let mut files: Vec<_> = cluster_files.collect();
+        if merged.cluster.is_on() {
             // Checked here; the node reads the files again.
-            let read = followed.cluster.access().map_err(|why| ConfigError::of("cluster", &why));
+            let read = merged.cluster.access().map_err(|why| ConfigError::of("cluster", &why));
             read.map_err(|error| ServeError::Config(vec![error]))?;
         }
         new.check_listeners_follow(&self.running)
             .map_err(|error| ServeError::Config(vec![error]))?;
-        let security = &followed.security;
-        let policy = access::prepare(&self.access, &followed)?;
+        let security = &merged.security;
+        let policy = access::prepare(&self.access, &merged)?;
         let Security { acl_file, admin_token_file, jwt, .. } = security;
-        let of_clients = [acl_file, admin_token_file].into_iter().flatten();
-        let of_clients = of_clients.chain(followed.password_files());
-        let of_jwt = jwt.iter().flat_map(|jwt| jwt.keys_file.iter().chain(&jwt.keys_ca));
-        let of_http = security.auth_http.iter();
-        let of_http = of_http.flat_map(|http| http.ca.iter().chain(&http.authorization_file));
-        files.extend(of_clients.chain(of_jwt).chain(of_http).cloned());
+        let client_files = [acl_file, admin_token_file].into_iter().flatten();
+        let client_files = client_files.chain(merged.password_files());
+        let jwt_files = jwt.iter().flat_map(|jwt| jwt.keys_file.iter().chain(&jwt.keys_ca));
+        let http_files = security.auth_http.iter();
+        let http_files = http_files.flat_map(|http| http.ca.iter().chain(&http.authorization_file));
+        files.extend(client_files.chain(jwt_files).chain(http_files).cloned());
         let mut profiles = Vec::new();
-        for (address, tls) in followed.tls_profiles() {
+        for (address, tls) in merged.tls_profiles() {
             let Tls { certificate, key, client_authorities, client_revoked } = tls;
             let own = self.tls.iter().find(|(own, _)| *own == address);
             let Some((_, Profile { certificates, clients })) = own else { continue };
             let replacement = certificates.prepare(vec![tls.source()], SystemTime::now())?;
             profiles.push((replacement, clients, tls.clients()?));
-            let of_clients = client_authorities.iter().chain(client_revoked);
-            files.extend([certificate, key].into_iter().chain(of_clients).cloned());
+            let client_files = client_authorities.iter().chain(client_revoked);
+            files.extend([certificate, key].into_iter().chain(client_files).cloned());
         }
         // The last step that can fail.
-        let change = self.listeners.prepare(&followed.listen)?;
-        let mut warnings: Vec<_> = policy.warnings().chain(followed.limits.warning()).collect();
+        let change = self.listeners.prepare(&merged.listen)?;
+        let mut warnings: Vec<_> = policy.warnings().chain(merged.limits.warning()).collect();
         for (replacement, clients, authorities) in profiles {
             warnings.extend(replacement.apply());
             if let (Some(clients), Some(authorities)) = (clients, &authorities) {
                 clients.follow(authorities);
             }
         }
-        let needs_restart = differences(&new, &followed);
-        followed.limits.connections =
-            followed.runtime.connection_limit(followed.limits.connections, 0);
-        followed.log.apply(&self.events);
+        let needs_restart = differences(&new, &merged);
+        merged.limits.connections = merged.runtime.connection_limit(merged.limits.connections, 0);
+        merged.log.apply(&self.events);
         self.access.store(Arc::new(policy));
-        let settings = Settings::new(followed, Some(&in_force));
+        let settings = Settings::new(merged, Some(&current));
         self.settings.store(Arc::new(settings));
         self.bridges.wake();
         let added = self.listeners.apply(change);

@@ -20,15 +20,15 @@ use crate::model::message::Message;
 use crate::requests::Item;
 
 /// Publishes the status immediately and then every `interval`, until shutdown.
-pub(crate) async fn tell(context: Context, interval: Duration) {
+pub(crate) async fn publish_status(context: Context, interval: Duration) {
     let mut system = System::new(now());
     let mut drained = pin!(draining());
     loop {
-        let changed = system.changed(&context.counters, now());
+        let changed = system.take_changes(&context.counters, now());
         let messages = changed.map(|(topic, value)| Arc::new(Message::system(&topic, value)));
         // The broker was busy. Publish all values next time.
         if context.stages.routing.call(Item::System(messages.collect())).await.is_err() {
-            system.told.clear();
+            system.published.clear();
         }
         if let Either::Right(()) = select(sleep(interval), drained.as_mut()).await {
             return;
@@ -38,11 +38,11 @@ pub(crate) async fn tell(context: Context, interval: Duration) {
 
 /// The status as last published.
 struct System {
-    begun: Duration,
-    looked: Duration,
-    most_connected: i64,
+    started: Duration,
+    last_update: Duration,
+    max_connected: i64,
     loads: Vec<Load>,
-    told: HashMap<String, String>,
+    published: HashMap<String, String>,
 }
 
 /// An exponentially decaying average per minute, like a system's load average.
@@ -71,39 +71,39 @@ impl System {
             ("connections", |counters| counters.connections.count()),
         ];
         Self {
-            begun: now,
-            looked: now,
-            most_connected: 0,
+            started: now,
+            last_update: now,
+            max_connected: 0,
             loads: loads.map(load).into(),
-            told: HashMap::new(),
+            published: HashMap::new(),
         }
     }
 
     /// Topics and values that differ from those last published.
-    fn changed(
+    fn take_changes(
         &mut self,
         counters: &Counters,
         now: Duration,
     ) -> impl Iterator<Item = (String, String)> {
         let mut all = self.values(counters, now);
-        all.retain(|(topic, value)| self.told.get(topic) != Some(value));
-        self.told.extend(all.iter().cloned());
+        all.retain(|(topic, value)| self.published.get(topic) != Some(value));
+        self.published.extend(all.iter().cloned());
         all.into_iter()
     }
 
     fn values(&mut self, counters: &Counters, now: Duration) -> Vec<(String, String)> {
         let sessions = counters.sessions.get();
         let connected = counters.connected.get().min(sessions);
-        self.most_connected = self.most_connected.max(connected);
+        self.max_connected = self.max_connected.max(connected);
         let version = concat!("phalanx broker ", env!("CARGO_PKG_VERSION")).to_owned();
-        let uptime = (now - self.begun).as_secs();
+        let uptime = (now - self.started).as_secs();
         let mut all: Vec<_> = [
             ("version", version),
             ("uptime", format!("{uptime} seconds")),
             ("clients/connected", connected.to_string()),
             ("clients/disconnected", (sessions - connected).to_string()),
             ("clients/total", sessions.to_string()),
-            ("clients/maximum", self.most_connected.to_string()),
+            ("clients/maximum", self.max_connected.to_string()),
             ("publish/messages/received", counters.received.count().to_string()),
             ("publish/messages/sent", counters.delivered.count().to_string()),
             ("publish/messages/dropped", counters.drops.messages().to_string()),
@@ -118,10 +118,10 @@ impl System {
             let topic = format!("$SYS/broker/dropped/{}", reason.label());
             all.push((topic, counters.drops.count(*reason).to_string()));
         }
-        let past = (now - self.looked).as_secs_f64();
-        self.looked = now;
+        let elapsed = (now - self.last_update).as_secs_f64();
+        self.last_update = now;
         for load in &mut self.loads {
-            load.look((load.count)(counters), past);
+            load.update((load.count)(counters), elapsed);
             for ((window, _), average) in WINDOWS.iter().zip(load.averages) {
                 let topic = format!("$SYS/broker/load/{}/{window}", load.name);
                 all.push((topic, format!("{average:.2}")));
@@ -132,15 +132,15 @@ impl System {
 }
 
 impl Load {
-    /// Updates the averages with the counter's value, `past` seconds after the last update.
-    fn look(&mut self, count: u64, past: f64) {
-        if past <= 0.0 {
+    /// Updates the averages with the counter's value, `elapsed` seconds after the last update.
+    fn update(&mut self, count: u64, elapsed: f64) {
+        if elapsed <= 0.0 {
             return;
         }
-        let rate = (count - self.last) as f64 * 60.0 / past;
+        let rate = (count - self.last) as f64 * 60.0 / elapsed;
         self.last = count;
         for (average, (_, window)) in self.averages.iter_mut().zip(WINDOWS) {
-            *average = rate + (*average - rate) * (-past / window).exp();
+            *average = rate + (*average - rate) * (-elapsed / window).exp();
         }
     }
 }
@@ -155,8 +155,8 @@ mod tests {
     }
 
     /// The published values, with topics relative to `$SYS/broker`.
-    fn told(system: &mut System, counters: &Counters, now: Duration) -> HashMap<String, String> {
-        let changed = system.changed(counters, now);
+    fn publish(system: &mut System, counters: &Counters, now: Duration) -> HashMap<String, String> {
+        let changed = system.take_changes(counters, now);
         changed.map(|(topic, value)| (topic.replace("$SYS/broker/", ""), value)).collect()
     }
 
@@ -164,15 +164,15 @@ mod tests {
     fn only_changed_values_are_published() {
         let counters = Counters::new(EventLog::default());
         let mut system = System::new(at(5));
-        let first = told(&mut system, &counters, at(5));
+        let first = publish(&mut system, &counters, at(5));
         assert_eq!(first["uptime"], "0 seconds");
         assert!(first["version"].starts_with("phalanx broker "));
         assert_eq!(first.len(), 13 + 6 * 3 + DropReason::ALL.len());
-        assert!(told(&mut system, &counters, at(5)).is_empty());
+        assert!(publish(&mut system, &counters, at(5)).is_empty());
         counters.sessions.add(3);
         counters.connected.add(2);
         counters.received.add(600);
-        let second = told(&mut system, &counters, at(65));
+        let second = publish(&mut system, &counters, at(65));
         let of = |name: &str| second[name].as_str();
         assert_eq!((of("clients/connected"), of("clients/disconnected")), ("2", "1"));
         assert_eq!((of("clients/total"), of("uptime")), ("3", "60 seconds"));
@@ -181,11 +181,11 @@ mod tests {
         assert_eq!(of("load/publish/received/15min"), "38.70");
         assert!(!second.contains_key("version"));
         counters.connected.add(-1);
-        assert_eq!(told(&mut system, &counters, at(66))["clients/connected"], "1");
-        assert_eq!(system.most_connected, 2);
-        system.told.clear();
+        assert_eq!(publish(&mut system, &counters, at(66))["clients/connected"], "1");
+        assert_eq!(system.max_connected, 2);
+        system.published.clear();
         assert_eq!(
-            told(&mut system, &counters, at(66)).len(),
+            publish(&mut system, &counters, at(66)).len(),
             first.len(),
             "all values are published again"
         );

@@ -16,7 +16,7 @@ use phalanx::time::now;
 use phalanx_tls::Wire;
 
 use crate::lane::Lane;
-use crate::limits::peer::LINGER;
+use crate::limits::peer::LINGER_TIME;
 use crate::link::Link;
 use crate::transport::outbox::Outbox;
 use crate::transport::websocket::WebSocket;
@@ -70,14 +70,14 @@ impl Transport {
         }
     }
 
-    /// Sends the end of the stream and reads until the client closes, for up to [`LINGER`]. Closing a socket
+    /// Sends the end of the stream and reads until the client closes, for up to [`LINGER_TIME`]. Closing a socket
     /// with unread input would reset the connection, and the client might lose the response.
     pub(crate) async fn linger(&self) {
-        self.finish(IoTimeout::after(LINGER)).await;
+        self.finish(IoTimeout::after(LINGER_TIME)).await;
         let (begun, mut rest) = (now(), Vec::new());
         loop {
             rest.clear();
-            let left = LINGER.saturating_sub(now() - begun);
+            let left = LINGER_TIME.saturating_sub(now() - begun);
             match self.read(&mut rest, IoTimeout::after(left).until_shutdown()).await {
                 Ok(1..) if !left.is_zero() => (),
                 _ => return,

@@ -12,12 +12,12 @@ impl Config {
     pub(in crate::config) fn check_bridges(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
         for (index, bridge) in self.bridges.iter().enumerate() {
-            let mut wrong = |key: &str, what: String| {
+            let mut add_error = |key: &str, what: String| {
                 errors.push(ConfigError::of(format!("bridge[{index}]{key}"), what));
             };
-            bridge.check(&mut wrong);
+            bridge.check(&mut add_error);
             if self.bridges[..index].iter().any(|other| other.name == bridge.name) {
-                wrong(".name", format!("{:?} is the name of two bridges", bridge.name));
+                add_error(".name", format!("{:?} is the name of two bridges", bridge.name));
             }
         }
         errors
@@ -25,36 +25,36 @@ impl Config {
 }
 
 impl Bridge {
-    fn check(&self, wrong: &mut impl FnMut(&str, String)) {
+    fn check(&self, add_error: &mut impl FnMut(&str, String)) {
         let Self { name, client_id, topics, .. } = self;
         let well = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.len() > 64 || !name.bytes().all(well) {
             let what = "expected at most 64 letters, digits, hyphens, underscores and dots";
-            wrong(".name", format!("found {name:?}, {what}"));
+            add_error(".name", format!("found {name:?}, {what}"));
         }
         if client_id.len() > usize::from(u16::MAX) || client_id.contains('\0') {
-            wrong(".remote-client-id", "not a client identifier of MQTT".into());
+            add_error(".remote-client-id", "not a client identifier of MQTT".into());
         }
         if topics.is_empty() {
-            wrong("", "no topic is forwarded; add [[bridge.topic]]".into());
+            add_error("", "no topic is forwarded; add [[bridge.topic]]".into());
         }
         if self.password_file.is_some() && self.username.is_none() {
-            wrong(".remote-password-file", "requires `remote-username`".into());
+            add_error(".remote-password-file", "requires `remote-username`".into());
         }
         if self.max_reconnect_delay < self.reconnect_delay {
-            wrong(".max-reconnect-delay", "is less than `reconnect-delay`".into());
+            add_error(".max-reconnect-delay", "is less than `reconnect-delay`".into());
         }
         if let Some(own) = &self.notification_topic
             && !topic::is_name(own)
         {
-            wrong(".notification-topic", format!("{own:?} is not a topic name"));
+            add_error(".notification-topic", format!("{own:?} is not a topic name"));
         }
         if let Some(tls) = &self.tls {
             if tls.certificate.is_some() != tls.key.is_some() {
-                wrong(".tls", "`certificate` and `key` require each other".into());
+                add_error(".tls", "`certificate` and `key` require each other".into());
             }
             if self.address.iter().all(|remote| !remote.is_tls) {
-                wrong(".tls", "no address uses TLS; write mqtts://".into());
+                add_error(".tls", "no address uses TLS; write mqtts://".into());
             }
         }
         for (index, topic) in topics.iter().enumerate() {
@@ -65,46 +65,46 @@ impl Bridge {
             };
             if topic.direction.is_out() && topics[..index].iter().any(is_same) {
                 let what = format!("{:?} is sent twice with the same filter", topic.local());
-                wrong(&format!(".topic[{index}]"), what);
+                add_error(&format!(".topic[{index}]"), what);
             }
-            topic.check(&mut |key, what| wrong(&format!(".topic[{index}]{key}"), what));
+            topic.check(&mut |key, what| add_error(&format!(".topic[{index}]{key}"), what));
         }
     }
 }
 
 impl BridgeTopic {
-    fn check(&self, wrong: &mut impl FnMut(&str, String)) {
+    fn check(&self, add_error: &mut impl FnMut(&str, String)) {
         let Self { pattern, local_prefix, remote_prefix, filter, .. } = self;
         for (key, prefix) in [(".local-prefix", local_prefix), (".remote-prefix", remote_prefix)] {
             if !prefix.is_empty() && !topic::is_name(prefix) {
-                wrong(key, format!("found {prefix:?}, expected text without wildcards"));
+                add_error(key, format!("found {prefix:?}, expected text without wildcards"));
             }
         }
         for (side, own) in [("local", self.local()), ("remote", self.remote())] {
             // Without `filter`, that of this broker is taken literally.
             let looks_filtered = own.contains('?') && side == "local" || own.starts_with("$where");
             if !topic::is_filter(&own) {
-                wrong(".pattern", format!("the {side} topic filter {own:?} is not valid"));
+                add_error(".pattern", format!("the {side} topic filter {own:?} is not valid"));
             } else if own.starts_with("$share/")
                 || looks_filtered && (filter.is_some() || side == "remote")
             {
-                wrong(".pattern", format!("{own:?}: use a plain topic filter, and `filter`"));
+                add_error(".pattern", format!("{own:?}: use a plain topic filter, and `filter`"));
             }
         }
         if pattern.is_empty() && (local_prefix.is_empty() || remote_prefix.is_empty()) {
-            wrong("", "`pattern` may only be empty with both prefixes".into());
+            add_error("", "`pattern` may only be empty with both prefixes".into());
         }
         match filter {
             Some(_) if !self.direction.is_out() => {
                 let what = "applies to messages to the remote broker; set direction = \"out\"";
-                wrong(".filter", what.into());
+                add_error(".filter", what.into());
             }
             Some(text) => {
                 if let Err(error) = Filter::parse(text) {
-                    wrong(".filter", format!("invalid filter at {error}"));
+                    add_error(".filter", format!("invalid filter at {error}"));
                 }
             }
-            None if self.json_payload => wrong(".json-payload", "requires `filter`".into()),
+            None if self.json_payload => add_error(".json-payload", "requires `filter`".into()),
             None => (),
         }
     }

@@ -35,7 +35,7 @@ async fn handshake(
     peer: &Peer,
 ) -> Option<Transport> {
     // One timeout covers all steps until CONNECT.
-    let left = || peer.left(context.config.limits.connect);
+    let left = || peer.time_left(context.config.limits.connect);
     let wire = match listen.is_tls() {
         // A client without TLS gets no response, because its protocol is unknown.
         true => {

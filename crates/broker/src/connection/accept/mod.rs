@@ -83,7 +83,7 @@ pub(crate) async fn accept(
         let mut peer = match permit.flatten() {
             Some(permit) => context.guard.peer(&stream, &listener, permit),
             None => match context.rejections.try_acquire(MAX_REJECTIONS) {
-                Some(permit) => Peer::rejected(&stream, &listener, permit),
+                Some(permit) => Peer::new_rejected(&stream, &listener, permit),
                 None => {
                     let address = stream.peer_addr().ok();
                     let origin = Origin { address, listen: listener.listen };
@@ -92,7 +92,7 @@ pub(crate) async fn accept(
                 }
             },
         };
-        peer.count(of_listener.flatten());
+        peer.set_listener_permit(of_listener.flatten());
         // Checked before TLS and authentication, which are expensive.
         if context.bans.is_banned((None, None), peer.ip(), now()) {
             peer.refused = Some(Reason::BANNED);

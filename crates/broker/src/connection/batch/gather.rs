@@ -12,7 +12,7 @@ use crate::connection::batch::{Batch, MAX_BATCH};
 use crate::connection::end::End;
 use crate::events::Origin;
 use crate::events::drops::{DropReason, Drops};
-use crate::events::traces::Passing;
+use crate::events::traces::TracedPublish;
 use crate::model::client_key::ClientKey;
 use crate::model::handed::source_of;
 use crate::model::message::{self, Source};
@@ -174,7 +174,7 @@ impl Publishing {
         let traces = drops.events().traces();
         if traces.is_on() {
             let (qos, retain) = (publish.delivery.qos(), publish.retain);
-            let passing = Passing { topic, payload: publish.payload, qos, retain };
+            let passing = TracedPublish { topic, payload: publish.payload, qos, retain };
             traces.record("received", &identity.client, Some(passing));
         }
         let mut message = message_pool::get(publish, topic, self.session, now());

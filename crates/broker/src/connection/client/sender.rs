@@ -17,7 +17,7 @@ use crate::connection::end::in_disconnect;
 use crate::context::Context;
 use crate::durable::Lsn;
 use crate::events::drops::{DropReason, Dropped};
-use crate::limits::peer::LINGER;
+use crate::limits::peer::LINGER_TIME;
 use crate::model::waiting_sender::WaitingSender;
 use crate::session::state::effects::Pulled;
 use crate::transport::outbox::Cause;
@@ -181,10 +181,10 @@ impl Shared {
         if self.outbox.lingers() && !is_draining() {
             // Closing a socket with unread input would reset the connection, and the client might lose the last
             // packet.
-            self.stream.finish(IoTimeout::after(LINGER)).await;
-            sleep(LINGER).await;
+            self.stream.finish(IoTimeout::after(LINGER_TIME)).await;
+            sleep(LINGER_TIME).await;
         } else if self.stream.is_wrapped() {
-            self.stream.finish(IoTimeout::after(LINGER)).await;
+            self.stream.finish(IoTimeout::after(LINGER_TIME)).await;
         }
         self.outbox.close();
         // The reader sees the end of the stream.

@@ -80,7 +80,7 @@ impl Candidate<'_> {
         };
         if let Err((reason, _)) = found {
             let Context { refused_logins, stages, .. } = self.context;
-            refused_logins.refused(reason, (claimed.as_deref(), self.peer.ip()), stages.control);
+            refused_logins.record(reason, (claimed.as_deref(), self.peer.ip()), stages.control);
         }
         Some(found)
     }
@@ -166,7 +166,7 @@ impl Candidate<'_> {
     }
 
     fn timeout(&self) -> IoTimeout {
-        let left = self.peer.left(self.context.config.limits.connect);
+        let left = self.peer.time_left(self.context.config.limits.connect);
         IoTimeout::after(left).until_shutdown()
     }
 }

@@ -84,7 +84,7 @@ pub(super) async fn accept_client(
                 return None;
             }
         }
-        let timeout = IoTimeout::after(peer.left(limits.connect)).until_shutdown();
+        let timeout = IoTimeout::after(peer.time_left(limits.connect)).until_shutdown();
         match stream.read(input, timeout).await {
             Ok(1..) => (),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {

@@ -71,6 +71,6 @@ fn refused(
     (user, address): (Option<&str>, Option<IpAddr>),
     (reason, what): Rejection,
 ) -> End {
-    context.refused_logins.refused(reason, (user, address), context.stages.control);
+    context.refused_logins.record(reason, (user, address), context.stages.control);
     End::Because(reason, what)
 }

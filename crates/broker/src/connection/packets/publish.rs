@@ -30,7 +30,7 @@ impl Connection {
         let is_allowed = |n: &usize| refused.is_empty() || refusal(*n).is_none();
         self.context.counters.received.add(deliveries.len() as u64);
         if let Some(rate_limit) = &mut self.client.rate_limit {
-            rate_limit.published(deliveries.len(), now());
+            rate_limit.record(deliveries.len(), now());
         }
         let (begun, in_flight) = match deliveries.iter().any(|own| exactly_once(own).is_some()) {
             // Boxed, because few connections need it.

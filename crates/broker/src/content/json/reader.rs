@@ -75,7 +75,7 @@ impl<'m> Reader<'m> {
         let (mut whole, mut is_valid) = (first.to_owned(), true);
         let mut special = end;
         while special == b'\\' {
-            match self.escaped()? {
+            match self.escape()? {
                 Some(character) => whole.push(character),
                 None => is_valid = false,
             }
@@ -97,7 +97,7 @@ impl<'m> Reader<'m> {
     }
 
     /// Reads an escape whose backslash was already read: `Some(None)` for an unpaired surrogate.
-    fn escaped(&mut self) -> Option<Option<char>> {
+    fn escape(&mut self) -> Option<Option<char>> {
         let code = *self.bytes().first()?;
         self.at += 1;
         let character = match code {

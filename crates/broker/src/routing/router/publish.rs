@@ -90,9 +90,10 @@ impl Router {
                     alone.extend(chosen.map(|(client, own)| (n, client, own)));
                 }
                 for numbered in &here.content {
-                    let event = events[usize::from(numbered.json)]
-                        .get_or_insert_with(|| attributes::code(message, numbered.json, content));
-                    content.ask(n, numbered.number, event.clone());
+                    let event = events[usize::from(numbered.json)].get_or_insert_with(|| {
+                        attributes::encode_event(message, numbered.json, content)
+                    });
+                    content.add_event(n, numbered.number, event.clone());
                     asked += 1;
                 }
             });
@@ -119,7 +120,7 @@ impl Router {
         found.retain(|(n, ..)| (*n as usize) < end);
         alone.retain(|(n, ..)| (*n as usize) < end);
         let before = found.len() + alone.len();
-        content.answer(messages, |n, owner| match owner {
+        content.for_each_match(messages, |n, owner| match owner {
             Owner::Client(client, own) => {
                 let known = &clients[*client as usize];
                 let number = *routed + u64::from(n) + 1;
@@ -142,7 +143,7 @@ impl Router {
         let each = (found.len() + alone.len() - before).div_ceil(events).max(1);
         // A quarter fewer than fit on average, because events that do not fit are matched again.
         let fit = (room / each).saturating_sub(room / each / 4);
-        let fit = fit.min(content.affordable(events));
+        let fit = fit.min(content.affordable_events(events));
         let fit = if unmatched.is_some() { events.min(fit) } else { fit };
         *events_at_once = fit.clamp(1, (*events_at_once * 2).min(MAX_EVENTS));
         found.sort_by_key(|(n, ..)| *n);

@@ -63,7 +63,7 @@ impl Sessions {
         let mut effects = Effects::default();
         let existing = self.names.get(&session.client_id).copied();
         self.limits.refresh();
-        let is_full = self.counters.places.are_used(self.limits.sessions);
+        let is_full = self.counters.places.is_full(self.limits.sessions);
         // A session that moves here has reserved its place. An adopted one is added in any case, because no other node has it.
         let has_place = existing.is_some() || matches!(session.moving, Moving::Arriving { .. });
         let added = if is_full && !has_place { Added::BeyondLimit } else { Added::Yes };
@@ -87,7 +87,7 @@ impl Sessions {
             self.counters.drops.add(DropReason::SessionEnded, count, dropped);
             return Err(Added::OfAnotherUser);
         }
-        session.number = self.wal.session();
+        session.number = self.wal.allocate_session();
         let mut records = std::mem::take(&mut self.records);
         let pending_wills = std::mem::take(&mut session.pending_wills);
         let mut ids = (first.message.., first.delivery..);

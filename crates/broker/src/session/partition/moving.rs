@@ -190,7 +190,7 @@ impl Sessions {
         let after = session.load();
         self.load.change(before, after);
         self.load.publish();
-        self.counters.places.becomes_copy(true);
+        self.counters.places.set_copy(true);
         let key = self.key(slot);
         self.watch(key);
         self.put(key);
@@ -233,7 +233,7 @@ impl Sessions {
             peers.moves.remove_given(owner);
         }
         if was_given {
-            self.counters.places.becomes_copy(false);
+            self.counters.places.set_copy(false);
             self.put(key);
             self.watch(key);
             self.append();
@@ -347,7 +347,7 @@ impl Sessions {
         let after = session.load();
         self.load.change(before, after);
         self.load.publish();
-        self.counters.places.becomes_copy(false);
+        self.counters.places.set_copy(false);
         for own in beyond {
             let (session, delivery) = (SessionId(number), DeliveryId(own.number));
             self.records.push(&Record::Done { session, delivery });

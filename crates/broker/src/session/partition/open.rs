@@ -110,7 +110,7 @@ impl Sessions {
         // does not add to the number. Other nodes and bridges are few, and without their sessions the connection to other
         // brokers would be interrupted.
         if known.is_none()
-            && self.counters.places.are_used(self.limits.sessions)
+            && self.counters.places.is_full(self.limits.sessions)
             && !is_reserved(&opening.client_id)
         {
             return (Err(Reason::QUOTA_EXCEEDED), effects, Lsn::default());
@@ -132,7 +132,7 @@ impl Sessions {
         let slot = match known {
             Some(slot) => slot,
             None => {
-                let number = if is_durable { self.wal.session() } else { 0 };
+                let number = if is_durable { self.wal.allocate_session() } else { 0 };
                 let session = Session::new(opening.client_id.clone(), opening.user.clone());
                 self.add(Session { number, lasts, ..session })
             }

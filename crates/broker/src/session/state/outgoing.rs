@@ -9,7 +9,7 @@ use phalanx_store::{DeliveryId, Entry, Record, SessionId};
 use crate::access::is_of_node;
 use crate::config::{Limits, WhenFull};
 use crate::events::drops::{DropReason, Drops};
-use crate::events::traces::Passing;
+use crate::events::traces::TracedPublish;
 use crate::model::delivery::How;
 use crate::model::handed::is_mark;
 use crate::model::message::{Message, Source};
@@ -330,7 +330,7 @@ fn trace(event: &'static str, client: &str, (message, qos): (&Message, QoS), dro
     let traces = drops.events().traces();
     if traces.is_on() {
         let Message { topic, payload, retain, .. } = message;
-        let passing = Passing { topic, payload, qos, retain: *retain };
+        let passing = TracedPublish { topic, payload, qos, retain: *retain };
         traces.record(event, client, Some(passing));
     }
 }

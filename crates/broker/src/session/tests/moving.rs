@@ -155,9 +155,9 @@ fn the_gauges_count_one_copy_and_no_marks() {
     for arrives in [true, false] {
         with_journal(0, move |wal| async move {
             let (mut holder, mut copy) = holder_and_copy(&wal);
-            let one = |sessions: &Sessions| sessions.counters.places.are_used(1);
+            let one = |sessions: &Sessions| sessions.counters.places.is_full(1);
             assert_eq!((shown(&holder), shown(&copy)), ([1, 0, 1], [0; 3]));
-            let two = |sessions: &Sessions| sessions.counters.places.are_used(2);
+            let two = |sessions: &Sessions| sessions.counters.places.is_full(2);
             assert!(one(&copy) && !two(&copy), "the copy has the place that was reserved for it");
             let all = [(None, Ok("h0")), (None, Err(0)), (node(1), Err(1)), (node(2), Err(2))];
             deliver(&mut holder, &all);
