@@ -37,14 +37,14 @@ fn calls(
         properties: buffer.get(),
     };
     // Subscribers receive the same bytes that the publisher sends.
-    let said = bytes(&Packet::Publish(publish)).repeat(burst);
-    let mut came = vec![0; said.len()];
+    let sent = bytes(&Packet::Publish(publish)).repeat(burst);
+    let mut received = vec![0; sent.len()];
     let mut pass = |messages: usize| {
         for _ in 0..messages / burst {
-            writer.write_all(&said).unwrap();
+            writer.write_all(&sent).unwrap();
             for reader in &mut readers {
-                reader.read_exact(&mut came).unwrap();
-                assert!(came == said, "another message");
+                reader.read_exact(&mut received).unwrap();
+                assert!(received == sent, "another message");
             }
         }
     };

@@ -45,11 +45,11 @@ fn the_session_is_detached_before_the_connection_closes() {
             world.client(async move {
                 for number in 0..CLIENTS {
                     // The session ends with its connection.
-                    let asked = Wire::ask(&net, &format!("client {number}"), 0).await;
+                    let asked = Wire::open_with_expiry(&net, &format!("client {number}"), 0).await;
                     let (mut wire, _) = asked.ok().expect("the broker accepts the connection");
                     assert_eq!(sessions.get(), 1);
                     let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
-                    assert!(wire.say(&goodbye).await.is_ok() && wire.is_closed().await);
+                    assert!(wire.send(&goodbye).await.is_ok() && wire.wait_for_close().await);
                     assert_eq!(sessions.get(), 0, "the session of client {number} still exists");
                 }
             });
@@ -87,11 +87,12 @@ fn a_banned_client_does_not_stay_connected() {
                 context.stages.control.dispatch(ban).unwrap();
             });
             world.client(async move {
-                let (mut earlier, _) = Wire::ask(&net, "c", 3600).await.ok().expect("not banned");
+                let (mut earlier, _) =
+                    Wire::open_with_expiry(&net, "c", 3600).await.ok().expect("not banned");
                 let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
-                assert!(earlier.say(&goodbye).await.is_ok() && earlier.is_closed().await);
+                assert!(earlier.send(&goodbye).await.is_ok() && earlier.wait_for_close().await);
                 has_session.set(true);
-                let client = Wire::ask(&net, "c", 3600).await;
+                let client = Wire::open_with_expiry(&net, "c", 3600).await;
                 // Longer than the ban takes, and than the broker waits for the client to read DISCONNECT.
                 net.sleep(Duration::from_secs(60)).await;
                 assert!(is_banned.get() && context.counters.connected.get() == 0);

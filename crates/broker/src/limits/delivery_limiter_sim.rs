@@ -33,7 +33,7 @@ fn peak(seed: u64, most: usize) -> usize {
         config.limits.inflight_deliveries = most;
         let mut graph = Graph::new();
         let broker = Broker::declare(&mut graph, &config);
-        let looked_at = broker.clone();
+        let observed_broker = broker.clone();
         let listeners = world.listen(address());
         world.program(graph, move |start| Ok(broker.accept(listeners.listener(start)?)?));
         let (subscribed, published) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
@@ -59,7 +59,7 @@ fn peak(seed: u64, most: usize) -> usize {
         }
         world.client(async move {
             until(|| received.get() == SUBSCRIBERS && published.get() == PUBLISHERS).await;
-            of_world.set(looked_at.context().delivery_limiter.peak());
+            of_world.set(observed_broker.context().delivery_limiter.peak());
         });
     });
     peak.get()
@@ -70,9 +70,9 @@ async fn subscribe(wire: &mut Wire) {
     wanted.push("from/+", SubscribeOptions::default()).unwrap();
     let (id, filters) = (PacketId::MIN, wanted.to_subscribe());
     let subscribe = Subscribe { id, filters, properties: Properties::NONE };
-    assert!(wire.say(&Packet::Subscribe(subscribe)).await.is_ok());
-    let Ok(came) = wire.next().await else { panic!("no SUBACK") };
-    assert!(matches!(came.packet(), Packet::SubAck(_)), "{:?}", came.packet());
+    assert!(wire.send(&Packet::Subscribe(subscribe)).await.is_ok());
+    let Ok(received) = wire.next().await else { panic!("no SUBACK") };
+    assert!(matches!(received.packet(), Packet::SubAck(_)), "{:?}", received.packet());
 }
 
 /// Sends all messages at once, and reads only afterwards.
@@ -98,7 +98,7 @@ async fn publisher(net: Net, number: usize, subscribed: &Cell<usize>, published:
             duplicate: false,
             properties: Properties::NONE,
         };
-        assert!(wire.say(&Packet::Publish(publish)).await.is_ok());
+        assert!(wire.send(&Packet::Publish(publish)).await.is_ok());
     }
     let (mut last, mut answered) = ([0; PUBLISHERS], 0);
     let awaited = MESSAGES - u16::from(MESSAGES.is_multiple_of(3));
@@ -116,8 +116,8 @@ async fn publisher(net: Net, number: usize, subscribed: &Cell<usize>, published:
     };
     receive(&mut wire, &mut last, is_answer).await;
     while answered < awaited {
-        let Ok(came) = wire.next().await else { panic!("an acknowledgement is missing") };
-        answered = answered.max(match came.packet() {
+        let Ok(received) = wire.next().await else { panic!("an acknowledgement is missing") };
+        answered = answered.max(match received.packet() {
             Packet::PubAck(ack) | Packet::PubRec(ack) => ack.id.get(),
             packet => panic!("a publisher gets {packet:?}"),
         });
@@ -133,8 +133,8 @@ async fn receive(
     mut other: impl FnMut(&Packet<'_>) -> bool,
 ) {
     while last.iter().any(|last| *last < MESSAGES) {
-        let Ok(came) = wire.next().await else { panic!("messages are missing: {last:?}") };
-        match came.packet() {
+        let Ok(received) = wire.next().await else { panic!("messages are missing: {last:?}") };
+        match received.packet() {
             Packet::Publish(publish) => {
                 let publisher: usize = publish.topic["from/".len()..].parse().unwrap();
                 let message: u16 = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();

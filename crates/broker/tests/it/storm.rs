@@ -14,9 +14,9 @@ const MESSAGES: usize = 200;
 const CLIENTS: usize = 1000;
 
 /// Ends the storm when the test ends, even on a panic.
-struct Over<'a>(&'a AtomicBool);
+struct EndGuard<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -35,10 +35,10 @@ fn messages_arrive_during_a_connection_storm() {
             duplicate: false,
             properties: Properties::NONE,
         };
-        let said = bytes(&Packet::Publish(publish));
-        let mut came = vec![0; said.len()];
+        let message = bytes(&Packet::Publish(publish));
+        let mut received = vec![0; message.len()];
         thread::scope(|scope| {
-            let _over = Over(&is_over);
+            let _over = EndGuard(&is_over);
             for thread in 0..THREADS {
                 let (is_over, connected) = (&is_over, &connected);
                 scope.spawn(move || {
@@ -50,15 +50,17 @@ fn messages_arrive_during_a_connection_storm() {
                 });
             }
             // Each message arrives before the next is sent, while other clients connect and disconnect.
-            let (mut seen, mut sent) = (0, 0);
-            while sent < MESSAGES || seen < CLIENTS {
-                writer.write_all(&said).unwrap();
-                reader.read_exact(&mut came).expect("the message arrives before the storm is over");
-                assert!(came == said, "message {sent}");
+            let (mut connected_count, mut sent) = (0, 0);
+            while sent < MESSAGES || connected_count < CLIENTS {
+                writer.write_all(&message).unwrap();
+                reader
+                    .read_exact(&mut received)
+                    .expect("the message arrives before the storm is over");
+                assert!(received == message, "message {sent}");
                 sent += 1;
-                seen = connected.load(Ordering::Relaxed);
+                connected_count = connected.load(Ordering::Relaxed);
             }
-            println!("{seen} clients came while {sent} messages went");
+            println!("{connected_count} clients came while {sent} messages went");
         });
     });
 }

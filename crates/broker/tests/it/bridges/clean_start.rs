@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use phalanx_broker::Direction;
 use phalanx_mqtt::{ConnAck, Packet, Properties, Reason};
 
-use super::suback::{say, until};
+use super::suback::{send, until};
 use super::{Node, any, bridge, config, topic};
 
 /// Accepts a connection, and answers CONNECT. Returns the connection, and whether the bridge asked for a clean start.
@@ -18,7 +18,7 @@ pub(super) fn accept(listener: &TcpListener) -> (TcpStream, bool) {
     let clean_start = clean_start.unwrap();
     let (session_present, properties) = (!clean_start, Properties::NONE);
     let ack = ConnAck { session_present, reason: Reason::SUCCESS, properties };
-    say(&mut stream, Packet::ConnAck(ack));
+    send(&mut stream, Packet::ConnAck(ack));
     (stream, clean_start)
 }
 

@@ -15,7 +15,7 @@ fn messages_of_the_remote_broker_wait_while_the_journal_is_full() {
     small.persistence_dir = Some(home.path().into());
     small.limits.persistence_bytes = 200_000;
     let local = Node::start(small);
-    local.awaits("b");
+    local.wait_for_bridge("b");
     let begin = Begin::lasting("subscriber");
     let (mut subscriber, _) = Client::begin(local.address, &begin);
     subscriber.subscribe("t", QoS::AtLeastOnce);

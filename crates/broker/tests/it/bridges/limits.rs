@@ -24,7 +24,7 @@ fn limited() -> Limited {
     let remote = Node::start(limited);
     let topics = vec![topic("a/#", Direction::Both, 2)];
     let local = Node::start(config(any(), vec![bridge("b", remote.address, topics)]));
-    local.awaits("b");
+    local.wait_for_bridge("b");
     let there = remote.subscriber("a/#", QoS::AtLeastOnce);
     let mut states = Client::new(local.address, "states");
     states.subscribe("$SYS/broker/connection/b/state", QoS::AtMostOnce);

@@ -52,7 +52,7 @@ impl Node {
     }
 
     /// Waits until the bridge `name` is connected.
-    fn awaits(&self, name: &str) {
+    fn wait_for_bridge(&self, name: &str) {
         await_state(self.address, name, "1");
     }
 }
@@ -114,8 +114,8 @@ fn topic(pattern: &str, direction: Direction, qos: u16) -> BridgeTopic {
 
 /// The next message, completed with its QoS: topic, payload, QoS and retain flag.
 pub(crate) fn next(client: &mut Client) -> (String, String, QoS, bool) {
-    let came = client.next();
-    let message = came.message();
+    let received = client.next();
+    let message = received.message();
     let payload = String::from_utf8(message.payload.to_vec()).unwrap();
     let found = (message.topic.to_owned(), payload, message.delivery.qos(), message.retain);
     match message.delivery {

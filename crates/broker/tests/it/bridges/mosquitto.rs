@@ -19,8 +19,8 @@ pub(super) fn program() -> Option<&'static str> {
         .into_iter()
         .find(|path| Path::new(path).exists());
     if found.is_none() {
-        let said = "LEFT OUT: mosquitto is not installed (Debian: apt-get install mosquitto)\n";
-        let _ = std::io::stderr().write_all(said.as_bytes());
+        let notice = "LEFT OUT: mosquitto is not installed (Debian: apt-get install mosquitto)\n";
+        let _ = std::io::stderr().write_all(notice.as_bytes());
     }
     found
 }
@@ -53,7 +53,7 @@ fn messages_pass_in_both_directions() {
     let mut own = bridge("m", address, vec![both]);
     own.notification_topic = Some("states/m".into());
     let local = Node::start(config(any(), vec![own]));
-    local.awaits("m");
+    local.wait_for_bridge("m");
     let mut there = Client::new(address, "subscriber");
     there.subscribe("#", QoS::ExactlyOnce);
     let mut kept =
@@ -92,7 +92,7 @@ fn no_message_is_lost_when_mosquitto_is_killed() {
     let mut mosquitto = start(program, address, folder.path(), "");
     let local =
         Node::start(config(any(), vec![bridge("m", address, vec![topic("#", Direction::Out, 1)])]));
-    local.awaits("m");
+    local.wait_for_bridge("m");
     let mut publisher = Client::new(local.address, "publisher");
     let mut found = std::collections::BTreeSet::new();
     for number in 0..MESSAGES {
@@ -104,7 +104,7 @@ fn no_message_is_lost_when_mosquitto_is_killed() {
             mosquitto = start(program, address, folder.path(), "");
         }
     }
-    local.awaits("m");
+    local.wait_for_bridge("m");
     // mosquitto may have lost messages that it acknowledged before it was killed, because it writes its file at
     // intervals.
     let mut there = Client::new(address, "subscriber");

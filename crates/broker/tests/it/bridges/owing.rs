@@ -12,7 +12,7 @@ use phalanx_mqtt::{
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::mqtt::{Begin, Client, id};
 
-use super::suback::say;
+use super::suback::send;
 use super::{Node, any, bridge, config, topic};
 
 /// The remote broker.
@@ -29,17 +29,17 @@ impl Remote {
         let (mut own, properties) = (Self { stream, input: Vec::new() }, Properties::NONE);
         own.find(|packet| matches!(packet, Packet::Connect(_)).then_some(()));
         let reason = Reason::SUCCESS;
-        own.say(Packet::ConnAck(ConnAck { session_present, reason, properties }));
+        own.send(Packet::ConnAck(ConnAck { session_present, reason, properties }));
         let id = own.find(|packet| match packet {
             Packet::Subscribe(subscribe) => Some(subscribe.id),
             _ => None,
         });
-        own.say(Packet::SubAck(SubAck { id, reasons: &[1], properties }));
+        own.send(Packet::SubAck(SubAck { id, reasons: &[1], properties }));
         own
     }
 
-    pub(super) fn say(&mut self, packet: Packet<'_>) {
-        say(&mut self.stream, packet);
+    pub(super) fn send(&mut self, packet: Packet<'_>) {
+        send(&mut self.stream, packet);
     }
 
     /// Sends a message to `t`.
@@ -47,7 +47,7 @@ impl Remote {
         let (topic, payload, retain) = ("t", payload.as_bytes(), false);
         let properties = Properties::NONE;
         let own = Publish { topic, payload, delivery, retain, duplicate, properties };
-        self.say(Packet::Publish(own));
+        self.send(Packet::Publish(own));
     }
 
     /// Reads packets until one satisfies `accept`, and returns the result of that.
@@ -93,7 +93,7 @@ fn full(
     small.limits.persistence_bytes = 200_000;
     let local = Node::start(small);
     let mut remote = Remote::accept(listener, !clean_start);
-    local.awaits("b");
+    local.wait_for_bridge("b");
     let (mut subscriber, _) = Client::begin(local.address, &Begin::lasting("subscriber"));
     subscriber.subscribe("t", QoS::AtLeastOnce);
     let (mut publisher, payload) = (Client::new(local.address, "publisher"), "x".repeat(10_000));
@@ -117,7 +117,7 @@ fn acknowledgements_make_room_for_a_message_that_was_not_stored() {
     remote.publish("live", Delivery::AtMostOnce, false);
     subscriber.receives("t", "live");
     for id in ids {
-        remote.say(Packet::PubAck(Ack::of(id)));
+        remote.send(Packet::PubAck(Ack::of(id)));
     }
     assert_eq!(remote.answer(), (None, Reason::QUOTA_EXCEEDED), "it is not acknowledged");
     let mut remote = Remote::accept(&listener, true);

@@ -16,7 +16,7 @@ fn messages_of_all_qos_pass_in_both_directions() {
     let (local_prefix, remote_prefix) = ("here/".to_owned(), "there/far/".to_owned());
     let both = BridgeTopic { local_prefix, remote_prefix, ..topic("#", Direction::Both, 2) };
     let local = Node::start(config(any(), vec![bridge("b", remote.address, vec![both])]));
-    local.awaits("b");
+    local.wait_for_bridge("b");
     let mut there = remote.subscriber("#", QoS::ExactlyOnce);
     let mut here = local.subscriber("#", QoS::ExactlyOnce);
     let mut publisher = Client::new(local.address, "publisher");
@@ -45,7 +45,7 @@ fn properties_and_retained_messages_are_kept() {
         any(),
         vec![bridge("b", remote.address, vec![topic("a/#", Direction::Out, 1)])],
     ));
-    local.awaits("b");
+    local.wait_for_bridge("b");
     let mut there = remote.subscriber("a/#", QoS::AtLeastOnce);
     let mut publisher = Client::new(local.address, "publisher");
     let properties = [
@@ -59,8 +59,8 @@ fn properties_and_retained_messages_are_kept() {
     ];
     publisher.publish_with("a/x", "1", Delivery::AtLeastOnce(id(1)), true, &properties);
     assert!(!publisher.acknowledged().is_failure());
-    let came = there.next();
-    let message = came.message();
+    let received = there.next();
+    let message = received.message();
     let found: Vec<_> = message.properties.iter().collect();
     for property in properties.iter().filter(|own| !matches!(own, Property::MessageExpiry(_))) {
         assert!(found.contains(property), "{property:?} of {found:?}");
@@ -88,7 +88,7 @@ fn content_filters_decide_what_is_forwarded() {
     };
     let topics = vec![filtered("n > 50", "high/"), filtered("n < 5", "low/")];
     let local = Node::start(config(any(), vec![bridge("b", remote.address, topics)]));
-    local.awaits("b");
+    local.wait_for_bridge("b");
     let mut there = remote.subscriber("#", QoS::AtLeastOnce);
     let mut publisher = Client::new(local.address, "publisher");
     for number in [7, 80, 1, 50] {
@@ -115,7 +115,7 @@ fn queued_messages_arrive_when_the_remote_broker_is_back() {
         }
         let remote = Node::start(config(address, Vec::new()));
         let mut there = remote.subscriber("a", QoS::AtLeastOnce);
-        local.awaits("b");
+        local.wait_for_bridge("b");
         publisher.publish("a", &format!("live {round}"));
         // The subscriber may have missed the first messages; the last one is live.
         while next(&mut there).1 != format!("live {round}") {}
@@ -166,8 +166,8 @@ fn brokers_that_bridge_to_each_other_make_no_loop() {
             Node::start(config(addresses[own], vec![to]))
         };
         let nodes = [of(0), of(1)];
-        nodes[0].awaits("b0");
-        nodes[1].awaits("b1");
+        nodes[0].wait_for_bridge("b0");
+        nodes[1].wait_for_bridge("b1");
         let mut subscribers = [0, 1].map(|n| nodes[n].subscriber("a", QoS::AtLeastOnce));
         let mut publisher = Client::new(nodes[0].address, "publisher");
         for payload in ["first", "second", "third"] {

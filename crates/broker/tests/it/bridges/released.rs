@@ -32,7 +32,7 @@ fn new_messages_arrive(remote: SocketAddr, local_clean_start: bool) {
     let mut bridge = bridge("b", remote, topics);
     bridge.local_clean_start = local_clean_start;
     let local = Node::start(config(any(), vec![bridge]));
-    local.awaits("b");
+    local.wait_for_bridge("b");
     let mut publisher = Client::new(local.address, "publisher");
     for number in 0..MESSAGES {
         let payload = &format!("new {number}");
@@ -89,18 +89,18 @@ fn new_messages_wait_until_all_earlier_ones_are_released() {
     for id in (1..=last.get()).map(id) {
         is_released(&mut remote, id);
         if id != between && id != last {
-            remote.say(Packet::PubComp(Ack::of(id)));
+            remote.send(Packet::PubComp(Ack::of(id)));
         }
     }
     drop(remote);
     let mut remote = Remote::accept(&listener, true);
     is_released(&mut remote, between);
     is_released(&mut remote, last);
-    remote.say(Packet::PubComp(Ack::of(between)));
+    remote.send(Packet::PubComp(Ack::of(between)));
     drop(remote);
     let mut remote = Remote::accept(&listener, true);
     is_released(&mut remote, last);
-    remote.say(Packet::PubComp(Ack::of(last)));
+    remote.send(Packet::PubComp(Ack::of(last)));
     let sent = remote.find(|packet| match packet {
         Packet::Publish(publish) => Some((publish.topic.to_owned(), publish.delivery.id())),
         _ => None,

@@ -13,14 +13,14 @@ use super::suback::until;
 use super::{Node, any, await_state, bridge, config, next, publish, topic};
 
 /// The topics and payloads that a subscriber to `a/#` gets, up to the message of `a/end`.
-fn until_end(subscriber: &mut Client) -> Vec<(String, String)> {
-    let mut seen = Vec::new();
+fn receive_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
+    let mut received = Vec::new();
     loop {
         let (topic, payload, ..) = next(subscriber);
         if topic == "a/end" {
-            return seen;
+            return received;
         }
-        seen.push((topic, payload));
+        received.push((topic, payload));
     }
 }
 
@@ -34,7 +34,7 @@ fn a_restart_returns_no_retained_message() {
         let mut own = config(any(), vec![own]);
         own.persistence_dir = Some(home.path().into());
         let node = Node::start(own);
-        node.awaits("b");
+        node.wait_for_bridge("b");
         node
     };
     let local = start();
@@ -51,9 +51,9 @@ fn a_restart_returns_no_retained_message() {
     let local = start();
     // The bridge sends the retained messages before this message.
     Client::new(local.address, "own").publish("a/end", "");
-    let seen = until_end(&mut watcher);
-    assert!(seen.contains(&("a/ours".into(), "1".into())), "{seen:?}");
-    assert!(!seen.contains(&("a/theirs".into(), "old".into())), "{seen:?}");
+    let received = receive_until_end(&mut watcher);
+    assert!(received.contains(&("a/ours".into(), "1".into())), "{received:?}");
+    assert!(!received.contains(&("a/theirs".into(), "old".into())), "{received:?}");
     assert_eq!(next(&mut remote.subscriber("a/theirs", QoS::AtLeastOnce)).1, "new");
 }
 
@@ -90,7 +90,7 @@ fn a_flapping_bridge_queues_retained_messages_once() {
         is_slow |= begun.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(5));
         begun = Some(Instant::now());
         let (mut stream, _) = accept(&listener);
-        local.awaits("b");
+        local.wait_for_bridge("b");
         let end = format!("a/end/{number}");
         publish(&mut publisher, &end, "x", QoS::AtLeastOnce, false);
         // The message of QoS 1 was also queued when it was published.

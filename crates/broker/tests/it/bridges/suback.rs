@@ -39,7 +39,7 @@ pub(super) fn until<T>(
     }
 }
 
-pub(super) fn say(stream: &mut TcpStream, packet: Packet<'_>) {
+pub(super) fn send(stream: &mut TcpStream, packet: Packet<'_>) {
     let mut bytes = Vec::new();
     packet.encode(Version::V5, &mut bytes).unwrap();
     stream.write_all(&bytes).unwrap();
@@ -52,7 +52,7 @@ fn serve(mut stream: TcpStream, reason: Option<Reason>) {
     until(&mut stream, |packet| matches!(packet, Packet::Connect(_)).then_some(()));
     let (session_present, reason_of_connack) = (false, Reason::SUCCESS);
     let ack = ConnAck { session_present, reason: reason_of_connack, properties };
-    say(&mut stream, Packet::ConnAck(ack));
+    send(&mut stream, Packet::ConnAck(ack));
     let id = until(&mut stream, |packet| match packet {
         Packet::Subscribe(subscribe) => Some(subscribe.id),
         _ => None,
@@ -63,10 +63,10 @@ fn serve(mut stream: TcpStream, reason: Option<Reason>) {
         let topic = &format!("a/{number}");
         let (delivery, retain, duplicate) = (Delivery::AtMostOnce, true, false);
         let publish = Publish { topic, payload, delivery, retain, duplicate, properties };
-        say(&mut stream, Packet::Publish(publish));
+        send(&mut stream, Packet::Publish(publish));
     }
     if let Some(reason) = reason {
-        say(&mut stream, Packet::SubAck(SubAck { id, reasons: &[reason.0], properties }));
+        send(&mut stream, Packet::SubAck(SubAck { id, reasons: &[reason.0], properties }));
     }
     until(&mut stream, |_| None::<()>);
 }
@@ -79,7 +79,7 @@ fn many_messages_precede_suback() {
     let mut own = config(any(), vec![bridge("b", remote, vec![topic("a/#", Direction::In, 0)])]);
     own.limits.queued_bytes = 256 << 20;
     let local = Node::start(own);
-    local.awaits("b");
+    local.wait_for_bridge("b");
     let last = format!("a/{}", MESSAGES - 1);
     // The message arrives retained or live.
     let mut subscriber = local.subscriber(&last, QoS::AtMostOnce);

@@ -35,10 +35,10 @@ fn certificates_are_verified_in_both_directions() {
     };
     let bridges = vec![of("good", "localhost", true), of("misnamed", "127.0.0.1", true)];
     let local = Node::start(config(any(), bridges));
-    local.awaits("good");
+    local.wait_for_bridge("good");
     let mut here = local.subscriber("a/#", QoS::AtLeastOnce);
     let far = Node::start(config(any(), vec![of("far", "localhost", true)]));
-    far.awaits("far");
+    far.wait_for_bridge("far");
     publish(&mut Client::new(far.address, "publisher"), "a/b", "x", QoS::AtLeastOnce, false);
     assert_eq!(next(&mut here).1, "x");
     // A certificate for another name is not accepted.

@@ -33,8 +33,8 @@ fn messages_pass_with_all_properties() {
         Property::User("a", "2"),
     ];
     publisher.publish_with("t/x", "payload", Delivery::AtMostOnce, false, &properties);
-    let came = subscriber.next();
-    let message = came.message();
+    let received = subscriber.next();
+    let message = received.message();
     let found: Vec<_> = message.properties.iter().collect();
     for property in properties.iter().filter(|own| !matches!(own, Property::MessageExpiry(_))) {
         assert!(found.contains(property), "{property:?} is not in {found:?}");
@@ -87,24 +87,24 @@ fn subscribers_get_what_is_published_after_their_suback() {
 fn conditions_are_tested_before_a_message_is_forwarded() {
     let Some((_nats, nodes)) = cluster(&["a", "b"]) else { return };
     let mut publisher = Client::new(nodes[0].address, "publisher");
-    let mut say = |value: &str| {
+    let mut publish_value = |value: &str| {
         let properties = [Property::User("v", value)];
         publisher.publish_with("t", value, Delivery::AtLeastOnce(id(1)), false, &properties);
         publisher.acknowledged()
     };
     let mut subscriber = Client::new(nodes[1].address, "subscriber");
     subscriber.subscribe("$where/v > 5/t", QoS::AtLeastOnce);
-    assert_eq!((say("5"), say("6")), (NOBODY, Reason::SUCCESS));
+    assert_eq!((publish_value("5"), publish_value("6")), (NOBODY, Reason::SUCCESS));
     subscriber.receives("t", "6");
     for n in 100..200 {
         subscriber.subscribe(&format!("$where/v = {n}/t"), QoS::AtLeastOnce);
     }
-    assert_eq!(say("3"), NOBODY);
+    assert_eq!(publish_value("3"), NOBODY);
     // Beyond the bound on computed conditions, only the subscriber's node tests them.
     for n in 100..200 {
         subscriber.subscribe(&format!("$where/v - 0 = {n}/t"), QoS::AtLeastOnce);
     }
-    assert_eq!((say("4"), say("7")), (Reason::SUCCESS, Reason::SUCCESS));
+    assert_eq!((publish_value("4"), publish_value("7")), (Reason::SUCCESS, Reason::SUCCESS));
     subscriber.receives("t", "7");
     subscriber.receives_nothing();
 }
@@ -236,8 +236,8 @@ fn messages_wait_while_nats_is_away() {
     let mut found = Vec::new();
     let mut complete = 0;
     while complete < expected.len() {
-        let came = subscriber.next();
-        match came.packet() {
+        let received = subscriber.next();
+        match received.packet() {
             Packet::Publish(message) => {
                 found.push(String::from_utf8(message.payload.to_vec()).unwrap());
                 subscriber.say(&Packet::PubRec(Ack::of(message.delivery.id().unwrap())));

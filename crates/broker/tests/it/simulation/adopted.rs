@@ -16,9 +16,9 @@ use phalanx_store::{Options, Store};
 
 use crate::simulation::clustered::begin;
 use crate::simulation::gates::{Gates, draw_cut, gate_of};
-use crate::simulation::lives::Files;
+use crate::simulation::power_cuts::Files;
 use crate::simulation::wire::{Brokers, NODES, until};
-use crate::simulation::{Clients, Shared, add_clients, are_through, config, serve};
+use crate::simulation::{Clients, Shared, add_clients, are_done, config, serve};
 
 /// The cluster's timeout: a lease that is not renewed for this time has expired.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -98,31 +98,31 @@ pub(crate) fn start<const N: usize>(
 
 /// Publishers and subscribers begin at the same node, and that node is lost.
 fn together(world: &mut World) {
-    enter(world, Stays::None, Loss::Nodes);
+    run_world(world, Stays::None, Loss::Nodes);
 }
 
 /// Publishers are at a node that is not lost.
 fn apart(world: &mut World) {
     let publishers = 1 + world.draw(2) as usize;
-    enter(world, Stays::Publishers(publishers), Loss::Nodes);
+    run_world(world, Stays::Publishers(publishers), Loss::Nodes);
 }
 
 /// Subscribers are at a node that is not lost.
 fn across(world: &mut World) {
     let subscribers = 1 + world.draw(2) as usize;
-    enter(world, Stays::Subscribers(subscribers), Loss::Nodes);
+    run_world(world, Stays::Subscribers(subscribers), Loss::Nodes);
 }
 
 /// The adopting node cannot reach NATS for a while, except over its journal's connection.
 fn interrupted(world: &mut World) {
     let stays = [Stays::Publishers(1), Stays::None][world.draw(2) as usize];
-    enter(world, stays, Loss::Adopter);
+    run_world(world, stays, Loss::Adopter);
 }
 
 /// NATS loses all streams.
 fn emptied(world: &mut World) {
     let stays = [Stays::Publishers(1), Stays::None][world.draw(2) as usize];
-    enter(world, stays, Loss::Streams);
+    run_world(world, stays, Loss::Streams);
 }
 
 /// Which clients are at a node that is not lost, and the number of that node. All other clients begin at the first node.
@@ -141,7 +141,7 @@ enum Loss {
     Adopter,
 }
 
-fn enter(world: &mut World, stays: Stays, loss: Loss) {
+fn run_world(world: &mut World, stays: Stays, loss: Loss) {
     world.set_most_steps(4_000_000);
     world.set_steady();
     let shared = Rc::new(Shared::default());
@@ -189,15 +189,15 @@ async fn nemesis(
     clients: Clients,
 ) {
     let (publishers, subscribers) = clients;
-    let heard = || -> u64 {
-        let of_publishers = publishers.iter().map(|own| own.borrow().heard());
-        of_publishers.chain(subscribers.iter().map(|own| own.borrow().heard())).sum()
+    let packet_count = || -> u64 {
+        let of_publishers = publishers.iter().map(|own| own.borrow().packets_received());
+        of_publishers.chain(subscribers.iter().map(|own| own.borrow().packets_received())).sum()
     };
-    let are_all_known = || publishers.iter().all(|own| own.borrow().heard() > 0);
-    let are_through = || are_through(&shared);
-    until(|| are_all_known() || are_through()).await;
-    let enough = heard() + net.draw(60);
-    until(|| heard() >= enough || are_through()).await;
+    let are_all_known = || publishers.iter().all(|own| own.borrow().packets_received() > 0);
+    let all_done = || are_done(&shared);
+    until(|| are_all_known() || all_done()).await;
+    let enough = packet_count() + net.draw(60);
+    until(|| packet_count() >= enough || all_done()).await;
     let mut cut = BTreeSet::new();
     if loss == Loss::Streams {
         gates.model.lose_streams();
@@ -227,7 +227,7 @@ async fn nemesis(
             cut.remove(&at);
         }
     }
-    until(are_through).await;
+    until(&all_done).await;
     gates.open_all();
     net.drain();
 }

@@ -14,7 +14,7 @@ use phalanx_mqtt::{
 use phalanx_nats::Passage;
 
 use crate::simulation::clustered::{TIMEOUT, start_brokers, start_with};
-use crate::simulation::subscriber::ask_for;
+use crate::simulation::subscriber::send_subscribe;
 use crate::simulation::wire::{NODES, Wire};
 
 /// The number of messages, and of topics with one publisher at a time. Another topic has several.
@@ -87,34 +87,34 @@ async fn retain(wire: &mut Wire, topic: &str, payload: &str, is_acknowledged: bo
         Packet::Publish(Publish { topic, payload, delivery, retain, duplicate, properties })
     };
     let (payload, acknowledged) = (payload.as_bytes(), Delivery::AtLeastOnce(PacketId::MIN));
-    let said = match is_acknowledged {
-        true => wire.say(&publish(topic, payload, true, acknowledged)).await,
+    let sent = match is_acknowledged {
+        true => wire.send(&publish(topic, payload, true, acknowledged)).await,
         false => {
             let message = publish(topic, payload, true, Delivery::AtMostOnce);
-            wire.say_all(&[message, publish("nobody", &[], false, acknowledged)]).await
+            wire.send_all(&[message, publish("nobody", &[], false, acknowledged)]).await
         }
     };
-    assert!(said.is_ok(), "the connection is lost");
+    assert!(sent.is_ok(), "the connection is lost");
 }
 
 /// Waits for an acknowledgement.
 async fn acknowledged(wire: &mut Wire) {
-    let Ok(came) = wire.next().await else { panic!("the connection is lost") };
-    assert!(matches!(came.packet(), Packet::PubAck(_)), "{:?}", came.packet());
+    let Ok(received) = wire.next().await else { panic!("the connection is lost") };
+    assert!(matches!(received.packet(), Packet::PubAck(_)), "{:?}", received.packet());
 }
 
 /// The retained messages of a node.
 async fn retained(net: &Net, node: SocketAddr) -> Retained {
     let mut wire = Wire::connect_at(net, &format!("reader of {node}"), node).await;
-    assert!(ask_for(&mut wire, &["r/#"]).await.is_ok());
+    assert!(send_subscribe(&mut wire, &["r/#"]).await.is_ok());
     let mut found = Retained::new();
-    while let Either::Left(came) = select(Box::pin(wire.next()), net.sleep(PAUSE)).await {
-        let Ok(came) = came else { panic!("the connection is lost") };
-        let Packet::Publish(message) = came.packet() else { continue };
+    while let Either::Left(received) = select(Box::pin(wire.next()), net.sleep(PAUSE)).await {
+        let Ok(received) = received else { panic!("the connection is lost") };
+        let Packet::Publish(message) = received.packet() else { continue };
         let payload = String::from_utf8(message.payload.to_vec()).unwrap();
         found.insert(message.topic.to_owned(), payload);
         if let Some(id) = message.delivery.id() {
-            assert!(wire.say(&Packet::PubAck(Ack::of(id))).await.is_ok());
+            assert!(wire.send(&Packet::PubAck(Ack::of(id))).await.is_ok());
         }
     }
     found
@@ -139,7 +139,7 @@ fn with_long_message(world: &mut World) {
             let delivery = Delivery::AtLeastOnce(PacketId::MIN);
             let (retain, duplicate) = (true, false);
             let own = Publish { topic, payload, delivery, retain, duplicate, properties };
-            assert!(publisher.say(&Packet::Publish(own)).await.is_ok());
+            assert!(publisher.send(&Packet::Publish(own)).await.is_ok());
             acknowledged(&mut publisher).await;
         }
         model.set(Passage::Closed);

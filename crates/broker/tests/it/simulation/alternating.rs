@@ -29,32 +29,36 @@ fn messages_arrive_between_responses() {
             begin(world, &config(world), |_| ());
             let net = world.net();
             world.client(async move {
-                let Ok((mut busy, _)) = Wire::ask(&net, "busy", 0).await else { panic!("busy") };
+                let Ok((mut busy, _)) = Wire::open_with_expiry(&net, "busy", 0).await else {
+                    panic!("busy")
+                };
                 subscribe_to(&mut busy, &["mine"]).await;
                 // Each message is refused with a reason string, so that the acknowledgements are long.
                 let mut text = PropertyBuffer::new();
                 text.push(Property::PayloadIsText(true)).unwrap();
                 let some = vec![publish("other", &[0xff], text.get()); AT_ONCE];
                 for _ in 0..OWED / AT_ONCE {
-                    assert!(busy.say_all(&some).await.is_ok());
+                    assert!(busy.send_all(&some).await.is_ok());
                 }
                 // By then the broker has received the messages, and waits for the client to read.
                 net.sleep(Duration::from_secs(1)).await;
-                let Ok((mut writer, _)) = Wire::ask(&net, "writer", 0).await else { panic!() };
-                let said = writer.say(&publish("mine", b"x", Properties::NONE)).await;
-                assert!(said.is_ok() && writer.next().await.is_ok());
+                let Ok((mut writer, _)) = Wire::open_with_expiry(&net, "writer", 0).await else {
+                    panic!()
+                };
+                let sent = writer.send(&publish("mine", b"x", Properties::NONE)).await;
+                assert!(sent.is_ok() && writer.next().await.is_ok());
                 let mut read = 0;
                 loop {
-                    let Ok(came) = busy.next().await else { panic!("the connection is lost") };
+                    let Ok(received) = busy.next().await else { panic!("the connection is lost") };
                     read += 1;
-                    match came.packet() {
+                    match received.packet() {
                         Packet::Publish(_) => return,
                         Packet::PubAck(_) if read < 5 * OWED => (),
                         other => panic!("{other:?} after {read} packets"),
                     }
                     // Keeps the number of unacknowledged messages constant.
                     if read % AT_ONCE == 0 {
-                        assert!(busy.say_all(&some).await.is_ok());
+                        assert!(busy.send_all(&some).await.is_ok());
                         net.sleep(Duration::from_millis(10)).await;
                     }
                 }
@@ -76,9 +80,13 @@ fn packets_are_not_split() {
             begin(world, &config(world), |_| ());
             let net = world.net();
             world.client(async move {
-                let Ok((mut busy, _)) = Wire::ask(&net, "busy", 0).await else { panic!("busy") };
+                let Ok((mut busy, _)) = Wire::open_with_expiry(&net, "busy", 0).await else {
+                    panic!("busy")
+                };
                 subscribe_to(&mut busy, &["mine"]).await;
-                let Ok((mut writer, _)) = Wire::ask(&net, "writer", 0).await else { panic!() };
+                let Ok((mut writer, _)) = Wire::open_with_expiry(&net, "writer", 0).await else {
+                    panic!()
+                };
                 let payload = [b'x'; 40];
                 let message = Publish {
                     delivery: Delivery::AtMostOnce,
@@ -90,13 +98,15 @@ fn packets_are_not_split() {
                 };
                 for _ in 0..20 {
                     for _ in 0..EACH {
-                        let asked = busy.say(&publish("other", b"y", Properties::NONE)).await;
+                        let asked = busy.send(&publish("other", b"y", Properties::NONE)).await;
                         assert!(asked.is_ok());
-                        assert!(writer.say(&Packet::Publish(message)).await.is_ok());
+                        assert!(writer.send(&Packet::Publish(message)).await.is_ok());
                     }
                     for _ in 0..2 * EACH {
-                        let Ok(came) = busy.next().await else { panic!("the connection is lost") };
-                        match came.packet() {
+                        let Ok(received) = busy.next().await else {
+                            panic!("the connection is lost")
+                        };
+                        match received.packet() {
                             Packet::Publish(own) => assert_eq!(own.payload, payload),
                             Packet::PubAck(_) => (),
                             other => panic!("{other:?}"),

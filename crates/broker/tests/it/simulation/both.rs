@@ -12,7 +12,7 @@ use phalanx::sim::{self, Net, World};
 use crate::simulation::adopted::{PACES, TIMEOUT, start_three};
 use crate::simulation::clustered::probe;
 use crate::simulation::gates::{Gates, draw_cut};
-use crate::simulation::lives::handles;
+use crate::simulation::power_cuts::handles;
 use crate::simulation::wire::{Brokers, NODES, until};
 use crate::simulation::{PUBLISHERS, Shared, publisher, subscriber};
 
@@ -26,16 +26,16 @@ const ADOPTION: Duration = Duration::from_secs(20);
 /// Two nodes are lost before the first one is adopted.
 fn at_once(world: &mut World) {
     let delay = DELAYS[world.draw(DELAYS.len() as u64) as usize];
-    enter(world, Duration::ZERO..delay);
+    run_world(world, Duration::ZERO..delay);
 }
 
 /// The second node is lost while the first one is being adopted, or after that.
 fn in_turn(world: &mut World) {
-    enter(world, TIMEOUT..TIMEOUT + ADOPTION);
+    run_world(world, TIMEOUT..TIMEOUT + ADOPTION);
 }
 
 /// Two nodes are lost, with a time in this range between the losses.
-fn enter(world: &mut World, apart: Range<Duration>) {
+fn run_world(world: &mut World, apart: Range<Duration>) {
     world.set_most_steps(6_000_000);
     world.set_steady();
     let (breaks, pace) = (world.draw(3) > 0, PACES[world.draw(PACES.len() as u64) as usize]);
@@ -51,28 +51,30 @@ fn enter(world: &mut World, apart: Range<Duration>) {
         Rc::new(own)
     };
     let mut clients = Vec::new();
-    for (number, memory) in handles(&vec![Default::default(); NODES.len()]).iter().enumerate() {
+    for (number, state) in handles(&vec![Default::default(); NODES.len()]).iter().enumerate() {
         clients.push(at(number));
-        subscriber::enter_one(world, &clients[number], number, memory);
+        subscriber::add_one(world, &clients[number], number, state);
     }
     let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
     let first = world.draw(NODES.len() as u64) as usize;
-    for (number, memory) in publishers.iter().enumerate() {
+    for (number, state) in publishers.iter().enumerate() {
         let own = at((first + number) % NODES.len());
-        publisher::enter_one(world, &own, (number, publisher::number), memory);
+        publisher::add_one(world, &own, (number, publisher::numbered_message), state);
         clients.push(own);
     }
     world.client(begin(world.net(), absent));
     let net = world.net();
     world.client(async move {
         // Each unfinished client holds a reference to its state.
-        let are_through = || clients.iter().all(|own| Rc::strong_count(own) == 1);
-        let heard = || publishers.iter().map(|own| own.borrow().heard()).sum::<u64>();
-        until(|| publishers.iter().all(|own| own.borrow().heard() > 0) || are_through()).await;
-        let enough = heard() + net.draw(40);
-        until(|| heard() >= enough || are_through()).await;
+        let are_done = || clients.iter().all(|own| Rc::strong_count(own) == 1);
+        let packet_count =
+            || publishers.iter().map(|own| own.borrow().packets_received()).sum::<u64>();
+        until(|| publishers.iter().all(|own| own.borrow().packets_received() > 0) || are_done())
+            .await;
+        let enough = packet_count() + net.draw(40);
+        until(|| packet_count() >= enough || are_done()).await;
         lose_two(&net, &gates, apart).await;
-        until(are_through).await;
+        until(are_done).await;
         gates.open_all();
         net.drain();
     });

@@ -9,9 +9,9 @@ use phalanx::sim::{self, Faults, Net, World};
 use phalanx_broker::{Bridge, BridgeTopic, Broker, Direction};
 use phalanx_mqtt::Packet;
 
-use crate::simulation::subscriber::ask_for;
+use crate::simulation::subscriber::send_subscribe;
 use crate::simulation::wire::{Brokers, Lost, NODES, Wire, address, until};
-use crate::simulation::{Shared, add_clients, are_through, config, serve};
+use crate::simulation::{Shared, add_clients, are_done, config, serve};
 
 /// The address of the subscribers' broker.
 const OTHER: SocketAddr = NODES[1];
@@ -73,7 +73,7 @@ async fn begin(net: Net, shared: Rc<Shared>, broker: SocketAddr) {
 /// ping at intervals.
 async fn end(net: Net, shared: Rc<Shared>, broker: SocketAddr) {
     // Each unfinished client holds a reference.
-    until(|| are_through(&shared)).await;
+    until(|| are_done(&shared)).await;
     await_bridge(&net, broker).await;
     net.sleep(Duration::from_secs([0, 100][net.draw(2) as usize])).await;
     net.drain();
@@ -89,7 +89,7 @@ async fn await_bridge(net: &Net, broker: SocketAddr) {
 /// Like [`await_bridge`], over one connection.
 async fn watch(net: &Net, broker: SocketAddr) -> Result<(), Lost> {
     let mut wire = Wire::connect_at(net, "watcher", broker).await;
-    ask_for(&mut wire, &["$SYS/broker/connection/b/state"]).await?;
+    send_subscribe(&mut wire, &["$SYS/broker/connection/b/state"]).await?;
     loop {
         if let Packet::Publish(publish) = wire.next().await?.packet()
             && publish.payload == b"1"

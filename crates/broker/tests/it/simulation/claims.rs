@@ -4,7 +4,7 @@ use phalanx::sim::{self, World};
 use phalanx_mqtt::Reason;
 
 use crate::simulation::clustered::{TIMEOUT, start_nodes};
-use crate::simulation::wire::{Asking, NODES, Wire};
+use crate::simulation::wire::{ConnectOptions, NODES, Wire};
 
 /// The version of the protocol is the last part of the subject.
 const CLAIMS: &str = "claims.6";
@@ -15,9 +15,9 @@ fn world(world: &mut World) {
     world.client(async move {
         // By then the nodes have lanes.
         net.sleep(2 * TIMEOUT).await;
-        let asking = Asking { name: "c", expiry: u32::MAX, clean_start: true, will: None };
+        let options = ConnectOptions { name: "c", expiry: u32::MAX, clean_start: true, will: None };
         for is_lost in [false, true] {
-            let Ok((mut first, Reason::SUCCESS)) = Wire::open_at(&net, asking, NODES[0]).await
+            let Ok((mut first, Reason::SUCCESS)) = Wire::open_at(&net, options, NODES[0]).await
             else {
                 panic!("the first node refuses the client")
             };
@@ -26,13 +26,13 @@ fn world(world: &mut World) {
                 model.lose_next(CLAIMS);
             }
             let begun = net.now();
-            let Ok((second, Reason::SUCCESS)) = Wire::open_at(&net, asking, NODES[1]).await else {
+            let Ok((second, Reason::SUCCESS)) = Wire::open_at(&net, options, NODES[1]).await else {
                 panic!("the second node refuses the client")
             };
             while first.next().await.is_ok() {}
-            let took = net.now() - begun;
-            assert_eq!(took > TIMEOUT / 100, is_lost, "{took:?}");
-            assert!(took < 2 * TIMEOUT, "{took:?}");
+            let elapsed = net.now() - begun;
+            assert_eq!(elapsed > TIMEOUT / 100, is_lost, "{elapsed:?}");
+            assert!(elapsed < 2 * TIMEOUT, "{elapsed:?}");
             second.reset();
         }
         net.drain();

@@ -12,9 +12,9 @@ use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::{Delivery, Packet, PacketId, Properties, Publish, Reason};
 use phalanx_nats::ModelServer;
 
-use crate::simulation::subscriber::ask_for;
+use crate::simulation::subscriber::send_subscribe;
 use crate::simulation::wire::{Brokers, Lost, NODES, Wire, until};
-use crate::simulation::{Shared, add_clients, are_through, config, serve};
+use crate::simulation::{Shared, add_clients, are_done, config, serve};
 
 /// The address of NATS.
 pub(crate) fn nats() -> SocketAddr {
@@ -139,7 +139,7 @@ async fn probe_once(
     name: &str,
 ) -> Result<(), Lost> {
     let mut there = Wire::connect_at(net, name, there).await;
-    ask_for(&mut there, &[name]).await?;
+    send_subscribe(&mut there, &[name]).await?;
     while !matches!(there.next().await?.packet(), Packet::SubAck(_)) {}
     let mut here = Wire::connect_at(net, &format!("{name}r"), here).await;
     loop {
@@ -147,9 +147,9 @@ async fn probe_once(
         let delivery = Delivery::AtLeastOnce(PacketId::MIN);
         let properties = Properties::NONE;
         let own = Publish { topic, payload, delivery, retain, duplicate, properties };
-        here.say(&Packet::Publish(own)).await?;
-        let came = here.next().await?;
-        match came.packet() {
+        here.send(&Packet::Publish(own)).await?;
+        let received = here.next().await?;
+        match received.packet() {
             Packet::PubAck(ack) if ack.reason == Reason::SUCCESS => return Ok(()),
             _ => net.sleep(Duration::from_millis(50)).await,
         }
@@ -158,7 +158,7 @@ async fn probe_once(
 
 /// Drains the brokers when all other clients have finished. Otherwise the world would never be at rest.
 async fn end(net: Net, shared: Rc<Shared>) {
-    until(|| are_through(&shared)).await;
+    until(|| are_done(&shared)).await;
     net.drain();
 }
 

@@ -26,9 +26,9 @@ async fn change(wire: &mut Wire, condition: &str, is_added: bool) {
             Packet::Unsubscribe(Unsubscribe { id, filters: filters.to_unsubscribe(), properties })
         }
     };
-    assert!(wire.say(&packet).await.is_ok());
-    let Ok(came) = wire.next().await else { panic!("the connection is lost") };
-    let reasons = match came.packet() {
+    assert!(wire.send(&packet).await.is_ok());
+    let Ok(received) = wire.next().await else { panic!("the connection is lost") };
+    let reasons = match received.packet() {
         Packet::SubAck(ack) => ack.reasons,
         Packet::UnsubAck(ack) => ack.reasons,
         packet => panic!("{packet:?}"),
@@ -44,9 +44,9 @@ async fn is_wanted(publisher: &mut Wire, value: &str) -> bool {
     let delivery = Delivery::AtLeastOnce(PacketId::MIN);
     let properties = properties.get();
     let own = Publish { topic, payload, delivery, retain, duplicate, properties };
-    assert!(publisher.say(&Packet::Publish(own)).await.is_ok());
-    let Ok(came) = publisher.next().await else { panic!("the connection is lost") };
-    let Packet::PubAck(ack) = came.packet() else { panic!("{:?}", came.packet()) };
+    assert!(publisher.send(&Packet::Publish(own)).await.is_ok());
+    let Ok(received) = publisher.next().await else { panic!("the connection is lost") };
+    let Packet::PubAck(ack) = received.packet() else { panic!("{:?}", received.packet()) };
     assert!([Reason::SUCCESS, Reason::NO_MATCHING_SUBSCRIBERS].contains(&ack.reason));
     ack.reason == Reason::SUCCESS
 }
@@ -61,8 +61,8 @@ async fn run(net: Net) {
     }
     for n in [0, CONDITIONS - 1] {
         assert!(is_wanted(&mut publisher, &format!("v{n}")).await, "{n}");
-        let Ok(came) = subscriber.next().await else { panic!("the connection is lost") };
-        assert!(matches!(came.packet(), Packet::Publish(_)));
+        let Ok(received) = subscriber.next().await else { panic!("the connection is lost") };
+        assert!(matches!(received.packet(), Packet::Publish(_)));
     }
     assert!(!is_wanted(&mut publisher, "other").await, "a node gets what nobody wants");
     change(&mut subscriber, &condition(0), false).await;

@@ -7,48 +7,53 @@ use std::rc::Rc;
 
 use phalanx::sim::{self, World};
 
-use crate::simulation::lives::{Cut, Everybody, copied, handles, lives};
+use crate::simulation::power_cuts::{ClientSet, Cut, cloned_states, handles, run_lives};
 use crate::simulation::{PUBLISHERS, Shared, publisher, subscriber};
 
 /// State shared by all clients.
 #[derive(Clone)]
-struct Known {
-    publishers: Vec<publisher::Memory>,
-    subscribers: Vec<subscriber::Memory>,
+struct ClientStates {
+    publishers: Vec<publisher::State>,
+    subscribers: Vec<subscriber::State>,
 }
 
 struct Clients {
-    publishers: Vec<Rc<RefCell<publisher::Memory>>>,
-    subscribers: Vec<Rc<RefCell<subscriber::Memory>>>,
+    publishers: Vec<Rc<RefCell<publisher::State>>>,
+    subscribers: Vec<Rc<RefCell<subscriber::State>>>,
 }
 
-impl Everybody for Clients {
-    type Moment = Known;
+impl ClientSet for Clients {
+    type Snapshot = ClientStates;
 
-    fn heard(&self) -> u64 {
-        let of_publishers = self.publishers.iter().map(|own| own.borrow().heard());
-        of_publishers.chain(self.subscribers.iter().map(|own| own.borrow().heard())).sum()
+    fn packets_received(&self) -> u64 {
+        let of_publishers = self.publishers.iter().map(|own| own.borrow().packets_received());
+        of_publishers
+            .chain(self.subscribers.iter().map(|own| own.borrow().packets_received()))
+            .sum()
     }
 
-    fn are_through(&self) -> bool {
-        self.publishers.iter().all(|own| own.borrow().is_through())
+    fn are_done(&self) -> bool {
+        self.publishers.iter().all(|own| own.borrow().is_done())
             && self.subscribers.iter().all(|own| own.borrow().has_all())
     }
 
-    fn moment(&self) -> Known {
-        Known { publishers: copied(&self.publishers), subscribers: copied(&self.subscribers) }
+    fn snapshot(&self) -> ClientStates {
+        ClientStates {
+            publishers: cloned_states(&self.publishers),
+            subscribers: cloned_states(&self.subscribers),
+        }
     }
 }
 
 /// Adds all publishers and subscribers, with their state.
-fn enter(world: &mut World, breaks: bool, known: &Known) -> Clients {
-    let Known { publishers, subscribers } = known;
+fn add_clients(world: &mut World, breaks: bool, states: &ClientStates) -> Clients {
+    let ClientStates { publishers, subscribers } = states;
     let own = Rc::new(Shared::default());
     own.absent.set(subscribers.iter().filter(|own| !own.is_subscribed).count());
     own.breaks.set(breaks);
     let (publishers, subscribers) = (handles(publishers), handles(subscribers));
-    subscriber::enter(world, &own, &subscribers);
-    publisher::enter(world, &own, publisher::number, &publishers);
+    subscriber::add_all(world, &own, &subscribers);
+    publisher::add_all(world, &own, publisher::numbered_message, &publishers);
     Clients { publishers, subscribers }
 }
 
@@ -56,11 +61,11 @@ fn enter(world: &mut World, breaks: bool, known: &Known) -> Clients {
 fn acknowledged_messages_survive_crashes() {
     let (torn, cleaned, begun) = (Cell::new(0), Cell::new(0), Cell::new(0));
     sim::explore_each(150, |seed| {
-        let known = Known {
+        let states = ClientStates {
             publishers: vec![Default::default(); PUBLISHERS],
             subscribers: vec![Default::default(); 1 + seed as usize % 3],
         };
-        lives(seed, Cut::MIDST, known, enter, |files| {
+        run_lives(seed, Cut::WHILE_PUBLISHING, states, add_clients, |files| {
             let left = phalanx_store::recover(files, Path::new("/")).unwrap();
             torn.set(torn.get() + usize::from(left.torn.is_some()));
             begun.set(

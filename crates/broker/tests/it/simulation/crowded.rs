@@ -17,9 +17,9 @@ use phalanx_mqtt::{
     Will,
 };
 
-use crate::simulation::lives::{Files, begin_beside, survivors};
+use crate::simulation::power_cuts::{Files, start_broker_beside, survivors};
 use crate::simulation::subscriber::subscribe_to;
-use crate::simulation::wire::{Asking, Lost, Wire};
+use crate::simulation::wire::{ConnectOptions, Lost, Wire};
 
 /// The limit of operations.
 const PLACES: usize = 60;
@@ -36,7 +36,7 @@ struct Crowd {
 }
 
 /// Makes the crowd occupy and release the slots repeatedly.
-async fn comes_and_goes(stage: SharedStage<()>, crowd: Rc<Crowd>) {
+async fn reconnect_repeatedly(stage: SharedStage<()>, crowd: Rc<Crowd>) {
     let mut is_there = false;
     while !crowd.is_over.get() {
         if let Some(leaves) = crowd.leaves.get().filter(|_| !is_there) {
@@ -67,7 +67,7 @@ async fn publish(net: &Net, number: u16, mut wire: Option<Wire>) -> u64 {
             Some(wire) => wire,
             None => connect(net, "writer").await,
         };
-        if say(&mut own, number).await.is_ok() {
+        if send(&mut own, number).await.is_ok() {
             return failed;
         }
         net.sleep(Duration::from_millis(100)).await;
@@ -77,14 +77,14 @@ async fn publish(net: &Net, number: u16, mut wire: Option<Wire>) -> u64 {
 
 async fn connect(net: &Net, name: &str) -> Wire {
     loop {
-        if let Ok((wire, Reason::SUCCESS)) = Wire::ask(net, name, 1000).await {
+        if let Ok((wire, Reason::SUCCESS)) = Wire::open_with_expiry(net, name, 1000).await {
             return wire;
         }
         net.sleep(Duration::from_millis(100)).await;
     }
 }
 
-async fn say(wire: &mut Wire, number: u16) -> Result<(), Lost> {
+async fn send(wire: &mut Wire, number: u16) -> Result<(), Lost> {
     let id = PacketId::new(number).unwrap();
     let (delivery, payload) = match number % 2 {
         0 => (Delivery::AtLeastOnce(id), &[number as u8]),
@@ -97,10 +97,10 @@ async fn say(wire: &mut Wire, number: u16) -> Result<(), Lost> {
     text.push(Property::PayloadIsText(true)).unwrap();
     let (payload, delivery, properties) = (&[0xff], Delivery::AtMostOnce, text.get());
     let refused = Publish { payload, delivery, properties, ..publish };
-    wire.say_all(&[Packet::Publish(refused), Packet::Publish(publish)]).await?;
+    wire.send_all(&[Packet::Publish(refused), Packet::Publish(publish)]).await?;
     loop {
-        let came = wire.next().await?;
-        match came.packet() {
+        let received = wire.next().await?;
+        match received.packet() {
             // There is no slot for the journal write: the message is not stored, and the client sends it
             // again.
             Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason == Reason::QUOTA_EXCEEDED => {
@@ -112,20 +112,20 @@ async fn say(wire: &mut Wire, number: u16) -> Result<(), Lost> {
             }
             Packet::PubRec(ack) => {
                 assert!(!ack.reason.is_failure(), "{ack:?}");
-                wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
+                wire.send(&Packet::PubRel(Ack::of(ack.id))).await?;
             }
             _ => return Err(Lost),
         }
     }
 }
 
-/// Receives all messages; adds their numbers to `got`.
-async fn receive(wire: &mut Wire, got: &RefCell<Vec<u8>>) -> Result<Infallible, Lost> {
+/// Receives all messages; adds their numbers to `received_now`.
+async fn receive(wire: &mut Wire, received_now: &RefCell<Vec<u8>>) -> Result<Infallible, Lost> {
     loop {
-        let came = wire.next().await?;
-        let answer = match came.packet() {
+        let received = wire.next().await?;
+        let answer = match received.packet() {
             Packet::Publish(own) => {
-                got.borrow_mut().push(own.payload[0]);
+                received_now.borrow_mut().push(own.payload[0]);
                 match own.delivery {
                     Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
                     Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
@@ -135,7 +135,7 @@ async fn receive(wire: &mut Wire, got: &RefCell<Vec<u8>>) -> Result<Infallible, 
             Packet::PubRel(ack) => Packet::PubComp(Ack::of(ack.id)),
             other => panic!("{other:?}"),
         };
-        wire.say(&answer).await?;
+        wire.send(&answer).await?;
     }
 }
 
@@ -164,9 +164,9 @@ fn publishes(seed: u64) -> bool {
         let stage = graph.shared("crowd", ());
         let start = move |_: &StartContext| {
             let crowd = own.clone();
-            stage.dispatch(move |_| comes_and_goes(stage, crowd))
+            stage.dispatch(move |_| reconnect_repeatedly(stage, crowd))
         };
-        let broker = begin_beside(world, seed, &Files::default(), (graph, start));
+        let broker = start_broker_beside(world, seed, &Files::default(), (graph, start));
         let (net, leaves, processors) = (world.net(), world.draw(10), world.processors());
         world.client(async move {
             let mut known = connect(&net, "known").await;
@@ -180,30 +180,36 @@ fn publishes(seed: u64) -> bool {
                 net.sleep(Duration::from_millis(1)).await;
             }
             let (of_crowd, then) = (crowd.clone(), net.sleep(Duration::from_secs(1)));
-            let goes = async {
+            let running = async {
                 then.await;
                 of_crowd.leaves.set(None);
                 of_crowd.is_over.set(true);
             };
             let publishes = publish(&net, number, Some(wire));
-            let ((), mut failed) = both(goes, publishes).await;
+            let ((), mut failed) = both(running, publishes).await;
             of_world.set(failed == 0);
             failed += publish(&net, 4, None).await;
             let busy: u64 = broker.dropped().filter(|own| own.0 == "busy").map(|own| own.1).sum();
             assert!(busy <= failed, "{busy} messages of {failed} attempts");
             let mut known = connect(&net, "known").await;
             assert!(known.is_present);
-            let got = RefCell::default();
+            let received_now = RefCell::default();
             let is_left = pin!(is_left(&net));
-            let Either::Right(left) = select(pin!(receive(&mut known, &got)), is_left).await else {
+            let Either::Right(left) =
+                select(pin!(receive(&mut known, &received_now)), is_left).await
+            else {
                 panic!("the connection is lost");
             };
             assert!(!left, "the broker holds a message for a client that has everything");
-            let got = got.take();
+            let received_now = received_now.take();
             // A QoS 1 message may arrive again.
-            let last = got.len() - 1;
-            let is_once = last == 1 || number == 2 && got[1..last].iter().all(|own| *own == 2);
-            assert!(is_once && got[0] == number as u8 && got[last] == 4, "{got:?}");
+            let last = received_now.len() - 1;
+            let is_once =
+                last == 1 || number == 2 && received_now[1..last].iter().all(|own| *own == 2);
+            assert!(
+                is_once && received_now[0] == number as u8 && received_now[last] == 4,
+                "{received_now:?}"
+            );
         });
     });
     at_once.get()
@@ -233,8 +239,8 @@ fn refused_messages_are_not_stored() {
 async fn topics(wire: &mut Wire, count: usize) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < count {
-        let Ok(came) = wire.next().await else { panic!("{all:?}, of {count}") };
-        let answer = match came.packet() {
+        let Ok(received) = wire.next().await else { panic!("{all:?}, of {count}") };
+        let answer = match received.packet() {
             Packet::Publish(own) => {
                 all.push(own.topic.to_owned());
                 match own.delivery {
@@ -246,7 +252,7 @@ async fn topics(wire: &mut Wire, count: usize) -> Vec<String> {
             Packet::PubRel(ack) => Packet::PubComp(Ack::of(ack.id)),
             other => panic!("{other:?}"),
         };
-        assert!(wire.say(&answer).await.is_ok());
+        assert!(wire.send(&answer).await.is_ok());
     }
     all
 }
@@ -263,9 +269,9 @@ fn is_lost(seed: u64) {
         let stage = graph.shared("crowd", ());
         let start = move |_: &StartContext| {
             let crowd = own.clone();
-            stage.dispatch(move |_| comes_and_goes(stage, crowd))
+            stage.dispatch(move |_| reconnect_repeatedly(stage, crowd))
         };
-        begin_beside(world, seed, &Files::default(), (graph, start));
+        start_broker_beside(world, seed, &Files::default(), (graph, start));
         let (net, leaves, processors) = (world.net(), world.draw(10), world.processors());
         let delay = world.draw(2) as u32;
         world.client(async move {
@@ -275,8 +281,9 @@ fn is_lost(seed: u64) {
             properties.push(Property::WillDelay(delay)).unwrap();
             let (topic, payload, qos, retain) = ("will", &b"x"[..], QoS::AtLeastOnce, false);
             let will = Some(Will { topic, payload, qos, retain, properties: properties.get() });
-            let asking = Asking { name: "lost", expiry: 1000, will, ..Asking::default() };
-            let Ok((mut lost, Reason::SUCCESS)) = Wire::open(&net, asking).await else { panic!() };
+            let options =
+                ConnectOptions { name: "lost", expiry: 1000, will, ..ConnectOptions::default() };
+            let Ok((mut lost, Reason::SUCCESS)) = Wire::open(&net, options).await else { panic!() };
             subscribe_to(&mut lost, &["$share/g/t"]).await;
             crowd.leaves.set(Some(leaves));
             while crowd.there.get() < processors {
@@ -288,11 +295,11 @@ fn is_lost(seed: u64) {
             crowd.is_over.set(true);
             // No other client disconnects.
             let mut soon = pin!(net.sleep(Duration::from_secs(100)));
-            let came = match select(pin!(topics(&mut stays, 1)), soon.as_mut()).await {
-                Either::Left(came) => came,
+            let received = match select(pin!(topics(&mut stays, 1)), soon.as_mut()).await {
+                Either::Left(received) => received,
                 Either::Right(()) => panic!("the will is lost"),
             };
-            assert_eq!(came, ["will"]);
+            assert_eq!(received, ["will"]);
             let mut writer = connect(&net, "writer").await;
             for number in 1..=4 {
                 let id = PacketId::new(number).unwrap();
@@ -300,10 +307,10 @@ fn is_lost(seed: u64) {
                 let (delivery, retain) = (Delivery::AtLeastOnce(id), false);
                 let publish =
                     Publish { topic, payload, delivery, retain, duplicate: false, properties };
-                assert!(writer.say(&Packet::Publish(publish)).await.is_ok());
+                assert!(writer.send(&Packet::Publish(publish)).await.is_ok());
             }
             match select(pin!(topics(&mut stays, 4)), soon.as_mut()).await {
-                Either::Left(came) => assert_eq!(came, ["t"; 4]),
+                Either::Left(received) => assert_eq!(received, ["t"; 4]),
                 Either::Right(()) => panic!("a client that is away gets messages of the group"),
             }
         });

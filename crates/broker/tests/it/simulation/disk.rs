@@ -10,8 +10,8 @@ use phalanx::sim::{self, Faults};
 use phalanx::task::Either;
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, Reason};
 
-use crate::simulation::lives::{Files, begin, begin_with_reserve, survivors};
-use crate::simulation::subscriber::{ask_for, subscribe_to};
+use crate::simulation::power_cuts::{Files, start_broker, start_broker_with_reserve, survivors};
+use crate::simulation::subscriber::{send_subscribe, subscribe_to};
 use crate::simulation::wire::{Lost, Wire};
 
 /// The files of a broker with a durable session that has subscribed to `t`.
@@ -19,7 +19,7 @@ fn with_a_session(seed: u64) -> Files {
     let files: Rc<RefCell<Files>> = Rc::default();
     let of_world = files.clone();
     sim::run(seed, |world| {
-        begin(world, seed, &Files::default());
+        start_broker(world, seed, &Files::default());
         let net = world.net();
         world.client(async move {
             let mut wire = Wire::connect(&net, "known").await;
@@ -36,13 +36,16 @@ fn clients_do_not_wait_for_a_stalled_disk() {
         let files = with_a_session(seed);
         sim::run(seed, |world| {
             world.set_faults(Faults { full: 1000, ..Faults::NONE });
-            begin(world, seed, &files);
+            start_broker(world, seed, &files);
             let net = world.net();
             world.client(async move {
-                let ask = async |name: &str, expiry| match Wire::ask(&net, name, expiry).await {
-                    Ok((_wire, reason)) => reason,
-                    Err(_) => panic!("{name} gets no answer"),
-                };
+                let ask =
+                    async |name: &str, expiry| match Wire::open_with_expiry(&net, name, expiry)
+                        .await
+                    {
+                        Ok((_wire, reason)) => reason,
+                        Err(_) => panic!("{name} gets no answer"),
+                    };
                 let begun = net.now();
                 for name in ["known", "known", "new"] {
                     assert_eq!(ask(name, 60).await, Reason::SERVER_UNAVAILABLE, "{name}");
@@ -69,7 +72,7 @@ enum Answer {
 
 async fn publish(wire: &mut Wire, delivery: Delivery, duplicate: bool) -> Result<(), Lost> {
     let payload = [delivery.id().map_or(0, PacketId::get) as u8];
-    wire.say(&message(&payload, delivery, duplicate)).await
+    wire.send(&message(&payload, delivery, duplicate)).await
 }
 
 fn message(payload: &[u8], delivery: Delivery, duplicate: bool) -> Packet<'_> {
@@ -84,8 +87,8 @@ fn message(payload: &[u8], delivery: Delivery, duplicate: bool) -> Packet<'_> {
 }
 
 async fn answer(wire: &mut Wire) -> Answer {
-    let Ok(came) = wire.next().await else { return Answer::Closed };
-    match came.packet() {
+    let Ok(received) = wire.next().await else { return Answer::Closed };
+    match received.packet() {
         Packet::PubAck(ack) | Packet::PubRec(ack) if ack.reason == Reason::QUOTA_EXCEEDED => {
             Answer::Refused
         }
@@ -114,11 +117,11 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
     let of_world = answers.clone();
     sim::run(seed, |world| {
         world.set_faults(Faults::NONE);
-        begin(world, seed, &files);
+        start_broker(world, seed, &files);
         let net = world.net();
         world.client(async move {
             let mut writer = Wire::connect(&net, "writer").await;
-            let mut guest = Wire::ask(&net, "guest", 0)
+            let mut guest = Wire::open_with_expiry(&net, "guest", 0)
                 .await
                 .ok()
                 .expect("the broker accepts the connection")
@@ -128,64 +131,64 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
             net.set_faults(Faults { full: 1000, ..Faults::NONE });
             let begun = net.now();
             // A PUBLISH that is written to the journal, or one that is refused before that.
-            let said = match seed % 2 {
+            let sent = match seed % 2 {
                 0 => publish(&mut writer, Delivery::ExactlyOnce(id(2)), false).await,
-                _ => writer.say(&Packet::PubRel(Ack::of(id(1)))).await,
+                _ => writer.send(&Packet::PubRel(Ack::of(id(1)))).await,
             };
-            assert!(said.is_ok());
+            assert!(sent.is_ok());
             assert!(publish(&mut guest, Delivery::AtLeastOnce(id(3)), false).await.is_ok());
             let of_writer = answer(&mut writer).await;
             let of_guest = answer(&mut guest).await;
             assert_ne!(of_guest, Answer::Taken);
             assert_ne!(of_writer, Answer::Taken);
-            let took = net.now() - begun;
+            let elapsed = net.now() - begun;
             // The broker is awake for five seconds of this time; the rest is jumps of the simulated clock.
-            assert!(took < Duration::from_secs(600), "{took:?}");
+            assert!(elapsed < Duration::from_secs(600), "{elapsed:?}");
             // Other clients are served.
-            let mut other = Wire::ask(&net, "other", 0)
+            let mut other = Wire::open_with_expiry(&net, "other", 0)
                 .await
                 .ok()
                 .expect("the broker accepts the connection")
                 .0;
             assert!(publish(&mut other, Delivery::AtMostOnce, false).await.is_ok());
-            let alive = other.say(&Packet::PingReq).await.is_ok();
-            let came = other.next().await.ok().filter(|_| alive).expect("an answer arrives");
-            assert!(matches!(came.packet(), Packet::PingResp));
+            let alive = other.send(&Packet::PingReq).await.is_ok();
+            let received = other.next().await.ok().filter(|_| alive).expect("an answer arrives");
+            assert!(matches!(received.packet(), Packet::PingResp));
             net.set_faults(Faults::NONE);
             // The broker notices at its next attempt to write.
             net.sleep(Duration::from_secs(1)).await;
             let mut writer = Wire::connect(&net, "writer").await;
             assert!(writer.is_present);
-            assert!(writer.say(&Packet::PubRel(Ack::of(id(1)))).await.is_ok());
-            let Ok(came) = writer.next().await else { panic!("no PUBCOMP") };
-            assert!(matches!(came.packet(), Packet::PubComp(_)), "{:?}", came.packet());
+            assert!(writer.send(&Packet::PubRel(Ack::of(id(1)))).await.is_ok());
+            let Ok(received) = writer.next().await else { panic!("no PUBCOMP") };
+            assert!(matches!(received.packet(), Packet::PubComp(_)), "{:?}", received.packet());
             assert!(publish(&mut writer, Delivery::ExactlyOnce(id(2)), true).await.is_ok());
             assert_eq!(answer(&mut writer).await, Answer::Taken);
             // Each QoS 2 message arrived once.
             let mut known = Wire::connect(&net, "known").await;
             assert!(publish(&mut writer, Delivery::ExactlyOnce(id(4)), false).await.is_ok());
             assert_eq!(answer(&mut writer).await, Answer::Taken);
-            let mut came = Vec::new();
-            while came.last() != Some(&4) {
-                let Ok(packet) = known.next().await else { panic!("{came:?}") };
+            let mut received = Vec::new();
+            while received.last() != Some(&4) {
+                let Ok(packet) = known.next().await else { panic!("{received:?}") };
                 match packet.packet() {
                     Packet::Publish(own) => {
-                        came.push(own.payload[0]);
+                        received.push(own.payload[0]);
                         if let Delivery::ExactlyOnce(id) = own.delivery {
-                            let said = known.say(&Packet::PubRec(Ack::of(id))).await;
-                            assert!(said.is_ok());
+                            let sent = known.send(&Packet::PubRec(Ack::of(id))).await;
+                            assert!(sent.is_ok());
                         } else if let Delivery::AtLeastOnce(id) = own.delivery {
-                            assert!(known.say(&Packet::PubAck(Ack::of(id))).await.is_ok());
+                            assert!(known.send(&Packet::PubAck(Ack::of(id))).await.is_ok());
                         }
                     }
                     Packet::PubRel(ack) => {
-                        assert!(known.say(&Packet::PubComp(Ack::of(ack.id))).await.is_ok());
+                        assert!(known.send(&Packet::PubComp(Ack::of(ack.id))).await.is_ok());
                     }
                     other => panic!("{other:?}"),
                 }
             }
-            came.retain(|own| ![0, 3].contains(own));
-            assert_eq!(came, [1, 2, 4]);
+            received.retain(|own| ![0, 3].contains(own));
+            assert_eq!(received, [1, 2, 4]);
             of_world.set(Some([of_writer, of_guest]));
         });
     });
@@ -217,14 +220,14 @@ fn qos_0_does_not_wait_for_the_disk() {
         sim::run(seed, |world| {
             world.set_faults(Faults::NONE);
             world.set_processors(1);
-            begin(world, seed, &files);
+            start_broker(world, seed, &files);
             let net = world.net();
             world.client(async move {
                 let mut guests = Vec::new();
                 for n in 0..9 {
                     let name = format!("guest {n}");
                     guests.push(
-                        Wire::ask(&net, &name, 0)
+                        Wire::open_with_expiry(&net, &name, 0)
                             .await
                             .ok()
                             .expect("the broker accepts the connection")
@@ -233,20 +236,20 @@ fn qos_0_does_not_wait_for_the_disk() {
                 }
                 let mut writer = Wire::connect(&net, "writer").await;
                 net.set_faults(Faults { full: 1000, ..Faults::NONE });
-                let said = publish(&mut writer, Delivery::AtLeastOnce(id(1)), false).await;
-                assert!(said.is_ok());
+                let sent = publish(&mut writer, Delivery::AtLeastOnce(id(1)), false).await;
+                assert!(sent.is_ok());
                 for (n, guest) in guests.iter_mut().enumerate() {
-                    let said = match n % 3 {
+                    let sent = match n % 3 {
                         0 => publish(guest, Delivery::AtMostOnce, false).await,
                         1 => retain(guest).await,
-                        _ => ask_for(guest, &["t"]).await,
+                        _ => send_subscribe(guest, &["t"]).await,
                     };
-                    assert!(said.is_ok() && guest.say(&Packet::PingReq).await.is_ok());
+                    assert!(sent.is_ok() && guest.send(&Packet::PingReq).await.is_ok());
                 }
                 let answered = pin!(answer(&mut writer));
                 let mut all = pin!(async {
                     for guest in &mut guests {
-                        while is_answered(guest).await {}
+                        while precedes_pingresp(guest).await {}
                     }
                 });
                 match select(all.as_mut(), answered).await {
@@ -266,7 +269,7 @@ fn qos_0_does_not_wait_for_the_disk() {
 /// Gives the broker time to serve other clients. Sleeping would not, because the clock may jump.
 async fn pings(wire: &mut Wire, count: usize) {
     for _ in 0..count {
-        assert!(wire.say(&Packet::PingReq).await.is_ok() && wire.next().await.is_ok());
+        assert!(wire.send(&Packet::PingReq).await.is_ok() && wire.next().await.is_ok());
     }
 }
 
@@ -279,18 +282,22 @@ fn messages_that_wait_for_the_disk_are_counted() {
         let files = with_a_session(seed);
         sim::run(seed, |world| {
             world.set_faults(Faults::NONE);
-            let broker = begin_with_reserve(world, seed, 2000, &files);
+            let broker = start_broker_with_reserve(world, seed, 2000, &files);
             let net = world.net();
             world.client(async move {
                 let mut known = Wire::connect(&net, "known").await;
-                let Ok((mut guest, _)) = Wire::ask(&net, "guest", 0).await else { panic!("guest") };
-                let Ok((mut other, _)) = Wire::ask(&net, "other", 0).await else { panic!("other") };
+                let Ok((mut guest, _)) = Wire::open_with_expiry(&net, "guest", 0).await else {
+                    panic!("guest")
+                };
+                let Ok((mut other, _)) = Wire::open_with_expiry(&net, "other", 0).await else {
+                    panic!("other")
+                };
                 net.set_faults(Faults { full: 1000, ..Faults::NONE });
                 let both = [Delivery::AtMostOnce, Delivery::AtLeastOnce(id(1))];
                 let both = both.map(|delivery| message(b"x", delivery, false));
-                assert!(guest.say_all(&both).await.is_ok());
-                let came = match select(pin!(known.next()), pin!(pings(&mut other, 20))).await {
-                    Either::Left(Ok(came)) => matches!(came.packet(), Packet::Publish(_)),
+                assert!(guest.send_all(&both).await.is_ok());
+                let received = match select(pin!(known.next()), pin!(pings(&mut other, 20))).await {
+                    Either::Left(Ok(received)) => matches!(received.packet(), Packet::Publish(_)),
                     _ => false,
                 };
                 known.reset();
@@ -298,7 +305,7 @@ fn messages_that_wait_for_the_disk_are_counted() {
                 let is_loss = |label: &str| ["connection_lost", "offline"].contains(&label);
                 let count: u64 =
                     broker.dropped().filter(|own| is_loss(own.0)).map(|own| own.1).sum();
-                assert_eq!(count + u64::from(came), 1, "received: {came}");
+                assert_eq!(count + u64::from(received), 1, "received: {received}");
                 all.set(all.get() + count);
                 net.set_faults(Faults::NONE);
             });
@@ -312,13 +319,13 @@ async fn retain(wire: &mut Wire) -> Result<(), Lost> {
     let (topic, payload, properties) = ("t", &b"9"[..], Properties::NONE);
     let (delivery, retain, duplicate) = (Delivery::AtMostOnce, true, false);
     let publish = Publish { topic, payload, delivery, retain, duplicate, properties };
-    wire.say(&Packet::Publish(publish)).await
+    wire.send(&Packet::Publish(publish)).await
 }
 
 /// Reads one packet. Returns whether more packets precede the PINGRESP.
-async fn is_answered(guest: &mut Wire) -> bool {
-    let Ok(came) = guest.next().await else { panic!("no answer") };
-    match came.packet() {
+async fn precedes_pingresp(guest: &mut Wire) -> bool {
+    let Ok(received) = guest.next().await else { panic!("no answer") };
+    match received.packet() {
         Packet::PingResp => false,
         Packet::SubAck(ack) => {
             assert_eq!(ack.reasons, [Reason::GRANTED_QOS_2.0]);

@@ -7,7 +7,7 @@ use phalanx_nats::Passage;
 
 use crate::simulation::adopted::{TIMEOUT, start_three};
 use crate::simulation::clustered::probe;
-use crate::simulation::wire::{Asking, NODES, Wire};
+use crate::simulation::wire::{ConnectOptions, NODES, Wire};
 
 fn world(world: &mut World) {
     world.set_processors(1);
@@ -23,9 +23,10 @@ fn world(world: &mut World) {
         gates.of_nodes[2].set(Passage::Closed);
         gates.model.remove_stored(".lease.c.");
         net.sleep(2 * TIMEOUT).await;
-        let asking = Asking { name: "client", expiry: u32::MAX, ..Asking::default() };
+        let options =
+            ConnectOptions { name: "client", expiry: u32::MAX, ..ConnectOptions::default() };
         for (number, broker) in [NODES[0], NODES[1], NODES[0]].into_iter().enumerate() {
-            let Ok((wire, reason)) = Wire::open_at(&net, asking, broker).await else {
+            let Ok((wire, reason)) = Wire::open_at(&net, options, broker).await else {
                 panic!("{broker} does not answer")
             };
             assert_eq!((reason, wire.is_present), (Reason::SUCCESS, number > 0));

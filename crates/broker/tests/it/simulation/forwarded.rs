@@ -44,8 +44,8 @@ fn world(world: &mut World) {
         }
         // The acknowledgement follows the routing of the earlier messages.
         publish(&mut publisher, "nobody", Delivery::AtLeastOnce(PacketId::MIN)).await;
-        let Ok(came) = publisher.next().await else { panic!("the connection is lost") };
-        assert!(matches!(came.packet(), Packet::PubAck(_)), "{:?}", came.packet());
+        let Ok(received) = publisher.next().await else { panic!("the connection is lost") };
+        assert!(matches!(received.packet(), Packet::PubAck(_)), "{:?}", received.packet());
         let mut wanted = 0;
         for own in &mut subscribers {
             let is_message = |packet: &Packet<'_>| assert!(matches!(packet, Packet::Publish(_)));
@@ -82,7 +82,7 @@ fn matches_all(filter: &str) -> bool {
 async fn publish(wire: &mut Wire, topic: &str, delivery: Delivery) {
     let (payload, properties, retain, duplicate) = (&b""[..], Properties::NONE, false, false);
     let own = Publish { topic, payload, delivery, retain, duplicate, properties };
-    assert!(wire.say(&Packet::Publish(own)).await.is_ok());
+    assert!(wire.send(&Packet::Publish(own)).await.is_ok());
 }
 
 #[test]

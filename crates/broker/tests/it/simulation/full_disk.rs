@@ -12,7 +12,7 @@ use phalanx_mqtt::{
     SubscriptionBuffer,
 };
 
-use crate::simulation::lives::{Files, begin_with_reserve, survivors};
+use crate::simulation::power_cuts::{Files, start_broker_with_reserve, survivors};
 use crate::simulation::wire::Wire;
 
 const CAPACITY: u64 = 60_000;
@@ -38,9 +38,9 @@ async fn publish(wire: &mut Wire, number: u32) -> Reason {
     let (topic, retain, duplicate) = ("t", false, false);
     let (delivery, properties) = (Delivery::AtLeastOnce(id(number)), Properties::NONE);
     let publish = Publish { topic, payload: &payload, delivery, retain, duplicate, properties };
-    assert!(wire.say(&Packet::Publish(publish)).await.is_ok());
-    let Ok(came) = wire.next().await else { panic!("the publisher is disconnected") };
-    let Packet::PubAck(ack) = came.packet() else { panic!("{:?}", came.packet()) };
+    assert!(wire.send(&Packet::Publish(publish)).await.is_ok());
+    let Ok(received) = wire.next().await else { panic!("the publisher is disconnected") };
+    let Packet::PubAck(ack) = received.packet() else { panic!("{:?}", received.packet()) };
     ack.reason
 }
 
@@ -48,12 +48,12 @@ async fn publish(wire: &mut Wire, number: u32) -> Reason {
 async fn take(wire: &mut Wire, count: usize) -> Vec<u32> {
     let mut numbers = Vec::new();
     while numbers.len() < count {
-        let Ok(came) = wire.next().await else { panic!("the reader is disconnected") };
-        match came.packet() {
+        let Ok(received) = wire.next().await else { panic!("the reader is disconnected") };
+        match received.packet() {
             Packet::Publish(publish) => {
                 numbers.push(u32::from_le_bytes(publish.payload[..4].try_into().unwrap()));
                 let Delivery::AtLeastOnce(id) = publish.delivery else { panic!("{publish:?}") };
-                assert!(wire.say(&Packet::PubAck(Ack::of(id))).await.is_ok());
+                assert!(wire.send(&Packet::PubAck(Ack::of(id))).await.is_ok());
             }
             other => panic!("{other:?}"),
         }
@@ -62,8 +62,8 @@ async fn take(wire: &mut Wire, count: usize) -> Vec<u32> {
 }
 
 /// Connects a client with a persistent session.
-async fn ask(net: &Net, name: &str) -> (Wire, Reason) {
-    match Wire::ask(net, name, 3600).await {
+async fn connect(net: &Net, name: &str) -> (Wire, Reason) {
+    match Wire::open_with_expiry(net, name, 3600).await {
         Ok(answered) => answered,
         Err(_) => panic!("{name} gets no answer"),
     }
@@ -75,9 +75,9 @@ async fn subscribe(wire: &mut Wire, filter: &str) -> Reason {
     wanted.push(filter, options).unwrap();
     let (id, filters, properties) = (id(7), wanted.to_subscribe(), Properties::NONE);
     let subscribe = Packet::Subscribe(Subscribe { id, filters, properties });
-    assert!(wire.say(&subscribe).await.is_ok());
-    let Ok(came) = wire.next().await else { panic!("the subscriber is disconnected") };
-    let Packet::SubAck(ack) = came.packet() else { panic!("{:?}", came.packet()) };
+    assert!(wire.send(&subscribe).await.is_ok());
+    let Ok(received) = wire.next().await else { panic!("the subscriber is disconnected") };
+    let Packet::SubAck(ack) = received.packet() else { panic!("{:?}", received.packet()) };
     Reason(ack.reasons[0])
 }
 
@@ -88,9 +88,9 @@ fn refused(broker: &Broker) -> Vec<(&'static str, u64)> {
 }
 
 /// Fills the disk with published messages or with another program's file. Returns the number of messages published.
-async fn fill(net: &Net, writer: &mut Wire, by_others: bool) -> u32 {
+async fn fill(net: &Net, writer: &mut Wire, by_other_clients: bool) -> u32 {
     for number in 0..=FITTING_MESSAGES {
-        if by_others && number == 50 {
+        if by_other_clients && number == 50 {
             net.write_file("other", vec![0; OTHERS]);
         }
         match publish(writer, number).await {
@@ -107,54 +107,54 @@ fn a_full_disk(seed: u64) -> u32 {
     sim::run(seed, |world| {
         world.set_most_steps(4_000_000);
         world.set_faults(Faults { full: 0, ..Faults::MILD });
-        let broker = begin_with_reserve(world, seed, SEGMENT, &Files::new());
+        let broker = start_broker_with_reserve(world, seed, SEGMENT, &Files::new());
         let net = world.net();
         net.set_disk_capacity(CAPACITY);
         world.client(async move {
-            let by_others = seed.is_multiple_of(3);
-            let mut reader = ask(&net, "reader").await.0;
+            let by_other_clients = seed.is_multiple_of(3);
+            let mut reader = connect(&net, "reader").await.0;
             assert_eq!(subscribe(&mut reader, "t").await, Reason(1));
             reader.reset();
-            let mut quiet = ask(&net, "quiet").await.0;
+            let mut quiet = connect(&net, "quiet").await.0;
             assert_eq!(subscribe(&mut quiet, "x").await, Reason(1));
             quiet.reset();
-            let mut writer = Wire::ask(&net, "writer", 0)
+            let mut writer = Wire::open_with_expiry(&net, "writer", 0)
                 .await
                 .ok()
                 .expect("the broker accepts the connection")
                 .0;
-            let count = fill(&net, &mut writer, by_others).await;
+            let count = fill(&net, &mut writer, by_other_clients).await;
             assert_eq!(refused(&broker), [("disk_full", 1)]);
             // The broker refuses additions to its persistent state, and nothing else.
-            assert_eq!(ask(&net, "new").await.1, Reason::QUOTA_EXCEEDED);
+            assert_eq!(connect(&net, "new").await.1, Reason::QUOTA_EXCEEDED);
             assert_eq!(publish(&mut writer, count).await, Reason::QUOTA_EXCEEDED);
             for _ in 0..2 {
-                let (wire, reason) = ask(&net, "reader").await;
+                let (wire, reason) = connect(&net, "reader").await;
                 assert!(reason == Reason::SUCCESS && wire.is_present, "{reason:?}");
                 wire.reset();
             }
             // An existing subscription is confirmed, and a new one is refused.
-            let mut quiet = ask(&net, "quiet").await.0;
+            let mut quiet = connect(&net, "quiet").await.0;
             assert_eq!(subscribe(&mut quiet, "x").await, Reason(1));
             assert_eq!(subscribe(&mut quiet, "y").await, Reason::QUOTA_EXCEEDED);
             // Each refusal is counted.
             let each = [("disk_full", 2), ("session_disk_full", 1), ("subscription_disk_full", 1)];
             assert_eq!(refused(&broker), each);
-            if by_others && seed.is_multiple_of(2) {
+            if by_other_clients && seed.is_multiple_of(2) {
                 // The broker notices by itself that there is space again.
                 assert!(net.remove_file("other"));
                 net.sleep(Duration::from_secs(20)).await;
                 assert_eq!(publish(&mut writer, count).await, Reason::SUCCESS);
                 return of_world.set(count);
             }
-            let mut reader = ask(&net, "reader").await.0;
-            let came = take(&mut reader, count as usize).await;
-            assert!(came.into_iter().eq(0..count), "all acknowledged messages, in order");
+            let mut reader = connect(&net, "reader").await.0;
+            let received = take(&mut reader, count as usize).await;
+            assert!(received.into_iter().eq(0..count), "all acknowledged messages, in order");
             // The acknowledgements have freed space.
             net.sleep(Duration::from_secs(20)).await;
             assert_eq!(publish(&mut writer, count).await, Reason::SUCCESS);
             assert_eq!(take(&mut reader, 1).await, [count]);
-            assert_eq!(ask(&net, "new").await.1, Reason::SUCCESS);
+            assert_eq!(connect(&net, "new").await.1, Reason::SUCCESS);
             net.sleep(Duration::from_secs(20)).await;
             let left = phalanx_store::recover(&survivors(&net, 1000), Path::new("/")).unwrap();
             assert!(left.sessions.values().all(|session| session.queue.is_empty()), "{left:?}");

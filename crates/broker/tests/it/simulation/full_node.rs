@@ -8,7 +8,7 @@ use phalanx_nats::Passage;
 
 use crate::simulation::adopted::{TIMEOUT, declare, declare_with, node, start};
 use crate::simulation::clustered::probe;
-use crate::simulation::wire::{Asking, NODES, Wire};
+use crate::simulation::wire::{ConnectOptions, NODES, Wire};
 
 /// The session for the other node, and that of one client.
 const SESSIONS: usize = 2;
@@ -31,7 +31,7 @@ fn world(world: &mut World) {
         let (other, _) = open(&net, 1, "other", 0).await;
         let refused = open(&net, 1, "c", u32::MAX).await;
         assert_eq!(refused.1, Reason::QUOTA_EXCEEDED);
-        assert!(first.say(&Packet::PingReq).await.is_ok());
+        assert!(first.send(&Packet::PingReq).await.is_ok());
         let answer = first.next().await.ok().expect("its session stays");
         assert!(matches!(answer.packet(), Packet::PingResp), "{:?}", answer.packet());
         other.reset();
@@ -55,8 +55,8 @@ fn world(world: &mut World) {
 
 /// Connects to the node with this number, with a session expiry interval in seconds. Returns the CONNACK's reason too.
 async fn open(net: &Net, at: usize, name: &str, expiry: u32) -> (Wire, Reason) {
-    let asking = Asking { name, expiry, ..Asking::default() };
-    let opened = Wire::open_at(net, asking, NODES[at]).await;
+    let options = ConnectOptions { name, expiry, ..ConnectOptions::default() };
+    let opened = Wire::open_at(net, options, NODES[at]).await;
     opened.unwrap_or_else(|_| panic!("node {at} does not answer"))
 }
 

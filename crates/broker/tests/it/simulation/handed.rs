@@ -14,7 +14,7 @@ use crate::simulation::clustered::begin;
 use crate::simulation::gates::Gates;
 use crate::simulation::nodes::Node;
 use crate::simulation::wire::{Brokers, until};
-use crate::simulation::{Shared, add_clients, are_through};
+use crate::simulation::{Shared, add_clients, are_done};
 
 /// Maximum time without power. It is too short for another node to adopt the sessions.
 const OUTAGE: Duration = Duration::from_secs(5);
@@ -44,11 +44,11 @@ fn world(world: &mut World) {
     let net = world.net();
     world.client(async move {
         let time = |most: Duration| Duration::from_millis(net.draw(most.as_millis() as u64));
-        until(|| publishers.iter().all(|own| own.borrow().heard() > 0)).await;
+        until(|| publishers.iter().all(|own| own.borrow().packets_received() > 0)).await;
         gates.of_nodes[0].set(Passage::Closed);
         net.sleep(3 * TIMEOUT / 2 + time(TIMEOUT)).await;
         nodes[1].cut_power(time(OUTAGE)).await;
-        until(|| are_through(&shared)).await;
+        until(|| are_done(&shared)).await;
         gates.open_all();
         net.drain();
     });

@@ -8,13 +8,13 @@ use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Publish};
 #[derive(Clone, Default)]
 pub(crate) struct Inbox {
     /// The number of packets received.
-    pub(crate) heard: u64,
+    pub(crate) packets_received: u64,
     /// Packet identifiers of QoS 2 messages that are received but not released.
-    begun: BTreeSet<PacketId>,
+    unreleased: BTreeSet<PacketId>,
 }
 
 /// The message, if it is new, and the answer to send once the client has stored it.
-pub(crate) type Taken<'p> = (Option<Publish<'p>>, Option<Packet<'static>>);
+pub(crate) type Outcome<'p> = (Option<Publish<'p>>, Option<Packet<'static>>);
 
 impl Inbox {
     /// Processes a packet of a delivery.
@@ -22,18 +22,18 @@ impl Inbox {
     /// # Panics
     ///
     /// On any other packet.
-    pub(crate) fn take<'p>(&mut self, packet: Packet<'p>) -> Taken<'p> {
+    pub(crate) fn take<'p>(&mut self, packet: Packet<'p>) -> Outcome<'p> {
         match packet {
             Packet::Publish(publish) => match publish.delivery {
                 Delivery::AtMostOnce => (Some(publish), None),
                 Delivery::AtLeastOnce(id) => (Some(publish), Some(Packet::PubAck(Ack::of(id)))),
                 Delivery::ExactlyOnce(id) => {
-                    let is_new = self.begun.insert(id);
+                    let is_new = self.unreleased.insert(id);
                     (is_new.then_some(publish), Some(Packet::PubRec(Ack::of(id))))
                 }
             },
             Packet::PubRel(ack) => {
-                self.begun.remove(&ack.id);
+                self.unreleased.remove(&ack.id);
                 (None, Some(Packet::PubComp(Ack::of(ack.id))))
             }
             other => panic!("a subscriber gets {other:?}"),
@@ -41,7 +41,7 @@ impl Inbox {
     }
 
     /// Whether no QoS 2 delivery is in progress.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.begun.is_empty()
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unreleased.is_empty()
     }
 }

@@ -8,7 +8,7 @@ use phalanx_mqtt::{
 };
 
 use crate::simulation::subscriber::subscribe_to;
-use crate::simulation::wire::{Asking, Wire};
+use crate::simulation::wire::{ConnectOptions, Wire};
 use crate::simulation::{begin, config};
 
 /// Starts a broker that lets each client publish one message per second.
@@ -31,23 +31,26 @@ fn the_end_of_a_client_beyond_its_rate_is_noticed() {
             begin_limited(world);
             let net = world.net();
             world.client(async move {
-                let Ok((mut observer, _)) = Wire::ask(&net, "observer", 0).await else { panic!() };
+                let Ok((mut observer, _)) = Wire::open_with_expiry(&net, "observer", 0).await
+                else {
+                    panic!()
+                };
                 subscribe_to(&mut observer, &["will"]).await;
                 let will = Some(will(Properties::NONE));
-                let asking = Asking { name: "c", will, ..Asking::default() };
-                let Ok((mut wire, _)) = Wire::open(&net, asking).await else { panic!() };
+                let options = ConnectOptions { name: "c", will, ..ConnectOptions::default() };
+                let Ok((mut wire, _)) = Wire::open(&net, options).await else { panic!() };
                 let (topic, payload, properties) = ("t", &b""[..], Properties::NONE);
                 let (delivery, retain, duplicate) = (Delivery::AtMostOnce, false, false);
                 let publish = Publish { topic, payload, delivery, retain, duplicate, properties };
-                assert!(wire.say_all(&vec![Packet::Publish(publish); 1000]).await.is_ok());
+                assert!(wire.send_all(&vec![Packet::Publish(publish); 1000]).await.is_ok());
                 net.sleep(Duration::from_secs(5)).await;
                 drop(wire);
                 let begun = net.now();
-                let Ok(came) = observer.next().await else { panic!("the will is lost") };
-                assert!(matches!(came.packet(), Packet::Publish(_)), "{:?}", came.packet());
-                let took = net.now() - begun;
+                let Ok(received) = observer.next().await else { panic!("the will is lost") };
+                assert!(matches!(received.packet(), Packet::Publish(_)), "{:?}", received.packet());
+                let elapsed = net.now() - begun;
                 // The messages take 1,000 s at the client's rate. A simulated processor may pause for seconds.
-                assert!(took < Duration::from_secs(500), "{took:?}");
+                assert!(elapsed < Duration::from_secs(500), "{elapsed:?}");
             });
         });
     });
@@ -65,8 +68,8 @@ fn a_long_connect_is_refused() {
                 let mut properties = PropertyBuffer::new();
                 (0..count).for_each(|_| properties.push(Property::User("k", &text)).unwrap());
                 let will = Some(will(properties.get()));
-                let asking = Asking { name: "c", will, ..Asking::default() };
-                let Ok((_, reason)) = Wire::open(&net, asking).await else { panic!("no answer") };
+                let options = ConnectOptions { name: "c", will, ..ConnectOptions::default() };
+                let Ok((_, reason)) = Wire::open(&net, options).await else { panic!("no answer") };
                 assert_eq!(reason, expected);
             }
         });

@@ -23,12 +23,12 @@ mod groups;
 mod handed;
 mod inbox;
 mod limits;
-mod lives;
 mod local;
 mod moved;
 mod moving;
 mod nemesis;
 mod nodes;
+mod power_cuts;
 mod publisher;
 mod retained;
 mod returning;
@@ -51,7 +51,7 @@ use phalanx::sim::{self, Faults, Listeners, World};
 use phalanx_broker::{Broker, Config};
 use phalanx_mqtt::QoS;
 
-use crate::simulation::lives::handles;
+use crate::simulation::power_cuts::handles;
 use crate::simulation::wire::{Brokers, address};
 
 const PUBLISHERS: usize = 2;
@@ -71,19 +71,19 @@ struct Shared {
 }
 
 /// The publishers and the subscribers.
-type Clients = (Vec<Rc<RefCell<publisher::Memory>>>, Vec<Rc<RefCell<subscriber::Memory>>>);
+type Clients = (Vec<Rc<RefCell<publisher::State>>>, Vec<Rc<RefCell<subscriber::State>>>);
 
 /// Adds the publishers, and this number of subscribers.
 fn add_clients(world: &mut World, shared: &Rc<Shared>, subscribers: usize) -> Clients {
     let subscribers = handles(&vec![Default::default(); subscribers]);
-    subscriber::enter(world, shared, &subscribers);
+    subscriber::add_all(world, shared, &subscribers);
     let publishers = handles(&[(); PUBLISHERS].map(|()| Default::default()));
-    publisher::enter(world, shared, publisher::number, &publishers);
+    publisher::add_all(world, shared, publisher::numbered_message, &publishers);
     (publishers, subscribers)
 }
 
 /// Whether all clients have finished: each of them holds `shared`, as does the caller.
-fn are_through(shared: &Rc<Shared>) -> bool {
+fn are_done(shared: &Rc<Shared>) -> bool {
     Rc::strong_count(shared) == 1
 }
 
@@ -128,11 +128,11 @@ fn begin(world: &mut World, config: &Config, started: impl Fn(ActiveProcessors) 
 }
 
 fn world(world: &mut World) {
-    enter(world, |_| ());
+    run_world(world, |_| ());
 }
 
 /// `started` gets the number of active processors.
-fn enter(world: &mut World, started: impl Fn(ActiveProcessors) + 'static) {
+fn run_world(world: &mut World, started: impl Fn(ActiveProcessors) + 'static) {
     world.set_most_steps(2_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {

@@ -13,7 +13,7 @@ use phalanx_nats::Passage;
 use crate::simulation::adopted::{PACES, TIMEOUT, start_three};
 use crate::simulation::gates::Gates;
 use crate::simulation::wire::{Brokers, until};
-use crate::simulation::{Shared, add_clients, are_through};
+use crate::simulation::{Shared, add_clients, are_done};
 
 /// Suffixes of the NATS subjects whose messages may be lost: requests to move a session, some of the answers, questions
 /// where a session is, and claims.
@@ -24,14 +24,14 @@ const LOST: [&str; 7] =
 static MOVED: AtomicU64 = AtomicU64::new(0);
 
 fn quiet(world: &mut World) {
-    enter(world, false);
+    run_world(world, false);
 }
 
 fn disturbed(world: &mut World) {
-    enter(world, true);
+    run_world(world, true);
 }
 
-fn enter(world: &mut World, is_disturbed: bool) {
+fn run_world(world: &mut World, is_disturbed: bool) {
     world.set_most_steps(4_000_000);
     world.set_steady();
     let shared = Rc::new(Shared::default());
@@ -54,7 +54,7 @@ fn enter(world: &mut World, is_disturbed: bool) {
 /// finished.
 async fn disturb(net: Net, shared: Rc<Shared>, gates: Gates, is_disturbed: bool) {
     let time = |most: Duration| Duration::from_millis(net.draw(most.as_millis() as u64));
-    until(|| shared.absent.get() == 0 || are_through(&shared)).await;
+    until(|| shared.absent.get() == 0 || are_done(&shared)).await;
     let count = if is_disturbed { 1 + net.draw(10) } else { 0 };
     for _ in 0..count {
         net.sleep(time(Duration::from_secs(20))).await;
@@ -69,7 +69,7 @@ async fn disturb(net: Net, shared: Rc<Shared>, gates: Gates, is_disturbed: bool)
             }
         }
     }
-    until(|| are_through(&shared)).await;
+    until(|| are_done(&shared)).await;
     gates.open_all();
     net.drain();
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use phalanx::runtime::ActiveProcessors;
 use phalanx::sim::{self, World};
 
-use crate::simulation::enter;
+use crate::simulation::run_world;
 
 const STEPS: usize = 60;
 
@@ -15,7 +15,7 @@ fn world(world: &mut World) {
     world.set_processors(2 + world.seed() as usize % 4);
     let active: Rc<RefCell<Option<ActiveProcessors>>> = Rc::default();
     let set = active.clone();
-    enter(world, move |active| _ = set.replace(Some(active)));
+    run_world(world, move |active| _ = set.replace(Some(active)));
     let net = world.net();
     world.client(async move {
         for step in 0..STEPS {

@@ -14,7 +14,7 @@ use crate::simulation::clustered::begin;
 use crate::simulation::gates::{Gates, draw_cut};
 use crate::simulation::nodes::Node;
 use crate::simulation::wire::{Brokers, until};
-use crate::simulation::{Shared, add_clients, are_through};
+use crate::simulation::{Shared, add_clients, are_done};
 
 /// Number of sources of faults, which act concurrently.
 const SOURCES: u64 = 2;
@@ -38,15 +38,15 @@ struct Scene {
 }
 
 fn world(world: &mut World) {
-    enter(world, false);
+    run_world(world, false);
 }
 
 /// Clients connect to any node, and take their sessions along.
 fn roaming(world: &mut World) {
-    enter(world, true);
+    run_world(world, true);
 }
 
-fn enter(world: &mut World, roams: bool) {
+fn run_world(world: &mut World, roams: bool) {
     world.set_processors(1);
     world.set_most_steps(4_000_000);
     world.set_steady();
@@ -79,7 +79,7 @@ fn enter(world: &mut World, roams: bool) {
     for source in 0..SOURCES {
         let (scene, publishers) = (scene.clone(), publishers.clone());
         world.client(async move {
-            let are_known = || publishers.iter().all(|own| own.borrow().heard() > 0);
+            let are_known = || publishers.iter().all(|own| own.borrow().packets_received() > 0);
             until(|| are_known() || scene.is_over()).await;
             scene.faults(source == 0).await;
         });
@@ -94,7 +94,7 @@ fn enter(world: &mut World, roams: bool) {
 impl Scene {
     /// Whether all publishers and subscribers have finished.
     fn is_over(&self) -> bool {
-        are_through(&self.shared)
+        are_done(&self.shared)
     }
 
     /// Draws a time below `bound`.

@@ -11,7 +11,7 @@ use phalanx_broker::{Broker, Config};
 use phalanx_store::{Options, Store};
 
 use crate::simulation::adopted::{node, options};
-use crate::simulation::lives::Files;
+use crate::simulation::power_cuts::Files;
 use crate::simulation::wire::{NODES, until};
 
 /// A node.

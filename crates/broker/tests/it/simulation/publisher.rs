@@ -15,14 +15,14 @@ use crate::simulation::{MESSAGES, Shared, qos};
 
 /// The client's persistent state.
 #[derive(Clone, Default)]
-pub(crate) struct Memory {
+pub(crate) struct State {
     /// Whether the broker has confirmed the session.
     is_known: bool,
     /// The number of packets received.
-    heard: u64,
+    packets_received: u64,
     /// The number of the next message.
     next: usize,
-    own: VecDeque<Own>,
+    unacknowledged: VecDeque<UnackedMessage>,
     /// How often each message was sent.
     sent: [u32; MESSAGES],
     /// For each message, the times of day of its first PUBLISH and of the last acknowledgement.
@@ -30,7 +30,7 @@ pub(crate) struct Memory {
 }
 
 /// A message to publish.
-pub(crate) struct Said {
+pub(crate) struct MessageSpec {
     pub(crate) topic: String,
     pub(crate) payload: String,
     pub(crate) qos: QoS,
@@ -40,17 +40,17 @@ pub(crate) struct Said {
 }
 
 /// Makes message `number` of a publisher, to the publisher's topic.
-pub(crate) fn number(publisher: usize, number: usize) -> Said {
+pub(crate) fn numbered_message(publisher: usize, number: usize) -> MessageSpec {
     let (topic, payload) = (format!("from/{publisher}"), number.to_string());
-    Said { topic, payload, qos: qos(number), retain: false, expiry: None }
+    MessageSpec { topic, payload, qos: qos(number), retain: false, expiry: None }
 }
 
 /// A publisher's number, and the function that makes its messages.
-pub(crate) type Script = (usize, fn(usize, usize) -> Said);
+pub(crate) type Script = (usize, fn(usize, usize) -> MessageSpec);
 
 /// A message that is not fully acknowledged.
 #[derive(Clone)]
-struct Own {
+struct UnackedMessage {
     number: usize,
     id: PacketId,
     /// Whether the broker has received the message, so that only its packet identifier is still in use.
@@ -58,55 +58,55 @@ struct Own {
 }
 
 /// Adds publishers with their state; all use the same function to make messages.
-pub(crate) fn enter(
+pub(crate) fn add_all(
     world: &mut World,
     shared: &Rc<Shared>,
-    says: fn(usize, usize) -> Said,
-    all: &[Rc<RefCell<Memory>>],
+    make_message: fn(usize, usize) -> MessageSpec,
+    all: &[Rc<RefCell<State>>],
 ) {
-    for (number, memory) in all.iter().enumerate() {
-        enter_one(world, shared, (number, says), memory);
+    for (number, state) in all.iter().enumerate() {
+        add_one(world, shared, (number, make_message), state);
     }
 }
 
 /// Adds the publisher with this number.
-pub(crate) fn enter_one(
+pub(crate) fn add_one(
     world: &mut World,
     shared: &Rc<Shared>,
     script: Script,
-    memory: &Rc<RefCell<Memory>>,
+    state: &Rc<RefCell<State>>,
 ) {
-    world.client(run(world.net(), shared.clone(), script, memory.clone()));
+    world.client(run(world.net(), shared.clone(), script, state.clone()));
 }
 
 /// Publishes all messages that are not published yet.
-async fn run(net: Net, shared: Rc<Shared>, script: Script, memory: Rc<RefCell<Memory>>) {
+async fn run(net: Net, shared: Rc<Shared>, script: Script, state: Rc<RefCell<State>>) {
     let (publisher, _) = script;
     while shared.absent.get() > 0 {
         net.sleep(Duration::from_millis(10)).await;
     }
     let brokers = shared.publishers_at.get();
     let (mut breaks, name) = (brokers.breaks(), format!("publisher {publisher}"));
-    while !memory.borrow().is_through() {
-        let is_known = memory.borrow().is_known;
+    while !state.borrow().is_done() {
+        let is_known = state.borrow().is_known;
         let mut wire = brokers.connect(&net, &name, is_known).await;
-        let was_known = memory.borrow_mut().is_let_in();
+        let was_known = state.borrow_mut().confirm_session();
         assert!(wire.is_present || !was_known, "publisher {publisher}'s session is lost");
         let fails = shared.breaks.get() && breaks > 0 && brokers.break_next(&net);
         let steps = if fails { net.draw(12) } else { u64::MAX };
         breaks -= u32::from(fails);
         let steps = (shared.pace.get(), steps);
-        let _ = publish((&net, brokers), &mut wire, script, &memory, steps).await;
+        let _ = publish((&net, brokers), &mut wire, script, &state, steps).await;
         if fails && net.draw(2) == 0 {
             wire.reset();
         }
     }
 }
 
-impl Memory {
+impl State {
     /// The number of packets received.
-    pub(crate) fn heard(&self) -> u64 {
-        self.heard
+    pub(crate) fn packets_received(&self) -> u64 {
+        self.packets_received
     }
 
     /// The number of the next message. All earlier ones were sent.
@@ -115,14 +115,15 @@ impl Memory {
     }
 
     /// Whether the broker has acknowledged this message.
-    pub(crate) fn is_answered(&self, number: usize) -> bool {
-        number < self.next && !self.own.iter().any(|own| own.number == number && !own.is_received)
+    pub(crate) fn is_acknowledged(&self, number: usize) -> bool {
+        number < self.next
+            && !self.unacknowledged.iter().any(|own| own.number == number && !own.is_received)
     }
 
     /// The times of day between which the broker received this message. The message must have been sent.
     pub(crate) fn times(&self, number: usize) -> (Duration, Duration) {
-        let (first, answered) = self.times[number];
-        (first, if self.is_answered(number) { answered } else { Duration::MAX })
+        let (first, acknowledged_at) = self.times[number];
+        (first, if self.is_acknowledged(number) { acknowledged_at } else { Duration::MAX })
     }
 
     /// How often a message was sent.
@@ -131,40 +132,40 @@ impl Memory {
     }
 
     /// Marks the session as confirmed. Returns whether it already was.
-    fn is_let_in(&mut self) -> bool {
-        self.heard += 1;
+    fn confirm_session(&mut self) -> bool {
+        self.packets_received += 1;
         std::mem::replace(&mut self.is_known, true)
     }
 
-    pub(crate) fn is_through(&self) -> bool {
-        self.next == MESSAGES && self.own.is_empty()
+    pub(crate) fn is_done(&self) -> bool {
+        self.next == MESSAGES && self.unacknowledged.is_empty()
     }
 
     fn may_begin(&self) -> bool {
-        self.next < MESSAGES && self.own.len() < 4
+        self.next < MESSAGES && self.unacknowledged.len() < 4
     }
 
     /// Starts the next message, with the lowest free packet identifier.
-    fn begin(&mut self) -> Own {
+    fn begin(&mut self) -> UnackedMessage {
         let mut ids = (1..).filter_map(PacketId::new);
         let id = ids
-            .find(|id| self.own.iter().all(|own| own.id != *id))
+            .find(|id| self.unacknowledged.iter().all(|own| own.id != *id))
             .expect("few identifiers are in use");
-        let own = Own { number: self.next, id, is_received: false };
-        self.own.push_back(own.clone());
+        let own = UnackedMessage { number: self.next, id, is_received: false };
+        self.unacknowledged.push_back(own.clone());
         self.next += 1;
         own
     }
 
     /// Processes the acknowledgement of a message, at this time.
-    fn is_received(&mut self, id: PacketId, now: Duration) {
-        let of = self.own.iter_mut().find(|own| own.id == id).expect("published before");
+    fn mark_received(&mut self, id: PacketId, now: Duration) {
+        let of = self.unacknowledged.iter_mut().find(|own| own.id == id).expect("published before");
         of.is_received = true;
         self.times[of.number].1 = now;
     }
 
-    fn is_done(&mut self, id: PacketId) {
-        self.own.retain(|own| own.id != id);
+    fn remove(&mut self, id: PacketId) {
+        self.unacknowledged.retain(|own| own.id != id);
     }
 }
 
@@ -173,45 +174,45 @@ async fn publish(
     (net, brokers): (&Net, Brokers),
     wire: &mut Wire,
     script: Script,
-    memory: &RefCell<Memory>,
+    state: &RefCell<State>,
     (pace, steps): (Duration, u64),
 ) -> Result<(), Lost> {
-    let again = memory.borrow().own.clone();
-    for message in again {
+    let pending = state.borrow().unacknowledged.clone();
+    for message in pending {
         match message.is_received {
-            true => wire.say(&Packet::PubRel(Ack::of(message.id))).await?,
-            false => send((net, wire), script, memory, &message, true).await?,
+            true => wire.send(&Packet::PubRel(Ack::of(message.id))).await?,
+            false => send((net, wire), script, state, &message, true).await?,
         }
     }
     for _ in 0..steps {
-        if memory.borrow().is_through() {
+        if state.borrow().is_done() {
             return Ok(());
         }
-        if memory.borrow().may_begin() && net.draw(2) == 0 {
+        if state.borrow().may_begin() && net.draw(2) == 0 {
             if !pace.is_zero() {
                 net.sleep(Duration::from_millis(net.draw(pace.as_millis() as u64))).await;
             }
-            let message = memory.borrow_mut().begin();
-            send((net, wire), script, memory, &message, false).await?;
+            let message = state.borrow_mut().begin();
+            send((net, wire), script, state, &message, false).await?;
             continue;
         }
-        if memory.borrow().own.is_empty() {
+        if state.borrow().unacknowledged.is_empty() {
             continue;
         }
-        let came = wire.next().await?;
-        memory.borrow_mut().heard += 1;
-        match came.packet() {
+        let received = wire.next().await?;
+        state.borrow_mut().packets_received += 1;
+        match received.packet() {
             Packet::PubAck(ack) => {
                 assert!(!ack.reason.is_failure(), "{ack:?}");
-                memory.borrow_mut().is_received(ack.id, net.time_of_day());
-                memory.borrow_mut().is_done(ack.id);
+                state.borrow_mut().mark_received(ack.id, net.time_of_day());
+                state.borrow_mut().remove(ack.id);
             }
             Packet::PubRec(ack) => {
                 assert!(!ack.reason.is_failure(), "{ack:?}");
-                memory.borrow_mut().is_received(ack.id, net.time_of_day());
-                wire.say(&Packet::PubRel(Ack::of(ack.id))).await?;
+                state.borrow_mut().mark_received(ack.id, net.time_of_day());
+                wire.send(&Packet::PubRel(Ack::of(ack.id))).await?;
             }
-            Packet::PubComp(ack) => memory.borrow_mut().is_done(ack.id),
+            Packet::PubComp(ack) => state.borrow_mut().remove(ack.id),
             // The broker's disk is slow.
             Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
@@ -225,23 +226,23 @@ async fn publish(
 
 async fn send(
     (net, wire): (&Net, &mut Wire),
-    (publisher, says): Script,
-    memory: &RefCell<Memory>,
-    &Own { number, id, .. }: &Own,
+    (publisher, make_message): Script,
+    state: &RefCell<State>,
+    &UnackedMessage { number, id, .. }: &UnackedMessage,
     duplicate: bool,
 ) -> Result<(), Lost> {
-    if memory.borrow().sent[number] == 0 {
-        memory.borrow_mut().times[number].0 = net.time_of_day();
+    if state.borrow().sent[number] == 0 {
+        state.borrow_mut().times[number].0 = net.time_of_day();
     }
-    memory.borrow_mut().sent[number] += 1;
-    let Said { topic, payload, qos, retain, expiry } = says(publisher, number);
+    state.borrow_mut().sent[number] += 1;
+    let MessageSpec { topic, payload, qos, retain, expiry } = make_message(publisher, number);
     let mut properties = PropertyBuffer::new();
     expiry.into_iter().for_each(|own| properties.push(Property::MessageExpiry(own)).unwrap());
     let delivery = match qos {
         QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
         _ => Delivery::AtLeastOnce(id),
     };
-    wire.say(&Packet::Publish(Publish {
+    wire.send(&Packet::Publish(Publish {
         topic: &topic,
         payload: payload.as_bytes(),
         delivery,

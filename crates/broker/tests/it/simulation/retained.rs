@@ -10,16 +10,16 @@ use phalanx::sim::{self, Net, World};
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Properties, Publish, QoS, Reason};
 
 use crate::simulation::inbox::Inbox;
-use crate::simulation::lives::{Cut, Everybody, Files, copied, handles, lives};
-use crate::simulation::publisher::Said;
-use crate::simulation::subscriber::{ask_for, look_at};
+use crate::simulation::power_cuts::{ClientSet, Cut, Files, cloned_states, handles, run_lives};
+use crate::simulation::publisher::MessageSpec;
+use crate::simulation::subscriber::{check_suback, send_subscribe};
 use crate::simulation::wire::{Lost, Wire};
 use crate::simulation::{MESSAGES, PUBLISHERS, Shared, publisher, returning, subscriber};
 
 /// Topics of each publisher.
 const TOPICS: usize = 3;
 
-pub(crate) type Publishers = Vec<Rc<RefCell<publisher::Memory>>>;
+pub(crate) type Publishers = Vec<Rc<RefCell<publisher::State>>>;
 
 /// Message numbers by topic.
 pub(crate) type ByTopics = BTreeMap<String, Vec<usize>>;
@@ -40,9 +40,9 @@ pub(crate) fn deletes(publisher: usize, number: usize) -> bool {
 }
 
 /// Makes the messages of a publisher, to each topic in turn.
-fn says(publisher: usize, number: usize) -> Said {
+fn make_message(publisher: usize, number: usize) -> MessageSpec {
     let payload = if deletes(publisher, number) { String::new() } else { number.to_string() };
-    Said {
+    MessageSpec {
         topic: topic(publisher, number),
         payload,
         qos: qos(number),
@@ -64,98 +64,106 @@ pub(crate) fn qos(number: usize) -> QoS {
 
 /// State shared by all clients.
 #[derive(Clone)]
-struct Known {
-    publishers: Vec<publisher::Memory>,
-    returning: returning::Memory,
+struct ClientStates {
+    publishers: Vec<publisher::State>,
+    returning: returning::State,
 }
 
 struct Clients {
     publishers: Publishers,
     /// The number of packets that the reader received.
-    heard: Rc<Cell<u64>>,
+    packets_received: Rc<Cell<u64>>,
     is_over: Rc<Cell<bool>>,
-    returning: Rc<RefCell<returning::Memory>>,
+    returning: Rc<RefCell<returning::State>>,
 }
 
-impl Everybody for Clients {
-    type Moment = Known;
+impl ClientSet for Clients {
+    type Snapshot = ClientStates;
 
-    fn heard(&self) -> u64 {
-        let of_publishers = self.publishers.iter().map(|own| own.borrow().heard());
-        of_publishers.chain([self.heard.get(), self.returning.borrow().heard()]).sum()
+    fn packets_received(&self) -> u64 {
+        let of_publishers = self.publishers.iter().map(|own| own.borrow().packets_received());
+        of_publishers
+            .chain([self.packets_received.get(), self.returning.borrow().packets_received()])
+            .sum()
     }
 
-    fn are_through(&self) -> bool {
+    fn are_done(&self) -> bool {
         self.is_over.get() && self.returning.borrow().has_all()
     }
 
-    fn moment(&self) -> Known {
+    fn snapshot(&self) -> ClientStates {
         let returning = self.returning.borrow().clone();
-        Known { publishers: copied(&self.publishers), returning }
+        ClientStates { publishers: cloned_states(&self.publishers), returning }
     }
 }
 
 /// The acknowledged messages of each topic, and the sent ones.
 pub(crate) fn by_topics(
     publishers: &Publishers,
-    includes: impl Fn(&publisher::Memory, usize) -> bool,
+    includes: impl Fn(&publisher::State, usize) -> bool,
 ) -> ByTopics {
     let mut all = ByTopics::new();
-    for (publisher, memory) in publishers.iter().enumerate() {
+    for (publisher, state) in publishers.iter().enumerate() {
         for number in 0..MESSAGES {
             let numbers = all.entry(topic(publisher, number)).or_default();
-            numbers.extend(includes(&memory.borrow(), number).then_some(number));
+            numbers.extend(includes(&state.borrow(), number).then_some(number));
         }
     }
     all
 }
 
 /// The retained messages that a reader may receive if message `number` is the last of its topic; `None` stands
-/// for no message. `asked` and `told` are the times of the SUBSCRIBE and of the answer.
-fn may_find(
-    publisher: (usize, &publisher::Memory),
+/// for no message. `asked_at` and `answered_at` are the times of the SUBSCRIBE and of the answer.
+fn allowed_retained(
+    publisher: (usize, &publisher::State),
     number: usize,
-    (asked, told): (Duration, Duration),
+    (asked_at, answered_at): (Duration, Duration),
 ) -> Vec<Option<usize>> {
-    let (publisher, memory) = publisher;
+    let (publisher, state) = publisher;
     if deletes(publisher, number) {
         return vec![None];
     }
     let Some(expiry) = expiry(number) else { return vec![Some(number)] };
-    let (first, last) = memory.times(number);
+    let (first, last) = state.times(number);
     let expires = |at: Duration| at.saturating_add(Duration::from_secs(expiry.into()));
-    let may = [(expires(last) >= asked).then_some(Some(number))];
+    let allowed = [(expires(last) >= asked_at).then_some(Some(number))];
     // Times are stored in milliseconds.
-    let gone = expires(first) <= told + Duration::from_millis(1);
-    may.into_iter().chain([gone.then_some(None)]).flatten().collect()
+    let may_be_expired = expires(first) <= answered_at + Duration::from_millis(1);
+    allowed.into_iter().chain([may_be_expired.then_some(None)]).flatten().collect()
 }
 
 /// A reader that subscribes repeatedly, each time with a new session, until all messages are published.
-async fn asks(net: Net, seed: u64, publishers: Publishers, heard: Rc<Cell<u64>>) {
+async fn read_repeatedly(
+    net: Net,
+    seed: u64,
+    publishers: Publishers,
+    packets_received: Rc<Cell<u64>>,
+) {
     for round in 0.. {
-        let is_last = publishers.iter().all(|own| own.borrow().is_through());
+        let is_last = publishers.iter().all(|own| own.borrow().is_done());
         if is_last && net.draw(2) == 0 {
             // By then, messages that expire have expired.
             net.sleep(Duration::from_secs(3)).await;
         }
         let name = format!("asker {seed} {round}");
-        let answered = by_topics(&publishers, publisher::Memory::is_answered);
-        let asked = net.time_of_day();
-        if let Ok(got) = ask(&net, (&name, "kept/#"), &heard).await {
+        let acknowledged = by_topics(&publishers, publisher::State::is_acknowledged);
+        let asked_at = net.time_of_day();
+        if let Ok(messages) = read_retained(&net, (&name, "kept/#"), &packets_received).await {
             let sent = by_topics(&publishers, |own, number| number < own.next());
             for (topic, sent) in &sent {
                 // Expected is the last acknowledged message or one sent since, or none if that message deletes.
-                let answered = answered[topic].last();
+                let acknowledged = acknowledged[topic].last();
                 let (publisher, _) = of_topic(topic);
-                let own = got.get(topic).map(|own| own.number);
-                let was_nothing = answered.is_none() && own.is_none();
-                let since = sent.iter().filter(|number| Some(*number) >= answered);
-                let memory = publishers[publisher].borrow();
-                let (memory, when) = ((publisher, &*memory), (asked, net.time_of_day()));
-                let may: Vec<_> = since.flat_map(|own| may_find(memory, *own, when)).collect();
-                assert!(was_nothing || may.contains(&own), "{topic}: {own:?}, not of {may:?}");
+                let own = messages.get(topic).map(|own| own.number);
+                let has_none = acknowledged.is_none() && own.is_none();
+                let since = sent.iter().filter(|number| Some(*number) >= acknowledged);
+                let state = publishers[publisher].borrow();
+                let (state, when) = ((publisher, &*state), (asked_at, net.time_of_day()));
+                let allowed: Vec<_> =
+                    since.flat_map(|own| allowed_retained(state, *own, when)).collect();
+                assert!(has_none || allowed.contains(&own), "{topic}: {own:?}, not of {allowed:?}");
             }
-            for Found { number, qos: with, expires } in got.values() {
+            for Found { number, qos: with, expires } in messages.values() {
                 assert_eq!(*with, qos(*number), "{number}");
                 let most = expiry(*number);
                 assert!(expires.is_some() == most.is_some() && *expires <= most, "{expires:?}");
@@ -178,13 +186,13 @@ pub(crate) struct Found {
 }
 
 /// The retained messages by topic, as a new session receives them.
-pub(crate) async fn ask(
+pub(crate) async fn read_retained(
     net: &Net,
     (name, filter): (&str, &str),
-    heard: &Cell<u64>,
+    packets_received: &Cell<u64>,
 ) -> Result<BTreeMap<String, Found>, Lost> {
     let expiry = [0, 1000][net.draw(2) as usize];
-    let (mut wire, reason) = Wire::ask(net, name, expiry).await?;
+    let (mut wire, reason) = Wire::open_with_expiry(net, name, expiry).await?;
     if reason != Reason::SUCCESS {
         // The broker's disk is slow.
         assert_eq!(reason, Reason::SERVER_UNAVAILABLE);
@@ -192,16 +200,16 @@ pub(crate) async fn ask(
     }
     assert!(!wire.is_present, "{name} is a new client");
     let end = format!("end of {name}");
-    ask_for(&mut wire, &[filter, &end]).await?;
-    let (mut inbox, mut got) = (Inbox::default(), BTreeMap::new());
+    send_subscribe(&mut wire, &[filter, &end]).await?;
+    let (mut inbox, mut messages) = (Inbox::default(), BTreeMap::new());
     loop {
-        let came = wire.next().await?;
-        heard.set(heard.get() + 1);
-        let packet = match came.packet() {
+        let received = wire.next().await?;
+        packets_received.set(packets_received.get() + 1);
+        let packet = match received.packet() {
             // Retained messages may arrive before the SUBACK; other messages arrive after it.
             Packet::SubAck(ack) => {
-                look_at(&ack)?;
-                wire.say(&Packet::Publish(Publish {
+                check_suback(&ack)?;
+                wire.send(&Packet::Publish(Publish {
                     topic: &end,
                     payload: b"0",
                     delivery: Delivery::AtLeastOnce(PacketId::MIN),
@@ -224,11 +232,11 @@ pub(crate) async fn ask(
         };
         let (new, answer) = inbox.take(packet);
         if let Some(answer) = answer {
-            wire.say(&answer).await?;
+            wire.send(&answer).await?;
         }
         let Some(publish) = new else { continue };
         if publish.topic == end {
-            return Ok(got);
+            return Ok(messages);
         }
         // Messages without the retain flag were just published.
         if publish.retain {
@@ -236,38 +244,39 @@ pub(crate) async fn ask(
             let qos = publish.delivery.qos();
             let expires = subscriber::expiry(&publish);
             let found = Found { number, qos, expires };
-            assert_eq!(got.insert(publish.topic.to_owned(), found), None, "{publish:?}");
+            assert_eq!(messages.insert(publish.topic.to_owned(), found), None, "{publish:?}");
         }
     }
 }
 
-fn enter(world: &mut World, breaks: bool, known: &Known) -> Clients {
+fn add_clients(world: &mut World, breaks: bool, states: &ClientStates) -> Clients {
     let own = Rc::new(Shared::default());
     own.breaks.set(breaks);
-    let publishers = handles(&known.publishers);
-    publisher::enter(world, &own, says, &publishers);
-    let (heard, is_over) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
-    let asks = asks(world.net(), world.seed(), publishers.clone(), heard.clone());
-    let over = is_over.clone();
+    let publishers = handles(&states.publishers);
+    publisher::add_all(world, &own, make_message, &publishers);
+    let (packets_received, is_over) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+    let reader =
+        read_repeatedly(world.net(), world.seed(), publishers.clone(), packets_received.clone());
+    let is_over_writer = is_over.clone();
     world.client(async move {
-        asks.await;
-        over.set(true);
+        reader.await;
+        is_over_writer.set(true);
     });
-    let returning = Rc::new(RefCell::new(known.returning.clone()));
+    let returning = Rc::new(RefCell::new(states.returning.clone()));
     world.client(returning::run(world.net(), own, publishers.clone(), returning.clone()));
-    Clients { publishers, heard, is_over, returning }
+    Clients { publishers, packets_received, is_over, returning }
 }
 
-/// Runs brokers, and calls `left` with the files on their disks.
-fn lives_of(seed: u64, left: impl FnMut(&Files)) {
+/// Runs brokers, and calls `on_power_cut` with the files on their disks.
+fn run_seed(seed: u64, on_power_cut: impl FnMut(&Files)) {
     let publishers = vec![Default::default(); PUBLISHERS];
-    let known = Known { publishers, returning: Default::default() };
-    lives(seed, Cut::MIDST, known, enter, left);
+    let states = ClientStates { publishers, returning: Default::default() };
+    run_lives(seed, Cut::WHILE_PUBLISHING, states, add_clients, on_power_cut);
 }
 
 #[test]
 fn retained_messages_survive_crashes() {
-    sim::explore_each(20, |seed| lives_of(seed, |_| ()));
+    sim::explore_each(20, |seed| run_seed(seed, |_| ()));
 }
 
 /// Detects a nondeterministic order of retained messages, which would change everything after it.
@@ -276,7 +285,7 @@ fn the_same_seed_leaves_the_same_disks() {
     for seed in 0..10 {
         let [one, other] = [(); 2].map(|()| {
             let mut disks = Vec::new();
-            lives_of(seed, |files| disks.push(files.clone()));
+            run_seed(seed, |files| disks.push(files.clone()));
             disks
         });
         assert!(one == other, "seed {seed}");

@@ -21,11 +21,11 @@ async fn shares(net: &Net, members: &mut [&mut Wire], count: usize) -> Vec<usize
         let (topic, payload, delivery) = ("t", &b""[..], Delivery::AtMostOnce);
         let (retain, duplicate, properties) = (false, false, Properties::NONE);
         let own = Publish { topic, payload, delivery, retain, duplicate, properties };
-        assert!(publisher.say(&Packet::Publish(own)).await.is_ok());
+        assert!(publisher.send(&Packet::Publish(own)).await.is_ok());
     }
     let mut received = Vec::new();
     for member in members {
-        let check = |came: &Packet<'_>| assert!(matches!(came, Packet::Publish(_)));
+        let check = |received: &Packet<'_>| assert!(matches!(received, Packet::Publish(_)));
         received.push(member.count(net, TIMEOUT / 10, check).await);
     }
     received

@@ -30,13 +30,13 @@ async fn publish(wire: &mut Wire, topic: &str, number: usize, is_awaited: bool) 
     let (retain, duplicate, properties) = (false, false, Properties::NONE);
     let payload = payload.as_bytes();
     let own = Publish { topic, payload, delivery, retain, duplicate, properties };
-    assert!(wire.say(&Packet::Publish(own)).await.is_ok());
+    assert!(wire.send(&Packet::Publish(own)).await.is_ok());
 }
 
 /// Counts acknowledgements until none arrives for this time.
 async fn acknowledged(net: &Net, wire: &mut Wire, time: Duration) -> usize {
-    wire.count(net, time, |came| {
-        let Packet::PubAck(ack) = came else { panic!("{came:?}") };
+    wire.count(net, time, |received| {
+        let Packet::PubAck(ack) = received else { panic!("{received:?}") };
         assert!(matches!(ack.reason, Reason::SUCCESS | Reason::NO_MATCHING_SUBSCRIBERS));
     })
     .await
@@ -71,11 +71,11 @@ async fn run(net: Net, broker: Broker, there: Program) {
     assert_eq!(full(), 1, "QoS 0 is dropped");
     there.resume();
     for number in 0..MESSAGES {
-        let Ok(came) = subscriber.next().await else { panic!("the connection is lost") };
-        let Packet::Publish(own) = came.packet() else { panic!("{:?}", came.packet()) };
+        let Ok(received) = subscriber.next().await else { panic!("the connection is lost") };
+        let Packet::Publish(own) = received.packet() else { panic!("{:?}", received.packet()) };
         assert_eq!(own.payload, number.to_string().as_bytes());
         if let Delivery::AtLeastOnce(id) = own.delivery {
-            assert!(subscriber.say(&Packet::PubAck(phalanx_mqtt::Ack::of(id))).await.is_ok());
+            assert!(subscriber.send(&Packet::PubAck(phalanx_mqtt::Ack::of(id))).await.is_ok());
         }
     }
     let left = MESSAGES - IN_FLIGHT - QUEUED;

@@ -9,16 +9,16 @@ use phalanx_mqtt::{
     Subscribe, SubscribeOptions, SubscriptionBuffer, Unsubscribe, Version,
 };
 
-use crate::simulation::lives::{Files, begin};
-use crate::simulation::subscriber::{ask_for, unsubscribe};
+use crate::simulation::power_cuts::{Files, start_broker};
+use crate::simulation::subscriber::{send_subscribe, unsubscribe};
 use crate::simulation::wire::{Wire, address};
 
 const STALLED: Faults = Faults { full: 1000, ..Faults::NONE };
 
 /// The reason codes of the next packet, which must be SUBACK or UNSUBACK.
 async fn reasons(wire: &mut Wire) -> Vec<Reason> {
-    let Ok(came) = wire.next().await else { panic!("the connection is lost") };
-    match came.packet() {
+    let Ok(received) = wire.next().await else { panic!("the connection is lost") };
+    match received.packet() {
         Packet::SubAck(ack) => ack.reasons.iter().copied().map(Reason).collect(),
         Packet::UnsubAck(ack) => ack.reasons.iter().copied().map(Reason).collect(),
         Packet::PubRec(ack) | Packet::PubComp(ack) => vec![ack.reason],
@@ -30,7 +30,7 @@ async fn reasons(wire: &mut Wire) -> Vec<Reason> {
 async fn stall(net: &Net, wire: &mut Wire) {
     net.set_faults(STALLED);
     let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
-    assert!(wire.say(&goodbye).await.is_ok() && wire.is_closed().await);
+    assert!(wire.send(&goodbye).await.is_ok() && wire.wait_for_close().await);
 }
 
 /// Even while records of the client's partition wait for the disk.
@@ -40,26 +40,28 @@ fn a_client_without_a_persistent_session_does_not_wait() {
         sim::run(seed, |world| {
             world.set_faults(Faults::NONE);
             world.set_processors(1);
-            begin(world, seed, &Files::default());
+            start_broker(world, seed, &Files::default());
             let net = world.net();
             world.client(async move {
                 let mut known = Wire::connect(&net, "known").await;
-                let Ok((mut guest, _)) = Wire::ask(&net, "guest", 0).await else { panic!("guest") };
-                assert!(ask_for(&mut guest, &["a"]).await.is_ok());
+                let Ok((mut guest, _)) = Wire::open_with_expiry(&net, "guest", 0).await else {
+                    panic!("guest")
+                };
+                assert!(send_subscribe(&mut guest, &["a"]).await.is_ok());
                 assert_eq!(reasons(&mut guest).await, [Reason::GRANTED_QOS_2]);
                 let (topic, payload, properties) = ("t", &b"x"[..], Properties::NONE);
                 let (delivery, retain) = (Delivery::ExactlyOnce(PacketId::MIN), false);
                 let publish =
                     Publish { topic, payload, delivery, retain, duplicate: false, properties };
-                assert!(guest.say(&Packet::Publish(publish)).await.is_ok());
+                assert!(guest.send(&Packet::Publish(publish)).await.is_ok());
                 let reason = reasons(&mut guest).await[0];
                 assert!(!reason.is_failure(), "{reason:?}");
                 stall(&net, &mut known).await;
-                assert!(ask_for(&mut guest, &["b"]).await.is_ok());
+                assert!(send_subscribe(&mut guest, &["b"]).await.is_ok());
                 assert_eq!(reasons(&mut guest).await, [Reason::GRANTED_QOS_2]);
                 assert!(unsubscribe(&mut guest, "a").await.is_ok());
                 assert_eq!(reasons(&mut guest).await, [Reason::SUCCESS]);
-                assert!(guest.say(&Packet::PubRel(Ack::of(PacketId::MIN))).await.is_ok());
+                assert!(guest.send(&Packet::PubRel(Ack::of(PacketId::MIN))).await.is_ok());
                 assert_eq!(reasons(&mut guest).await, [Reason::SUCCESS]);
                 net.set_faults(Faults::NONE);
             });
@@ -73,12 +75,12 @@ fn changes_of_persistent_subscriptions_are_refused_at_once() {
     sim::explore_each(10, |seed| {
         sim::run(seed, |world| {
             world.set_faults(Faults::NONE);
-            begin(world, seed, &Files::default());
+            start_broker(world, seed, &Files::default());
             let net = world.net();
             world.client(async move {
                 let mut other = Wire::connect(&net, "other").await;
                 let mut known = Wire::connect(&net, "known").await;
-                assert!(ask_for(&mut known, &["t"]).await.is_ok());
+                assert!(send_subscribe(&mut known, &["t"]).await.is_ok());
                 assert_eq!(reasons(&mut known).await, [Reason::GRANTED_QOS_2]);
                 stall(&net, &mut other).await;
                 net.sleep(Duration::from_secs(1)).await;
@@ -87,29 +89,29 @@ fn changes_of_persistent_subscriptions_are_refused_at_once() {
                     assert!(unsubscribe(&mut known, "t").await.is_ok());
                     assert_eq!(reasons(&mut known).await, [busy]);
                 }
-                assert!(ask_for(&mut known, &["x", "a/#/b"]).await.is_ok());
+                assert!(send_subscribe(&mut known, &["x", "a/#/b"]).await.is_ok());
                 let invalid = Reason::TOPIC_FILTER_INVALID;
                 assert_eq!(reasons(&mut known).await, [busy, invalid], "each for its own reason");
-                let took = net.now() - begun;
-                assert!(took < Duration::from_secs(300), "{took:?}");
+                let elapsed = net.now() - begun;
+                assert!(elapsed < Duration::from_secs(300), "{elapsed:?}");
                 net.set_faults(Faults::NONE);
                 // The failed write is retried at intervals.
-                let mut came = vec![busy];
+                let mut received = vec![busy];
                 for _ in 0..60 {
-                    if came != [busy] {
+                    if received != [busy] {
                         break;
                     }
                     net.sleep(Duration::from_secs(1)).await;
                     assert!(unsubscribe(&mut known, "t").await.is_ok());
-                    came = reasons(&mut known).await;
+                    received = reasons(&mut known).await;
                 }
-                assert_eq!(came, [Reason::SUCCESS]);
+                assert_eq!(received, [Reason::SUCCESS]);
             });
         });
     });
 }
 
-async fn say(client: &mut Client, packet: &Packet<'_>) {
+async fn send(client: &mut Client, packet: &Packet<'_>) {
     let mut bytes = Vec::new();
     packet.encode(Version::V3, &mut bytes).unwrap();
     client.write_all(&bytes).await.unwrap();
@@ -135,7 +137,7 @@ fn a_failed_unsubscribe_is_not_acknowledged() {
     sim::explore_each(10, |seed| {
         sim::run(seed, |world| {
             world.set_faults(Faults::NONE);
-            begin(world, seed, &Files::default());
+            start_broker(world, seed, &Files::default());
             let net = world.net();
             world.client(async move {
                 let mut other = Wire::connect(&net, "other").await;
@@ -150,18 +152,18 @@ fn a_failed_unsubscribe_is_not_acknowledged() {
                     will: None,
                     properties: Properties::NONE,
                 };
-                say(&mut client, &Packet::Connect(connect)).await;
+                send(&mut client, &Packet::Connect(connect)).await;
                 assert_eq!(next(&mut client, &mut input).await, Some(Kind::ConnAck));
                 let mut both = SubscriptionBuffer::new();
                 both.push("t", SubscribeOptions::default()).unwrap();
                 let (id, properties) = (PacketId::MIN, Properties::NONE);
                 let subscribe = Subscribe { id, filters: both.to_subscribe(), properties };
-                say(&mut client, &Packet::Subscribe(subscribe)).await;
+                send(&mut client, &Packet::Subscribe(subscribe)).await;
                 assert_eq!(next(&mut client, &mut input).await, Some(Kind::SubAck));
                 stall(&net, &mut other).await;
                 let filters = both.to_unsubscribe();
                 let unsubscribe = Unsubscribe { id, filters, properties };
-                say(&mut client, &Packet::Unsubscribe(unsubscribe)).await;
+                send(&mut client, &Packet::Unsubscribe(unsubscribe)).await;
                 assert_eq!(next(&mut client, &mut input).await, None);
                 net.set_faults(Faults::NONE);
             });

@@ -19,7 +19,7 @@ const fn node(number: u8) -> SocketAddr {
 }
 
 /// The nodes in circular order, beginning with each one.
-const FROM: [[SocketAddr; 3]; 3] =
+const ROTATIONS: [[SocketAddr; 3]; 3] =
     [NODES, [NODES[1], NODES[2], NODES[0]], [NODES[2], NODES[0], NODES[1]]];
 
 /// The broker's address.
@@ -50,7 +50,7 @@ impl Brokers {
 
     /// All nodes. A session begins at the node with this number.
     pub(crate) fn from(number: usize) -> Self {
-        Self { addresses: &FROM[number], ..Self::NODES }
+        Self { addresses: &ROTATIONS[number], ..Self::NODES }
     }
 
     /// The node with this number.
@@ -84,25 +84,25 @@ impl Brokers {
     }
 
     /// Whether the session may be at another broker.
-    fn are_several(self) -> bool {
+    fn has_several(self) -> bool {
         self.addresses.len() > 1
     }
 
     /// Connects to the broker at which a session begins, or, if it `has_begun`, to the first broker that accepts the
     /// client.
     pub(crate) async fn connect(self, net: &Net, name: &str, has_begun: bool) -> Wire {
-        if !has_begun || !self.are_several() {
+        if !has_begun || !self.has_several() {
             return Wire::connect_at(net, name, self.first()).await;
         }
-        let mut has_asked = false;
+        let mut has_tried_others = false;
         loop {
             let begin = if self.roam { net.draw(self.addresses.len() as u64) as usize } else { 0 };
             let (last, first) = self.addresses.split_at(begin);
             for broker in first.iter().chain(last) {
                 if let Ok(wire) = Wire::try_connect(net, name, *broker, self).await {
-                    return Wire { has_asked, ..wire };
+                    return Wire { has_tried_others, ..wire };
                 }
-                has_asked = true;
+                has_tried_others = true;
             }
             // An adoption takes about a minute, so wait before trying again.
             net.sleep(Duration::from_millis(net.draw(4000))).await;
@@ -113,7 +113,7 @@ impl Brokers {
     /// may have lost its lease, or the session may be elsewhere.
     pub(crate) fn may_refuse(self, reason: Reason) -> bool {
         self.restart && reason == Reason::SERVER_SHUTTING_DOWN
-            || self.are_several()
+            || self.has_several()
                 && [Reason::SERVER_UNAVAILABLE, Reason::SERVER_BUSY, Reason::USE_ANOTHER_SERVER]
                     .contains(&reason)
             // Taken over by an earlier CONNECT of this client, whose connection was lost before the answer.
@@ -129,7 +129,7 @@ pub(crate) struct Wire {
     pub(crate) is_present: bool,
     /// Whether the client first sent CONNECT to a node that did not accept it. This node may have requested the session,
     /// and the request may arrive late.
-    has_asked: bool,
+    has_tried_others: bool,
 }
 
 /// The connection is lost.
@@ -142,9 +142,9 @@ impl From<io::Error> for Lost {
 }
 
 /// A packet received.
-pub(crate) struct Came(Vec<u8>);
+pub(crate) struct ReceivedPacket(Vec<u8>);
 
-impl Came {
+impl ReceivedPacket {
     pub(crate) fn packet(&self) -> Packet<'_> {
         let frame = Frame::split(&self.0, Frame::MAX_PACKET).expect("decoded before").unwrap();
         Packet::decode(frame, Version::V5).expect("the broker speaks MQTT")
@@ -153,7 +153,7 @@ impl Came {
 
 /// The options of a CONNECT.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Asking<'a> {
+pub(crate) struct ConnectOptions<'a> {
     pub(crate) name: &'a str,
     /// The session expiry interval in seconds.
     pub(crate) expiry: u32,
@@ -189,8 +189,8 @@ impl Wire {
         broker: SocketAddr,
         brokers: Brokers,
     ) -> Result<Self, Lost> {
-        let asking = Asking { name, expiry: u32::MAX, ..Asking::default() };
-        match Self::open_at(net, asking, broker).await? {
+        let options = ConnectOptions { name, expiry: u32::MAX, ..ConnectOptions::default() };
+        match Self::open_at(net, options, broker).await? {
             (wire, Reason::SUCCESS) => Ok(wire),
             // The broker's disk is slow.
             (_, Reason::SERVER_UNAVAILABLE) => Err(Lost),
@@ -200,49 +200,59 @@ impl Wire {
     }
 
     /// Connects once, with a session expiry interval in seconds. Returns the CONNACK's reason too.
-    pub(crate) async fn ask(net: &Net, name: &str, expiry: u32) -> Result<(Self, Reason), Lost> {
-        Self::open(net, Asking { name, expiry, ..Asking::default() }).await
+    pub(crate) async fn open_with_expiry(
+        net: &Net,
+        name: &str,
+        expiry: u32,
+    ) -> Result<(Self, Reason), Lost> {
+        Self::open(net, ConnectOptions { name, expiry, ..ConnectOptions::default() }).await
     }
 
-    /// Like [`ask`](Self::ask), with all options.
-    pub(crate) async fn open(net: &Net, asking: Asking<'_>) -> Result<(Self, Reason), Lost> {
-        Self::open_at(net, asking, address()).await
+    /// Like [`open_with_expiry`](Self::open_with_expiry), with all options.
+    pub(crate) async fn open(
+        net: &Net,
+        options: ConnectOptions<'_>,
+    ) -> Result<(Self, Reason), Lost> {
+        Self::open_at(net, options, address()).await
     }
 
     /// Like [`open`](Self::open), to the broker at this address.
     pub(crate) async fn open_at(
         net: &Net,
-        asking: Asking<'_>,
+        options: ConnectOptions<'_>,
         broker: SocketAddr,
     ) -> Result<(Self, Reason), Lost> {
         let client = net.connect(broker).await?;
-        let mut wire = Self { client, input: Vec::new(), is_present: false, has_asked: false };
+        let mut wire =
+            Self { client, input: Vec::new(), is_present: false, has_tried_others: false };
         let mut properties = PropertyBuffer::new();
-        properties.push(Property::SessionExpiry(asking.expiry)).unwrap();
+        properties.push(Property::SessionExpiry(options.expiry)).unwrap();
         properties.push(Property::ReceiveMaximum(1 + net.draw(4) as u16)).unwrap();
-        wire.say(&Packet::Connect(Connect {
+        wire.send(&Packet::Connect(Connect {
             version: Version::V5,
-            client_id: asking.name,
-            clean_start: asking.clean_start,
+            client_id: options.name,
+            clean_start: options.clean_start,
             keep_alive: 0,
             username: None,
             password: None,
-            will: asking.will,
+            will: options.will,
             properties: properties.get(),
         }))
         .await?;
-        let came = wire.next().await?;
-        let Packet::ConnAck(ack) = came.packet() else { panic!("the first packet is a CONNACK") };
+        let received = wire.next().await?;
+        let Packet::ConnAck(ack) = received.packet() else {
+            panic!("the first packet is a CONNACK")
+        };
         wire.is_present = ack.session_present;
         Ok((wire, ack.reason))
     }
 
-    pub(crate) async fn say(&mut self, packet: &Packet<'_>) -> Result<(), Lost> {
-        self.say_all(std::slice::from_ref(packet)).await
+    pub(crate) async fn send(&mut self, packet: &Packet<'_>) -> Result<(), Lost> {
+        self.send_all(std::slice::from_ref(packet)).await
     }
 
     /// Sends packets with one write.
-    pub(crate) async fn say_all(&mut self, packets: &[Packet<'_>]) -> Result<(), Lost> {
+    pub(crate) async fn send_all(&mut self, packets: &[Packet<'_>]) -> Result<(), Lost> {
         let mut bytes = Vec::new();
         for packet in packets {
             packet.encode(Version::V5, &mut bytes).expect("it is short");
@@ -252,15 +262,15 @@ impl Wire {
 
     /// Whether one of these brokers may disconnect the client for this reason.
     pub(crate) fn may_end(&self, brokers: Brokers, reason: Reason) -> bool {
-        brokers.may_refuse(reason) || self.has_asked && reason == Reason::SESSION_TAKEN_OVER
+        brokers.may_refuse(reason) || self.has_tried_others && reason == Reason::SESSION_TAKEN_OVER
     }
 
     /// The next packet.
-    pub(crate) async fn next(&mut self) -> Result<Came, Lost> {
+    pub(crate) async fn next(&mut self) -> Result<ReceivedPacket, Lost> {
         loop {
             if let Some(frame) = Frame::split(&self.input, Frame::MAX_PACKET).expect("a packet") {
                 let length = frame.length();
-                return Ok(Came(self.input.drain(..length).collect()));
+                return Ok(ReceivedPacket(self.input.drain(..length).collect()));
             }
             if self.client.read(&mut self.input).await? == 0 {
                 return Err(Lost);
@@ -276,16 +286,16 @@ impl Wire {
         check: impl Fn(&Packet<'_>),
     ) -> usize {
         let mut count = 0;
-        while let Either::Left(came) = select(Box::pin(self.next()), net.sleep(time)).await {
-            let Ok(came) = came else { panic!("the connection is lost") };
-            check(&came.packet());
+        while let Either::Left(received) = select(Box::pin(self.next()), net.sleep(time)).await {
+            let Ok(received) = received else { panic!("the connection is lost") };
+            check(&received.packet());
             count += 1;
         }
         count
     }
 
     /// Waits for the broker to close the connection. Returns whether it closed cleanly, without another packet.
-    pub(crate) async fn is_closed(&mut self) -> bool {
+    pub(crate) async fn wait_for_close(&mut self) -> bool {
         loop {
             match self.client.read(&mut self.input).await {
                 Ok(0) => return self.input.is_empty(),

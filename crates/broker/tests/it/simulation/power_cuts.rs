@@ -20,30 +20,31 @@ use crate::simulation::wire::{address, until};
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// All clients of a world.
-pub(crate) trait Everybody: 'static {
+pub(crate) trait ClientSet: 'static {
     /// A copy of all clients' state at one moment.
-    type Moment: 'static;
+    type Snapshot: 'static;
 
     /// The number of packets that all clients have received.
-    fn heard(&self) -> u64;
+    fn packets_received(&self) -> u64;
 
     /// Whether all clients are done.
-    fn are_through(&self) -> bool;
+    fn are_done(&self) -> bool;
 
-    fn moment(&self) -> Self::Moment;
+    fn snapshot(&self) -> Self::Snapshot;
 }
 
-/// When to cut the power, unless all clients finish first: after a random number of packets below `heard`, and sometimes
-/// a random time below `later` after that.
+/// When to cut the power, unless all clients finish first: after a random number of packets below `max_packets`, and sometimes
+/// a random time below `max_delay` after that.
 #[derive(Clone, Copy)]
 pub(crate) struct Cut {
-    pub(crate) heard: u64,
-    pub(crate) later: Duration,
+    pub(crate) max_packets: u64,
+    pub(crate) max_delay: Duration,
 }
 
 impl Cut {
     /// A cut while messages are being published.
-    pub(crate) const MIDST: Self = Self { heard: 60, later: Duration::from_millis(2) };
+    pub(crate) const WHILE_PUBLISHING: Self =
+        Self { max_packets: 60, max_delay: Duration::from_millis(2) };
 }
 
 /// The files that a power cut now would leave. `highest` is the highest segment number that existed at the
@@ -54,63 +55,63 @@ pub(crate) fn survivors(net: &Net, highest: u64) -> Files {
     names.filter_map(|name| Some((name.clone(), net.survivors(&name)?))).collect()
 }
 
-/// Runs brokers one after the other, each with the files that the previous one's power cut left. Calls `enter` to add the
-/// clients, which continue with their own state, and `left` with the files after each life. Returns the clients' final
+/// Runs brokers one after the other, each with the files that the previous one's power cut left. Calls `add_clients` to add the
+/// clients, which continue with their own state, and `on_power_cut` with the files after each life. Returns the clients' final
 /// state.
-pub(crate) fn lives<E: Everybody>(
+pub(crate) fn run_lives<E: ClientSet>(
     seed: u64,
     cut: Cut,
-    mut known: E::Moment,
-    enter: impl Fn(&mut World, bool, &E::Moment) -> E,
-    mut left: impl FnMut(&Files),
-) -> E::Moment {
-    let (mut files, mut begins) = (Files::new(), None);
+    mut states: E::Snapshot,
+    add_clients: impl Fn(&mut World, bool, &E::Snapshot) -> E,
+    mut on_power_cut: impl FnMut(&Files),
+) -> E::Snapshot {
+    let (mut files, mut start_time) = (Files::new(), None);
     for life in 0..2 + seed % 3 {
-        let enter = |world: &mut World, breaks| enter(world, breaks, &known);
+        let add_clients = |world: &mut World, breaks| add_clients(world, breaks, &states);
         let ended;
-        (files, known, ended) = live(seed * 5 + life, (&files, begins), cut, enter);
-        begins = Some(ended);
-        left(&files);
+        (files, states, ended) = run_life(seed * 5 + life, (&files, start_time), cut, add_clients);
+        start_time = Some(ended);
+        on_power_cut(&files);
     }
-    known
+    states
 }
 
-/// Runs a broker with `files`, starting at a time of day, until all clients are done. Calls `enter` with whether
+/// Runs a broker with `files`, starting at a time of day, until all clients are done. Calls `add_clients` with whether
 /// connections break. Returns the files that a power cut at some earlier moment would have left, and the clients' state
 /// and the time at that moment. Everything after it is discarded.
-fn live<E: Everybody>(
+fn run_life<E: ClientSet>(
     seed: u64,
-    (files, begins): (&Files, Option<Duration>),
+    (files, start_time): (&Files, Option<Duration>),
     cut: Cut,
-    enter: impl FnOnce(&mut World, bool) -> E,
-) -> (Files, E::Moment, Duration) {
-    let left = Rc::new(Cell::new(None));
-    let of_world = left.clone();
+    add_clients: impl FnOnce(&mut World, bool) -> E,
+) -> (Files, E::Snapshot, Duration) {
+    let remains = Rc::new(Cell::new(None));
+    let of_world = remains.clone();
     sim::run(seed, move |world| {
         world.set_most_steps(4_000_000);
-        begins.into_iter().for_each(|begins| world.set_time_of_day(begins));
+        start_time.into_iter().for_each(|start_time| world.set_time_of_day(start_time));
         let breaks = world.draw(3) > 0;
         let faults = if world.draw(2) == 0 { Faults::MILD } else { Faults::drawn(seed) };
         // No disk errors: when the disk refuses writes, clients retransmit messages later, in another order.
         world.set_faults(Faults { open: 0, disk: 0, full: 0, ..faults });
-        begin(world, seed, files);
-        let everybody = enter(world, breaks);
+        start_broker(world, seed, files);
+        let clients = add_clients(world, breaks);
         let highest =
             files.len() as u64 + files.keys().filter_map(|name| number(name)).max().unwrap_or(0);
         let net = world.net();
         world.client(async move {
-            let enough = everybody.heard() + net.draw(cut.heard);
+            let enough = clients.packets_received() + net.draw(cut.max_packets);
             // Checked after each step of the world, so the cut comes right after a client received a packet, or in
             // between.
-            until(|| everybody.heard() >= enough || everybody.are_through()).await;
+            until(|| clients.packets_received() >= enough || clients.are_done()).await;
             if net.draw(2) == 0 {
-                net.sleep(Duration::from_micros(net.draw(cut.later.as_micros() as u64))).await;
+                net.sleep(Duration::from_micros(net.draw(cut.max_delay.as_micros() as u64))).await;
             }
-            let left = (survivors(&net, highest), everybody.moment(), net.time_of_day());
-            of_world.set(Some(left));
+            let remains = (survivors(&net, highest), clients.snapshot(), net.time_of_day());
+            of_world.set(Some(remains));
         });
     });
-    left.take().expect("the power cut happened")
+    remains.take().expect("the power cut happened")
 }
 
 /// The number of a segment; `None` for other files.
@@ -119,18 +120,18 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Starts the broker with `files`.
-pub(crate) fn begin(world: &mut World, seed: u64, files: &Files) {
-    begin_beside(world, seed, files, (Graph::new(), |_: &StartContext| Ok(())));
+pub(crate) fn start_broker(world: &mut World, seed: u64, files: &Files) {
+    start_broker_beside(world, seed, files, (Graph::new(), |_: &StartContext| Ok(())));
 }
 
 /// Starts the broker beside other stages in the same graph, which have their own start.
-pub(crate) fn begin_beside(
+pub(crate) fn start_broker_beside(
     world: &mut World,
     seed: u64,
     files: &Files,
     beside: (Graph, impl Fn(&StartContext) -> Result<(), CallError> + 'static),
 ) -> Broker {
-    begin_with(world, options(seed), files, beside)
+    start_broker_with(world, options(seed), files, beside)
 }
 
 fn options(seed: u64) -> Options {
@@ -146,17 +147,17 @@ fn options(seed: u64) -> Options {
 }
 
 /// Starts the broker with a disk reserve of three segments.
-pub(crate) fn begin_with_reserve(
+pub(crate) fn start_broker_with_reserve(
     world: &mut World,
     seed: u64,
     segment_bytes: u64,
     files: &Files,
 ) -> Broker {
     let options = Options { segment_bytes, reserve_bytes: 3 * segment_bytes, ..options(seed) };
-    begin_with(world, options, files, (Graph::new(), |_: &StartContext| Ok(())))
+    start_broker_with(world, options, files, (Graph::new(), |_: &StartContext| Ok(())))
 }
 
-fn begin_with(
+fn start_broker_with(
     world: &mut World,
     options: Options,
     files: &Files,
@@ -179,10 +180,10 @@ fn begin_with(
 
 /// A shared handle to each client's state.
 pub(crate) fn handles<M: Clone>(all: &[M]) -> Vec<Rc<RefCell<M>>> {
-    all.iter().map(|memory| Rc::new(RefCell::new(memory.clone()))).collect()
+    all.iter().map(|state| Rc::new(RefCell::new(state.clone()))).collect()
 }
 
 /// A copy of each client's state.
-pub(crate) fn copied<M: Clone>(all: &[Rc<RefCell<M>>]) -> Vec<M> {
-    all.iter().map(|memory| memory.borrow().clone()).collect()
+pub(crate) fn cloned_states<M: Clone>(all: &[Rc<RefCell<M>>]) -> Vec<M> {
+    all.iter().map(|state| state.borrow().clone()).collect()
 }
