@@ -23,12 +23,12 @@ pub(super) async fn list(context: &Context, query: &Query) -> Outcome {
         None => (0, 0),
         Some(text) => position(text).ok_or_else(|| Failure::bad("after: not a position"))?,
     };
-    let most = query.limit()?;
+    let limit = query.limit()?;
     let text = query.get("text").unwrap_or_default().to_owned();
     let connected_only = query.flag("connected");
     let mut found = Vec::new();
-    while partition < sessions.partitions() && found.len() < most {
-        let query = ClientQuery { text: text.clone(), connected_only, most: most - found.len() };
+    while partition < sessions.partitions() && found.len() < limit {
+        let query = ClientQuery { text: text.clone(), connected_only, most: limit - found.len() };
         let (some, next) =
             sessions.list(partition, slot, query).await.map_err(|_| Failure::busy(BUSY))?;
         found.extend(some);

@@ -30,9 +30,9 @@ pub(super) fn begin(context: &Context, body: &[u8]) -> Outcome {
         (None, Some(_)) => return Err(Failure::bad("filter: not a topic filter")),
         _ => return Err(Failure::bad("expected either client or filter")),
     };
-    let most = MAX_TIME.as_secs();
-    if !(1..=most).contains(&request.seconds) {
-        return Err(Failure::bad(format!("seconds: expected 1 to {most}")));
+    let max = MAX_TIME.as_secs();
+    if !(1..=max).contains(&request.seconds) {
+        return Err(Failure::bad(format!("seconds: expected 1 to {max}")));
     }
     match context.traces().begin(target, Duration::from_secs(request.seconds)) {
         Some(id) => Ok(json!({ "id": id })),

@@ -48,7 +48,7 @@ pub(super) struct ConnectionLimits {
     pub(super) origin: Option<Origin>,
     pub(super) receive_maximum: u16,
     /// Maximum packet size, in bytes.
-    pub(super) most: usize,
+    pub(super) max_packet: usize,
 }
 
 impl Local {
@@ -81,7 +81,8 @@ impl Local {
         if !self.is_persistent() {
             return Ok(());
         }
-        let limits = ConnectionLimits { origin: None, receive_maximum: u16::MAX, most: usize::MAX };
+        let limits =
+            ConnectionLimits { origin: None, receive_maximum: u16::MAX, max_packet: usize::MAX };
         let opened = self.attach(limits).await?;
         let retain_handling = RetainHandling::DoNotSend;
         let subscribed = match self.unsubscribe_others(&opened).await {
@@ -168,7 +169,7 @@ impl Local {
 
     /// Attaches a connection to the session, which is new if it does not exist.
     async fn attach(&self, limits: ConnectionLimits) -> Result<Opened, String> {
-        let ConnectionLimits { origin, receive_maximum, most } = limits;
+        let ConnectionLimits { origin, receive_maximum, max_packet } = limits;
         let opening = Opening {
             client_id: self.client.clone(),
             origin,
@@ -177,7 +178,7 @@ impl Local {
             clean_start: !self.is_persistent(),
             expiry: if self.is_persistent() { u32::MAX } else { 0 },
             receive_maximum,
-            most,
+            most: max_packet,
             // The link defines its own aliases, for the remote topics.
             must_exist: false,
             most_aliases: 0,

@@ -29,7 +29,7 @@ pub(super) struct Grant {
     pub(super) keeps_session: bool,
     pub(super) receive_maximum: u16,
     /// Maximum packet size, in bytes.
-    pub(super) most: usize,
+    pub(super) max_packet: usize,
     pub(super) aliases: u16,
     /// The keep-alive in seconds; 0 for none.
     pub(super) keep_alive: u16,
@@ -141,7 +141,7 @@ impl<'a> Login<'a> {
             is_present: ack.session_present,
             keeps_session: !clean_start && *session_expiry > 0,
             receive_maximum: u16::MAX,
-            most: Frame::MAX_PACKET,
+            max_packet: Frame::MAX_PACKET,
             aliases: 0,
             keep_alive: self.bridge.keep_alive,
             retain_available: true,
@@ -153,7 +153,7 @@ impl<'a> Login<'a> {
             match property {
                 Property::SessionExpiry(seconds) => granted.keeps_session &= seconds > 0,
                 Property::ReceiveMaximum(number) => granted.receive_maximum = number,
-                Property::MaximumPacketSize(bytes) => granted.most = bytes as usize,
+                Property::MaximumPacketSize(bytes) => granted.max_packet = bytes as usize,
                 Property::TopicAliasMaximum(number) => granted.aliases = number,
                 Property::ServerKeepAlive(seconds) => granted.keep_alive = seconds,
                 Property::RetainAvailable(is) => granted.retain_available = is,
@@ -187,7 +187,11 @@ impl<'a> Login<'a> {
         let filters = filters.to_subscribe();
         let subscribe = Subscribe { id: SUBSCRIBE_ID, filters, properties: Properties::NONE };
         let mut bytes = Vec::new();
-        match Packet::Subscribe(subscribe).encode_within(Version::V5, granted.most, &mut bytes) {
+        match Packet::Subscribe(subscribe).encode_within(
+            Version::V5,
+            granted.max_packet,
+            &mut bytes,
+        ) {
             Ok(()) => Ok(bytes),
             Err(error) => Err(format!("cannot subscribe to all topics at once: {error}")),
         }
@@ -231,8 +235,8 @@ impl<'a> Login<'a> {
     }
 
     fn frame(&self, at: usize) -> Result<Option<Frame<'_>>, String> {
-        let most = self.limits.packet_size;
-        Frame::split(&self.input[at..], most).map_err(|error| error.to_string())
+        let max_packet = self.limits.packet_size;
+        Frame::split(&self.input[at..], max_packet).map_err(|error| error.to_string())
     }
 
     fn timeout(&self) -> IoTimeout {

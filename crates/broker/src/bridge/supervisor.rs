@@ -216,7 +216,7 @@ impl Supervisor {
         let own = ConnectionLimits {
             origin: Some(origin),
             receive_maximum: granted.receive_maximum,
-            most: granted.most.saturating_sub(growth),
+            max_packet: granted.max_packet.saturating_sub(growth),
         };
         let opened = self.local.open(own).await?;
         if !granted.is_present {
@@ -237,7 +237,7 @@ impl Supervisor {
                 broker_id,
                 retain_available: granted.retain_available,
                 max_local_packet: limits.packet_size,
-                max_remote_packet: granted.most,
+                max_remote_packet: granted.max_packet,
                 local_aliases: limits.topic_alias,
                 remote_aliases: granted.aliases,
                 keep_alive: granted.keep_alive,
@@ -257,7 +257,7 @@ impl Supervisor {
             opened,
             identity: self.local.identity(),
             peer: Peer::of_bridge(origin, metrics),
-            most: granted.most,
+            most: granted.max_packet,
             persistent: self.local.is_persistent(),
         })
     }

@@ -1,4 +1,5 @@
-//! Intervals, as fractions of the time after which a node is lost: how often a node sends its hello and checks its lanes.
+//! Intervals, as fractions of the time after which a node is lost: how often a node sends its hello and checks its
+//! lanes.
 
 pub(super) const HELLOS_PER_TIMEOUT: u32 = 5;
 

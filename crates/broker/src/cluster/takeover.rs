@@ -51,15 +51,15 @@ pub(super) async fn announce_claims(node: Rc<Node>) {
 
 /// Sends claims to all nodes, in order. Waits while the connection's buffer is full.
 async fn publish(node: &Node, subject: &str, mut left: &[(Identity, u64)]) {
-    let mut most = left.len();
+    let mut batch_size = left.len();
     while !left.is_empty() {
-        let (some, rest) = left.split_at(most.min(left.len()));
+        let (some, rest) = left.split_at(batch_size.min(left.len()));
         let number = node.claims.get() + 1;
         match node.client.publish(subject, None, None, &json(node, some, number)) {
             Err(Rejected::Full(_)) if is_draining() => return,
             // The lanes stay open, so they do not repeat these claims: wait.
             Err(Rejected::Full(_)) => sleep(RETRY_DELAY).await,
-            Err(Rejected::TooLarge(..)) if some.len() > 1 => most = some.len() / 2,
+            Err(Rejected::TooLarge(..)) if some.len() > 1 => batch_size = some.len() / 2,
             Err(Rejected::TooLarge(..)) => {
                 count_oversized(node);
                 left = rest;
@@ -103,14 +103,17 @@ async fn send_all(
     is_over: impl Fn() -> bool,
     count_oversized: impl Fn(),
 ) {
-    let mut most = MAX_CLIENTS;
+    let mut batch_size = MAX_CLIENTS;
     while !left.is_empty() && !is_over() {
-        let (some, rest) =
-            left.split_at(count_fitting(left.iter().map(|own| &own.0), most, MAX_CLIENT_BYTES));
+        let (some, rest) = left.split_at(count_fitting(
+            left.iter().map(|own| &own.0),
+            batch_size,
+            MAX_CLIENT_BYTES,
+        ));
         match send(some) {
             Sent::Yes => left = rest,
             Sent::Full => sleep(RETRY_DELAY).await,
-            Sent::TooLarge(_) if some.len() > 1 => most = some.len() / 2,
+            Sent::TooLarge(_) if some.len() > 1 => batch_size = some.len() / 2,
             Sent::TooLarge(_) => {
                 count_oversized();
                 left = rest;

@@ -68,11 +68,11 @@ impl Config {
         let both = self.ephemeral && self.persistence_dir.is_some();
         error_if(both, "ephemeral", "excludes `persistence-dir`; remove one of the two");
         // A message and its deliveries form one journal entry, whose size is limited.
-        let most = MAX_DURABLE_PACKET;
+        let max = MAX_DURABLE_PACKET;
         let what =
-            format!("found {}, expected 128 to {most} with persistence-dir", limits.packet_size);
+            format!("found {}, expected 128 to {max} with persistence-dir", limits.packet_size);
         let range = 128..=phalanx_mqtt::Frame::MAX_BODY;
-        let large = range.contains(&limits.packet_size) && limits.packet_size > most;
+        let large = range.contains(&limits.packet_size) && limits.packet_size > max;
         error_if(self.persistence_dir.is_some() && large, "max-packet-size", &what);
         let keeps = self.cluster.keep_sessions;
         let what = "needs `cluster`: the NATS servers";

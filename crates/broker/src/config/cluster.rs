@@ -266,14 +266,14 @@ fn unsuitable_for_keeping(
         Err(why) => return Some(format!("it cannot keep sessions: {why}")),
     };
     let Limits { max_streams, max_storage } = account.limits;
-    if !has_stream && u64::try_from(max_streams).is_ok_and(|most| account.streams >= most) {
+    if !has_stream && u64::try_from(max_streams).is_ok_and(|max| account.streams >= max) {
         return Some(format!(
             "all {max_streams} streams of the account exist, and each node needs one; raise max_streams"
         ));
     }
     // The bound of a journal.
     let needed = persistence_bytes.saturating_add(persistence_bytes.saturating_mul(5) / 4);
-    u64::try_from(max_storage).is_ok_and(|most| most < needed).then(|| {
+    u64::try_from(max_storage).is_ok_and(|max| max < needed).then(|| {
         format!(
             "the account may store {max_storage} bytes, and the sessions of one node may need {needed}; raise \
              max_file, or lower max-persistence-bytes"

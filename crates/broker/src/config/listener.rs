@@ -238,12 +238,12 @@ impl Config {
             if self.listeners[..n].iter().any(|other| other.address.address == address.address) {
                 add_error(n, "address", &format!("{address} has settings already"));
             }
-            let (most, condition) = match self.persistence_dir {
+            let (max, condition) = match self.persistence_dir {
                 Some(_) => (MAX_DURABLE_PACKET, " with persistence-dir"),
                 None => (phalanx_mqtt::Frame::MAX_BODY, ""),
             };
-            if let Some(size) = listener.packet_size.filter(|size| !(128..=most).contains(size)) {
-                let what = format!("found {size}, expected 128 to {most}{condition}");
+            if let Some(size) = listener.packet_size.filter(|size| !(128..=max).contains(size)) {
+                let what = format!("found {size}, expected 128 to {max}{condition}");
                 add_error(n, "max-packet-size", &what);
             }
             for what in

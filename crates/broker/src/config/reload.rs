@@ -52,8 +52,8 @@ impl Config {
         }
     }
 
-    /// Checks that the ways to log in of this configuration can replace those of `running`. `merged` is the configuration
-    /// after the reload.
+    /// Checks that the ways to log in of this configuration can replace those of `running`. `merged` is the
+    /// configuration after the reload.
     pub(crate) fn check_logins(&self, merged: &Self, running: &Self) -> Result<(), ConfigError> {
         let at = |config: &Self, address| match address {
             Some(address) => config.at(address).security,

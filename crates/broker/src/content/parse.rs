@@ -284,10 +284,10 @@ mod tests {
         let long = |conditions: usize| {
             (0..conditions).map(|n| format!("a{n}=1")).collect::<Vec<_>>().join("&")
         };
-        let most = Filter::MAX_CONDITIONS;
-        let content = apart(&format!("a?{}", long(most)), &[]).unwrap().content.unwrap();
-        assert_eq!(content.filter.conditions(), most);
-        let error = apart(&format!("a?{}", long(most + 1)), &[]).unwrap_err();
+        let max = Filter::MAX_CONDITIONS;
+        let content = apart(&format!("a?{}", long(max)), &[]).unwrap().content.unwrap();
+        assert_eq!(content.filter.conditions(), max);
+        let error = apart(&format!("a?{}", long(max + 1)), &[]).unwrap_err();
         assert!(error.contains("64 conditions"), "{error}");
     }
 

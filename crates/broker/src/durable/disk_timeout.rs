@@ -7,8 +7,8 @@ use phalanx::sleep;
 use phalanx::time::now;
 
 /// Maximum time that CONNECT, SUBSCRIBE and UNSUBSCRIBE wait for the disk. Publishers wait as long as the disk makes
-/// progress within this time. If NATS has a copy of the journal, [`ELECTION_TIME`](crate::kept::state::ELECTION_TIME) applies
-/// instead.
+/// progress within this time. If NATS has a copy of the journal, [`ELECTION_TIME`](crate::kept::state::ELECTION_TIME)
+/// applies instead.
 pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time that one tick counts.

@@ -12,17 +12,17 @@ use phalanx_store::{Options, Store};
 use crate::durable::Wal;
 use crate::durable::disk_timeout::DISK_TIMEOUT;
 
-/// Declares an empty journal of up to `most` bytes, and the stage of the operations that use it.
+/// Declares an empty journal of up to `max_live_bytes` bytes, and the stage of the operations that use it.
 pub(crate) fn declare_journal(
     world: &World,
     graph: &mut Graph,
-    most: u64,
+    max_live_bytes: u64,
 ) -> (Wal, SharedStage<()>) {
     let options = Options { salt: Some(world.seed()), ..Options::default() };
     let files = BTreeMap::<String, Vec<u8>>::new();
     let (store, _) = Store::open_in(&files, world.root(), Path::new("/"), options).unwrap();
     let (journal, stage) = (store.declare(graph), graph.shared("test", ()));
-    (Wal::new(journal, stage, (most, DISK_TIMEOUT), 1), stage)
+    (Wal::new(journal, stage, (max_live_bytes, DISK_TIMEOUT), 1), stage)
 }
 
 /// Runs a test in an operation of the first processor, with an empty journal. Returns its result.

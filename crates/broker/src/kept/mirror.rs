@@ -110,8 +110,9 @@ impl StreamMirror {
     /// Ends the connection during shutdown, after the last batch. A batch that is being stored gets [`ELECTION_TIME`].
     async fn stop_when_idle(&self) {
         draining().await;
-        let most = || if self.is_storing.get() { ELECTION_TIME } else { SHUTDOWN_IDLE_TIME };
-        while now().saturating_sub(self.last_append.get()) <= most() {
+        let max_idle_time =
+            || if self.is_storing.get() { ELECTION_TIME } else { SHUTDOWN_IDLE_TIME };
+        while now().saturating_sub(self.last_append.get()) <= max_idle_time() {
             sleep(SHUTDOWN_IDLE_TIME).await;
         }
         self.client.stop();
@@ -129,8 +130,8 @@ impl StreamMirror {
 
     /// Maximum size of a part, in bytes. It is smaller if the server accepts less than usual.
     fn part_size(&self) -> usize {
-        let most = self.client.max_payload().unwrap_or(usize::MAX);
-        MAX_PART_BYTES.min(most.saturating_sub(MAX_HEADERS_BYTES)).max(1)
+        let max_payload = self.client.max_payload().unwrap_or(usize::MAX);
+        MAX_PART_BYTES.min(max_payload.saturating_sub(MAX_HEADERS_BYTES)).max(1)
     }
 
     /// Sends the next parts of a batch without waiting: up to `most`, of `size` bytes each.

@@ -371,7 +371,8 @@ impl Kept {
         log_if_new(line, &mut lock(&self.state).last_line);
     }
 
-    /// Logs a line about another node's journal, unless it repeats the last one about that journal. Returns whether it did.
+    /// Logs a line about another node's journal, unless it repeats the last one about that journal. Returns whether it
+    /// did.
     pub(crate) fn log_once_about(&self, journal: &JournalName, line: &str) -> bool {
         let state = &mut *lock(&self.state);
         let State { others, last_line_about, .. } = state;

@@ -52,9 +52,9 @@ impl Lane {
         let interest = &self.options.peers.interest;
         let changes = interest.take(&self.options.node, MAX_BATCH);
         // Added filters come first, because they may replace removed ones.
-        let most = self.max_announced_bytes();
-        let added = packets(&changes.added, true, ANNOUNCEMENT_ID, most, out);
-        let removed = packets(&changes.removed, false, ANNOUNCEMENT_ID, most, out);
+        let max_bytes = self.max_announced_bytes();
+        let added = packets(&changes.added, true, ANNOUNCEMENT_ID, max_bytes, out);
+        let removed = packets(&changes.removed, false, ANNOUNCEMENT_ID, max_bytes, out);
         self.unanswered.set(added + removed);
         self.version.set(changes.version);
         if changes.version.is_some() && !self.is_announced.replace(true) {
@@ -101,8 +101,8 @@ impl Lane {
         let mut stale: Vec<_> = self.known.take().into_iter().collect();
         // Sorted, so that simulations are reproducible.
         stale.sort_unstable();
-        let (most, mut injected) = (self.max_announced_bytes(), self.injected.borrow_mut());
-        packets(&stale, false, Self::INJECTED_ID, most, &mut injected);
+        let (max_bytes, mut injected) = (self.max_announced_bytes(), self.injected.borrow_mut());
+        packets(&stale, false, Self::INJECTED_ID, max_bytes, &mut injected);
     }
 
     /// Maximum size of the filters of a packet, in bytes.
@@ -112,12 +112,12 @@ impl Lane {
     }
 }
 
-/// Appends packets for these keys, with up to `most` bytes of filters. Returns their number.
+/// Appends packets for these keys, with up to `max_bytes` bytes of filters. Returns their number.
 fn packets(
     keys: &[Box<str>],
     is_added: bool,
     id: PacketId,
-    most: usize,
+    max_bytes: usize,
     out: &mut Vec<u8>,
 ) -> usize {
     let (mut count, mut filters, mut bytes) = (0, SubscriptionBuffer::new(), 0);
@@ -136,7 +136,7 @@ fn packets(
         own.properties().for_each(|(name, value)| push(Property::User(name, value)));
         if properties.get().is_empty() {
             let size = filter.len() + FILTER_BYTES;
-            if batched == MAX_FILTERS.min(most) || batched > 0 && bytes + size > most {
+            if batched == MAX_FILTERS.min(max_bytes) || batched > 0 && bytes + size > max_bytes {
                 count += packet(&filters, Properties::NONE, is_added, id, out);
                 (filters, batched, bytes) = (SubscriptionBuffer::new(), 0, 0);
             }
@@ -180,11 +180,11 @@ mod tests {
     #[test]
     fn announcements_fit_small_packets() {
         let keys: Vec<Box<str>> = (0..300).map(|n| format!("topic/{n}").into()).collect();
-        for most in [64, 1024, MAX_PACKET_BYTES] {
+        for max_bytes in [64, 1024, MAX_PACKET_BYTES] {
             let (mut out, mut found) = (Vec::new(), Vec::new());
-            let count = packets(&keys, true, ANNOUNCEMENT_ID, most, &mut out);
+            let count = packets(&keys, true, ANNOUNCEMENT_ID, max_bytes, &mut out);
             let (mut at, mut packets) = (0, 0);
-            while let Some(frame) = Frame::split(&out[at..], most + 8).unwrap() {
+            while let Some(frame) = Frame::split(&out[at..], max_bytes + 8).unwrap() {
                 at += frame.length();
                 packets += 1;
                 let Packet::Subscribe(own) = Packet::decode(frame, Version::V5).unwrap() else {

@@ -22,8 +22,8 @@ impl Lane {
         if !is_ready || self.is_closed() || self.own_packets.borrow().len() > MAX_OWN_BYTES {
             return;
         }
-        let most = MAX_GROUPS.min(self.max_announced_bytes() / GROUP_BYTES).max(1);
-        let Some(counts) = self.options.peers.members.take(&self.options.node, most) else {
+        let max_groups = MAX_GROUPS.min(self.max_announced_bytes() / GROUP_BYTES).max(1);
+        let Some(counts) = self.options.peers.members.take(&self.options.node, max_groups) else {
             return;
         };
         self.add(std::iter::once(packet(&counts)));

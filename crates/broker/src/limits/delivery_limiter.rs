@@ -196,11 +196,11 @@ mod tests {
         assert_eq!((batch.available(0), delivery_limiter.empty_permit().available(0)), (100, 0));
         let (mut one, mut two) =
             (pin!(delivery_limiter.acquire(6, 10)), pin!(delivery_limiter.acquire(6, 10)));
-        let mut gone = Box::pin(delivery_limiter.acquire(100, 1));
+        let mut cancelled = Box::pin(delivery_limiter.acquire(100, 1));
         let mut last = pin!(delivery_limiter.acquire(1, 1));
         assert!(poll(one.as_mut()).is_none() && poll(two.as_mut()).is_none());
-        assert!(poll(gone.as_mut()).is_none() && poll(last.as_mut()).is_none());
-        drop(gone);
+        assert!(poll(cancelled.as_mut()).is_none() && poll(last.as_mut()).is_none());
+        drop(cancelled);
         batch.resize(40);
         let mut first = poll(one.as_mut()).expect("below the limit");
         assert!(poll(two.as_mut()).is_none() && delivery_limiter.has_waiting(), "at the limit");

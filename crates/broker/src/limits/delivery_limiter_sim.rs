@@ -19,9 +19,9 @@ const SUBSCRIBERS: usize = 4;
 /// Messages per publisher, sent at once.
 const MESSAGES: u16 = 30;
 
-/// The maximum number of deliveries in flight with a limit of `most`, where each publisher also subscribes,
+/// The maximum number of deliveries in flight with this limit, where each publisher also subscribes,
 /// and some subscribers read nothing until all messages are published.
-fn peak(seed: u64, most: usize) -> usize {
+fn peak(seed: u64, limit: usize) -> usize {
     let peak = Rc::new(Cell::new(0));
     let of_world = peak.clone();
     sim::run(seed, move |world| {
@@ -30,7 +30,7 @@ fn peak(seed: u64, most: usize) -> usize {
         config.runtime.workers = world.processors();
         let hour = Duration::from_secs(3600);
         (config.limits.connect, config.limits.send) = (hour, hour);
-        config.limits.inflight_deliveries = most;
+        config.limits.inflight_deliveries = limit;
         let mut graph = Graph::new();
         let broker = Broker::declare(&mut graph, &config);
         let observed_broker = broker.clone();
@@ -152,9 +152,9 @@ fn deliveries_in_flight_are_limited() {
     let beyond = PUBLISHERS + SUBSCRIBERS - 1;
     let unbounded = Cell::new(0);
     sim::explore_each(6, |seed| {
-        for most in [1, 20] {
-            let peak = peak(seed, most);
-            assert!((1..=most + beyond).contains(&peak), "{peak} of {most}");
+        for limit in [1, 20] {
+            let peak = peak(seed, limit);
+            assert!((1..=limit + beyond).contains(&peak), "{peak} of {limit}");
         }
         unbounded.set(unbounded.get().max(peak(seed, usize::MAX / 2)));
     });

@@ -49,8 +49,8 @@ impl Places {
         self.sessions.get() + self.others.load(Ordering::Relaxed)
     }
 
-    /// Whether all of `limit` places are in use. Concurrent changes may not be included, so each processor may exceed the
-    /// limit by one session.
+    /// Whether all of `limit` places are in use. Concurrent changes may not be included, so each processor may exceed
+    /// the limit by one session.
     pub(crate) fn is_full(&self, limit: usize) -> bool {
         self.count_used() >= i64::try_from(limit).unwrap_or(i64::MAX)
     }

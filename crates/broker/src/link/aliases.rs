@@ -8,19 +8,19 @@ use crate::model::topic_aliases::may_have_alias;
 #[derive(Debug, Default)]
 pub(super) struct IncomingAliases {
     topics: Vec<Option<Box<str>>>,
-    most: usize,
+    max: usize,
 }
 
 impl IncomingAliases {
-    /// Creates the aliases of a remote broker that may define aliases up to `most`.
-    pub(super) fn new(most: u16) -> Self {
-        Self { topics: Vec::new(), most: most.into() }
+    /// Creates the aliases of a remote broker that may define aliases up to `max`.
+    pub(super) fn new(max: u16) -> Self {
+        Self { topics: Vec::new(), max: max.into() }
     }
 
     /// Resolves the topic of a message from its topic, which may be empty, and its alias. `None` if the alias is invalid
     /// or undefined.
     pub(super) fn resolve<'a>(&'a mut self, topic: &'a str, alias: u16) -> Option<&'a str> {
-        let index = usize::from(alias).checked_sub(1).filter(|index| *index < self.most)?;
+        let index = usize::from(alias).checked_sub(1).filter(|index| *index < self.max)?;
         if self.topics.len() <= index {
             self.topics.resize(index + 1, None);
         }
@@ -38,13 +38,13 @@ pub(super) struct OutgoingAliases {
     topics: HashMap<String, u16>,
     /// The size of the topics in bytes. It is limited, because the remote broker may limit it, as this one does.
     bytes: usize,
-    most: u16,
+    max: u16,
 }
 
 impl OutgoingAliases {
-    /// Creates the aliases for a remote broker that accepts aliases up to `most`.
-    pub(super) fn new(most: u16) -> Self {
-        Self { topics: HashMap::new(), bytes: 0, most }
+    /// Creates the aliases for a remote broker that accepts aliases up to `max`.
+    pub(super) fn new(max: u16) -> Self {
+        Self { topics: HashMap::new(), bytes: 0, max }
     }
 
     /// The alias of a topic, and whether the remote broker does not know it yet.
@@ -52,8 +52,8 @@ impl OutgoingAliases {
         if let Some(alias) = self.topics.get(topic) {
             return Some((*alias, false));
         }
-        let alias = u16::try_from(self.topics.len()).ok().filter(|count| *count < self.most)? + 1;
-        if !may_have_alias(self.most, self.bytes + topic.len()) {
+        let alias = u16::try_from(self.topics.len()).ok().filter(|count| *count < self.max)? + 1;
+        if !may_have_alias(self.max, self.bytes + topic.len()) {
             return None;
         }
         self.topics.insert(topic.to_owned(), alias);

@@ -13,8 +13,8 @@ use crate::model::message;
 use crate::model::subscriptions::trie::is_shallow;
 
 impl Link {
-    /// Processes the complete packets in `input`, and appends those for the session to `buffer`. Returns the length of the
-    /// processed packets.
+    /// Processes the complete packets in `input`, and appends those for the session to `buffer`. Returns the length of
+    /// the processed packets.
     pub(super) fn take(&self, input: &[u8], buffer: &mut Vec<u8>) -> io::Result<usize> {
         let mut taken = 0;
         while let Some(frame) =
@@ -119,8 +119,8 @@ impl Link {
             && is_shallow(&local)
             && message::check(&local, forwarded.properties, publish.payload).is_ok();
         let packet = Packet::Publish(forwarded);
-        let most = self.options.max_local_packet;
-        if !is_valid || packet.encode_within(Version::V5, most, buffer).is_err() {
+        let max_packet = self.options.max_local_packet;
+        if !is_valid || packet.encode_within(Version::V5, max_packet, buffer).is_err() {
             self.reject(publish, name, DropReason::BridgeInvalid);
             return Ok(());
         }

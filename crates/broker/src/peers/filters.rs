@@ -76,12 +76,12 @@ impl FilterSubscriptions {
             && self.computed <= bounds.computed / part
     }
 
-    /// Announces necessary filters, up to `most` conditions, and withdraws unnecessary ones. Returns whether conditions
+    /// Announces necessary filters, up to `limit` conditions, and withdraws unnecessary ones. Returns whether conditions
     /// remain to be announced.
     fn announce(
         &mut self,
         base_key: &str,
-        (bounds, most): (Bounds, usize),
+        (bounds, limit): (Bounds, usize),
         on_change: &mut dyn FnMut(&str, bool),
     ) -> bool {
         self.is_coarse = !self.fits(bounds, 1) || self.is_coarse && !self.fits(bounds, 2);
@@ -91,7 +91,7 @@ impl FilterSubscriptions {
             }
             return false;
         }
-        for _ in 0..most {
+        for _ in 0..limit {
             let Some(key) = self.hidden.pop() else { break };
             on_change(&key, true);
         }
@@ -168,13 +168,13 @@ impl Filters {
         self.announce(&base_key, on_change);
     }
 
-    /// Announces up to `most` remaining conditions. Until then a topic filter without a condition covers them.
+    /// Announces up to `limit` remaining conditions. Until then a topic filter without a condition covers them.
     pub(super) fn announce_remaining(
         &mut self,
-        most: usize,
+        limit: usize,
         mut on_change: impl FnMut(&str, bool),
     ) {
-        let mut left = most;
+        let mut left = limit;
         while left > 0
             && let Some(base_key) = self.unannounced.pop()
         {
@@ -242,28 +242,28 @@ mod tests {
     /// Applies the announcements as another node would.
     struct Pair {
         filters: Filters,
-        there: BTreeSet<String>,
+        remote: BTreeSet<String>,
         /// The number of changes.
-        told: usize,
+        change_count: usize,
     }
 
     impl Pair {
         fn new(bounds: Bounds) -> Self {
             let filters = Filters { bounds, ..Filters::default() };
-            Self { filters, there: BTreeSet::new(), told: 0 }
+            Self { filters, remote: BTreeSet::new(), change_count: 0 }
         }
 
         fn with(&mut self, change: impl FnOnce(&mut Filters, &mut dyn FnMut(&str, bool))) {
-            let Self { filters, there, told } = self;
+            let Self { filters, remote, change_count } = self;
             change(filters, &mut |key, is| {
-                *told += 1;
+                *change_count += 1;
                 match is {
-                    true => assert!(there.insert(key.into()), "{key} is there already"),
-                    false => assert!(there.remove(key), "{key} is not there"),
+                    true => assert!(remote.insert(key.into()), "{key} is there already"),
+                    false => assert!(remote.remove(key), "{key} is not there"),
                 }
             });
             let all: BTreeSet<_> = self.filters.all().map(str::to_owned).collect();
-            assert_eq!(all, self.there);
+            assert_eq!(all, self.remote);
         }
 
         fn change(&mut self, key: &str, is_added: bool) {
@@ -276,14 +276,14 @@ mod tests {
 
         fn announce_remaining(&mut self) {
             while !self.filters.unannounced.is_empty() {
-                let before = self.there.len();
+                let before = self.remote.len();
                 self.with(|filters, on_change| filters.announce_remaining(2, on_change));
-                assert!(self.there.len() <= before + 2);
+                assert!(self.remote.len() <= before + 2);
             }
         }
 
         fn there(&self) -> Vec<&str> {
-            self.there.iter().map(|key| &**key).collect()
+            self.remote.iter().map(|key| &**key).collect()
         }
     }
 
@@ -295,24 +295,24 @@ mod tests {
     fn conditions_are_announced_up_to_a_bound() {
         let mut pair = Pair::new(BOUNDS);
         (0..8).for_each(|n| pair.change(&key(n), true));
-        assert_eq!(pair.there.len(), 8);
+        assert_eq!(pair.remote.len(), 8);
         pair.change(&key(8), true);
         pair.change(&key(9), true);
-        assert_eq!((pair.there.len(), pair.there.contains("t")), (9, true));
+        assert_eq!((pair.remote.len(), pair.remote.contains("t")), (9, true));
         // A few clients that come and go change nothing.
-        let told = pair.told;
+        let change_count = pair.change_count;
         (0..10).for_each(|n| {
             pair.change(&key(9), n % 2 > 0);
             pair.announce_remaining();
         });
-        assert_eq!(pair.told, told);
+        assert_eq!(pair.change_count, change_count);
         (0..5).for_each(|n| pair.change(&key(n), false));
         pair.announce_remaining();
-        assert!(pair.there.contains("t"), "more than half are left");
+        assert!(pair.remote.contains("t"), "more than half are left");
         pair.change(&key(5), false);
         assert_eq!(pair.there(), [key(6), key(7), key(8), key(9)]);
         (6..10).for_each(|n| pair.change(&key(n), false));
-        assert!(pair.there.is_empty() && pair.filters.by_filter.is_empty());
+        assert!(pair.remote.is_empty() && pair.filters.by_filter.is_empty());
     }
 
     #[test]
@@ -321,11 +321,11 @@ mod tests {
             let mut pair = Pair::new(BOUNDS);
             let computed = |n| format!("$where/a + 1 = {n}/t");
             (0..2).for_each(|n| pair.change(&computed(n), true));
-            assert_eq!(pair.there.len(), 2);
+            assert_eq!(pair.remote.len(), 2);
             pair.change(&long, true);
-            assert!(pair.there.contains("t") && !pair.there.contains(&long));
+            assert!(pair.remote.contains("t") && !pair.remote.contains(&long));
             pair.change(&long, false);
-            assert!(pair.there.contains("t"), "there were as many before");
+            assert!(pair.remote.contains("t"), "there were as many before");
             pair.change(&computed(0), false);
             assert_eq!(pair.there(), [computed(1)]);
         }
@@ -339,13 +339,13 @@ mod tests {
         (1..8).for_each(|n| pair.change(&key(n), true));
         assert_eq!(pair.there(), [key(0), "t".into()]);
         pair.change("t", false);
-        assert!(pair.there.contains("t"), "until all conditions are announced");
+        assert!(pair.remote.contains("t"), "until all conditions are announced");
         pair.announce_remaining();
-        assert_eq!(pair.there.len(), 8);
-        let told = pair.told;
+        assert_eq!(pair.remote.len(), 8);
+        let change_count = pair.change_count;
         pair.change("t", true);
         pair.change("t", false);
-        assert_eq!(pair.told, told + 2, "they remain announced");
+        assert_eq!(pair.change_count, change_count + 2, "they remain announced");
     }
 
     #[test]
@@ -360,11 +360,11 @@ mod tests {
         let json = "$where-json/a = 1/t";
         assert_eq!(pair.there(), ["$share/g/$where/a = 1/t", json, "$where/a = 1/t"]);
         pair.change("$where/a = 1/t", false);
-        assert_eq!(pair.there.len(), 3);
+        assert_eq!(pair.remote.len(), 3);
         for key in ["t\0\0a = 1", "t\0$json\0a = 1", "$SYS/#", "$share/g/$where/a = 1/t"] {
             pair.change(key, false);
         }
-        assert!(pair.there.is_empty() && pair.filters.by_filter.is_empty());
+        assert!(pair.remote.is_empty() && pair.filters.by_filter.is_empty());
     }
 
     proptest! {
@@ -386,8 +386,8 @@ mod tests {
                     pair.change(keys[n], step == 1);
                 }
                 let covered = |key: &str| {
-                    pair.there.contains(&*announced_key(key))
-                        || pair.there.contains(&*literal_key(path(key).unwrap().filter))
+                    pair.remote.contains(&*announced_key(key))
+                        || pair.remote.contains(&*literal_key(path(key).unwrap().filter))
                 };
                 for (key, count) in keys.iter().zip(counts) {
                     prop_assert!(count == 0 || covered(key));
@@ -402,7 +402,7 @@ mod tests {
             for (n, key) in keys.iter().enumerate() {
                 (0..counts[n]).for_each(|_| pair.change(key, false));
             }
-            prop_assert!(pair.there.is_empty() && pair.filters.by_filter.is_empty());
+            prop_assert!(pair.remote.is_empty() && pair.filters.by_filter.is_empty());
         }
     }
 }

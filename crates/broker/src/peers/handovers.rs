@@ -152,8 +152,8 @@ impl Handovers {
         });
     }
 
-    /// Starts the time limit of [`wait_until_settled`](Self::wait_until_settled) when the adoption of a journal has ended: the nodes are asked
-    /// next.
+    /// Starts the time limit of [`wait_until_settled`](Self::wait_until_settled) when the adoption of a journal has
+    /// ended: the nodes are asked next.
     pub(crate) fn note_adopted(&self, journal: &str) {
         self.change(|state| {
             let of_journal =

@@ -95,15 +95,15 @@ impl Interest {
         table.wake_waiting();
     }
 
-    /// Takes up to `most` changes for a node. Withdrawn filters come after all new ones, which may replace them.
-    pub(crate) fn take(&self, node: &str, most: usize) -> Changes {
+    /// Takes up to `limit` changes for a node. Withdrawn filters come after all new ones, which may replace them.
+    pub(crate) fn take(&self, node: &str, limit: usize) -> Changes {
         let mut table = lock(&self.0);
         let version = table.version;
         let Some(lane) = table.lanes.get_mut(node) else {
             return Changes { added: Vec::new(), removed: Vec::new(), version: None };
         };
-        let added: Vec<_> = std::iter::from_fn(|| lane.added.pop()).take(most).collect();
-        let left = most - added.len();
+        let added: Vec<_> = std::iter::from_fn(|| lane.added.pop()).take(limit).collect();
+        let left = limit - added.len();
         let removed = std::iter::from_fn(|| lane.removed.pop()).take(left).collect();
         Changes { added, removed, version: (!lane.has_changes()).then_some(version) }
     }

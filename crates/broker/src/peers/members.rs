@@ -95,13 +95,13 @@ impl Members {
         lock(&self.0).receivers.remove(receiver);
     }
 
-    /// Takes up to `most` changes for a receiver; `None` if there are none.
-    pub(crate) fn take(&self, receiver: &str, most: usize) -> Option<Counts> {
+    /// Takes up to `limit` changes for a receiver; `None` if there are none.
+    pub(crate) fn take(&self, receiver: &str, limit: usize) -> Option<Counts> {
         let mut table = lock(&self.0);
         let Table { groups, receivers } = &mut *table;
         let own = receivers.get_mut(receiver)?;
         let mut counts = Counts { is_snapshot: !own.is_started, changed: Vec::new() };
-        while counts.changed.len() < most
+        while counts.changed.len() < limit
             && let Some(id) = own.changed.pop()
         {
             // A group that has ended counts as one that just begins.
@@ -145,8 +145,8 @@ mod tests {
         "b".into()
     }
 
-    fn taken(members: &Members, most: usize) -> Option<Counts> {
-        members.take("b", most).map(|mut counts| {
+    fn taken(members: &Members, limit: usize) -> Option<Counts> {
+        members.take("b", limit).map(|mut counts| {
             counts.changed.sort_unstable();
             counts
         })
@@ -191,7 +191,7 @@ mod tests {
         #[test]
         fn receivers_follow_the_members(
             steps in prop::collection::vec((0..4usize, 0..5usize), 0..80),
-            most in 1..3usize,
+            limit in 1..3usize,
         ) {
             let keys = ["$share/g/a", "$share/g/b", "$share/h/a", "$share/i/a"];
             let members = Members::new();
@@ -218,7 +218,7 @@ mod tests {
                     4 => members.begin(&node()),
                     _ => (),
                 }
-                while let Some(counts) = members.take("b", most) {
+                while let Some(counts) = members.take("b", limit) {
                     if counts.is_snapshot {
                         there.clear();
                     }

@@ -62,7 +62,8 @@ impl Peaks {
         self.peak = self.peak.max(used);
     }
 
-    /// Adds a sample, and detects the end of a peak: at most half of it is still used, and memory has stopped decreasing.
+    /// Adds a sample, and detects the end of a peak: at most half of it is still used, and memory has stopped
+    /// decreasing.
     fn detect_end(&mut self, used: u64) -> bool {
         self.add_sample(used);
         let freed = self.peak - used;

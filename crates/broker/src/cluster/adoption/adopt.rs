@@ -43,8 +43,8 @@ pub(in crate::cluster) enum Progress {
     Installed,
 }
 
-/// Adopts a journal whose lease has expired, if this node is the first to take the lease. `lease_version` is the number of the
-/// lease's message and the creation time of its stream. Returns whether the journal was adopted.
+/// Adopts a journal whose lease has expired, if this node is the first to take the lease. `lease_version` is the number
+/// of the lease's message and the creation time of its stream. Returns whether the journal was adopted.
 pub(in crate::cluster) async fn adopt(
     context: &Context,
     kept: &Kept,

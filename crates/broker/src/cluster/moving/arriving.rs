@@ -47,7 +47,7 @@ pub(in crate::cluster) fn start_move(
     let client = question.client.clone();
     let offered = Rc::new(Cell::new(Some(question)));
     let (own, all, of, taken) = (node.clone(), moves.clone(), client.clone(), offered.clone());
-    let begun = node.context.stages.control.dispatch(move |_| async move {
+    let dispatched = node.context.stages.control.dispatch(move |_| async move {
         let mut question = taken.take();
         let mut answer = |whereabouts| {
             if let Some(question) = question.take() {
@@ -69,7 +69,7 @@ pub(in crate::cluster) fn start_move(
         sleep(own.timeout / TICKS_PER_TIMEOUT).await;
         kept.questions.requeue(question);
     });
-    match (begun, offered.take()) {
+    match (dispatched, offered.take()) {
         // The processor is full.
         (Err(_), Some(question)) => return Err(question),
         (_, question) => offered.set(question),

@@ -21,9 +21,13 @@ use crate::session::operations::RETRY_DELAY;
 const MAX_PAGE_MESSAGES: usize = 128;
 const MAX_PAGE_BYTES: usize = 64 * 1024;
 
-/// Sends the messages and deletions that arrived since a time, in packets of at most `most` bytes. Ends early if the lane
-/// ends.
-pub(super) async fn send(context: &Context, lane: &Lane, (since, most): (Duration, usize)) {
+/// Sends the messages and deletions that arrived since a time, in packets of at most `max_packet_bytes` bytes. Ends
+/// early if the lane ends.
+pub(super) async fn send(
+    context: &Context,
+    lane: &Lane,
+    (since, max_packet_bytes): (Duration, usize),
+) {
     let mut after = None;
     while !lane.is_closed() {
         let request = Item::Changed(ChangedRequest { since, after: after.clone() });
@@ -38,7 +42,8 @@ pub(super) async fn send(context: &Context, lane: &Lane, (since, most): (Duratio
             left = rest;
             lane.wait_for_capacity().await;
             lane.add(page.iter().filter_map(|message| {
-                let packet = Some(packet(message)).filter(|packet| packet.len() <= most);
+                let packet =
+                    Some(packet(message)).filter(|packet| packet.len() <= max_packet_bytes);
                 if packet.is_none() {
                     let what = || Dropped { topic: Some(&message.topic), ..Dropped::default() };
                     context.counters.drops.add(DropReason::PacketTooLarge, 1, what);

@@ -127,8 +127,8 @@ fn a_journal_without_a_stream_was_adopted_only_if_its_sessions_were_installed() 
             Box::pin(async move {
                 let Program { streams, names, .. } = &program;
                 streams.create(&names.leases()).await.unwrap();
-                let begun = lease_of(&JournalName { node: "c".into(), id: 2 });
-                program.put_lease(&journal(), &Record { is_installed, ..begun }).await;
+                let lost_adopter = lease_of(&JournalName { node: "c".into(), id: 2 });
+                program.put_lease(&journal(), &Record { is_installed, ..lost_adopter }).await;
                 let kept = program.start_watching();
                 let own = kept.own_journal().unwrap().to_string();
                 let is_over = |lease: &Record| match is_installed {
@@ -177,8 +177,8 @@ fn sessions_are_installed_while_the_broker_is_busy() {
             let waiting: Vec<_> = (0..MAX_OPERATIONS).map(|_| stage.clients_with(0, "")).collect();
             let lost = journal();
             let mut installed = Box::pin(install(&program.context, &kept, &lost, state));
-            let begun = select(installed.as_mut(), sleep(Duration::from_millis(1))).await;
-            assert!(matches!(begun, Either::Right(())));
+            let outcome = select(installed.as_mut(), sleep(Duration::from_millis(1))).await;
+            assert!(matches!(outcome, Either::Right(())));
             drop(waiting);
             installed.await.unwrap();
             let handover = format!("{ADOPTED_CLIENTS}{}/c.0000000000000002", journal());
@@ -246,8 +246,8 @@ fn a_session_whose_client_identifier_another_user_has_is_counted() {
             }
             let dropped = program.context.counters.drops.count(DropReason::SessionEnded);
             assert_eq!((kept.metrics.adopted.count(), dropped), (1, 1));
-            let told = kept.last_line_about(&journal()).unwrap();
-            assert!(told.starts_with("1 sessions of a.0000000000000007 were dropped"), "{told}");
+            let line = kept.last_line_about(&journal()).unwrap();
+            assert!(line.starts_with("1 sessions of a.0000000000000007 were dropped"), "{line}");
         })
     });
 }

@@ -170,8 +170,8 @@ fn a_node_whose_sessions_were_given_back_keeps_them() {
             let other = lease_of(&JournalName { node: "b".into(), id: 1 });
             let adopted = Record { is_adopted: true, ..other.clone() };
             let missed = Record { is_incomplete: true, is_restored: true, ..own.clone() };
-            let begun = Record { is_installed: true, ..other };
-            for (taken, is_kept) in [(own, true), (missed, false), (begun, false)] {
+            let installed = Record { is_installed: true, ..other };
+            for (taken, is_kept) in [(own, true), (missed, false), (installed, false)] {
                 let kept = program.kept("2");
                 let mut leases = Leases::default();
                 streams.create(&stream).await.unwrap();

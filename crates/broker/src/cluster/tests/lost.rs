@@ -69,8 +69,8 @@ fn a_journal_with_a_gap_remains_its_nodes_and_delays_no_other_one() {
             assert!(is_adopted().await);
             let (_, lease) = program.lease().await.unwrap();
             assert!(lease.holder == journal().to_string() && !lease.is_adopted, "{lease:?}");
-            let told = kept.last_line_about(&journal()).unwrap();
-            assert!(told.contains("message 2 of its stream is missing; delete the"), "{told}");
+            let line = kept.last_line_about(&journal()).unwrap();
+            assert!(line.contains("message 2 of its stream is missing; delete the"), "{line}");
         })
     });
 }
@@ -88,9 +88,9 @@ fn a_line_about_a_journal_is_printed_once() {
                 let own = OtherJournal { lease, start, is_unreadable: false, number, since };
                 kept.with_others(|others| others.insert(journal.clone(), own));
             }
-            let tell = |line: &str| journals.each_ref().map(|own| kept.log_once_about(own, line));
-            assert_eq!([tell("x"), tell("x")], [[true; 2], [false; 2]]);
-            assert_eq!([tell("y"), tell("x")], [[true; 2], [true; 2]]);
+            let log = |line: &str| journals.each_ref().map(|own| kept.log_once_about(own, line));
+            assert_eq!([log("x"), log("x")], [[true; 2], [false; 2]]);
+            assert_eq!([log("y"), log("x")], [[true; 2], [true; 2]]);
         })
     });
 }
@@ -162,10 +162,10 @@ fn a_stream_that_lacks_messages_and_stores_no_others_is_replaced() {
             let (kept, mirror) = program.stored_mirror("1", 3).await;
             program.server.make_unwritable(&stream, 2);
             assert!(mirror.append(4, Bytes::from(vec![7])).await.is_err() && mirror.is_behind());
-            let begun = now();
+            let started = now();
             assert_eq!(mirror.open(JOURNAL, 1, 4).await, Ok(1));
-            let (took, least) = (now() - begun, kept.timeout().max(ELECTION_TIME));
-            assert!((least..least + 2 * kept.timeout()).contains(&took), "{took:?}");
+            let (elapsed, min_time) = (now() - started, kept.timeout().max(ELECTION_TIME));
+            assert!((min_time..min_time + 2 * kept.timeout()).contains(&elapsed), "{elapsed:?}");
             assert!(program.lease().await.unwrap().1.is_incomplete && kept.is_open());
             for number in 1..=4 {
                 mirror.append(number, Bytes::from(vec![7])).await.unwrap();

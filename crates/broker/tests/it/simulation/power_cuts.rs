@@ -33,8 +33,8 @@ pub(crate) trait ClientSet: 'static {
     fn snapshot(&self) -> Self::Snapshot;
 }
 
-/// When to cut the power, unless all clients finish first: after a random number of packets below `max_packets`, and sometimes
-/// a random time below `max_delay` after that.
+/// When to cut the power, unless all clients finish first: after a random number of packets below `max_packets`, and
+/// sometimes a random time below `max_delay` after that.
 #[derive(Clone, Copy)]
 pub(crate) struct Cut {
     pub(crate) max_packets: u64,
@@ -55,9 +55,9 @@ pub(crate) fn survivors(net: &Net, highest: u64) -> Files {
     names.filter_map(|name| Some((name.clone(), net.survivors(&name)?))).collect()
 }
 
-/// Runs brokers one after the other, each with the files that the previous one's power cut left. Calls `add_clients` to add the
-/// clients, which continue with their own state, and `on_power_cut` with the files after each life. Returns the clients' final
-/// state.
+/// Runs brokers one after the other, each with the files that the previous one's power cut left. Calls `add_clients` to
+/// add the clients, which continue with their own state, and `on_power_cut` with the files after each life. Returns the
+/// clients' final state.
 pub(crate) fn run_lives<E: ClientSet>(
     seed: u64,
     cut: Cut,
