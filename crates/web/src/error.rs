@@ -9,7 +9,7 @@ use phalanx_service::BindError;
 use phalanx_tls::CertificateError;
 
 use crate::config::{ConfigError, LogTarget};
-use crate::log::Unopened;
+use crate::log::OpenError;
 
 /// Error of starting, running or reconfiguring a server.
 #[derive(Debug, thiserror::Error)]
@@ -61,8 +61,8 @@ fn where_to(target: &LogTarget) -> String {
     }
 }
 
-impl From<Unopened> for ServeError {
-    fn from((target, source): Unopened) -> Self {
+impl From<OpenError> for ServeError {
+    fn from((target, source): OpenError) -> Self {
         Self::Log { target, source }
     }
 }

@@ -17,7 +17,7 @@ impl Config {
     /// Returns one line for each unavailable directory, error page, fallback, certificate, ticket key, password
     /// file or access log directory of this configuration. Opens files but changes nothing.
     pub fn unavailable(&self) -> Vec<String> {
-        let mut missing: Vec<String> = self.hosts.iter().flat_map(of_host).collect();
+        let mut errors: Vec<String> = self.hosts.iter().flat_map(host_errors).collect();
         for log in self.access_logs() {
             let LogTarget::File(path) = &log.target else { continue };
             // Only the directory must exist, because the server creates the file.
@@ -26,13 +26,13 @@ impl Config {
                 _ => Path::new("."),
             };
             if let Err(error) = fs::metadata(directory.join(".")) {
-                missing.push(format!("cannot write the access log {}: {error}", path.display()));
+                errors.push(format!("cannot write the access log {}: {error}", path.display()));
             }
         }
         let secret = self.ticket_key.as_deref().map(TicketSecret::load);
-        missing.extend(secret.and_then(Result::err).map(|error| error.to_string()));
-        missing.extend(self.plan().iter().flat_map(Plan::unavailable));
-        missing
+        errors.extend(secret.and_then(Result::err).map(|error| error.to_string()));
+        errors.extend(self.plan().iter().flat_map(Plan::unavailable));
+        errors
     }
 
     /// The next step of each certificate that comes from an ACME authority, one line each. May block.
@@ -54,22 +54,22 @@ impl Config {
     }
 }
 
-fn of_host(host: &HostConfig) -> Vec<String> {
-    let mut missing = Vec::new();
+fn host_errors(host: &HostConfig) -> Vec<String> {
+    let mut errors = Vec::new();
     // Opens the root directory and the password files.
     match Root::open(host) {
-        Err(error) => missing.extend(error.to_string().lines().map(str::to_owned)),
+        Err(error) => errors.extend(error.to_string().lines().map(str::to_owned)),
         Ok(_) => {
             let pages =
                 host.error_pages.iter().map(|(status, page)| (format!("page for {status}"), page));
             let fallback = host.fallback.iter().map(|page| ("fallback".to_owned(), page));
-            let tried = host.try_files.iter().flat_map(|rule| &rule.files);
-            let tried = tried.filter(|file| !file.contains('$'));
-            let tried = tried.map(|page| ("file of try-files".to_owned(), page));
-            for (what, page) in pages.chain(fallback).chain(tried) {
-                if let Err(why) = servable(host, page) {
+            let try_files = host.try_files.iter().flat_map(|rule| &rule.files);
+            let try_files = try_files.filter(|file| !file.contains('$'));
+            let try_files = try_files.map(|page| ("file of try-files".to_owned(), page));
+            for (what, page) in pages.chain(fallback).chain(try_files) {
+                if let Err(why) = check_page(host, page) {
                     let root = host.root.display();
-                    missing.push(format!("cannot serve the {what}, {page} in {root}: {why}"));
+                    errors.push(format!("cannot serve the {what}, {page} in {root}: {why}"));
                 }
             }
         }
@@ -77,13 +77,13 @@ fn of_host(host: &HostConfig) -> Vec<String> {
     if let Some(Tls { certificate, key }) = &host.tls
         && let Err(error) = check(certificate, key)
     {
-        missing.push(error.to_string());
+        errors.push(error.to_string());
     }
-    missing
+    errors
 }
 
 /// Whether a path below a host's root leads to a file that the host serves.
-fn servable(host: &HostConfig, page: &str) -> Result<(), String> {
+fn check_page(host: &HostConfig, page: &str) -> Result<(), String> {
     let page = page.trim_start_matches('/');
     let (root, rest) = match host.alias(page.as_bytes()) {
         Some((number, rest)) => (&host.aliases[number].root, &page[page.len() - rest.len()..]),

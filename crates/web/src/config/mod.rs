@@ -221,16 +221,16 @@ impl Config {
 
     /// Descriptors needed in addition to those of clients and the fixed reserve: large files, logs, and upstream
     /// connections.
-    pub(crate) fn kept_files(&self) -> usize {
+    pub(crate) fn reserved_files(&self) -> usize {
         let workers = self.runtime.workers;
         let upstream = self.hosts.iter().flat_map(|host| &host.proxies);
         let upstream = upstream.map(|proxy| proxy.max_connections(workers));
         let upstream = upstream.fold(0, usize::saturating_add);
-        (self.most_open_files() + self.access_logs().count()).saturating_add(upstream)
+        (self.max_open_files() + self.access_logs().count()).saturating_add(upstream)
     }
 
     /// Maximum number of large files kept open, if the descriptors suffice.
-    pub(crate) fn most_open_files(&self) -> usize {
+    pub(crate) fn max_open_files(&self) -> usize {
         phalanx_service::file_limit(self.open_files)
     }
 

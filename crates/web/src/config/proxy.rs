@@ -330,10 +330,10 @@ mod tests {
         assert_eq!(Proxy { max_idle: 0, ..many }.max_connections(2), (100 + 2 + 1) * 2);
         assert_eq!(Proxy { max_requests: usize::MAX, ..rule }.max_connections(2), usize::MAX);
         let mut config = crate::Config::of(".");
-        let before = config.kept_files();
+        let before = config.reserved_files();
         let rule = Proxy { to: vec!["http://a".parse().unwrap()], ..Proxy::default() };
         config.hosts[0].proxies = vec![rule];
-        assert!(config.kept_files() > before, "they are reserved");
+        assert!(config.reserved_files() > before, "they are reserved");
     }
 
     #[test]

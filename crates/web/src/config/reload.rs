@@ -4,7 +4,7 @@ use crate::config::Config;
 
 impl Config {
     /// This configuration, with the values of `running` for keys that require a restart.
-    pub(crate) fn over(&self, running: &Self) -> Self {
+    pub(crate) fn over_running(&self, running: &Self) -> Self {
         let mut new = Self {
             listen: self.listen.clone(),
             h2c: self.h2c,
@@ -56,18 +56,18 @@ mod tests {
         new.real_ip_from = new.deny.clone();
         new.real_ip_field = ForwardedField::Forwarded;
         new.real_ip_host = true;
-        assert_eq!(differences(&new, &new.over(&running)), [""; 0]);
+        assert_eq!(differences(&new, &new.over_running(&running)), [""; 0]);
         (new.cache_bytes, new.runtime.workers) = (7, 3);
         new.access_log = Some(Default::default());
         new.hosts[0].access_log = Some(Default::default());
-        let over = new.over(&running);
+        let over = new.over_running(&running);
         let mut keys = differences(&new, &over);
         keys.sort();
         assert_eq!(keys, ["access-log", "cache", "host", "runtime.workers"]);
         assert_eq!((over.cache_bytes, &over.runtime), (running.cache_bytes, &running.runtime));
         assert_eq!(over.timeouts, new.timeouts);
         let running = Config { access_log: Some(Default::default()), ..running };
-        let over = new.over(&running);
+        let over = new.over_running(&running);
         assert_eq!((&over.access_log, &over.hosts), (&new.access_log, &new.hosts));
     }
 }

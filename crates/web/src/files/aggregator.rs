@@ -44,7 +44,7 @@ struct Part {
 }
 
 /// Handles a cohort: each run becomes one operation of the disk stage.
-pub(crate) fn gather(disk: SharedStage<()>, cohort: &mut Cohort<Read, Answer>) {
+pub(crate) fn handle_cohort(disk: SharedStage<()>, cohort: &mut Cohort<Read, Answer>) {
     for run in merge(cohort) {
         // If the dispatch fails, the run's replies are dropped, and its callers get an error.
         let _ = disk.dispatch(move |_| run.read());
@@ -58,7 +58,7 @@ fn merge(cohort: &mut Cohort<Read, Answer>) -> Vec<Run> {
     for (Read { file, id, offset, length, reserved }, reply) in cohort.drain() {
         let part = Part { offset, length, reply };
         match runs.last_mut() {
-            Some(run) if run.id == id && run.takes(offset, length) => {
+            Some(run) if run.id == id && run.can_merge(offset, length) => {
                 let end = (offset + length as u64).max(run.end());
                 run.length = (end - run.offset) as usize;
                 run.reserved.resize(run.length);
@@ -77,7 +77,7 @@ impl Run {
 
     /// Whether a read can be merged into this run: it is adjacent, and the result is not too large. The read must start
     /// at or after the start of the run.
-    fn takes(&self, offset: u64, length: usize) -> bool {
+    fn can_merge(&self, offset: u64, length: usize) -> bool {
         offset <= self.end() && offset + length as u64 - self.offset <= MAX_RUN as u64
     }
 
@@ -122,22 +122,22 @@ mod tests {
     use crate::memory::Budget;
 
     /// Offset and length.
-    type At = (u64, usize);
+    type Extent = (u64, usize);
     type Gather = CohortStage<Read, Answer>;
     /// Handles a run instead of the disk stage.
-    type Then = fn(Run);
-    type Merged = Arc<Mutex<(Option<Then>, Vec<At>)>>;
+    type RunHandler = fn(Run);
+    type Merged = Arc<Mutex<(Option<RunHandler>, Vec<Extent>)>>;
 
     /// Requests reads in one cohort. Returns the merged reads and the results.
-    async fn ask(
+    async fn request_reads(
         gather: Gather,
         merged: &Merged,
-        then: Then,
+        then: RunHandler,
         file: &File,
-        asked: &[(u64, At)],
-    ) -> (Vec<At>, Vec<Result<Answer, CallError>>) {
+        requests: &[(u64, Extent)],
+    ) -> (Vec<Extent>, Vec<Result<Answer, CallError>>) {
         *merged.lock().unwrap() = (Some(then), Vec::new());
-        let calls: Vec<_> = asked
+        let calls: Vec<_> = requests
             .iter()
             .map(|(id, (offset, length))| {
                 let (id, offset, length) = (FileId::of_length(*id), *offset, *length);
@@ -150,11 +150,11 @@ mod tests {
     }
 
     /// Reads of two files in random order.
-    async fn merges(gather: Gather, merged: &Merged, file: &File) {
+    async fn check_merging(gather: Gather, merged: &Merged, file: &File) {
         const HALF: usize = MAX_RUN / 2;
         let half = HALF as u64;
         // (file, its reads, the merged read)
-        let runs: &[(u64, &[At], At)] = &[
+        let runs: &[(u64, &[Extent], Extent)] = &[
             (1, &[(0, 100), (100, 50), (120, 200)], (0, 320)),
             (1, &[(321, 10)], (321, 10)),
             (1, &[(5000, 9), (5000, 9), (5003, 2)], (5000, 9)),
@@ -162,40 +162,41 @@ mod tests {
             (2, &[(0, HALF), (half, HALF)], (0, MAX_RUN)),
             (2, &[(2 * half, 1)], (2 * half, 1)),
         ];
-        let mut asked: Vec<(u64, At)> = Vec::new();
-        runs.iter().for_each(|run| asked.extend(run.1.iter().map(|at| (run.0, *at))));
-        asked.rotate_left(3);
-        asked.reverse();
+        let mut requests: Vec<(u64, Extent)> = Vec::new();
+        runs.iter().for_each(|run| requests.extend(run.1.iter().map(|at| (run.0, *at))));
+        requests.rotate_left(3);
+        requests.reverse();
         // The value of each byte depends on its offset.
         fn bytes(from: u64, length: usize) -> impl Iterator<Item = u8> {
             (from..from + length as u64).map(|at| (at % 251) as u8)
         }
-        let then: Then = |run| {
+        let then: RunHandler = |run| {
             let read = bytes(run.offset, run.length).collect();
             run.deliver(Ok(read));
         };
-        let (found, answers) = ask(gather, merged, then, file, &asked).await;
+        let (found, answers) = request_reads(gather, merged, then, file, &requests).await;
         assert_eq!(found, runs.iter().map(|run| run.2).collect::<Vec<_>>());
-        for ((_, (offset, length)), answer) in asked.into_iter().zip(answers) {
+        for ((_, (offset, length)), answer) in requests.into_iter().zip(answers) {
             let answer = answer.unwrap().unwrap();
             assert!(answer.iter().copied().eq(bytes(offset, length)), "{length} at {offset}");
         }
     }
 
     /// A truncated file, a failing read, and a run whose callers have gone.
-    async fn falls_short(gather: Gather, merged: &Merged, file: &File) {
-        let asked = [(1, (0, 10)), (1, (10, 10)), (1, (20, 10))];
+    async fn check_short_reads(gather: Gather, merged: &Merged, file: &File) {
+        let requests = [(1, (0, 10)), (1, (10, 10)), (1, (20, 10))];
         let (_, answers) =
-            ask(gather, merged, |run| run.deliver(Ok(vec![7; 14])), file, &asked).await;
+            request_reads(gather, merged, |run| run.deliver(Ok(vec![7; 14])), file, &requests)
+                .await;
         for (answer, length) in answers.into_iter().zip([10, 4, 0]) {
             assert_eq!(answer.unwrap().unwrap().len(), length);
         }
-        let fails: Then = |run| run.deliver(Err(io::Error::from_raw_os_error(5)));
-        let (_, answers) = ask(gather, merged, fails, file, &asked).await;
+        let fails: RunHandler = |run| run.deliver(Err(io::Error::from_raw_os_error(5)));
+        let (_, answers) = request_reads(gather, merged, fails, file, &requests).await;
         for answer in answers {
             assert_eq!(answer.unwrap().unwrap_err().raw_os_error(), Some(5));
         }
-        let (_, answers) = ask(gather, merged, drop, file, &asked).await;
+        let (_, answers) = request_reads(gather, merged, drop, file, &requests).await;
         for answer in answers {
             let unanswered = matches!(answer, Err(CallError::Unanswered { .. }));
             assert!(unanswered, "the caller gets an error");
@@ -210,12 +211,12 @@ mod tests {
         let merged = Merged::default();
         let mut graph = Graph::new();
         let stage = graph.shared("test", Dir::open(root.path()).unwrap());
-        let note = merged.clone();
+        let recorder = merged.clone();
         let gather = graph.stage("gather").cohort(
             |_| (),
             move |_, cohort: &mut Cohort<Read, Answer>| {
                 let runs = merge(cohort);
-                let (then, found) = &mut *note.lock().unwrap();
+                let (then, found) = &mut *recorder.lock().unwrap();
                 found.extend(runs.iter().map(|run| (run.offset, run.length)));
                 runs.into_iter().for_each(then.unwrap());
             },
@@ -227,8 +228,8 @@ mod tests {
             stage.dispatch(move |_| async move {
                 let call = stage.call(move |dir| async move {
                     let file = dir.open_file(b"file", false).await.unwrap();
-                    merges(gather, &merged, &file).await;
-                    falls_short(gather, &merged, &file).await;
+                    check_merging(gather, &merged, &file).await;
+                    check_short_reads(gather, &merged, &file).await;
                 });
                 set.store(call.await.is_ok(), Ordering::Relaxed);
                 control.end();

@@ -52,7 +52,7 @@ struct Record {
     /// Number of files that the value keeps open.
     open_files: usize,
     /// Number of its entry in [`FileCache::open`], if it keeps files open.
-    opened: Option<u64>,
+    open_number: Option<u64>,
     /// Whether the block was used since the hand passed it. Files are marked in [`CachedFile`] instead.
     used: bool,
 }
@@ -85,7 +85,7 @@ pub(crate) struct FileCache {
     /// Keys of values that keep files open, numbered from the oldest one. Descriptors are scarcer than memory.
     open: BTreeMap<u64, u64>,
     /// The last of these numbers.
-    last_opened: u64,
+    last_open_number: u64,
     /// Number of files that these values keep open.
     open_files: usize,
     max_open: usize,
@@ -108,7 +108,7 @@ impl FileCache {
             used: 0,
             budget,
             open: BTreeMap::new(),
-            last_opened: 0,
+            last_open_number: 0,
             open_files: 0,
             max_open,
             loads: Loads::default(),
@@ -127,7 +127,7 @@ impl FileCache {
         let file = self.find(key, host, path)?;
         let stale = !file.is_fresh(now, revalidate);
         if stale {
-            file.check(now);
+            file.mark_checked(now);
         }
         Some(Hit { file: file.offer(), stale })
     }
@@ -176,8 +176,8 @@ impl FileCache {
         }
         self.count_open(key, open_files);
         self.used += bytes;
-        let opened = (open_files > 0).then(|| self.list_open(key));
-        self.records.insert(key, Record { value, bytes, open_files, opened, used: false });
+        let open_number = (open_files > 0).then(|| self.add_open(key));
+        self.records.insert(key, Record { value, bytes, open_files, open_number, used: false });
         while self.used > self.budget {
             self.evict();
         }
@@ -196,39 +196,39 @@ impl FileCache {
     }
 
     /// Adds the key of a value that now keeps files open. Returns the number of its entry.
-    fn list_open(&mut self, key: u64) -> u64 {
-        self.last_opened += 1;
-        self.open.insert(self.last_opened, key);
-        self.last_opened
+    fn add_open(&mut self, key: u64) -> u64 {
+        self.last_open_number += 1;
+        self.open.insert(self.last_open_number, key);
+        self.last_open_number
     }
 
     /// Whether `file` is the cached value of this key.
-    pub(crate) fn holds(&self, key: u64, file: &Offer<CachedFile>) -> bool {
+    pub(crate) fn contains(&self, key: u64, file: &Offer<CachedFile>) -> bool {
         let value = self.records.get(&key).map(|record| &record.value);
         matches!(value, Some(Value::File { published, .. }) if published.is(file))
     }
 
     /// Whether the value of a key may grow by `bytes` and by `open_files` files without displacing most other values.
-    pub(crate) fn has_room(&self, key: u64, bytes: usize, open_files: usize) -> bool {
+    pub(crate) fn has_capacity(&self, key: u64, bytes: usize, open_files: usize) -> bool {
         let own = self.records.get(&key).map_or(0, |record| record.open_files);
         bytes <= self.budget / 2 && own + open_files <= self.max_open
     }
 
     /// Updates the size of a value that has grown.
-    pub(crate) fn weigh(&mut self, key: u64) {
+    pub(crate) fn update_size(&mut self, key: u64) {
         let Some(record) = self.records.get_mut(&key) else { return };
         let (bytes, open_files) = (Record::bytes(&record.value), record.value.open_files());
         self.used = self.used - record.bytes + bytes;
         record.bytes = bytes;
         let more = open_files - std::mem::replace(&mut record.open_files, open_files);
-        let is_unlisted = open_files > 0 && record.opened.is_none();
+        let has_no_number = open_files > 0 && record.open_number.is_none();
         // The file was just requested, so it must not be evicted at once.
         if let Value::File { local, .. } = &record.value {
             local.touch();
         }
-        if is_unlisted {
-            let number = self.list_open(key);
-            self.records.get_mut(&key).expect("found above").opened = Some(number);
+        if has_no_number {
+            let number = self.add_open(key);
+            self.records.get_mut(&key).expect("found above").open_number = Some(number);
         }
         self.count_open(key, more);
         while self.used > self.budget {
@@ -241,7 +241,7 @@ impl FileCache {
         if let Some(record) = self.records.remove(&key) {
             self.used -= record.bytes;
             self.hand.retain(|other| *other != key);
-            self.forget_open(&record);
+            self.remove_open(&record);
         }
     }
 
@@ -253,14 +253,14 @@ impl FileCache {
         } else {
             self.used -= record.bytes;
             if let Some(record) = self.records.remove(&key) {
-                self.forget_open(&record);
+                self.remove_open(&record);
             }
         }
     }
 
-    fn forget_open(&mut self, record: &Record) {
+    fn remove_open(&mut self, record: &Record) {
         self.open_files -= record.open_files;
-        if let Some(number) = record.opened {
+        if let Some(number) = record.open_number {
             self.open.remove(&number);
         }
     }
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn values_may_grow_to_half_of_the_budget() {
         let cache = FileCache::new(1000, 0);
-        assert!(cache.has_room(1, 500, 0) && !cache.has_room(1, 501, 0));
-        assert!(!cache.has_room(1, 500, 1) && FileCache::new(1000, 1).has_room(1, 500, 1));
+        assert!(cache.has_capacity(1, 500, 0) && !cache.has_capacity(1, 501, 0));
+        assert!(!cache.has_capacity(1, 500, 1) && FileCache::new(1000, 1).has_capacity(1, 500, 1));
     }
 }

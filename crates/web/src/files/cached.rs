@@ -26,7 +26,7 @@ pub(crate) struct CachedFile {
     path: Box<[u8]>,
     entry: Entry,
     /// Start time of the last check for changes, in nanoseconds.
-    checked: AtomicU64,
+    last_check: AtomicU64,
     /// Whether a request used the file since the hand of the clock passed it.
     used: AtomicBool,
 }
@@ -34,8 +34,8 @@ pub(crate) struct CachedFile {
 impl CachedFile {
     /// A file that was loaded at `now`.
     pub(crate) fn new(host: HostId, path: &[u8], entry: Entry, now: Duration) -> Self {
-        let (checked, used) = (AtomicU64::new(nanos(now)), AtomicBool::new(false));
-        Self { host, path: path.into(), entry, checked, used }
+        let (last_check, used) = (AtomicU64::new(nanos(now)), AtomicBool::new(false));
+        Self { host, path: path.into(), entry, last_check, used }
     }
 
     /// Whether this is the file at `path`. Keys are hashes, so two paths may share one.
@@ -45,12 +45,12 @@ impl CachedFile {
 
     /// Whether the last check for changes began less than `revalidate` ago.
     pub(crate) fn is_fresh(&self, now: Duration, revalidate: Duration) -> bool {
-        nanos(now).saturating_sub(self.checked.load(Relaxed)) < nanos(revalidate)
+        nanos(now).saturating_sub(self.last_check.load(Relaxed)) < nanos(revalidate)
     }
 
     /// Records the start of a check for changes.
-    pub(crate) fn check(&self, now: Duration) {
-        self.checked.store(nanos(now), Relaxed);
+    pub(crate) fn mark_checked(&self, now: Duration) {
+        self.last_check.store(nanos(now), Relaxed);
     }
 
     /// Marks the file as used. Writes only if it is not marked, because other processors read the mark.
@@ -95,7 +95,7 @@ mod tests {
         assert!(file.is_fresh(at(14), at(10)) && !file.is_fresh(at(15), at(10)));
         assert!(!file.is_fresh(at(5), Duration::ZERO), "each request checks the file");
         assert!(file.is_fresh(at(4), at(10)), "read before the owner's time was");
-        file.check(at(15));
+        file.mark_checked(at(15));
         assert!(file.is_fresh(at(24), at(10)) && !file.is_fresh(at(25), at(10)));
         assert!(file.is_at(HostId(1), b"a"));
         assert!(!file.is_at(HostId(1), b"b") && !file.is_at(HostId(2), b"a"));

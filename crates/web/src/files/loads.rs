@@ -19,7 +19,7 @@ struct Load {
     path: Box<[u8]>,
     waiting: Vec<oneshot::LocalSender<LoadResult>>,
     /// Number of senders in `waiting` whose operations have stopped waiting.
-    left: usize,
+    cancelled_count: usize,
     /// Signals that no operation waits any more.
     unwanted: Option<oneshot::LocalSender<()>>,
 }
@@ -29,7 +29,7 @@ impl Loads {
     pub(crate) fn begin(&mut self, key: u64, host: HostId, path: &[u8]) -> bool {
         let Entry::Vacant(vacant) = self.0.entry(key) else { return false };
         let (path, waiting) = (path.into(), Vec::new());
-        vacant.insert(Load { host, path, waiting, left: 0, unwanted: None });
+        vacant.insert(Load { host, path, waiting, cancelled_count: 0, unwanted: None });
         true
     }
 
@@ -53,17 +53,19 @@ impl Loads {
     /// An event that occurs when the last operation stops waiting for a load. If none waits, it has already occurred.
     pub(crate) fn unwanted(&mut self, key: u64) -> oneshot::LocalReceiver<()> {
         let (sender, unwanted) = oneshot::local();
-        if let Some(load) = self.0.get_mut(&key).filter(|load| load.left < load.waiting.len()) {
+        if let Some(load) =
+            self.0.get_mut(&key).filter(|load| load.cancelled_count < load.waiting.len())
+        {
             load.unwanted = Some(sender);
         }
         unwanted
     }
 
-    /// Records that an operation no longer waits. Returns the sender to drop if it was the last one.
-    fn leave(&mut self, key: u64) -> Option<oneshot::LocalSender<()>> {
+    /// Returns the sender to drop if the operation was the last one that waited.
+    fn cancel_wait(&mut self, key: u64) -> Option<oneshot::LocalSender<()>> {
         let load = self.0.get_mut(&key)?;
-        load.left += 1;
-        load.unwanted.take_if(|_| load.left == load.waiting.len())
+        load.cancelled_count += 1;
+        load.unwanted.take_if(|_| load.cancelled_count == load.waiting.len())
     }
 
     /// Ends a load, whether it succeeded or not. Returns the operations that wait for it.
@@ -74,12 +76,12 @@ impl Loads {
 
 /// Guard of a load in progress. Dropping it ends the load, even if the operation is terminated; waiting operations then
 /// retry.
-pub(crate) struct Loading<'a> {
+pub(crate) struct LoadGuard<'a> {
     pub(crate) cache: &'a Partition<FileCache>,
     pub(crate) key: u64,
 }
 
-impl Loading<'_> {
+impl LoadGuard<'_> {
     pub(crate) fn end(self, result: &LoadResult) {
         for sender in self.cache.with(|cache| cache.loads.end(self.key)) {
             sender.send(result.clone());
@@ -87,33 +89,33 @@ impl Loading<'_> {
     }
 }
 
-impl Drop for Loading<'_> {
+impl Drop for LoadGuard<'_> {
     fn drop(&mut self) {
         drop(self.cache.with(|cache| cache.loads.end(self.key)));
     }
 }
 
 /// An operation that waits for a load. Dropping it stops waiting.
-pub(crate) struct Waiting<'a> {
+pub(crate) struct LoadWaiter<'a> {
     pub(crate) cache: &'a Partition<FileCache>,
     pub(crate) key: u64,
-    pub(crate) loaded: oneshot::LocalReceiver<LoadResult>,
-    pub(crate) is_over: bool,
+    pub(crate) receiver: oneshot::LocalReceiver<LoadResult>,
+    pub(crate) is_done: bool,
 }
 
-impl Waiting<'_> {
+impl LoadWaiter<'_> {
     /// Waits for the result; `None` if the operation that loaded was terminated.
     pub(crate) async fn result(mut self) -> Option<LoadResult> {
-        let result = (&mut self.loaded).await;
-        self.is_over = true;
+        let result = (&mut self.receiver).await;
+        self.is_done = true;
         result
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for LoadWaiter<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
-            drop(self.cache.with(|cache| cache.loads.leave(self.key)));
+        if !self.is_done {
+            drop(self.cache.with(|cache| cache.loads.cancel_wait(self.key)));
         }
     }
 }

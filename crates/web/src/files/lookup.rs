@@ -22,13 +22,13 @@ use crate::files::entry::{Content, Entry, Fields, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::found::{Found, LoadResult, Loaded, LookupResult};
 use crate::files::list;
-use crate::files::loads::Loading;
+use crate::files::loads::LoadGuard;
 use crate::files::read::read;
 use crate::files::stages::FileStages;
 use crate::site::{Host, HostId, HostIndex, Site};
 
 /// Attempts to read a file that changes while it is read: with slow disks and busy writers, a few attempts may fail.
-const ATTEMPTS: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// Looks up a host's `path` in the partition that owns it. Also returns the memory of the path.
 pub(crate) async fn look_up(
@@ -173,17 +173,17 @@ impl Lookup {
         let Self { key, path, .. } = self;
         let (key, host) = (*key, self.id());
         while !cache.with(|cache| cache.loads.begin(key, host, path)) {
-            let (sender, loaded) = oneshot::local();
+            let (sender, receiver) = oneshot::local();
             if !cache.with(|cache| cache.loads.wait_for(key, host, path, sender)) {
                 // Another path with the same key, which is very rare: bypass the cache.
                 return self.fetch().await.map(|entry| self.published(entry).1);
             }
-            if let Some(result) = loaded.await {
+            if let Some(result) = receiver.await {
                 return result;
             }
             // The operation that loaded it was terminated. Try again.
         }
-        let loading = Loading { cache, key };
+        let loading = LoadGuard { cache, key };
         let result = self.fetch().await.map(|entry| {
             let (value, loaded) = self.published(entry);
             if let Some(value) = value {
@@ -210,7 +210,7 @@ impl Lookup {
         if let Some((directory, view)) = list::split(path) {
             return list::fetch(self, directory, view).await.map(Some);
         }
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let Opened { file, metadata } = disk::open(*stages, self.host(), path).await?;
             match metadata.kind {
                 FileKind::Directory => return Ok(None),

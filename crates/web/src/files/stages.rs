@@ -33,7 +33,7 @@ impl FileStages {
     pub(crate) fn declare(graph: &mut Graph, config: &Config) -> Self {
         let partitions = partitions(config.cache_bytes, config.runtime.workers);
         let budget = config.cache_bytes / partitions;
-        let open_files = config.most_open_files();
+        let open_files = config.max_open_files();
         let (files, rest) = (open_files / partitions, open_files % partitions);
         let replicas = (config.cache_bytes / BYTES_PER_REPLICA).clamp(MIN_REPLICAS, MAX_REPLICAS);
         let index = graph.stage("file index").replicated(replicas);
@@ -45,7 +45,7 @@ impl FileStages {
         let disk = graph.shared("disk", ());
         let aggregator = graph
             .declare(aggregator)
-            .partitioned_cohort(|_| (), move |(), cohort| aggregator::gather(disk, cohort));
+            .partitioned_cohort(|_| (), move |(), cohort| aggregator::handle_cohort(disk, cohort));
         graph.calls(cache, (aggregator, disk));
         graph.calls(aggregator, disk);
         graph.calls(disk, ());

@@ -162,7 +162,7 @@ impl Connection {
             return self.receive().await;
         }
         if current.refresh(site) {
-            out.pace.change(&site.timeouts);
+            out.pace.set_timeouts(&site.timeouts);
         }
         let (request, length) = match scan.parse(&input[*taken..], &site.limits) {
             Ok(Parse::Complete(request, length)) => (request, length),
@@ -295,7 +295,7 @@ impl Connection {
         let input = &self.input[self.taken..];
         if let Some(recorder) = &mut self.peer.recorder {
             let line = input.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
-            recorder.rejected(&self.site.logs, &[line], self.begun.unwrap_or_else(now));
+            recorder.record_rejected(&self.site.logs, &[line], self.begun.unwrap_or_else(now));
         }
         page(&mut self.out.buffer, status, Reply::to_refused(input));
         self.out.log(self.peer.recorder.as_deref_mut(), &self.site.metrics);

@@ -51,7 +51,7 @@ impl Connection {
         let out = self.out.buffer.take();
         let (input, permit) = (std::mem::take(&mut self.input), self.permit.take());
         let sending = self.out.pace.timeout(out.len() as u64);
-        self.out.pace.rest();
+        self.out.pace.reset();
         let (answered, records) = (std::mem::take(&mut self.answered), self.take_records());
         let admission = if MAY_MOVE { self.peer.admission.take() } else { None };
         let buffers = Buffers { out, input, permit, admission, records, answered };

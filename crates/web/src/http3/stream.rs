@@ -142,7 +142,7 @@ fn late(shared: &Shared, site: &Arc<Site>, began: Duration) {
     site.metrics.response(status, 0);
     if let Some(recorder) = shared.peer.recorder.as_deref() {
         let mut recorder = AccessRecorder::for_stream(recorder);
-        recorder.rejected(&site.logs, &[b"  ", Version::Http3.name().as_bytes()], began);
+        recorder.record_rejected(&site.logs, &[b"  ", Version::Http3.name().as_bytes()], began);
         recorder.finish(None, status, 0);
         Flush::submit(recorder.take());
     }

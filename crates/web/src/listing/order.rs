@@ -24,7 +24,7 @@ pub(super) enum By {
 impl By {
     pub(super) const ALL: [Self; 3] = [Self::Name, Self::Size, Self::Time];
 
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Name => "name",
             Self::Size => "size",
@@ -39,11 +39,11 @@ impl Order {
         let mut order = Self::default();
         for pair in query.unwrap_or_default().split('&') {
             match pair.split_once('=') {
-                Some(("sort", word)) => {
-                    let found = By::ALL.into_iter().find(|by| by.word() == word);
+                Some(("sort", name)) => {
+                    let found = By::ALL.into_iter().find(|by| by.name() == name);
                     order.by = found.unwrap_or_default();
                 }
-                Some(("order", word)) => order.descending = word == "desc",
+                Some(("order", value)) => order.descending = value == "desc",
                 _ => (),
             }
         }
@@ -53,7 +53,7 @@ impl Order {
     /// The query for this order.
     pub(super) fn query(self) -> String {
         let order = if self.descending { "&order=desc" } else { "" };
-        format!("?sort={}{order}", self.by.word())
+        format!("?sort={}{order}", self.by.name())
     }
 
     pub(super) fn to_byte(self) -> u8 {

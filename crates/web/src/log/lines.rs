@@ -32,10 +32,10 @@ pub(crate) struct Lines {
     pending: RefCell<Vec<Pending>>,
     /// Bytes of lines that are being written.
     in_flight: Cell<usize>,
-    spare: RefCell<Vec<u8>>,
+    spare_buffer: RefCell<Vec<u8>>,
     time: RefCell<LogTime>,
     /// Whether an operation is writing the buffers.
-    writing: Cell<bool>,
+    is_writing: Cell<bool>,
 }
 
 /// Lines of a log.
@@ -53,9 +53,9 @@ impl Lines {
             flush,
             pending: RefCell::default(),
             in_flight: Cell::default(),
-            spare: RefCell::default(),
+            spare_buffer: RefCell::default(),
             time: RefCell::default(),
-            writing: Cell::new(false),
+            is_writing: Cell::new(false),
         })
     }
 
@@ -63,10 +63,10 @@ impl Lines {
     fn add(&self, records: &LogRecords, day: Duration) {
         let (pending, time) = (&mut *self.pending.borrow_mut(), &mut *self.time.borrow_mut());
         let mut buffered = self.in_flight.get() + length(pending);
-        records.each(day, |output, access| {
+        records.for_each(day, |output, access| {
             let own = pending.iter().position(|log| Arc::ptr_eq(&log.output, output));
             let own = own.unwrap_or_else(|| {
-                let (output, buffer) = (output.clone(), self.spare.take());
+                let (output, buffer) = (output.clone(), self.spare_buffer.take());
                 pending.push(Pending { output, buffer, dropped: 0 });
                 pending.len() - 1
             });
@@ -95,24 +95,24 @@ pub(super) fn handle(lines: &mut Rc<Lines>, cohort: &mut Cohort<Box<LogRecords>,
         records.recycle();
         reply.send(());
     }
-    if !lines.writing.replace(true) {
+    if !lines.is_writing.replace(true) {
         let writer = lines.clone();
         if lines.flush.dispatch(move |_| write_all(writer)).is_err() {
             // The operation limit is reached. The next cohort tries again.
-            lines.writing.set(false);
+            lines.is_writing.set(false);
         }
     }
 }
 
 /// Writes the buffers until they stay empty.
 async fn write_all(lines: Rc<Lines>) {
-    let _writing = Reset(&lines.writing);
+    let _writing = ResetGuard(&lines.is_writing);
     while !lines.pending.borrow().is_empty() {
         // Do not wait during shutdown.
         select(draining(), sleep(FLUSH_INTERVAL)).await;
         let logs = lines.pending.take();
         lines.in_flight.set(length(&logs));
-        let _in_flight = Reset(&lines.in_flight);
+        let _in_flight = ResetGuard(&lines.in_flight);
         for Pending { output, buffer, dropped } in logs {
             let count = buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
             let written = output.clone();
@@ -124,19 +124,19 @@ async fn write_all(lines: Rc<Lines>) {
                 Ok(mut buffer) => {
                     buffer.clear();
                     if buffer.capacity() <= MAX_SPARE_BYTES {
-                        lines.spare.replace(buffer);
+                        lines.spare_buffer.replace(buffer);
                     }
                 }
-                Err(_) => output.sink.lose(dropped + count),
+                Err(_) => output.sink.count_lost(dropped + count),
             }
         }
     }
 }
 
 /// Resets a value when the operation ends or is dropped.
-struct Reset<'a, T: Default>(&'a Cell<T>);
+struct ResetGuard<'a, T: Default>(&'a Cell<T>);
 
-impl<T: Default> Drop for Reset<'_, T> {
+impl<T: Default> Drop for ResetGuard<'_, T> {
     fn drop(&mut self) {
         self.0.set(T::default());
     }
@@ -162,9 +162,9 @@ mod tests {
         let mut records = LogRecords::pooled(&logs);
         let address = std::net::Ipv4Addr::LOCALHOST.into();
         records.push(0, address, Duration::ZERO, &[b"GET / HTTP/1.1"], [b"", b"", b""]);
-        records.finish(200, 0);
+        records.set_response(200, 0);
         lines.in_flight.set(MAX_BUFFERED_BYTES);
-        let in_flight = Reset(&lines.in_flight);
+        let in_flight = ResetGuard(&lines.in_flight);
         lines.add(&records, Duration::ZERO);
         drop(in_flight);
         lines.add(&records, Duration::ZERO);

@@ -22,12 +22,12 @@ use phalanx::{Graph, SharedStage};
 use phalanx_http::Request;
 
 use crate::log::lines::{Lines, LogStage};
-pub(crate) use crate::log::outputs::{Logs, Unopened};
+pub(crate) use crate::log::outputs::{Logs, OpenError};
 use crate::log::records::LogRecords;
 pub(crate) use crate::log::sink::handle_reopen_signal;
 
 /// Largest cohort of answered requests; records are small.
-const COHORT: usize = 256;
+const MAX_COHORT: usize = 256;
 
 /// Handle to the log stage.
 #[derive(Clone, Copy, Handles)]
@@ -39,7 +39,7 @@ impl Log {
         // One thread, so that buffers are appended whole and in order.
         let file = blocking(graph, "log file").threads(1).background().state(());
         let make = move |_| Lines::new(file, flush);
-        let log = graph.stage("log").max_cohort(COHORT).cohort(make, lines::handle);
+        let log = graph.stage("log").max_cohort(MAX_COHORT).cohort(make, lines::handle);
         graph.calls(log, flush);
         graph.calls(flush, file);
         Self(log)
@@ -66,33 +66,33 @@ impl AccessRecorder {
         Self::new(self.log, self.address)
     }
 
-    /// Records a request before it is answered, if its host has a log. `began` is the arrival time of its first byte,
+    /// Records a request before it is answered, if its host has a log. `started` is the arrival time of its first byte,
     /// `named` the client that a trusted proxy has named.
     pub(crate) fn request(
         &mut self,
         (logs, host): (&Arc<Logs>, Option<usize>),
         request: &Request<'_>,
         named: Option<IpAddr>,
-        began: Duration,
+        started: Duration,
     ) {
-        let Some(log) = logs.of(host) else {
+        let Some(log) = logs.index_of(host) else {
             return;
         };
         let name = request.host.unwrap_or_default().as_bytes();
         let [referer, agent] = [request.referer, request.user_agent].map(Option::unwrap_or_default);
         let (address, line) = (named.unwrap_or(self.address), request.line().map(str::as_bytes));
-        self.records(logs).push(log, address, began, &line, [name, referer, agent]);
+        self.records(logs).push(log, address, started, &line, [name, referer, agent]);
         self.is_open = true;
     }
 
     /// Records invalid input before it is answered, by its first line. Has no effect while the response to a
     /// recorded request is not finished.
-    pub(crate) fn rejected(&mut self, logs: &Arc<Logs>, line: &[&[u8]], began: Duration) {
+    pub(crate) fn record_rejected(&mut self, logs: &Arc<Logs>, line: &[&[u8]], started: Duration) {
         if !self.is_open
-            && let Some(log) = logs.of(None)
+            && let Some(log) = logs.index_of(None)
         {
             let address = self.address;
-            self.records(logs).push(log, address, began, line, [b"", b"", b""]);
+            self.records(logs).push(log, address, started, line, [b"", b"", b""]);
             self.is_open = true;
         }
     }
@@ -104,9 +104,9 @@ impl AccessRecorder {
             && let Some(records) = &mut self.records
         {
             if let Some(name) = user {
-                records.user(name);
+                records.set_user(name);
             }
-            records.finish(status, bytes);
+            records.set_response(status, bytes);
         }
     }
 
@@ -134,7 +134,7 @@ impl Flush {
     /// Submits the records, if any, after the responses were sent or failed.
     pub(crate) fn submit(flush: Option<Self>) {
         let Some(Self { log, mut records }) = flush else { return };
-        records.left = now();
+        records.sent_at = now();
         // At the operation limit, log lines are lost rather than requests.
         let _ = log.0.dispatch(records);
     }

@@ -15,8 +15,8 @@ pub(crate) struct Output {
     pub(super) sink: Arc<Sink>,
 }
 
-/// A log that cannot be opened.
-pub(crate) type Unopened = (LogTarget, io::Error);
+/// A log that cannot be opened, and why.
+pub(crate) type OpenError = (LogTarget, io::Error);
 
 /// The logs of a configuration.
 pub(crate) struct Logs {
@@ -33,7 +33,7 @@ impl Logs {
     ///
     /// # Errors
     /// The log that cannot be opened, and why.
-    pub(crate) fn open(config: &Config, old: Option<&Self>) -> Result<Arc<Self>, Unopened> {
+    pub(crate) fn open(config: &Config, old: Option<&Self>) -> Result<Arc<Self>, OpenError> {
         let lost = match old {
             Some(old) => old.lost.clone(),
             None => Counter::new(
@@ -42,13 +42,13 @@ impl Logs {
             ),
         };
         let mut outputs: Vec<(AccessLog, Arc<Output>)> = Vec::new();
-        let mut open = |log: &AccessLog| -> Result<usize, Unopened> {
+        let mut open = |log: &AccessLog| -> Result<usize, OpenError> {
             if let Some(at) = outputs.iter().position(|(own, _)| own == log) {
                 return Ok(at);
             }
             let sinks = outputs.iter().map(|(_, output)| &output.sink);
             let old = old.into_iter().flat_map(|old| &old.outputs).map(|output| &output.sink);
-            let sink = match sinks.chain(old).find(|sink| sink.leads_to(&log.target)) {
+            let sink = match sinks.chain(old).find(|sink| sink.writes_to(&log.target)) {
                 Some(sink) => sink.clone(),
                 None => match Sink::open(&log.target, config.runtime.signals, lost.clone()) {
                     Ok(sink) => Arc::new(sink),
@@ -70,7 +70,7 @@ impl Logs {
     }
 
     /// The index of the log of a host, or of requests without a host; `None` if they are not logged.
-    pub(super) fn of(&self, host: Option<usize>) -> Option<usize> {
+    pub(super) fn index_of(&self, host: Option<usize>) -> Option<usize> {
         host.map_or(self.server, |host| self.hosts[host])
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct LogRecords {
     requests: Vec<LogRecord>,
     text: Vec<u8>,
     /// Time when the responses were sent.
-    pub(super) left: Duration,
+    pub(super) sent_at: Duration,
 }
 
 /// Record of one request.
@@ -47,7 +47,7 @@ impl LogRecords {
     pub(super) fn pooled(logs: &Arc<Logs>) -> Box<Self> {
         let mut records = POOL.with_borrow_mut(Vec::pop).unwrap_or_else(|| {
             let (requests, text) = (Vec::new(), Vec::new());
-            Box::new(Self { logs: None, requests, text, left: Duration::ZERO })
+            Box::new(Self { logs: None, requests, text, sent_at: Duration::ZERO })
         });
         records.logs = Some(logs.clone());
         records
@@ -89,30 +89,30 @@ impl LogRecords {
 
     /// Appends a text in pieces, truncated to what its length field can represent.
     fn push_text(&mut self, pieces: &[&[u8]]) -> u16 {
-        let mut room = u16::MAX;
+        let mut remaining = u16::MAX;
         for piece in pieces {
-            let length = u16::try_from(piece.len()).unwrap_or(u16::MAX).min(room);
+            let length = u16::try_from(piece.len()).unwrap_or(u16::MAX).min(remaining);
             self.text.extend_from_slice(&piece[..usize::from(length)]);
-            room -= length;
+            remaining -= length;
         }
-        u16::MAX - room
+        u16::MAX - remaining
     }
 
-    pub(super) fn user(&mut self, name: &[u8]) {
+    pub(super) fn set_user(&mut self, name: &[u8]) {
         let length = self.push_text(&[name]);
         if let Some(last) = self.requests.last_mut() {
             last.lengths[TEXTS - 1] = length;
         }
     }
 
-    pub(super) fn finish(&mut self, status: u16, bytes: u64) {
+    pub(super) fn set_response(&mut self, status: u16, bytes: u64) {
         if let Some(last) = self.requests.last_mut() {
             (last.status, last.bytes) = (status, bytes);
         }
     }
 
     /// Passes each request to `write`, with its log. `day` is the time of day at the origin of the runtime's clock.
-    pub(super) fn each(&self, day: Duration, mut write: impl FnMut(&Arc<Output>, Access<'_>)) {
+    pub(super) fn for_each(&self, day: Duration, mut write: impl FnMut(&Arc<Output>, Access<'_>)) {
         let Some(logs) = &self.logs else { return };
         let mut rest = &self.text[..];
         for record in &self.requests {
@@ -132,7 +132,7 @@ impl LogRecords {
                 referer,
                 agent,
                 start: day + record.began,
-                duration: self.left.saturating_sub(record.began),
+                duration: self.sent_at.saturating_sub(record.began),
             };
             write(logs.output(record.log), access);
         }
@@ -156,7 +156,7 @@ mod tests {
 
     fn lines(records: &LogRecords) -> String {
         let (mut time, mut out) = (LogTime::default(), Vec::new());
-        records.each(Duration::ZERO, |output, access| {
+        records.for_each(Duration::ZERO, |output, access| {
             access.write(&output.format, &mut time, &mut out)
         });
         String::from_utf8(out).unwrap()
@@ -168,11 +168,11 @@ mod tests {
         let mut records = LogRecords::pooled(&logs);
         let second = Duration::from_secs(1);
         records.push(0, LOCALHOST, second, &[b"GET", b" /a HTTP/1.1"], [b"h", b"", b"agent"]);
-        records.finish(200, 5);
+        records.set_response(200, 5);
         records.push(0, LOCALHOST, 2 * second, &[b"GET /b HTTP/1.1"], [b"h", b"from", b""]);
-        records.user(b"eve");
-        records.finish(401, 0);
-        records.left = 3 * second;
+        records.set_user(b"eve");
+        records.set_response(401, 0);
+        records.sent_at = 3 * second;
         assert_eq!(records.requests.len(), 2);
         let wanted = "127.0.0.1 - - [01/Jan/1970:00:00:01 +0000] \"GET /a HTTP/1.1\" 200 5 \"-\" \"agent\"\n\
              127.0.0.1 - eve [01/Jan/1970:00:00:02 +0000] \"GET /b HTTP/1.1\" 401 0 \"from\" \"-\"\n";

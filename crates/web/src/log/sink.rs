@@ -45,10 +45,9 @@ struct State {
     target: Target,
     /// Lost lines not yet reported on stderr.
     unreported: u64,
-    /// Time of the last report.
-    reported: Option<Instant>,
-    /// Error of the last attempt to reopen the file, if it failed.
-    unopened: Option<io::ErrorKind>,
+    last_report: Option<Instant>,
+    /// Of the last attempt, if it failed.
+    reopen_error: Option<io::ErrorKind>,
 }
 
 enum Target {
@@ -59,13 +58,12 @@ enum Target {
 /// An open file or pipe.
 struct Stream {
     file: File,
-    /// Whether writes may have to wait for a reader.
-    waits: bool,
+    /// Whether a write may wait for a reader.
+    may_block: bool,
     /// Whether the last write has timed out waiting for a reader. The next one does not wait, so that a stalled reader
     /// does not delay other logs.
-    stalled: bool,
-    /// Whether the last line is incomplete.
-    cut: bool,
+    is_stalled: bool,
+    is_line_incomplete: bool,
 }
 
 impl Sink {
@@ -86,13 +84,13 @@ impl Sink {
         let register = || signal_hook::flag::register(SIGUSR1, Arc::clone(&reopen));
         // Registration fails only for signals that cannot be handled.
         let signal = if signals { register().ok() } else { None };
-        let state = State { target, unreported: 0, reported: None, unopened: None };
+        let state = State { target, unreported: 0, last_report: None, reopen_error: None };
         Ok(Self { state: Mutex::new(state), reopen, signal, lost })
     }
 
     /// Whether the log is written to this destination.
-    pub(super) fn leads_to(&self, target: &LogTarget) -> bool {
-        match (&self.locked().target, target) {
+    pub(super) fn writes_to(&self, target: &LogTarget) -> bool {
+        match (&self.lock_state().target, target) {
             (Target::Stdout(_), LogTarget::Stdout) => true,
             (Target::File { path, .. }, LogTarget::File(other)) => path == other,
             _ => false,
@@ -104,28 +102,28 @@ impl Sink {
         self.reopen.store(true, Ordering::Relaxed);
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts lines that were lost before [`append`](Self::append).
-    pub(super) fn lose(&self, lines: u64) {
+    pub(super) fn count_lost(&self, lines: u64) {
         self.lost.add(lines);
     }
 
     /// Appends complete lines. Reports lost lines on stderr.
     pub(super) fn append(&self, lines: &[u8], mut lost: u64) {
-        let mut state = self.locked();
-        let State { target, unreported, reported, unopened } = &mut *state;
+        let mut state = self.lock_state();
+        let State { target, unreported, last_report, reopen_error } = &mut *state;
         let mut why = String::from("the log file is too slow");
         if let Target::File { path, file } = target
-            && (self.reopen.swap(false, Ordering::Relaxed) || !file.is(path))
+            && (self.reopen.swap(false, Ordering::Relaxed) || !file.is_current(path))
         {
             match Stream::append_to(path) {
-                Ok(new) => (*file, *unopened) = (new, None),
+                Ok(new) => (*file, *reopen_error) = (new, None),
                 // Continue with the file that is open. Each write tries again, and one message is enough.
                 Err(error) => {
-                    if unopened.replace(error.kind()) != Some(error.kind()) {
+                    if reopen_error.replace(error.kind()) != Some(error.kind()) {
                         report(format_args!(
                             "access log: cannot reopen {}, so the old file gets the lines: {error}",
                             path.display()
@@ -137,16 +135,16 @@ impl Sink {
         let stream = match target {
             Target::Stdout(stream) | Target::File { file: stream, .. } => stream,
         };
-        if let Err((taken, error)) = stream.append(lines) {
-            lost += lines[taken..].iter().filter(|byte| **byte == b'\n').count() as u64;
+        if let Err((written, error)) = stream.append(lines) {
+            lost += lines[written..].iter().filter(|byte| **byte == b'\n').count() as u64;
             why = error.to_string();
         }
         if lost > 0 {
             self.lost.add(lost);
             *unreported += lost;
-            if reported.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
+            if last_report.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
                 let (name, lost) = (name(target), std::mem::take(unreported));
-                *reported = Some(Instant::now());
+                *last_report = Some(Instant::now());
                 report(format_args!("access log {name}: {lost} lines lost: {why}"));
             }
         }
@@ -176,8 +174,8 @@ impl Drop for Sink {
 
 impl Stream {
     fn new(file: File) -> io::Result<Self> {
-        let waits = !file.metadata()?.is_file();
-        Ok(Self { file, waits, stalled: false, cut: false })
+        let may_block = !file.metadata()?.is_file();
+        Ok(Self { file, may_block, is_stalled: false, is_line_incomplete: false })
     }
 
     fn append_to(path: &Path) -> io::Result<Self> {
@@ -189,7 +187,7 @@ impl Stream {
     }
 
     /// Whether `path` is still this file.
-    fn is(&self, path: &Path) -> bool {
+    fn is_current(&self, path: &Path) -> bool {
         let here = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
         match (self.file.metadata(), std::fs::metadata(path)) {
             (Ok(this), Ok(there)) => here(this) == here(there),
@@ -200,48 +198,51 @@ impl Stream {
 
     /// Appends lines. An error contains the number of bytes written.
     fn append(&mut self, lines: &[u8]) -> Result<(), (usize, io::Error)> {
-        if std::mem::take(&mut self.cut) {
-            self.all(b"\n").map_err(|(_, error)| {
-                self.cut = true;
+        if std::mem::take(&mut self.is_line_incomplete) {
+            self.write_all(b"\n").map_err(|(_, error)| {
+                self.is_line_incomplete = true;
                 (0, error)
             })?;
         }
-        let result = self.all(lines);
-        if let Err((taken @ 1.., _)) = &result {
-            self.cut = lines[taken - 1] != b'\n';
+        let result = self.write_all(lines);
+        if let Err((written @ 1.., _)) = &result {
+            self.is_line_incomplete = lines[written - 1] != b'\n';
         }
         result
     }
 
-    fn all(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
-        let begun = Instant::now();
-        let limit = if self.stalled { Duration::ZERO } else { PIPE_TIMEOUT };
-        let mut taken = 0;
-        while taken < bytes.len() {
-            let rest = match self.waits {
-                true => &bytes[taken..bytes.len().min(taken + PIPE_CHUNK)],
-                false => &bytes[taken..],
+    fn write_all(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+        let started = Instant::now();
+        let limit = if self.is_stalled { Duration::ZERO } else { PIPE_TIMEOUT };
+        let mut written = 0;
+        while written < bytes.len() {
+            let rest = match self.may_block {
+                true => &bytes[written..bytes.len().min(written + PIPE_CHUNK)],
+                false => &bytes[written..],
             };
-            if self.waits {
-                self.stalled = !writable(self.file.as_fd(), limit.saturating_sub(begun.elapsed()));
-                if self.stalled {
-                    return Err((taken, io::Error::other("the pipe has no reader")));
+            if self.may_block {
+                self.is_stalled = !wait_until_writable(
+                    self.file.as_fd(),
+                    limit.saturating_sub(started.elapsed()),
+                );
+                if self.is_stalled {
+                    return Err((written, io::Error::other("the pipe has no reader")));
                 }
             }
             match self.file.write(rest) {
-                Ok(0) => return Err((taken, io::ErrorKind::WriteZero.into())),
-                Ok(count) => taken += count,
+                Ok(0) => return Err((written, io::ErrorKind::WriteZero.into())),
+                Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
-                Err(error) => return Err((taken, error)),
+                Err(error) => return Err((written, error)),
             }
         }
         Ok(())
     }
 }
 
-/// Waits until the descriptor is writable, for at most `limit`.
-fn writable(fd: BorrowedFd<'_>, limit: Duration) -> bool {
+/// Waits for at most `limit`. Returns false if the descriptor is not writable then.
+fn wait_until_writable(fd: BorrowedFd<'_>, limit: Duration) -> bool {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
     let mut polled = [PollFd::new(&fd, PollFlags::OUT)];
     // Errors of the descriptor are reported by the write.
@@ -297,12 +298,12 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         for line in ["one\n", "two\n"] {
             sink.append(line.as_bytes(), 0);
-            assert_eq!(sink.locked().unopened, Some(io::ErrorKind::IsADirectory));
+            assert_eq!(sink.lock_state().reopen_error, Some(io::ErrorKind::IsADirectory));
         }
         std::fs::remove_dir(&path).unwrap();
         sink.append(b"three\n", 0);
         assert_eq!((&*lines(&old), &*lines(&path)), ("one\ntwo\n", "three\n"));
-        assert_eq!(sink.locked().unopened, None, "the next failure is reported");
+        assert_eq!(sink.lock_state().reopen_error, None, "the next failure is reported");
     }
 
     #[test]
@@ -344,9 +345,9 @@ mod tests {
         let file = File::from(std::os::fd::OwnedFd::from(writer));
         let mut stream = Stream::new(file).unwrap();
         let many = "a line of the log\n".repeat(20_000);
-        let (taken, _) = stream.append(many.as_bytes()).unwrap_err();
-        assert!(taken > 0 && taken < many.len());
-        assert!(stream.stalled, "the next write does not wait");
+        let (written, _) = stream.append(many.as_bytes()).unwrap_err();
+        assert!(written > 0 && written < many.len());
+        assert!(stream.is_stalled, "the next write does not wait");
         stream.append(b"more\n").unwrap_err();
         let read = std::thread::spawn(move || {
             let mut text = String::new();

@@ -36,7 +36,7 @@ impl RequestContext<'_> {
     ///
     /// # Errors
     /// If there are too many: the time until the next one is admitted.
-    fn count(&self) -> Result<(), Duration> {
+    fn count_request(&self) -> Result<(), Duration> {
         let Some(limits) = &self.site.addresses else { return Ok(()) };
         match (self.named.or(self.recounted), self.admission) {
             (Some(address), _) => limits.request(self.site.address_key(address), now()),
@@ -46,7 +46,7 @@ impl RequestContext<'_> {
     }
 
     /// Whether the connection comes from a trusted gateway, which may have received the request over TLS.
-    fn is_of_gateway(&self) -> bool {
+    fn is_from_gateway(&self) -> bool {
         self.named.is_some() || self.is_named
     }
 
@@ -69,7 +69,7 @@ pub(crate) fn admit_client<'a>(
         host_error_page(out, Status::Forbidden, reply, fields());
         return false;
     }
-    if let Err(wait) = context.count() {
+    if let Err(wait) = context.count_request() {
         refuse_for(out, wait, reply, fields());
         return false;
     }
@@ -88,7 +88,7 @@ pub(crate) fn admit(
     request: &Request<'_>,
     reply: Reply,
 ) -> bool {
-    if health::is_asked(context.site.health.as_deref(), request) {
+    if health::is_health_check(context.site.health.as_deref(), request) {
         health::answer(out, reply);
         return false;
     }
@@ -106,7 +106,7 @@ pub(crate) fn admit(
         redirect_to_https(out, context.site, request, port, reply);
         return false;
     }
-    if request.has_https_target() && !context.is_tls && !context.is_of_gateway() {
+    if request.has_https_target() && !context.is_tls && !context.is_from_gateway() {
         host_error_page(out, Status::MisdirectedRequest, reply, context.fields(request));
         return false;
     }

@@ -20,7 +20,7 @@ use crate::config::SendMode;
 use crate::files::blocks::{BLOCK, block};
 use crate::files::entry::{Content, Entry, FileId};
 use crate::files::read::read;
-use crate::respond::writer::{ResponseWriter, To};
+use crate::respond::writer::{Destination, ResponseWriter};
 use crate::site::Site;
 use crate::socket::network::send_file;
 
@@ -84,7 +84,7 @@ impl ResponseWriter {
             && part.length() <= MAX_COPIED_BYTES
         {
             let bytes = &bytes[part.start as usize..part.end as usize];
-            if let To::Connection(_) = self.to {
+            if let Destination::Connection(_) = self.destination {
                 self.buffer.content(bytes);
                 return Ok(());
             }
@@ -112,8 +112,8 @@ impl ResponseWriter {
                 }
                 Ok(())
             }
-            Content::Blocks(file) => match &self.to {
-                To::Connection(transport) if !transport.is_tls() => {
+            Content::Blocks(file) => match &self.destination {
+                Destination::Connection(transport) if !transport.is_tls() => {
                     let transport = transport.clone();
                     match transfer(site, entry, part) {
                         transfer if part.length() > BLOCK => {
@@ -229,7 +229,7 @@ impl ResponseWriter {
         let sent =
             send_file(self.stages, transport, head, (file, at, piece), transfer, timeout).await?;
         self.buffer.reuse(sent.head);
-        self.pace.sent(gathered + sent.bytes, now() - begun);
+        self.pace.record(gathered + sent.bytes, now() - begun);
         self.buffer.count(sent.bytes);
         Ok(sent.bytes)
     }

@@ -5,8 +5,7 @@ use phalanx_http::{Method, Reply, Request, ResponseBuffer, Status};
 
 use crate::clock;
 
-/// Whether `request` is a health check.
-pub(super) fn is_asked(path: Option<&str>, request: &Request<'_>) -> bool {
+pub(super) fn is_health_check(path: Option<&str>, request: &Request<'_>) -> bool {
     path == Some(request.path) && matches!(request.method, Method::Get | Method::Head)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use phalanx_http::{Accepted, Coding, Multipart, Outcome, Parts, Ranged, Status, evaluate, range};
 
 use crate::files::cached::FileRef;
-use crate::files::encodings::make::{begin, obtain};
+use crate::files::encodings::make::{obtain, start_creating};
 use crate::files::encodings::variants::{Choice, Variants};
 use crate::files::entry::Entry;
 use crate::files::failure::Failure;
@@ -34,7 +34,7 @@ pub(super) async fn negotiate(
             Chosen::Entry(chosen) => chosen,
             Chosen::Wait(coding) => {
                 let obtained = obtain(ask.stages.files, site, ask.host, path, entry, coding);
-                match Box::pin(out.unless_left(obtained)).await? {
+                match Box::pin(out.unless_disconnected(obtained)).await? {
                     Ok(obtained) => {
                         other = obtained;
                         &other
@@ -54,10 +54,10 @@ pub(super) async fn negotiate(
         },
     };
     // Matched directly, because a variable would enlarge every connection's future.
-    match write_head(out, of_file(ask, path), chosen) {
-        Ok(Follows::Part(part)) => out.content(site, chosen, part).await,
-        Ok(Follows::Parts(parts)) => {
-            Box::pin(several(out, of_file(ask, path), chosen, &parts)).await
+    match write_head(out, with_file_caching(ask, path), chosen) {
+        Ok(Body::Part(part)) => out.content(site, chosen, part).await,
+        Ok(Body::Parts(parts)) => {
+            Box::pin(send_ranges(out, with_file_caching(ask, path), chosen, &parts)).await
         }
         Err(status) => fail(out, ask, status, Some(chosen.length)).await,
     }
@@ -65,7 +65,7 @@ pub(super) async fn negotiate(
 
 /// The request for the head of the file at `path`. If the file is protected, its own fields already forbid shared
 /// caches to store it.
-fn of_file<'a>(ask: Ask<'a>, path: &[u8]) -> Ask<'a> {
+fn with_file_caching<'a>(ask: Ask<'a>, path: &[u8]) -> Ask<'a> {
     if !ask.caching.is_private() {
         return ask;
     }
@@ -77,7 +77,7 @@ fn of_file<'a>(ask: Ask<'a>, path: &[u8]) -> Ask<'a> {
 }
 
 /// Content that follows the head of a file's response.
-enum Follows {
+enum Body {
     /// One range, possibly empty.
     Part(Part),
     /// Several ranges; the head is still to be written.
@@ -88,13 +88,13 @@ enum Follows {
 ///
 /// # Errors
 /// The status of the error response; in this case nothing is written.
-fn write_head(out: &mut ResponseWriter, ask: Ask<'_>, entry: &Entry) -> Result<Follows, Status> {
+fn write_head(out: &mut ResponseWriter, ask: Ask<'_>, entry: &Entry) -> Result<Body, Status> {
     let (entity, validators) = (&entry.entity, entry.validators());
     match evaluate(ask.request, &validators) {
         Outcome::Proceed => (),
         Outcome::NotModified => {
             ask.file_head(out, Status::NotModified).fields(entity.unchanged()).finish();
-            return Ok(Follows::Part(Part::NONE));
+            return Ok(Body::Part(Part::NONE));
         }
         Outcome::PreconditionFailed => return Err(Status::PreconditionFailed),
     }
@@ -108,10 +108,10 @@ fn write_head(out: &mut ResponseWriter, ask: Ask<'_>, entry: &Entry) -> Result<F
             head.part(start, end, entry.length).finish();
             Part { start, end }
         }
-        Ranged::Parts(parts) => return Ok(Follows::Parts(parts)),
+        Ranged::Parts(parts) => return Ok(Body::Parts(parts)),
         Ranged::Unsatisfiable => return Err(Status::RangeNotSatisfiable),
     };
-    Ok(Follows::Part(if ask.reply.head_only { Part::NONE } else { part }))
+    Ok(Body::Part(if ask.reply.head_only { Part::NONE } else { part }))
 }
 
 /// Selected representation.
@@ -130,13 +130,13 @@ fn choose<'a>(variants: &'a Variants, ask: Ask<'_>, path: &[u8], entry: &'a File
         Choice::Refused => return Chosen::Refused,
     };
     if let Some(coding) = coding {
-        begin(ask.stages.files, ask.site, ask.host, path, entry, coding);
+        start_creating(ask.stages.files, ask.site, ask.host, path, entry, coding);
     }
     Chosen::Entry(chosen)
 }
 
 /// Sends several ranges as one multipart response.
-async fn several(
+async fn send_ranges(
     out: &mut ResponseWriter,
     ask: Ask<'_>,
     entry: &Entry,

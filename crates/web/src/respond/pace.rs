@@ -20,8 +20,7 @@ const STEP_BYTES: u64 = 8 * 1024;
 
 /// Send progress of one response.
 pub(crate) struct Pace {
-    /// Time limit per block.
-    piece: Duration,
+    block_limit: Duration,
     /// Minimum rate in bytes per second; zero for none.
     rate: u64,
     /// Bytes sent since the last reset, and the time that took.
@@ -38,7 +37,7 @@ pub(crate) struct Step {
 
 impl Step {
     /// Records that `bytes` were sent after waiting.
-    pub(crate) fn sent(&mut self, bytes: u64, waited: Duration) {
+    pub(crate) fn record(&mut self, bytes: u64, waited: Duration) {
         self.sent += bytes;
         self.waited += waited;
         if self.sent >= STEP_BYTES {
@@ -50,24 +49,24 @@ impl Step {
 impl Pace {
     pub(crate) fn new(timeouts: &Timeouts) -> Self {
         let rate = timeouts.min_send_rate.unwrap_or(0);
-        Self { piece: timeouts.send, rate, sent: 0, spent: Duration::ZERO }
+        Self { block_limit: timeouts.send, rate, sent: 0, spent: Duration::ZERO }
     }
 
-    /// Applies other time limits and keeps the progress.
-    pub(crate) fn change(&mut self, timeouts: &Timeouts) {
+    /// Keeps the progress.
+    pub(crate) fn set_timeouts(&mut self, timeouts: &Timeouts) {
         let Self { sent, spent, .. } = *self;
         *self = Self { sent, spent, ..Self::new(timeouts) };
     }
 
     /// Time limit for sending the next `bytes`.
     pub(crate) fn timeout(&self, bytes: u64) -> IoTimeout {
-        let pieces = u32::try_from(bytes / BLOCK).unwrap_or(u32::MAX).max(1);
-        IoTimeout::after(self.within_rate(self.piece.saturating_mul(pieces), bytes))
+        let blocks = u32::try_from(bytes / BLOCK).unwrap_or(u32::MAX).max(1);
+        IoTimeout::after(self.within_rate(self.block_limit.saturating_mul(blocks), bytes))
     }
 
     /// Time that a stream may wait for its client before the next of `bytes` are sent.
     pub(crate) fn stream_timeout(&self, step: &Step, bytes: u64) -> Duration {
-        self.within_rate(self.piece.saturating_sub(step.waited), bytes)
+        self.within_rate(self.block_limit.saturating_sub(step.waited), bytes)
     }
 
     /// The shorter of `limit` and the time that is left for `bytes` at the minimum rate.
@@ -80,13 +79,13 @@ impl Pace {
     }
 
     /// Records that `bytes` were sent in `spent`.
-    pub(crate) fn sent(&mut self, bytes: u64, spent: Duration) {
+    pub(crate) fn record(&mut self, bytes: u64, spent: Duration) {
         self.sent += bytes;
         self.spent += spent;
     }
 
     /// Resets the progress: the minimum rate applies to each response separately.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn reset(&mut self) {
         (self.sent, self.spent) = (0, Duration::ZERO);
     }
 }
@@ -108,16 +107,16 @@ mod tests {
         let mut pace = pace(Some(1000));
         assert_eq!(pace.timeout(2000), seconds(7), "two seconds at the rate, and five of grace");
         assert_eq!(pace.timeout(BLOCK), seconds(30), "at most the limit of a block");
-        pace.sent(10_000, Duration::from_secs(1));
+        pace.record(10_000, Duration::from_secs(1));
         assert_eq!(pace.timeout(2000), seconds(5 + 12 - 1));
-        pace.sent(2_000, Duration::from_secs(16));
+        pace.record(2_000, Duration::from_secs(16));
         assert_eq!(pace.timeout(1000), seconds(5 + 13 - 17));
-        pace.sent(1000, Duration::from_secs(9));
+        pace.record(1000, Duration::from_secs(9));
         assert_eq!(pace.timeout(1000), seconds(0), "its time is up");
-        pace.rest();
+        pace.reset();
         assert_eq!(pace.timeout(2000), seconds(7));
-        pace.sent(2_000, Duration::from_secs(1));
-        pace.change(&Timeouts { min_send_rate: Some(500), ..Timeouts::default() });
+        pace.record(2_000, Duration::from_secs(1));
+        pace.set_timeouts(&Timeouts { min_send_rate: Some(500), ..Timeouts::default() });
         assert_eq!(pace.timeout(2000), seconds(5 + 8 - 1), "with the progress so far");
     }
 
@@ -128,14 +127,14 @@ mod tests {
         let (mut pace, mut step) = (pace(None), Step::default());
         for second in 0..3 {
             assert_eq!(pace.stream_timeout(&step, 5000), seconds(30 - 9 * second));
-            step.sent(1, seconds(9));
+            step.record(1, seconds(9));
         }
-        step.sent(STEP_BYTES - 4, seconds(2));
+        step.record(STEP_BYTES - 4, seconds(2));
         assert_eq!(pace.stream_timeout(&step, 5000), seconds(1));
-        step.sent(1, Duration::ZERO);
+        step.record(1, Duration::ZERO);
         assert_eq!(pace.stream_timeout(&step, 5000), seconds(30), "the next step");
         pace = self::pace(Some(1000));
-        pace.sent(1, seconds(6));
+        pace.record(1, seconds(6));
         assert_eq!(pace.stream_timeout(&step, 4999), seconds(4), "the rest of the time for all");
     }
 }

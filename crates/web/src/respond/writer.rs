@@ -65,7 +65,7 @@ pub(crate) trait ResponseStream {
 }
 
 /// Destination of responses.
-pub(super) enum To {
+pub(super) enum Destination {
     /// An HTTP/1.1 connection, one response after another.
     Connection(Rc<Wire>),
     /// One HTTP/2 or HTTP/3 stream.
@@ -74,7 +74,7 @@ pub(super) enum To {
 
 /// Writes and sends the responses of a connection or of a stream.
 pub(crate) struct ResponseWriter {
-    pub(super) to: To,
+    pub(super) destination: Destination,
     pub(super) stages: Stages,
     pub(crate) pace: Pace,
     /// Responses to send, with the status and the length of the latest.
@@ -92,7 +92,12 @@ pub(crate) struct ResponseWriter {
 impl ResponseWriter {
     /// A writer for an HTTP/1.1 connection.
     pub(crate) fn connection(transport: Rc<Wire>, stages: Stages, timeouts: &Timeouts) -> Self {
-        Self::new(To::Connection(transport), stages, timeouts, ResponseBuffer::lines(Vec::new()))
+        Self::new(
+            Destination::Connection(transport),
+            stages,
+            timeouts,
+            ResponseBuffer::lines(Vec::new()),
+        )
     }
 
     /// A writer for the response of a stream. The buffer uses `memory`.
@@ -102,26 +107,40 @@ impl ResponseWriter {
         timeouts: &Timeouts,
         memory: Vec<u8>,
     ) -> Self {
-        Self::new(To::Stream(stream), stages, timeouts, ResponseBuffer::block(memory))
+        Self::new(Destination::Stream(stream), stages, timeouts, ResponseBuffer::block(memory))
     }
 
-    fn new(to: To, stages: Stages, timeouts: &Timeouts, buffer: ResponseBuffer) -> Self {
+    fn new(
+        destination: Destination,
+        stages: Stages,
+        timeouts: &Timeouts,
+        buffer: ResponseBuffer,
+    ) -> Self {
         let (pace, alt_svc) = (Pace::new(timeouts), Place::default());
-        Self { to, stages, pace, buffer, is_started: false, alt_svc, user: None, client: None }
+        Self {
+            destination,
+            stages,
+            pace,
+            buffer,
+            is_started: false,
+            alt_svc,
+            user: None,
+            client: None,
+        }
     }
 
     /// Whether responses are sent over TLS.
     #[inline]
     pub(crate) fn is_tls(&self) -> bool {
-        match &self.to {
-            To::Connection(transport) => transport.is_tls(),
-            To::Stream(stream) => stream.is_tls(),
+        match &self.destination {
+            Destination::Connection(transport) => transport.is_tls(),
+            Destination::Stream(stream) => stream.is_tls(),
         }
     }
 
     /// Sets whether an operation has begun with a stream's request ([`ResponseStream::set_begun`]).
     pub(crate) fn set_begun(&mut self, has_begun: bool) {
-        if let To::Stream(stream) = &mut self.to {
+        if let Destination::Stream(stream) = &mut self.destination {
             stream.set_begun(has_begun);
         }
     }
@@ -129,7 +148,7 @@ impl ResponseWriter {
     /// Sets the trailer section of a stream's response ([`ResponseStream::set_trailers`]). Those of HTTP/1.1 responses
     /// are dropped, because few clients read them.
     pub(crate) fn set_trailers<'a>(&mut self, fields: impl Iterator<Item = (&'a str, &'a [u8])>) {
-        if let To::Stream(stream) = &mut self.to {
+        if let Destination::Stream(stream) = &mut self.destination {
             let mut block = Vec::new();
             fields.for_each(|(name, value)| encoder::field(&mut block, name.as_bytes(), value));
             if !block.is_empty() {
@@ -142,11 +161,14 @@ impl ResponseWriter {
     ///
     /// # Errors
     /// If the client disconnects or resets its stream first; `work` is dropped.
-    pub(super) async fn unless_left<T>(&mut self, work: impl Future<Output = T>) -> io::Result<T> {
+    pub(super) async fn unless_disconnected<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> io::Result<T> {
         let left = async {
-            match &mut self.to {
-                To::Connection(transport) => disconnected(transport).await,
-                To::Stream(stream) => poll_fn(|context| stream.poll_closed(context)).await,
+            match &mut self.destination {
+                Destination::Connection(transport) => disconnected(transport).await,
+                Destination::Stream(stream) => poll_fn(|context| stream.poll_closed(context)).await,
             }
         };
         match select(pin!(work), pin!(left)).await {
@@ -188,7 +210,7 @@ impl ResponseWriter {
     /// Sends the gathered bytes of a connection that is then closed. The last bytes are sent in one segment with the
     /// end of the stream, which saves a segment.
     pub(crate) async fn send_last(&mut self) -> io::Result<()> {
-        if let To::Connection(transport) = &self.to
+        if let Destination::Connection(transport) = &self.destination
             && let Wire::Plain(stream) = &**transport
             && !self.buffer.is_empty()
         {
@@ -212,7 +234,7 @@ impl ResponseWriter {
         content: &[u8],
         context: &mut Context<'_>,
     ) -> io::Result<usize> {
-        let To::Stream(stream) = &mut self.to else { return Ok(0) };
+        let Destination::Stream(stream) = &mut self.destination else { return Ok(0) };
         if self.is_started || self.buffer.bytes().len() > self.buffer.head_length() {
             return Ok(0);
         }
@@ -223,7 +245,7 @@ impl ResponseWriter {
             Poll::Ready(sent) => sent?,
             Poll::Pending => 0,
         };
-        self.pace.sent(sent as u64, Duration::ZERO);
+        self.pace.record(sent as u64, Duration::ZERO);
         self.buffer.count(sent as u64);
         Ok(sent)
     }
@@ -231,16 +253,16 @@ impl ResponseWriter {
     /// Sends the gathered bytes followed by `content`.
     pub(super) async fn send_with(&mut self, content: Bytes) -> io::Result<()> {
         let of_content = content.len() as u64;
-        match &mut self.to {
-            To::Connection(transport) => {
+        match &mut self.destination {
+            Destination::Connection(transport) => {
                 let length = self.buffer.bytes().len() as u64 + of_content;
                 let (begun, limit) = (now(), self.pace.timeout(length));
                 let payload = Payload { head: self.buffer.take(), body: content };
                 let memory = send(self.stages, transport, payload, limit).await?;
                 self.buffer.reuse(memory);
-                self.pace.sent(length, now() - begun);
+                self.pace.record(length, now() - begun);
             }
-            To::Stream(stream) => {
+            Destination::Stream(stream) => {
                 let mut head = 0;
                 if !self.is_started {
                     self.is_started = true;
@@ -261,8 +283,8 @@ impl ResponseWriter {
                                     Box::pin(wait_and_send(&mut **stream, rest, limit)).await?
                                 }
                             };
-                        step.sent(sent as u64, waited);
-                        self.pace.sent(sent as u64, waited);
+                        step.record(sent as u64, waited);
+                        self.pace.record(sent as u64, waited);
                         rest = &rest[sent..];
                     }
                 }
@@ -280,7 +302,7 @@ impl ResponseWriter {
             Ok(()) => self.send().await,
             Err(error) => Err(error),
         };
-        if let To::Stream(stream) = &mut self.to {
+        if let Destination::Stream(stream) = &mut self.destination {
             stream.end(sent);
         }
         self.buffer.take()

@@ -17,17 +17,17 @@ use crate::upstream::{Group, check};
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A group with checks. Dropping it ends them.
-struct Checked {
+struct CheckedGroup {
     group: Weak<Group>,
     /// The checks.
     session: Session,
     /// Number of servers whose checks have begun, in order.
-    begun: usize,
+    started: usize,
 }
 
-impl Checked {
+impl CheckedGroup {
     fn new(group: Weak<Group>) -> Self {
-        Self { group, session: Session::new(), begun: 0 }
+        Self { group, session: Session::new(), started: 0 }
     }
 
     fn is_of(&self, group: &Arc<Group>) -> bool {
@@ -35,7 +35,7 @@ impl Checked {
     }
 }
 
-impl Drop for Checked {
+impl Drop for CheckedGroup {
     fn drop(&mut self) {
         // Their resources are released in the background.
         drop(self.session.end());
@@ -45,7 +45,7 @@ impl Drop for Checked {
 /// Starts the health checks of the current and of each later version of the configuration, as operations of `stage`,
 /// until the program drains.
 pub(super) async fn check_all(current: CurrentSite, stage: SharedStage<()>) {
-    let (mut checked, mut draining) = (Vec::<Checked>::new(), draining());
+    let (mut checked, mut draining) = (Vec::<CheckedGroup>::new(), draining());
     let mut has_reported = false;
     loop {
         let site = current.load();
@@ -58,20 +58,20 @@ pub(super) async fn check_all(current: CurrentSite, stage: SharedStage<()>) {
             for group in site.groups().filter(|group| group.rule.health.is_some()) {
                 let own = checked.iter().position(|checked| checked.is_of(group));
                 let own = own.unwrap_or_else(|| {
-                    checked.push(Checked::new(Arc::downgrade(group)));
+                    checked.push(CheckedGroup::new(Arc::downgrade(group)));
                     checked.len() - 1
                 });
-                let Checked { group: weak, session, begun } = &mut checked[own];
-                while *begun < group.members.len() {
+                let CheckedGroup { group: weak, session, started } = &mut checked[own];
+                while *started < group.members.len() {
                     let (group, counters) = (weak.clone(), site.upstreams.clone());
-                    let (number, resolver) = (*begun, blocking.resolver);
+                    let (number, resolver) = (*started, blocking.resolver);
                     let begin =
                         || stage.dispatch(move |_| check(group, number, resolver, counters));
                     if session.scope(begin).is_err() {
                         is_complete = false;
                         break;
                     }
-                    *begun += 1;
+                    *started += 1;
                 }
             }
         }

@@ -45,7 +45,7 @@ pub struct Server {
     /// Open connections.
     open: Arc<ConnectionLimit>,
     /// Whether the first processor has begun.
-    has_begun: Arc<AtomicBool>,
+    is_started: Arc<AtomicBool>,
     /// QUIC, if HTTP/3 is on.
     quic: Option<QuicConfig>,
 }
@@ -101,7 +101,7 @@ impl Server {
         let kinds = config.listen.iter();
         let kinds = kinds.map(|own| Scheme::kind(*own, own.address, config.tls_port())).collect();
         let open = Arc::new(ConnectionLimit::with_gauge(current.load().metrics.open().clone()));
-        Self { stages, accept_stages, current, kinds, open, has_begun: Arc::default(), quic }
+        Self { stages, accept_stages, current, kinds, open, is_started: Arc::default(), quic }
     }
 
     /// Serves HTTP/3 on this processor until the program shuts down, if [`Config::http3`] is set. `socket` is the one
@@ -152,7 +152,7 @@ impl Server {
     /// servers behind the reverse proxy.
     fn begin(&self) -> Result<AcceptContext, CallError> {
         let (current, upstream) = (self.current.clone(), self.accept_stages.upstream);
-        if !self.has_begun.swap(true, Ordering::Relaxed) {
+        if !self.is_started.swap(true, Ordering::Relaxed) {
             let checked = current.clone();
             upstream.dispatch(move |_| check_all(checked, upstream))?;
         }
@@ -224,7 +224,7 @@ fn run(
         return Err(ServeError::Config(errors));
     }
     config.max_connections =
-        config.runtime.connection_limit(config.max_connections, config.kept_files());
+        config.runtime.connection_limit(config.max_connections, config.reserved_files());
     let roots = Root::open_all(&config)?;
     let (certificates, mut warnings) = certificates::load(&config)?;
     warnings.extend(files::warnings(&config));

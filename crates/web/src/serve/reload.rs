@@ -43,14 +43,14 @@ impl Reload for Reloader {
         if !errors.is_empty() {
             return Err(ServeError::Config(errors));
         }
-        let mut config = new.over(&self.running);
+        let mut config = new.over_running(&self.running);
         let mut needs_restart = differences(&new, &config);
         // No other key of hosts needs a restart.
         for key in needs_restart.iter_mut().filter(|key| *key == "host") {
             key.push_str(".access-log");
         }
         config.max_connections =
-            config.runtime.connection_limit(config.max_connections, config.kept_files());
+            config.runtime.connection_limit(config.max_connections, config.reserved_files());
         if self.certificates.is_none() && config.listen.iter().any(Listen::is_tls) {
             return Err(ServeError::NeedsRestart("listen: adding the first address with TLS"));
         }

@@ -12,9 +12,9 @@ use crate::site::Site;
 pub(crate) struct CurrentSite(Arc<Shared>);
 
 struct Shared {
-    /// Generation of `newest`, outside the lock because every request reads it.
+    /// Generation of `latest`, outside the lock because every request reads it.
     generation: AtomicU64,
-    newest: Mutex<Arc<Site>>,
+    latest: Mutex<Arc<Site>>,
     /// The operation that waits for another version.
     waiting: Mutex<Option<Waker>>,
 }
@@ -22,23 +22,23 @@ struct Shared {
 impl CurrentSite {
     pub(crate) fn new(site: Arc<Site>) -> Self {
         let generation = AtomicU64::new(site.generation);
-        Self(Arc::new(Shared { generation, newest: Mutex::new(site), waiting: Mutex::default() }))
+        Self(Arc::new(Shared { generation, latest: Mutex::new(site), waiting: Mutex::default() }))
     }
 
     /// Returns the current site.
     pub(crate) fn load(&self) -> Arc<Site> {
-        self.0.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Replaces the current site. Requests in progress keep theirs.
     pub(crate) fn store(&self, site: Arc<Site>) {
         let generation = site.generation;
-        let mut newest = self.0.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *newest, site);
+        let mut latest = self.0.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let previous = std::mem::replace(&mut *latest, site);
         // Stored after the site, so that a reader of this number finds at least this version.
         self.0.generation.store(generation, Ordering::Release);
-        drop(newest);
-        drop(before);
+        drop(latest);
+        drop(previous);
         let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(waker) = waiting {
             waker.wake();

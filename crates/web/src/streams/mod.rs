@@ -173,7 +173,7 @@ pub(crate) async fn serve<S: RequestStream>(
         Err(status) => {
             if let Some(recorder) = &mut recorder {
                 let line = [head.method(), " ", head.path(), " ", S::VERSION.name()];
-                recorder.rejected(&site.logs, &line.map(str::as_bytes), began);
+                recorder.record_rejected(&site.logs, &line.map(str::as_bytes), began);
             }
             let head_only = head.method() == "HEAD";
             let reply = Reply { version: S::VERSION, keep_alive: true, head_only };

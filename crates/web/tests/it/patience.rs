@@ -24,10 +24,10 @@ fn a_client_that_does_not_read_is_disconnected() {
         // Slow, but each block is received in time, unless the machine stalls for longer than the limit.
         let is_served = || {
             let mut slow = ask(server, "/large");
-            let begun = Instant::now();
+            let started = Instant::now();
             let mut taken = 0;
             // A large file is sent in units of four blocks, with four times the limit.
-            while begun.elapsed() < 8 * LIMIT {
+            while started.elapsed() < 8 * LIMIT {
                 // Far more than the server sends at once, far less than the file.
                 let mut piece = vec![0; 1 << 20];
                 slow.read_exact(&mut piece).ok()?;

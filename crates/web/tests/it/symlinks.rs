@@ -198,7 +198,7 @@ fn moving_files_does_not_escape_the_root() {
             });
             let _stop = Stop(&stop);
             on_each_driver(policy, &root, |server| {
-                let (begun, mut served, mut refused) = (Instant::now(), 0, 0);
+                let (started, mut served, mut refused) = (Instant::now(), 0, 0);
                 // Until both states were seen many times.
                 for round in 0.. {
                     for path in ["/moving/file", "/by/file", "/bad/file"] {
@@ -217,7 +217,7 @@ fn moving_files_does_not_escape_the_root() {
                     if round >= 60 && served > 0 && refused > 0 {
                         break;
                     }
-                    assert!(begun.elapsed() < TIMEOUT, "{served} served, {refused} refused");
+                    assert!(started.elapsed() < TIMEOUT, "{served} served, {refused} refused");
                 }
             });
         });

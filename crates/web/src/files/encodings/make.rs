@@ -21,7 +21,7 @@ use crate::files::encodings::variants::{Source, Variants};
 use crate::files::entry::{Content, Entry, FileId, MAX_WHOLE_BYTES};
 use crate::files::failure::Failure;
 use crate::files::found::Loaded;
-use crate::files::loads::{Loading, Waiting};
+use crate::files::loads::{LoadGuard, LoadWaiter};
 use crate::files::lookup::Lookup;
 use crate::files::read::read;
 use crate::files::stages::FileStages;
@@ -44,7 +44,7 @@ pub(crate) async fn obtain(
     let lookup = Lookup::new(stages, site, host, path.to_vec());
     let file = file.offer();
     let call = stages.cache.call(lookup.key, move |cache| async move {
-        make(&lookup, &cache, &file, coding, true).await
+        get_or_create(&lookup, &cache, &file, coding, true).await
     });
     let mut call = CancelGuard(call);
     (&mut call.0).await.unwrap_or(Err(Failure::Busy))
@@ -60,7 +60,7 @@ impl<T> Drop for CancelGuard<T> {
 }
 
 /// Starts creating an encoding for later requests.
-pub(crate) fn begin(
+pub(crate) fn start_creating(
     stages: FileStages,
     site: &Arc<Site>,
     host: HostIndex,
@@ -72,7 +72,7 @@ pub(crate) fn begin(
     let attempt = AttemptGuard { file: file.offer(), coding };
     // If the dispatch fails, the dropped guard allows another attempt.
     let _ = stages.cache.dispatch(lookup.key, move |cache| async move {
-        let _ = make(&lookup, &cache, &attempt.file, coding, false).await;
+        let _ = get_or_create(&lookup, &cache, &attempt.file, coding, false).await;
     });
 }
 
@@ -90,14 +90,14 @@ impl Drop for AttemptGuard {
     }
 }
 
-/// Returns an encoding. If no operation is creating it, starts one. `waited_for` means that a client waits; the
+/// Returns an encoding. If no operation is creating it, starts one. `has_waiter` means that a client waits; the
 /// encoding is then created even if it cannot be cached.
-async fn make(
+async fn get_or_create(
     lookup: &Lookup,
     cache: &Partition<FileCache>,
     file: &Offer<CachedFile>,
     coding: Coding,
-    waited_for: bool,
+    has_waiter: bool,
 ) -> Result<Arc<Entry>, Failure> {
     let variants: &Variants = file.variants.as_deref().ok_or(Failure::Missing)?;
     let host = lookup.host().id;
@@ -112,21 +112,21 @@ async fn make(
         if cache.with(|cache| cache.loads.begin(key, host, &path)) {
             let (stages, lookup, file) = (lookup.stages, lookup.clone(), file.clone());
             // A separate operation, because several clients may wait for the result, and each may disconnect.
-            let begun = stages.cache.dispatch(lookup.key, move |cache| async move {
-                let loading = Loading { cache: &cache, key };
-                let made = create(&lookup, &cache, &file, (coding, key), waited_for).await;
-                loading.end(&made.map(Loaded::Variant));
+            let dispatched = stages.cache.dispatch(lookup.key, move |cache| async move {
+                let loading = LoadGuard { cache: &cache, key };
+                let created = create(&lookup, &cache, &file, (coding, key), has_waiter).await;
+                loading.end(&created.map(Loaded::Variant));
             });
-            if begun.is_err() {
-                drop(Loading { cache, key });
+            if dispatched.is_err() {
+                drop(LoadGuard { cache, key });
                 return Err(Failure::Busy);
             }
         }
-        let (sender, loaded) = oneshot::local();
+        let (sender, receiver) = oneshot::local();
         if !cache.with(|cache| cache.loads.wait_for(key, host, &path, sender)) {
             return Err(Failure::Missing);
         }
-        match (Waiting { cache, key, loaded, is_over: false }).result().await {
+        match (LoadWaiter { cache, key, receiver, is_done: false }).result().await {
             Some(Ok(Loaded::Variant(variant))) => return Ok(variant),
             Some(Ok(_)) => return Err(Failure::Missing),
             Some(Err(failure)) => return Err(failure),
@@ -142,13 +142,13 @@ async fn create(
     cache: &Partition<FileCache>,
     file: &Offer<CachedFile>,
     (coding, key): (Coding, u64),
-    waited_for: bool,
+    has_waiter: bool,
 ) -> Result<Arc<Entry>, Failure> {
     let variants: &Variants = file.variants.as_deref().ok_or(Failure::Missing)?;
-    let kept = cache.with(|cache| cache.holds(lookup.key, file));
-    let made = match variants.pending_source(coding).ok_or(Failure::Missing)? {
+    let is_cached = cache.with(|cache| cache.contains(lookup.key, file));
+    let created = match variants.pending_source(coding).ok_or(Failure::Missing)? {
         Source::Precompressed(id) => read_precompressed(lookup, file, coding, id).await?,
-        Source::Compressed if kept || waited_for => {
+        Source::Compressed if is_cached || has_waiter => {
             let unwanted = cache.with(|cache| cache.loads.unwanted(key));
             compress(lookup, file, coding, unwanted).await?
         }
@@ -156,17 +156,17 @@ async fn create(
     };
     cache.with(|cache| {
         let size = |variant: &Arc<Entry>| (variant.bytes(), variant.open_files());
-        let (bytes, open_files) = made.as_ref().map_or((0, 0), size);
-        if cache.holds(lookup.key, file) && cache.has_room(lookup.key, bytes, open_files) {
-            variants.set(coding, made.clone());
-            cache.weigh(lookup.key);
-        } else if cache.holds(lookup.key, file) && !waited_for {
+        let (bytes, open_files) = created.as_ref().map_or((0, 0), size);
+        if cache.contains(lookup.key, file) && cache.has_capacity(lookup.key, bytes, open_files) {
+            variants.set_result(coding, created.clone());
+            cache.update_size(lookup.key);
+        } else if cache.contains(lookup.key, file) && !has_waiter {
             // Too large to cache: record it as unavailable, so that it is not created again and again.
-            variants.set(coding, None);
+            variants.set_result(coding, None);
             lookup.site.memory.uncompressed.add(1);
         }
     });
-    made.ok_or(Failure::Missing)
+    created.ok_or(Failure::Missing)
 }
 
 /// Reads the precompressed file, unless it has changed since it was found.

@@ -18,9 +18,9 @@ pub(crate) struct Variants([Variant; Coding::ENCODED.len()]);
 struct Variant {
     source: Source,
     /// The entry, once creation has ended; the inner `None` means that the encoding is unavailable.
-    made: OnceLock<Option<Arc<Entry>>>,
+    result: OnceLock<Option<Arc<Entry>>>,
     /// Whether an operation is creating the entry.
-    begun: AtomicBool,
+    is_started: AtomicBool,
 }
 
 /// Source of an encoding.
@@ -53,9 +53,9 @@ pub(crate) enum Choice<'a> {
 impl Variants {
     /// Returns `None` if there are no sources.
     pub(crate) fn new(sources: Sources) -> Option<Box<Self>> {
-        let some = sources.iter().any(|source| *source != Source::None);
+        let has_source = sources.iter().any(|source| *source != Source::None);
         let variant = |source| Variant { source, ..Variant::default() };
-        some.then(|| Box::new(Self(sources.map(variant))))
+        has_source.then(|| Box::new(Self(sources.map(variant))))
     }
 
     pub(crate) fn sources(&self) -> Sources {
@@ -76,13 +76,13 @@ impl Variants {
         let mut wait = None;
         for coding in accepted.in_order() {
             let Some(variant) = self.get(coding) else { return Choice::Own { begin } };
-            match (variant.made.get(), variant.source) {
+            match (variant.result.get(), variant.source) {
                 (Some(Some(entry)), _) => return Choice::Ready { entry, begin },
                 (Some(None), _) | (None, Source::None) => (),
                 (None, Source::Precompressed(_)) => return self.wait(coding, begin),
                 (None, Source::Compressed) => {
                     wait = wait.or(Some(coding));
-                    if begin.is_none() && !variant.begun.swap(true, Ordering::Relaxed) {
+                    if begin.is_none() && !variant.is_started.swap(true, Ordering::Relaxed) {
                         begin = Some(coding);
                     }
                 }
@@ -97,41 +97,40 @@ impl Variants {
 
     fn wait(&self, coding: Coding, begin: Option<Coding>) -> Choice<'_> {
         // A client waits for at most one encoding.
-        if let Some(begun) = begin {
-            self.abandon(begun);
+        if let Some(coding) = begin {
+            self.abandon(coding);
         }
         Choice::Wait(coding)
     }
 
     /// The encoding, if it is available.
     pub(crate) fn ready(&self, coding: Coding) -> Option<&Arc<Entry>> {
-        self.get(coding)?.made.get()?.as_ref()
+        self.get(coding)?.result.get()?.as_ref()
     }
 
     /// The source of an encoding that was not created yet.
     pub(crate) fn pending_source(&self, coding: Coding) -> Option<Source> {
         let variant = self.get(coding)?;
-        (variant.made.get().is_none() && variant.source != Source::None).then_some(variant.source)
+        (variant.result.get().is_none() && variant.source != Source::None).then_some(variant.source)
     }
 
-    /// Records the result of creating an encoding.
-    pub(crate) fn set(&self, coding: Coding, made: Option<Arc<Entry>>) {
+    pub(crate) fn set_result(&self, coding: Coding, result: Option<Arc<Entry>>) {
         if let Some(variant) = self.get(coding) {
             // If there is an earlier result, it is the same.
-            let _ = variant.made.set(made);
+            let _ = variant.result.set(result);
         }
     }
 
     /// Allows another operation to create the encoding.
     pub(crate) fn abandon(&self, coding: Coding) {
         if let Some(variant) = self.get(coding) {
-            variant.begun.store(false, Ordering::Relaxed);
+            variant.is_started.store(false, Ordering::Relaxed);
         }
     }
 
-    /// All encodings that are available.
-    pub(crate) fn made(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.0.iter().filter_map(|variant| variant.made.get()?.as_ref())
+    /// The encodings that exist so far.
+    pub(crate) fn available(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.0.iter().filter_map(|variant| variant.result.get()?.as_ref())
     }
 }
 
@@ -156,12 +155,12 @@ mod tests {
         let Ok(Parse::Complete(request, _)) = parse(head.as_bytes(), &Limits::default()) else {
             panic!("{head:?}")
         };
-        let begun = |begin: Option<Coding>| begin.map_or("", |coding| coding.name()).to_owned();
+        let started = |begin: Option<Coding>| begin.map_or("", |coding| coding.name()).to_owned();
         match variants.choose(&Accepted::by(&request)) {
-            Choice::Own { begin } => format!("own {}", begun(begin)),
+            Choice::Own { begin } => format!("own {}", started(begin)),
             Choice::Ready { entry, begin } => {
                 let Content::Whole(bytes) = &entry.content else { panic!("it is small") };
-                format!("{} {}", String::from_utf8_lossy(bytes), begun(begin))
+                format!("{} {}", String::from_utf8_lossy(bytes), started(begin))
             }
             Choice::Wait(coding) => format!("wait {}", coding.name()),
             Choice::Refused => "refused".into(),
@@ -175,18 +174,18 @@ mod tests {
         assert_eq!(chosen(&variants, "gzip"), "own gzip");
         assert_eq!(chosen(&variants, "gzip, br"), "own ", "begun once only");
         assert_eq!(chosen(&variants, "gzip, *;q=0"), "wait gzip", "nothing else is acceptable");
-        variants.set(Coding::Gzip, Some(entry(Some(Coding::Gzip))));
+        variants.set_result(Coding::Gzip, Some(entry(Some(Coding::Gzip))));
         assert_eq!(chosen(&variants, "gzip, br"), "gzip ", "the best available");
         assert_eq!(chosen(&variants, "zstd, gzip, br"), "gzip zstd");
         variants.abandon(Coding::Brotli);
         assert_eq!(chosen(&variants, "gzip, br"), "gzip br", "it is begun again");
-        variants.set(Coding::Brotli, None);
+        variants.set_result(Coding::Brotli, None);
         variants.abandon(Coding::Brotli);
         assert_eq!(chosen(&variants, "br, gzip"), "gzip ", "it was not worth it");
         assert_eq!(chosen(&variants, "br"), "own ");
         assert_eq!(chosen(&variants, "br, identity;q=0"), "refused");
         assert_eq!(chosen(&variants, "identity, gzip;q=0.5"), "own ");
-        assert_eq!(variants.made().count(), 1);
+        assert_eq!(variants.available().count(), 1);
     }
 
     #[test]
@@ -198,7 +197,7 @@ mod tests {
         assert_eq!(chosen(&variants, "gzip, zstd"), "wait gzip");
         assert_eq!(chosen(&variants, "zstd"), "own ", "there is none");
         assert_eq!(chosen(&variants, "br, gzip"), "wait gzip");
-        variants.set(Coding::Gzip, Some(entry(Some(Coding::Gzip))));
+        variants.set_result(Coding::Gzip, Some(entry(Some(Coding::Gzip))));
         assert_eq!(chosen(&variants, "br, gzip"), "gzip br", "begun once there is something");
         assert_eq!(variants.pending_source(Coding::Gzip), None, "it is here");
         assert_eq!(variants.pending_source(Coding::Brotli), Some(Source::Compressed));

@@ -10,7 +10,7 @@ use phalanx_http::{Coding, Entity, Validators};
 
 use crate::clock::unix_seconds;
 use crate::files::encodings::variants::{Sources, Variants};
-use crate::files::entry::validators::{file_tag, is_fresh, seconds, stated, with_coding};
+use crate::files::entry::validators::{file_tag, is_fresh, last_modified, seconds, with_coding};
 use crate::site::Kind;
 
 /// Largest file cached as a whole, in bytes; larger files are cached in blocks.
@@ -21,7 +21,7 @@ const GENERATED_TTL: u64 = 10;
 
 /// Age in seconds from which a file is not expected to change while it is sent. A log or a download in progress changes
 /// more often.
-const SETTLED_AGE: u64 = 10;
+const MIN_SETTLED_AGE: u64 = 10;
 
 /// Identity of one version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,9 +58,9 @@ pub(crate) struct Entry {
     etag: String,
     modified: u64,
     /// The time for `Last-Modified`.
-    stated: u64,
+    last_modified: u64,
     /// Expiry in seconds since 1970; `u64::MAX` for none.
-    until: u64,
+    expires_at: u64,
 }
 
 /// Content of a file.
@@ -95,8 +95,15 @@ impl Entry {
         let (length, modified) = (metadata.length, seconds(metadata));
         let variants = Variants::new(sources);
         let vary = if variants.is_some() { "Accept-Encoding" } else { "" };
-        let parts =
-            Parts { content_type, vary, etag, modified, stated: stated(modified), length, fields };
+        let parts = Parts {
+            content_type,
+            vary,
+            etag,
+            modified,
+            last_modified: last_modified(modified),
+            length,
+            fields,
+        };
         Self { variants, ..parts.build(Coding::Identity, metadata.into(), content) }
     }
 
@@ -114,11 +121,11 @@ impl Entry {
         let variants = Variants::new(sources);
         let vary = if variants.is_some() { "Accept, Accept-Encoding" } else { "Accept" };
         let (etag, modified) = (format!("\"{tag:x}\""), seconds(metadata));
-        let (stated, length) = (stated(modified), bytes.len() as u64);
-        let parts = Parts { content_type, vary, etag, modified, stated, length, fields };
+        let (last_modified, length) = (last_modified(modified), bytes.len() as u64);
+        let parts = Parts { content_type, vary, etag, modified, last_modified, length, fields };
         let content = Content::Whole(bytes);
-        let made = parts.build(Coding::Identity, id, content);
-        Self { variants, until: unix_seconds() + GENERATED_TTL, ..made }
+        let built = parts.build(Coding::Identity, id, content);
+        Self { variants, expires_at: unix_seconds() + GENERATED_TTL, ..built }
     }
 
     /// An entry for another encoding, from a precompressed file with this `metadata`.
@@ -131,8 +138,8 @@ impl Entry {
         let etag = with_coding(&file_tag(metadata, content.bytes()), metadata.length, coding);
         let (content_type, vary) = (self.content_type.clone(), self.vary);
         let (modified, length) = (seconds(metadata), metadata.length);
-        let (stated, fields) = (stated(modified), self.fields.clone());
-        let parts = Parts { content_type, vary, etag, modified, stated, length, fields };
+        let (last_modified, fields) = (last_modified(modified), self.fields.clone());
+        let parts = Parts { content_type, vary, etag, modified, last_modified, length, fields };
         parts.build(coding, metadata.into(), content)
     }
 
@@ -140,38 +147,37 @@ impl Entry {
     pub(crate) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
         let length = bytes.len() as u64;
         let etag = with_coding(&self.etag, length, coding);
-        let Self { vary, modified, stated, .. } = *self;
+        let Self { vary, modified, last_modified, .. } = *self;
         let (content_type, fields) = (self.content_type.clone(), self.fields.clone());
-        let parts = Parts { content_type, vary, etag, modified, stated, length, fields };
+        let parts = Parts { content_type, vary, etag, modified, last_modified, length, fields };
         parts.build(coding, self.id, Content::Whole(bytes))
     }
 
     pub(crate) fn validators(&self) -> Validators<'_> {
-        Validators { etag: &self.etag, modified: self.stated }
+        Validators { etag: &self.etag, modified: self.last_modified }
     }
 
     /// Whether the entry's header lines are still valid for an unchanged file.
     pub(crate) fn is_current(&self) -> bool {
         (!self.etag.starts_with("W/") || is_fresh(self.modified))
-            && (self.until == u64::MAX || unix_seconds() <= self.until)
-            && self.others().all(|variant| variant.is_current())
+            && (self.expires_at == u64::MAX || unix_seconds() <= self.expires_at)
+            && self.available_variants().all(|variant| variant.is_current())
     }
 
-    /// Whether the file has not changed for [`SETTLED_AGE`], so that it probably does not change while it is sent.
+    /// Whether the file has not changed for [`MIN_SETTLED_AGE`], so that it probably does not change while it is sent.
     pub(crate) fn is_settled(&self) -> bool {
-        self.modified.saturating_add(SETTLED_AGE) <= unix_seconds()
+        self.modified.saturating_add(MIN_SETTLED_AGE) <= unix_seconds()
     }
 
-    /// The encodings that exist so far.
-    fn others(&self) -> impl Iterator<Item = &Arc<Self>> {
-        self.variants.iter().flat_map(|variants| variants.made())
+    fn available_variants(&self) -> impl Iterator<Item = &Arc<Self>> {
+        self.variants.iter().flat_map(|variants| variants.available())
     }
 
     /// Whether the file or one of its precompressed files was written to since it was opened, so that the content to be
     /// read would not match its tag. Whether the path now names another file is checked elsewhere.
     #[inline]
     pub(crate) fn has_changed(&self) -> bool {
-        self.is_overwritten() || self.variants.is_some() && self.is_other_overwritten()
+        self.is_overwritten() || self.variants.is_some() && self.is_variant_overwritten()
     }
 
     /// Whether the entry keeps a file open that was written to after it was loaded.
@@ -179,30 +185,30 @@ impl Entry {
     fn is_overwritten(&self) -> bool {
         match &self.content {
             Content::Whole(_) => false,
-            Content::Blocks(file) => self.differs_from(file),
+            Content::Blocks(file) => self.is_changed(file),
         }
     }
 
-    fn differs_from(&self, file: &File) -> bool {
+    fn is_changed(&self, file: &File) -> bool {
         file.metadata().map_or(true, |metadata| FileId::from(metadata) != self.id)
     }
 
-    fn is_other_overwritten(&self) -> bool {
-        self.others().any(|variant| variant.is_overwritten())
+    fn is_variant_overwritten(&self) -> bool {
+        self.available_variants().any(|variant| variant.is_overwritten())
     }
 
     /// The number of files that the entry keeps open.
     pub(crate) fn open_files(&self) -> usize {
         let own = usize::from(matches!(self.content, Content::Blocks(_)));
-        own + self.others().map(|variant| variant.open_files()).sum::<usize>()
+        own + self.available_variants().map(|variant| variant.open_files()).sum::<usize>()
     }
 
     /// Approximate memory of the entry, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let content = self.content.bytes().map_or(0, <[u8]>::len);
         let variants = self.variants.as_ref().map_or(0, |_| size_of::<Variants>());
-        let made: usize = self.others().map(|variant| variant.bytes()).sum();
-        content + self.entity.bytes() + self.etag.len() + size_of::<Self>() + variants + made
+        let available: usize = self.available_variants().map(|variant| variant.bytes()).sum();
+        content + self.entity.bytes() + self.etag.len() + size_of::<Self>() + variants + available
     }
 }
 
@@ -212,22 +218,22 @@ struct Parts {
     vary: &'static str,
     etag: String,
     modified: u64,
-    stated: u64,
+    last_modified: u64,
     length: u64,
     fields: Fields,
 }
 
 impl Parts {
     fn build(self, coding: Coding, id: FileId, content: Content) -> Entry {
-        let Self { content_type, vary, etag, modified, stated, length, fields } = self;
+        let Self { content_type, vary, etag, modified, last_modified, length, fields } = self;
         let lines = fields.iter().map(|(name, value)| (&name[..], &value[..]));
         let mut lines: Vec<_> = lines.collect();
         if !vary.is_empty() {
             lines.push(("Vary", vary));
         }
-        let validators = Validators { etag: &etag, modified: stated };
+        let validators = Validators { etag: &etag, modified: last_modified };
         let entity = Entity::encoded(&content_type, coding, &validators, length, &lines);
-        let (variants, until) = (None, u64::MAX);
+        let (variants, expires_at) = (None, u64::MAX);
         Entry {
             id,
             length,
@@ -239,8 +245,8 @@ impl Parts {
             fields,
             etag,
             modified,
-            stated,
-            until,
+            last_modified,
+            expires_at,
         }
     }
 }
@@ -259,8 +265,8 @@ impl Entry {
     pub(crate) fn of(content: &'static str) -> Self {
         let content_type = phalanx_http::ContentType::UNKNOWN.into();
         let (etag, length) = ("\"0-4\"".to_owned(), content.len() as u64);
-        let (vary, modified, stated, fields) = ("", 0, 0, Fields::default());
-        let parts = Parts { content_type, vary, etag, modified, stated, length, fields };
+        let (vary, modified, last_modified, fields) = ("", 0, 0, Fields::default());
+        let parts = Parts { content_type, vary, etag, modified, last_modified, length, fields };
         let content = Content::Whole(Bytes::from_static(content.as_bytes()));
         parts.build(Coding::Identity, FileId::of_length(length), content)
     }

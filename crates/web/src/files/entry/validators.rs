@@ -52,7 +52,7 @@ pub(super) fn seconds(metadata: Metadata) -> u64 {
 }
 
 /// The time for `Last-Modified`, which is not later than `Date` (RFC 9110 §8.8.2.1).
-pub(super) fn stated(modified: u64) -> u64 {
+pub(super) fn last_modified(modified: u64) -> u64 {
     modified.min(unix_seconds())
 }
 

@@ -12,15 +12,18 @@ use crate::site::rules::pattern::Pattern;
 pub(super) struct AccessRules(Vec<(Pattern, AddressRules)>);
 
 impl AccessRules {
-    /// Compiles the rules of a host. Reports errors with `note`.
-    pub(super) fn new(host: &HostConfig, note: &mut impl FnMut(String, String)) -> Self {
+    /// Compiles the rules of a host. Reports errors with `add_error`.
+    pub(super) fn new(host: &HostConfig, add_error: &mut impl FnMut(String, String)) -> Self {
         let mut rules = Vec::new();
         for (n, rule) in host.access.iter().enumerate() {
             match (Pattern::new(&rule.path), AddressRules::new(&rule.allow, &rule.deny)) {
                 (Ok(pattern), Some(addresses)) => rules.push((pattern, addresses)),
-                (Err(what), _) => note(format!("access[{n}].path"), what),
+                (Err(what), _) => add_error(format!("access[{n}].path"), what),
                 (_, None) => {
-                    note(format!("access[{n}].allow"), "expected networks in allow or deny".into());
+                    add_error(
+                        format!("access[{n}].allow"),
+                        "expected networks in allow or deny".into(),
+                    );
                 }
             }
         }
@@ -32,12 +35,12 @@ impl AccessRules {
     }
 
     /// Whether a rule applies to the path, which begins with a slash.
-    pub(super) fn concerns(&self, path: &[u8]) -> bool {
+    pub(super) fn applies_to(&self, path: &[u8]) -> bool {
         self.0.iter().any(|(pattern, _)| pattern.matches(path).is_some())
     }
 
-    /// As [`concerns`](Self::concerns), for a path whose segment boundaries are ambiguous.
-    pub(super) fn may_concern(&self, path: &[u8]) -> bool {
+    /// As [`applies_to`](Self::applies_to), for a path whose segment boundaries are ambiguous.
+    pub(super) fn may_apply_to(&self, path: &[u8]) -> bool {
         self.0.iter().any(|(pattern, _)| pattern.may_match(path))
     }
 
@@ -79,7 +82,7 @@ mod tests {
             assert_eq!(admitted, is_admitted, "{path} {client:?}");
         }
         assert!(rules.admits(b"/", None) && !rules.admits(b"/x.txt", None), "an unknown client");
-        assert!(rules.concerns(b"/admin/") && !rules.concerns(b"/x"));
+        assert!(rules.applies_to(b"/admin/") && !rules.applies_to(b"/x"));
         host.access = vec![rule("/{a", &["10.0.0.0/8"], &[]), rule("/**", &[], &[])];
         let mut keys = Vec::new();
         AccessRules::new(&host, &mut |key, _| keys.push(key));

@@ -58,13 +58,15 @@ impl CrossOrigin {
     /// Appends the fields of any response to this request.
     pub(crate) fn fields<'h>(&self, request: &Request<'_>, head: Head<'h>) -> Head<'h> {
         const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
-        let asked = request.values("origin").next();
+        let requested = request.values("origin").next();
         // `Vary` is sent even without an origin, so that caches distinguish responses for different origins.
         let vary = |head: Head<'h>| head.field("Vary", b"Origin");
-        match (&self.origins, asked) {
+        match (&self.origins, requested) {
             (None, _) => head.field(ALLOW_ORIGIN, b"*").fields(self.allowed.all()),
-            (Some(origins), Some(asked)) if origins.iter().any(|origin| **origin == *asked) => {
-                vary(head.field(ALLOW_ORIGIN, asked).fields(self.allowed.all()))
+            (Some(origins), Some(requested))
+                if origins.iter().any(|origin| **origin == *requested) =>
+            {
+                vary(head.field(ALLOW_ORIGIN, requested).fields(self.allowed.all()))
             }
             _ => vary(head),
         }

@@ -7,12 +7,12 @@ use phalanx_http::{ContentType, content_type, is_compressible, is_text};
 
 use crate::config::HostConfig;
 use crate::site::rules::pattern::Pattern;
-use crate::site::rules::value::{Wrong, is_value};
+use crate::site::rules::value::{RuleErrors, is_value};
 
 /// A content type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// By file extension, with the default charset.
+    /// By file extension, with the known charset.
     Known(ContentType),
     /// By a rule.
     Configured { value: Arc<str>, is_compressible: bool },
@@ -46,38 +46,40 @@ impl From<ContentType> for Kind {
 /// A host's rules for content types.
 pub(crate) struct Kinds {
     rules: Vec<(Pattern, Kind)>,
-    /// Charset of text; the outer `None` means the default one.
+    /// Charset of text; the outer `None` means the known one.
     charset: Option<Option<String>>,
 }
 
 impl Kinds {
-    /// Compiles a host's rules. Adds errors to `wrong`.
-    pub(crate) fn new(host: &HostConfig, wrong: &mut Wrong) -> Self {
+    /// Compiles a host's rules. Adds errors to `errors`.
+    pub(crate) fn new(host: &HostConfig, errors: &mut RuleErrors) -> Self {
         let charset = host.charset.as_deref();
         if let Some(charset) = charset.filter(|charset| !is_token(charset)) {
             let what =
                 format!("found {charset:?}, expected the name of a charset such as \"utf-8\"");
-            wrong.push(("charset".into(), what));
+            errors.push(("charset".into(), what));
         }
         let mut rules = Vec::new();
         for (n, rule) in host.content_types.iter().enumerate() {
-            let kind = configured(&rule.value, charset);
+            let kind = parse_configured(&rule.value, charset);
             match (Pattern::new(&rule.path), kind) {
                 (Ok(pattern), Ok(kind)) => rules.push((pattern, kind)),
-                (Err(what), _) => wrong.push((format!("content-type[{n}].path"), what)),
-                (_, Err(what)) => wrong.push((format!("content-type[{n}].value"), what)),
+                (Err(what), _) => errors.push((format!("content-type[{n}].path"), what)),
+                (_, Err(what)) => errors.push((format!("content-type[{n}].value"), what)),
             }
         }
-        let usual = charset.is_some_and(|charset| charset.eq_ignore_ascii_case("utf-8"));
-        Self { rules, charset: (!usual).then(|| host.charset.clone()) }
+        let is_default = charset.is_some_and(|charset| charset.eq_ignore_ascii_case("utf-8"));
+        Self { rules, charset: (!is_default).then(|| host.charset.clone()) }
     }
 
     /// The content type of the file at `path`, which has no leading slash.
     pub(crate) fn of(&self, path: &[u8]) -> Kind {
         if !self.rules.is_empty() {
-            let asked = [b"/", path].concat();
+            let requested = [b"/", path].concat();
             let mut rules = self.rules.iter();
-            if let Some((_, kind)) = rules.find(|(pattern, _)| pattern.matches(&asked).is_some()) {
+            if let Some((_, kind)) =
+                rules.find(|(pattern, _)| pattern.matches(&requested).is_some())
+            {
                 return kind.clone();
             }
         }
@@ -93,7 +95,7 @@ impl Kinds {
 }
 
 /// The value of a rule, with a charset added to text.
-fn configured(value: &str, charset: Option<&str>) -> Result<Kind, String> {
+fn parse_configured(value: &str, charset: Option<&str>) -> Result<Kind, String> {
     is_value(value)?;
     let (essence, parameters) = value.split_once(';').unwrap_or((value, ""));
     let essence = essence.trim();
@@ -103,8 +105,8 @@ fn configured(value: &str, charset: Option<&str>) -> Result<Kind, String> {
         return Err(format!("found {value:?}, expected a type such as \"text/plain\""));
     }
     let lower = essence.to_ascii_lowercase();
-    let bare = is_text(&lower) && !parameters.to_ascii_lowercase().contains("charset=");
-    let value = if bare { with_charset(value, charset) } else { value.to_owned() };
+    let needs_charset = is_text(&lower) && !parameters.to_ascii_lowercase().contains("charset=");
+    let value = if needs_charset { with_charset(value, charset) } else { value.to_owned() };
     Ok(Kind::Configured { value: value.into(), is_compressible: is_compressible(&lower) })
 }
 
@@ -126,7 +128,7 @@ mod tests {
     use super::*;
     use crate::config::TypeRule;
 
-    fn kinds(charset: Option<&str>, rules: &[(&str, &str)]) -> (Kinds, Wrong) {
+    fn kinds(charset: Option<&str>, rules: &[(&str, &str)]) -> (Kinds, RuleErrors) {
         let rule = |&(path, value): &(&str, &str)| TypeRule {
             path: path.to_owned(),
             value: value.to_owned(),
@@ -134,8 +136,8 @@ mod tests {
         let mut host = HostConfig::new(".");
         host.charset = charset.map(str::to_owned);
         host.content_types = rules.iter().map(rule).collect();
-        let mut wrong = Wrong::new();
-        (Kinds::new(&host, &mut wrong), wrong)
+        let mut errors = RuleErrors::new();
+        (Kinds::new(&host, &mut errors), errors)
     }
 
     #[test]
@@ -147,8 +149,8 @@ mod tests {
             ("*.wasm2", "application/wasm"),
             ("*.raw", "image/png"),
         ];
-        let (usual, wrong) = kinds(Some("utf-8"), &rules);
-        assert!(wrong.is_empty());
+        let (usual, errors) = kinds(Some("utf-8"), &rules);
+        assert!(errors.is_empty());
         let (none, _) = kinds(None, &rules);
         let (other, _) = kinds(Some("koi8-r"), &rules);
         // (path, with utf-8, without a charset, with another)

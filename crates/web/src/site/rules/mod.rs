@@ -24,7 +24,7 @@ use crate::site::rules::kind::Kinds;
 use crate::site::rules::pattern::{Pattern, absolute};
 use crate::site::rules::target::{Target, redirect, rewrite};
 use crate::site::rules::try_files::TryFiles;
-use crate::site::rules::value::{Wrong, is_field, is_value};
+use crate::site::rules::value::{RuleErrors, is_field, is_value};
 
 /// A host's rules.
 pub(crate) struct Rules {
@@ -81,9 +81,9 @@ impl Page {
 }
 
 impl Rules {
-    pub(crate) fn new(host: &HostConfig) -> Result<Self, Wrong> {
-        let mut wrong = Wrong::new();
-        let kinds = Kinds::new(host, &mut wrong);
+    pub(crate) fn new(host: &HostConfig) -> Result<Self, RuleErrors> {
+        let mut errors = RuleErrors::new();
+        let kinds = Kinds::new(host, &mut errors);
         let mut rules = Self {
             kinds,
             tls: FieldBlock::default(),
@@ -98,17 +98,17 @@ impl Rules {
             cors: None,
             try_files: TryFiles::default(),
         };
-        let mut note = |key: String, what: String| wrong.push((key, what));
+        let mut add_error = |key: String, what: String| errors.push((key, what));
         for (n, rule) in host.redirects.iter().enumerate() {
             match redirect(rule) {
                 Ok(rule) => rules.redirects.push(rule),
-                Err((key, what)) => note(format!("redirect[{n}].{key}"), what),
+                Err((key, what)) => add_error(format!("redirect[{n}].{key}"), what),
             }
         }
         for (n, rule) in host.rewrites.iter().enumerate() {
             match rewrite(rule) {
                 Ok(rule) => rules.rewrites.push(rule),
-                Err((key, what)) => note(format!("rewrite[{n}].{key}"), what),
+                Err((key, what)) => add_error(format!("rewrite[{n}].{key}"), what),
             }
         }
         let own_hsts = host.security_headers.as_ref();
@@ -120,27 +120,27 @@ impl Rules {
                 {
                     let what =
                         "the server sets `Cache-Control` of errors itself; remove `errors = true`";
-                    note(format!("header[{n}].errors"), what.into());
+                    add_error(format!("header[{n}].errors"), what.into());
                 }
                 (Ok(_), Ok(()))
                     if own_hsts.is_some()
                         && rule.name.eq_ignore_ascii_case("strict-transport-security") =>
                 {
                     let what = "`security-headers` sets `Strict-Transport-Security` for all paths; remove this rule";
-                    note(format!("header[{n}].name"), what.into());
+                    add_error(format!("header[{n}].name"), what.into());
                 }
                 (Ok(pattern), Ok(())) => {
                     let (name, value) = (rule.name.clone(), rule.value.clone());
                     rules.headers.push(Header { pattern, name, value, errors: rule.errors });
                 }
-                (Err(what), _) => note(format!("header[{n}].path"), what),
-                (_, Err((key, what))) => note(format!("header[{n}].{key}"), what),
+                (Err(what), _) => add_error(format!("header[{n}].path"), what),
+                (_, Err((key, what))) => add_error(format!("header[{n}].{key}"), what),
             }
         }
         for (n, rule) in host.cache_control.iter().enumerate() {
             let value = match rule.preset {
                 Some(_) if !rule.value.is_empty() => {
-                    note(
+                    add_error(
                         format!("cache-control[{n}].preset"),
                         "`value` is set as well; remove one of them".into(),
                     );
@@ -151,40 +151,40 @@ impl Rules {
             };
             match (Pattern::new(&rule.path), is_value(value)) {
                 (Ok(pattern), Ok(())) => rules.cache_control.push((pattern, value.to_owned())),
-                (Err(what), _) => note(format!("cache-control[{n}].path"), what),
-                (_, Err(what)) => note(format!("cache-control[{n}].value"), what),
+                (Err(what), _) => add_error(format!("cache-control[{n}].path"), what),
+                (_, Err(what)) => add_error(format!("cache-control[{n}].value"), what),
             }
         }
         for (name, value) in &rules.security_headers {
             if let Err(what) = is_value(value) {
-                note(format!("security-headers.{}", name.to_ascii_lowercase()), what);
+                add_error(format!("security-headers.{}", name.to_ascii_lowercase()), what);
             }
             rules.security.push(name, value.as_bytes());
         }
         if let Some(value) = own_hsts {
             match is_hsts(value) {
                 Ok(()) => rules.tls.push("Strict-Transport-Security", value.as_bytes()),
-                Err(what) => note("security-headers.strict-transport-security".into(), what),
+                Err(what) => add_error("security-headers.strict-transport-security".into(), what),
             }
         }
         for (n, rule) in host.auth.iter().enumerate() {
             match (Pattern::new(&rule.path), challenge(&rule.realm)) {
                 (Ok(pattern), Ok(challenge)) => rules.auth.push((pattern, challenge)),
-                (Err(what), _) => note(format!("auth[{n}].path"), what),
-                (_, Err(what)) => note(format!("auth[{n}].realm"), what),
+                (Err(what), _) => add_error(format!("auth[{n}].path"), what),
+                (_, Err(what)) => add_error(format!("auth[{n}].realm"), what),
             }
             if rule.users.as_os_str().is_empty() {
-                note(format!("auth[{n}].users"), "expected the path of a file".into());
+                add_error(format!("auth[{n}].users"), "expected the path of a file".into());
             }
         }
-        aliases::check(host, &mut note);
-        rules.access = AccessRules::new(host, &mut note);
-        rules.try_files = TryFiles::new(host, &mut note);
+        aliases::check(host, &mut add_error);
+        rules.access = AccessRules::new(host, &mut add_error);
+        rules.try_files = TryFiles::new(host, &mut add_error);
         match host.cors.as_ref().map(CrossOrigin::new).transpose() {
             Ok(cors) => rules.cors = cors,
-            Err((key, what)) => note(format!("cors.{key}"), what),
+            Err((key, what)) => add_error(format!("cors.{key}"), what),
         }
-        if wrong.is_empty() { Ok(rules) } else { Err(wrong) }
+        if errors.is_empty() { Ok(rules) } else { Err(errors) }
     }
 
     /// Routes the request for `path`, resolved from a path with a trailing slash if `directory`. A rewrite
@@ -199,21 +199,21 @@ impl Rules {
         if self.redirects.is_empty() && self.rewrites.is_empty() && !self.try_files.clean_urls {
             return Route::Here;
         }
-        self.routed(path, directory, query)
+        self.apply_rules(path, directory, query)
     }
 
     #[cold]
-    fn routed(&self, path: &mut Vec<u8>, directory: &mut bool, query: Option<&str>) -> Route {
-        let asked = absolute(path, *directory);
-        if let Some((status, location)) = self.redirect_from(&asked, query) {
+    fn apply_rules(&self, path: &mut Vec<u8>, directory: &mut bool, query: Option<&str>) -> Route {
+        let requested = absolute(path, *directory);
+        if let Some((status, location)) = self.redirect_from(&requested, query) {
             return Route::Redirect(status, location);
         }
         for (pattern, target) in &self.rewrites {
-            if let Some(rest) = pattern.matches(&asked) {
-                let mut to = target.before.as_bytes().to_vec();
-                if let Some(behind) = &target.behind {
+            if let Some(rest) = pattern.matches(&requested) {
+                let mut to = target.prefix.as_bytes().to_vec();
+                if let Some(suffix) = &target.suffix {
                     to.extend_from_slice(rest);
-                    to.extend_from_slice(behind.as_bytes());
+                    to.extend_from_slice(suffix.as_bytes());
                 }
                 *directory = to.ends_with(b"/");
                 path.clear();
@@ -247,15 +247,15 @@ impl Rules {
     }
 
     /// As [`redirect`](Self::redirect), for a path with its slashes.
-    fn redirect_from(&self, asked: &[u8], query: Option<&str>) -> Option<(Status, Vec<u8>)> {
+    fn redirect_from(&self, requested: &[u8], query: Option<&str>) -> Option<(Status, Vec<u8>)> {
         let mut rules = self.redirects.iter();
         let (rest, target, status) = rules.find_map(|(pattern, target, status)| {
-            Some((pattern.matches(asked)?, target, *status))
+            Some((pattern.matches(requested)?, target, *status))
         })?;
-        let mut location = target.before.as_bytes().to_vec();
-        if let Some(behind) = &target.behind {
+        let mut location = target.prefix.as_bytes().to_vec();
+        if let Some(suffix) = &target.suffix {
             path::encode(rest, &mut location);
-            location.extend_from_slice(behind.as_bytes());
+            location.extend_from_slice(suffix.as_bytes());
         }
         if let Some(query) = query
             && !location.contains(&b'?')
@@ -273,16 +273,16 @@ impl Rules {
 
     /// Whether a password or an address is required for a resolved path.
     pub(crate) fn protects(&self, path: &[u8], directory: bool) -> bool {
-        self.has_protected() && self.is_concerned(&absolute(path, directory))
+        self.has_protected() && self.is_protected(&absolute(path, directory))
     }
 
     /// As [`protects`](Self::protects), for a path as clients send it.
     #[inline]
     pub(crate) fn protects_request(&self, path: &str) -> bool {
-        self.has_protected() && self.is_request_concerned(path)
+        self.has_protected() && self.is_request_protected(path)
     }
 
-    fn is_request_concerned(&self, path: &str) -> bool {
+    fn is_request_protected(&self, path: &str) -> bool {
         let mut resolved = Vec::new();
         match path::resolve(path.as_bytes(), &mut resolved) {
             Ok(target) => self.protects(&resolved, target.directory),
@@ -298,16 +298,16 @@ impl Rules {
             Ok(target) => {
                 let path = absolute(&loose, target.directory);
                 self.auth.iter().any(|(pattern, _)| pattern.may_match(&path))
-                    || self.access.may_concern(&path)
+                    || self.access.may_apply_to(&path)
             }
             Err(_) => true,
         }
     }
 
     /// Whether a password or an address is required for a path, which begins with a slash.
-    fn is_concerned(&self, path: &[u8]) -> bool {
+    fn is_protected(&self, path: &[u8]) -> bool {
         let mut auth = self.auth.iter();
-        auth.any(|(pattern, _)| pattern.matches(path).is_some()) || self.access.concerns(path)
+        auth.any(|(pattern, _)| pattern.matches(path).is_some()) || self.access.applies_to(path)
     }
 
     /// Whether a client may access a resolved path by the rules about addresses.
@@ -317,8 +317,8 @@ impl Rules {
 
     /// Index of the rule that requires a password for a resolved path.
     pub(crate) fn auth(&self, path: &[u8], directory: bool) -> Option<usize> {
-        let asked = absolute(path, directory);
-        self.auth.iter().position(|(pattern, _)| pattern.matches(&asked).is_some())
+        let requested = absolute(path, directory);
+        self.auth.iter().position(|(pattern, _)| pattern.matches(&requested).is_some())
     }
 
     /// The `WWW-Authenticate` field of a rule.
@@ -326,23 +326,23 @@ impl Rules {
         &self.auth[rule].1
     }
 
-    /// Additional header fields of a file, or of a listing (`made`), for which caches must not guess a lifetime.
-    pub(crate) fn fields(&self, path: &[u8], made: bool) -> Vec<(&str, Cow<'_, str>)> {
+    /// Additional header fields of a file, or of a listing (`is_listing`), for which caches must not guess a lifetime.
+    pub(crate) fn fields(&self, path: &[u8], is_listing: bool) -> Vec<(&str, Cow<'_, str>)> {
         let mut fields: Vec<(&str, Cow<'_, str>)> = Vec::new();
         let nothing = self.headers.is_empty() && self.cache_control.is_empty();
-        if nothing && self.security_headers.is_empty() && !self.has_protected() && !made {
+        if nothing && self.security_headers.is_empty() && !self.has_protected() && !is_listing {
             return fields;
         }
-        let path = absolute(path, made);
+        let path = absolute(path, is_listing);
         let mut cache = self.cache_control.iter();
         if let Some((_, value)) = cache.find(|(pattern, _)| pattern.matches(&path).is_some()) {
             fields.push(("Cache-Control", value.into()));
-        } else if made {
+        } else if is_listing {
             fields.push(("Cache-Control", "no-cache".into()));
         }
         fields.extend(self.security_headers.iter().map(|(name, value)| (*name, value.into())));
         add(&mut fields, self.headers.iter().filter(|own| own.pattern.matches(&path).is_some()));
-        if self.is_concerned(&path) {
+        if self.is_protected(&path) {
             let is_cache = |(name, _): &(&str, _)| name.eq_ignore_ascii_case("Cache-Control");
             let own = fields.iter().position(is_cache).map(|at| fields.remove(at).1);
             fields.push(("Cache-Control", private(own.as_deref().unwrap_or_default()).into()));

@@ -126,8 +126,8 @@ mod tests {
             let found = Pattern::new(pattern).unwrap().may_match(path.as_bytes());
             assert_eq!(found, wanted, "{pattern} {path}");
         }
-        for wrong in ["", "a/b", "[", "/a{"] {
-            assert!(Pattern::new(wrong).is_err(), "{wrong}");
+        for invalid in ["", "a/b", "[", "/a{"] {
+            assert!(Pattern::new(invalid).is_err(), "{invalid}");
         }
     }
 }

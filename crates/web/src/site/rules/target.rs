@@ -4,33 +4,33 @@ use phalanx_http::{Status, path};
 
 use crate::config::{Redirect, RedirectStatus, Rewrite};
 use crate::site::rules::pattern::Pattern;
-use crate::site::rules::value::Refused;
+use crate::site::rules::value::RuleError;
 
 /// Placeholder in a target for the part that `/**` matched.
 const REST_PLACEHOLDER: &str = "$rest";
 
 /// The text before and after `$rest`, if present.
 pub(super) struct Target {
-    pub(super) before: String,
-    pub(super) behind: Option<String>,
+    pub(super) prefix: String,
+    pub(super) suffix: Option<String>,
 }
 
 impl Target {
     fn new(text: &str, pattern: &Pattern) -> Result<Self, String> {
-        let Some((before, behind)) = text.split_once(REST_PLACEHOLDER) else {
-            return Ok(Self { before: text.to_owned(), behind: None });
+        let Some((prefix, suffix)) = text.split_once(REST_PLACEHOLDER) else {
+            return Ok(Self { prefix: text.to_owned(), suffix: None });
         };
         if !pattern.has_rest() {
             return Err(format!(
                 "{REST_PLACEHOLDER} has no value because `from` does not end in /**"
             ));
         }
-        Ok(Self { before: before.to_owned(), behind: Some(behind.to_owned()) })
+        Ok(Self { prefix: prefix.to_owned(), suffix: Some(suffix.to_owned()) })
     }
 }
 
 /// Compiles a redirect.
-pub(super) fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Refused> {
+pub(super) fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), RuleError> {
     let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
     let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
     let to = &rule.to;
@@ -58,12 +58,12 @@ pub(super) fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Ref
 }
 
 /// Compiles a rewrite.
-pub(super) fn rewrite(rule: &Rewrite) -> Result<(Pattern, Target), Refused> {
+pub(super) fn rewrite(rule: &Rewrite) -> Result<(Pattern, Target), RuleError> {
     let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
     let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
     // Otherwise a client could reach a hidden file, if `$rest` follows a dot in the target.
     let plain = rule.to.replacen(REST_PLACEHOLDER, "rest", 1);
-    let splits = target.behind.is_some() && !target.before.ends_with('/');
+    let splits = target.suffix.is_some() && !target.prefix.ends_with('/');
     let encoded = plain.contains(['%', '?', '#']);
     match path::resolve(plain.as_bytes(), &mut Vec::new()) {
         Ok(_) if !splits && !encoded => Ok((pattern, target)),

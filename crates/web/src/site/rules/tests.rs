@@ -3,7 +3,10 @@ use phalanx_http::Status;
 use super::{Route, Rules};
 use crate::config::{CacheRule, HeaderRule, HostConfig, Redirect, RedirectStatus, Rewrite};
 
-fn redirects(rules: &[(&str, &str)], rewrites: &[(&str, &str)]) -> Result<Rules, super::Wrong> {
+fn redirects(
+    rules: &[(&str, &str)],
+    rewrites: &[(&str, &str)],
+) -> Result<Rules, super::RuleErrors> {
     let mut host = HostConfig::new("/");
     host.redirects = rules
         .iter()

@@ -23,25 +23,25 @@ pub(crate) struct TryFiles {
 
 /// A file below the root, without a leading slash: the text before and after `$path`, if it contains that.
 struct Template {
-    before: String,
-    behind: Option<String>,
+    prefix: String,
+    suffix: Option<String>,
 }
 
 impl TryFiles {
-    /// Compiles the rules of a host. Reports errors with `note`.
-    pub(super) fn new(host: &HostConfig, note: &mut impl FnMut(String, String)) -> Self {
+    /// Compiles the rules of a host. Reports errors with `add_error`.
+    pub(super) fn new(host: &HostConfig, add_error: &mut impl FnMut(String, String)) -> Self {
         let mut rules = Vec::new();
         for (n, rule) in host.try_files.iter().enumerate() {
             let mut files = Vec::new();
             for file in &rule.files {
                 match Template::new(file) {
                     Ok(template) => files.push(template),
-                    Err(what) => note(format!("try-files[{n}].files"), what),
+                    Err(what) => add_error(format!("try-files[{n}].files"), what),
                 }
             }
             match Pattern::new(&rule.path) {
                 Ok(pattern) => rules.push((pattern, files)),
-                Err(what) => note(format!("try-files[{n}].path"), what),
+                Err(what) => add_error(format!("try-files[{n}].path"), what),
             }
         }
         Self { clean_urls: host.clean_urls, index: host.index.clone(), rules }
@@ -81,13 +81,13 @@ impl TryFiles {
         if self.rules.is_empty() {
             return files;
         }
-        let asked = absolute(path, directory);
-        let rule = self.rules.iter().find(|(pattern, _)| pattern.matches(&asked).is_some());
-        for Template { before, behind } in rule.map(|(_, files)| &files[..]).unwrap_or_default() {
-            match behind {
-                None => files.push(before.as_bytes().to_vec()),
-                Some(behind) if !directory => {
-                    files.push([before.as_bytes(), path, behind.as_bytes()].concat());
+        let requested = absolute(path, directory);
+        let rule = self.rules.iter().find(|(pattern, _)| pattern.matches(&requested).is_some());
+        for Template { prefix, suffix } in rule.map(|(_, files)| &files[..]).unwrap_or_default() {
+            match suffix {
+                None => files.push(prefix.as_bytes().to_vec()),
+                Some(suffix) if !directory => {
+                    files.push([prefix.as_bytes(), path, suffix.as_bytes()].concat());
                 }
                 Some(_) => (),
             }
@@ -98,32 +98,32 @@ impl TryFiles {
 
 impl Template {
     fn new(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| Err(format!("found {text:?}, {what}"));
+        let invalid = |what: &str| Err(format!("found {text:?}, {what}"));
         if text == PATH_PLACEHOLDER {
-            return wrong("which is always tried first; remove it");
+            return invalid("which is always tried first; remove it");
         }
         let plain = text.replacen(PATH_PLACEHOLDER, "/path", 1);
         let mut resolved = Vec::new();
         match path::resolve(plain.as_bytes(), &mut resolved) {
-            Err(error) => return wrong(&format!("expected a path: {error}")),
+            Err(error) => return invalid(&format!("expected a path: {error}")),
             Ok(target)
                 if target.directory
                     || resolved != plain.as_bytes()[1..]
                     || plain.contains(['$', '%', '?', '#']) =>
             {
                 let expected = "expected a file such as \"/index.html\" or \"$path.html\"";
-                return wrong(&format!(
+                return invalid(&format!(
                     "{expected}, without empty names, percent-encoding and query"
                 ));
             }
             Ok(_) => (),
         }
-        let (before, behind) = match text.split_once(PATH_PLACEHOLDER) {
-            Some((before, behind)) => (before.to_owned() + "/", Some(behind)),
+        let (prefix, suffix) = match text.split_once(PATH_PLACEHOLDER) {
+            Some((prefix, suffix)) => (prefix.to_owned() + "/", Some(suffix)),
             None => (text.to_owned(), None),
         };
-        let before = before.trim_start_matches('/').to_owned();
-        Ok(Self { before, behind: behind.map(str::to_owned) })
+        let prefix = prefix.trim_start_matches('/').to_owned();
+        Ok(Self { prefix, suffix: suffix.map(str::to_owned) })
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_rule() {
-        for wrong in [
+        for invalid in [
             "$path",
             "index.html",
             "/",
@@ -182,7 +182,7 @@ mod tests {
             "$path$path",
             "",
         ] {
-            let errors = compiled(&host(&[("/**", &[wrong])])).err().expect(wrong);
+            let errors = compiled(&host(&[("/**", &[invalid])])).err().expect(invalid);
             assert!(errors[0].starts_with("try-files[0].files: found "), "{errors:?}");
         }
         let errors = compiled(&host(&[("/**", &["/a"]), ("a/b", &["/a"])])).err().unwrap();

@@ -1,10 +1,10 @@
 //! Values of fields in a configuration, and its errors.
 
 /// Errors: keys within the host's table, with messages.
-pub(super) type Wrong = Vec<(String, String)>;
+pub(super) type RuleErrors = Vec<(String, String)>;
 
 /// An error in a rule: a key of the rule, with a message.
-pub(super) type Refused = (&'static str, String);
+pub(super) type RuleError = (&'static str, String);
 
 /// Checks the value of a field.
 pub(super) fn is_value(value: &str) -> Result<(), String> {
@@ -16,7 +16,7 @@ pub(super) fn is_value(value: &str) -> Result<(), String> {
 }
 
 /// Fields that only the server may set.
-const OWN: [&str; 16] = [
+const SERVER_FIELDS: [&str; 16] = [
     "accept-ranges",
     "allow",
     "connection",
@@ -36,12 +36,12 @@ const OWN: [&str; 16] = [
 ];
 
 /// Checks a field that a rule adds.
-pub(super) fn is_field(name: &str, value: &str) -> Result<(), Refused> {
+pub(super) fn is_field(name: &str, value: &str) -> Result<(), RuleError> {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(token) {
         return Err(("name", format!("found {name:?}, expected a field name")));
     }
-    if OWN.contains(&&name.to_ascii_lowercase()[..]) {
+    if SERVER_FIELDS.contains(&&name.to_ascii_lowercase()[..]) {
         return Err(("name", format!("{name} is set by the server itself")));
     }
     is_value(value).map_err(|what| ("value", what))

@@ -47,31 +47,31 @@ fn requests_and_responses_are_logged() {
             without_time(lines.last().unwrap()).to_owned()
         };
         let head = "Host: h\r\nConnection: close\r\n";
-        let asked = line(&|| drop(get(server, "/small")));
-        assert_eq!(asked, r#""GET /small HTTP/1.1" 200 5 "-" "-""#);
-        let asked = line(&|| {
+        let logged = line(&|| drop(get(server, "/small")));
+        assert_eq!(logged, r#""GET /small HTTP/1.1" 200 5 "-" "-""#);
+        let logged = line(&|| {
             let fields = "Referer: http://a/\r\nUser-Agent: me \"x\"\r\nRange: bytes=1-2\r\n";
             all(server, &format!("GET /small?q HTTP/1.1\r\n{head}{fields}\r\n"));
         });
-        assert_eq!(asked, r#""GET /small?q HTTP/1.1" 206 2 "http://a/" "me \"x\"""#);
-        let asked = line(&|| drop(all(server, &format!("HEAD /small HTTP/1.1\r\n{head}\r\n"))));
-        assert_eq!(asked, r#""HEAD /small HTTP/1.1" 200 0 "-" "-""#);
-        let asked = line(&|| drop(get(server, "/missing")));
-        assert!(asked.starts_with(r#""GET /missing HTTP/1.1" 404 "#), "{asked}");
-        let asked = line(&|| drop(get(server, "/large")));
+        assert_eq!(logged, r#""GET /small?q HTTP/1.1" 206 2 "http://a/" "me \"x\"""#);
+        let logged = line(&|| drop(all(server, &format!("HEAD /small HTTP/1.1\r\n{head}\r\n"))));
+        assert_eq!(logged, r#""HEAD /small HTTP/1.1" 200 0 "-" "-""#);
+        let logged = line(&|| drop(get(server, "/missing")));
+        assert!(logged.starts_with(r#""GET /missing HTTP/1.1" 404 "#), "{logged}");
+        let logged = line(&|| drop(get(server, "/large")));
         let length = 24 << 20;
-        assert_eq!(asked, format!(r#""GET /large HTTP/1.1" 200 {length} "-" "-""#));
+        assert_eq!(logged, format!(r#""GET /large HTTP/1.1" 200 {length} "-" "-""#));
         // Malformed requests, and one that is not completed in time.
-        let asked = line(&|| drop(all(server, "GET /a\0b HTTP/1.1\r\nHost: h\r\n\r\n")));
-        assert!(asked.starts_with(r#""GET /a\x00b HTTP/1.1" 400 "#), "{asked}");
-        let asked = line(&|| drop(all(server, "GET /small HT")));
-        assert!(asked.starts_with(r#""GET /small HT" 408 "#), "{asked}");
+        let logged = line(&|| drop(all(server, "GET /a\0b HTTP/1.1\r\nHost: h\r\n\r\n")));
+        assert!(logged.starts_with(r#""GET /a\x00b HTTP/1.1" 400 "#), "{logged}");
+        let logged = line(&|| drop(all(server, "GET /small HT")));
+        assert!(logged.starts_with(r#""GET /small HT" 408 "#), "{logged}");
         // A body that is too large, by its declared length.
-        let asked = line(&|| {
+        let logged = line(&|| {
             let length = "Content-Length: 1000000\r\n";
             all(server, &format!("POST /small HTTP/1.1\r\n{head}{length}\r\n"));
         });
-        assert!(asked.starts_with(r#""POST /small HTTP/1.1" 413 "#), "{asked}");
+        assert!(logged.starts_with(r#""POST /small HTTP/1.1" 413 "#), "{logged}");
         // A connection without a request has no line.
         connect(server).shutdown(Shutdown::Both).unwrap();
         drop(get(server, "/small"));

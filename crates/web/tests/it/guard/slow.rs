@@ -22,9 +22,9 @@ fn a_slow_body_times_out() {
             let mut client = connect(server);
             let head = "POST /small HTTP/1.1\r\nHost: h\r\nContent-Length: 60000\r\n\r\n";
             client.write_all(head.as_bytes()).unwrap();
-            let begun = Instant::now();
+            let started = Instant::now();
             while client.write_all(b"x").is_ok() {
-                assert!(begun.elapsed() < TIMEOUT, "it is waited for without end");
+                assert!(started.elapsed() < TIMEOUT, "it is waited for without end");
                 thread::sleep(Duration::from_millis(50));
             }
             // A head may take longer than that.
@@ -58,13 +58,13 @@ fn below_the_minimum_rate() {
         },
         |server, _| {
             let mut client = slow(server);
-            let (begun, mut taken) = (Instant::now(), 0);
+            let (started, mut taken) = (Instant::now(), 0);
             let mut piece = [0; 16 * 1024];
             // 160 KB per second, each block in less than a second, until well after the grace period. Then
             // whatever the kernel has buffered, as fast as possible.
             while let Ok(count @ 1..) = client.read(&mut piece) {
                 taken += count;
-                if begun.elapsed() < Duration::from_secs(8) {
+                if started.elapsed() < Duration::from_secs(8) {
                     thread::sleep(Duration::from_millis(100));
                 }
             }

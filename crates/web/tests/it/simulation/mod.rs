@@ -2,21 +2,22 @@
 //! send invalid data, stall and disconnect, with and without TLS, while network and disk fail. Every response
 //! must be correct. `proxy.rs` simulates the reverse proxy, `quic.rs` HTTP/3.
 
-mod ask;
 mod moving;
 mod multiplexed;
+mod proxied_request;
 mod proxy;
 mod quic;
 mod site;
+mod test_request;
 pub(crate) mod wire;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use ask::{After, Ask, Gone, response};
 use phalanx::sim::{self, Faults, Net, World};
-use site::{CHANGING, FILES, Features, History, Weather, address};
+use site::{CHANGING, Conditions, FILES, Features, History, address};
+use test_request::{AfterResponse, ConnectionLost, TestRequest, response};
 use wire::Wire;
 
 /// Sends `bytes` in pieces with pauses.
@@ -36,31 +37,43 @@ async fn send(net: &Net, wire: &mut Wire, mut bytes: &[u8]) -> bool {
 }
 
 /// A connection of a well-behaved client.
-async fn converse(net: Net, weather: Weather, history: Rc<History>) {
-    let Ok(mut wire) = Wire::connect(&net, address(), weather.features.tls).await else {
+async fn run_client(net: Net, conditions: Conditions, history: Rc<History>) {
+    let Ok(mut wire) = Wire::connect(&net, address(), conditions.features.tls).await else {
         // Without TLS no handshake can fail.
-        let shakes = weather.features.tls && (weather.fails || weather.hurries);
-        assert!(weather.finishes || shakes, "the server listens until it is asked to finish");
+        let handshake_may_fail =
+            conditions.features.tls && (conditions.has_faults || conditions.has_short_timeouts);
+        assert!(
+            conditions.shuts_down || handshake_may_fail,
+            "the server listens until it is asked to finish"
+        );
         return;
     };
-    let mut got = Vec::new();
+    let mut received = Vec::new();
     'all: for round in 0..1 + net.draw(3) {
         let count = 1 + net.draw(4);
         let ends = net.draw(3) == 0;
-        let asks: Vec<_> =
-            (0..count).map(|n| Ask::drawn(&net, weather, ends && n + 1 == count)).collect();
-        let text: String = asks.iter().map(|ask| &*ask.text).collect();
+        let requests: Vec<_> = (0..count)
+            .map(|n| TestRequest::random(&net, conditions, ends && n + 1 == count))
+            .collect();
+        let text: String = requests.iter().map(|request| &*request.text).collect();
         let sent = send(&net, &mut wire, text.as_bytes()).await;
-        assert!(sent || weather.fails || weather.hurries, "cut off while asking");
-        for ask in &asks {
-            match response(&mut wire, &mut got, ask, weather, (&net, &history)).await {
-                Ok(After::More) => (),
-                Ok(After::End) if ask.closes => break 'all,
-                Ok(After::End) => return,
-                Ok(After::Nothing) => return,
-                Err(Gone(why)) => {
-                    let may = weather.fails || weather.hurries;
-                    assert!(may, "no answer in round {round}: {why} to {} {weather:?}", ask.text);
+        assert!(
+            sent || conditions.has_faults || conditions.has_short_timeouts,
+            "cut off while asking"
+        );
+        for request in &requests {
+            match response(&mut wire, &mut received, request, conditions, (&net, &history)).await {
+                Ok(AfterResponse::More) => (),
+                Ok(AfterResponse::End) if request.closes => break 'all,
+                Ok(AfterResponse::End) => return,
+                Ok(AfterResponse::Nothing) => return,
+                Err(ConnectionLost(why)) => {
+                    let may = conditions.has_faults || conditions.has_short_timeouts;
+                    assert!(
+                        may,
+                        "no answer in round {round}: {why} to {} {conditions:?}",
+                        request.text
+                    );
                     return;
                 }
             }
@@ -71,32 +84,32 @@ async fn converse(net: Net, weather: Weather, history: Rc<History>) {
     }
     if net.draw(2) == 0 {
         wire.finish().await;
-        let end = wire.read(&mut got).await;
+        let end = wire.read(&mut received).await;
         // Over TLS the client's close may cross the server's, which no longer reads it.
-        let crosses = weather.fails || weather.finishes || weather.features.tls;
+        let crosses = conditions.has_faults || conditions.shuts_down || conditions.features.tls;
         let ends = matches!(end, Ok(0)) || end.is_err() && crosses;
-        let well = got.is_empty() && ends;
-        let text = String::from_utf8_lossy(&got);
-        assert!(well, "after the last answer: {end:?}, {text}");
+        let is_clean = received.is_empty() && ends;
+        let text = String::from_utf8_lossy(&received);
+        assert!(is_clean, "after the last answer: {end:?}, {text}");
     }
 }
 
 /// A misbehaving client: it disconnects early or sends an invalid request.
-async fn misbehave(net: Net, weather: Weather) {
+async fn run_misbehaving_client(net: Net, conditions: Conditions) {
     // On a TLS port this is an invalid handshake as well.
     let Ok(client) = net.connect(address()).await else { return };
     let mut wire = Wire::Plain(client);
-    let ask = Ask::drawn(&net, weather, false);
+    let request = TestRequest::random(&net, conditions, false);
     let bytes = match net.draw(4) {
         0 => "GET / HTTP/9.9\r\n\r\n".to_owned(),
         1 => "\0\0\0\0\r\n\r\n".to_owned(),
-        2 => ask.text.repeat(9),
-        _ => ask.text[..net.draw(ask.text.len() as u64) as usize].to_owned(),
+        2 => request.text.repeat(9),
+        _ => request.text[..net.draw(request.text.len() as u64) as usize].to_owned(),
     };
     send(&net, &mut wire, bytes.as_bytes()).await;
-    let mut got = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..net.draw(4) {
-        if net.draw(2) == 0 || !matches!(wire.read(&mut got).await, Ok(1..)) {
+        if net.draw(2) == 0 || !matches!(wire.read(&mut received).await, Ok(1..)) {
             break;
         }
     }
@@ -107,28 +120,33 @@ async fn misbehave(net: Net, weather: Weather) {
 }
 
 fn web(world: &mut World) {
-    let (fails, hurries) = (world.draw(2) == 0, world.draw(2) == 0);
-    if fails {
+    let (has_faults, has_short_timeouts) = (world.draw(2) == 0, world.draw(2) == 0);
+    if has_faults {
         world.set_faults(Faults::drawn(world.seed()));
     }
-    let finishes = world.draw(4) == 0;
-    let features = Features::drawn(world);
-    let weather = Weather { fails, hurries: hurries || finishes, finishes, features };
-    if finishes {
+    let shuts_down = world.draw(4) == 0;
+    let features = Features::random(world);
+    let conditions = Conditions {
+        has_faults,
+        has_short_timeouts: has_short_timeouts || shuts_down,
+        shuts_down,
+        features,
+    };
+    if shuts_down {
         let net = world.net();
         world.client(async move {
             net.sleep(Duration::from_micros(net.draw(20_000))).await;
             net.drain();
         });
     }
-    site::fill(world);
-    let stale = site::serve(world, weather);
-    let history = Rc::new(History { written: RefCell::new(vec![Duration::ZERO]), stale });
+    site::write_files(world);
+    let max_age = site::serve(world, conditions);
+    let history = Rc::new(History { write_times: RefCell::new(vec![Duration::ZERO]), max_age });
     for _ in 0..1 + world.draw(4) {
-        world.client(converse(world.net(), weather, history.clone()));
+        world.client(run_client(world.net(), conditions, history.clone()));
     }
     if world.draw(2) == 0 {
-        world.client(misbehave(world.net(), weather));
+        world.client(run_misbehaving_client(world.net(), conditions));
     }
     if world.draw(2) == 0 {
         let net = world.net();
@@ -137,7 +155,7 @@ fn web(world: &mut World) {
             for version in &FILES[CHANGING][1..] {
                 net.sleep(Duration::from_millis(net.draw(2000))).await;
                 net.write_file(CHANGING, version.clone());
-                history.written.borrow_mut().push(net.now());
+                history.write_times.borrow_mut().push(net.now());
             }
         });
     }

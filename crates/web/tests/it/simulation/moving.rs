@@ -20,7 +20,7 @@ const REQUESTS: usize = 30;
 fn world(world: &mut World) {
     world.set_processors(2 + world.seed() as usize % 3);
     world.set_faults(Faults::NONE);
-    site::fill(world);
+    site::write_files(world);
     let mut config = Config::new();
     config.runtime.workers = world.processors();
     config.listen = vec![Scheme::Http.at(address())];

@@ -13,7 +13,8 @@ use phalanx::sim::{self, Net};
 use phalanx::{SharedStage, sleep};
 use phalanx_compat::Compat;
 
-use crate::simulation::proxy::{Context, Seen, count, drawn_length, proxy};
+use crate::simulation::proxied_request::random_length;
+use crate::simulation::proxy::{Context, RequestCounts, count_request, proxy};
 
 /// Serves the requests of a connection at the same time. At the time `restarts`, the server processes those that it has
 /// got, announces with GOAWAY that it processes no others, and closes the connection.
@@ -21,7 +22,7 @@ pub(super) async fn serve(
     stream: Stream,
     stage: SharedStage<()>,
     restarts: Option<Duration>,
-    (net, weather, seen): Context,
+    (net, conditions, counts): Context,
 ) {
     let mut builder = Builder::new();
     builder.max_concurrent_streams(1 + net.draw(4) as u32);
@@ -38,7 +39,7 @@ pub(super) async fn serve(
             connection.poll_accept(context)
         });
         let Some(Ok((request, answer))) = next.await else { return };
-        let context = (net.clone(), weather, seen.clone());
+        let context = (net.clone(), conditions, counts.clone());
         let _ = stage.dispatch(move |_| async move {
             let _ = respond(request, answer, context).await;
         });
@@ -49,17 +50,17 @@ pub(super) async fn serve(
 async fn respond(
     request: Request<RecvStream>,
     mut answer: SendResponse<Bytes>,
-    (net, weather, seen): Context,
+    (net, conditions, counts): Context,
 ) -> Option<()> {
     let name = request.uri().path()[1..].to_owned();
     let is_head = request.method() == Method::HEAD;
     let may_repeat = request.body().is_end_stream() && request.method() != Method::POST;
-    let fault = if weather.is_rude { net.draw(8) } else { 8 };
-    if fault == 4 || weather.refuses && is_refused(&net, &name, &seen) {
+    let fault = if conditions.has_failing_servers { net.draw(8) } else { 8 };
+    if fault == 4 || conditions.refuses_requests && is_refused(&net, &name, &counts) {
         answer.send_reset(Reason::REFUSED_STREAM);
         return None;
     }
-    count(&seen, &name, may_repeat);
+    count_request(&counts, &name, may_repeat);
     let (is_early, mut body, mut length) = (net.draw(4) == 0, request.into_body(), 0);
     if !is_early {
         length = receive(&mut body).await?;
@@ -74,7 +75,7 @@ async fn respond(
         _ if is_early => (),
         _ => sleep(Duration::from_micros(net.draw(20_000))).await,
     }
-    let content = format!("{name} {length} {}.", "r".repeat(drawn_length(&net, 10_000)));
+    let content = format!("{name} {length} {}.", "r".repeat(random_length(&net, 10_000)));
     let mut head = Response::builder().status(StatusCode::OK);
     if net.draw(2) == 0 {
         head = head.header("content-length", content.len());
@@ -99,13 +100,13 @@ async fn respond(
 }
 
 /// Whether the server refuses a request. It refuses each one at most once, and none that was processed.
-fn is_refused(net: &Net, name: &str, seen: &Seen) -> bool {
+fn is_refused(net: &Net, name: &str, counts: &RequestCounts) -> bool {
     let refused = format!("{name} refused");
-    let mut seen = seen.borrow_mut();
-    let is_new = !seen.contains_key(name) && !seen.contains_key(&refused) && name != "health";
+    let mut counts = counts.borrow_mut();
+    let is_new = !counts.contains_key(name) && !counts.contains_key(&refused) && name != "health";
     let is_refused = is_new && net.draw(3) == 0;
     if is_refused {
-        seen.insert(refused, 1);
+        counts.insert(refused, 1);
     }
     is_refused
 }

@@ -17,6 +17,7 @@ use phalanx_http::{Body, BodyParser, Limits, Parse, parse};
 use phalanx_web::{Config, HealthCheck, Proxy, Scheme, Server};
 
 use crate::simulation::multiplexed;
+use crate::simulation::proxied_request::{ProxiedRequest, random_length};
 use crate::simulation::site::address;
 
 /// Longer than a run.
@@ -24,11 +25,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Conditions of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Weather {
+pub(super) struct Conditions {
     /// The network fails.
-    fails: bool,
+    has_faults: bool,
     /// Servers fail.
-    pub(super) is_rude: bool,
+    pub(super) has_failing_servers: bool,
     /// Servers with HTTP/1.1 close unused connections without announcing it.
     closes: bool,
     /// All servers speak HTTP/2.
@@ -36,98 +37,57 @@ pub(super) struct Weather {
     /// The time at which the first server restarts, if it speaks HTTP/2.
     pub(super) restarts: Option<Duration>,
     /// Servers with HTTP/2 refuse some requests, which may be sent again.
-    pub(super) refuses: bool,
+    pub(super) refuses_requests: bool,
     /// Bounds and time limits are small.
-    is_tight: bool,
+    has_tight_limits: bool,
     /// Clients leave before their responses.
-    leaves: bool,
+    clients_leave: bool,
     /// The program drains while clients are connected.
-    finishes: bool,
+    shuts_down: bool,
 }
 
-impl Weather {
+impl Conditions {
     /// Whether a request may remain without a response of a server.
-    fn may_fail(self, ask: &Ask) -> bool {
-        let is_fair = !self.fails && !self.is_rude && !self.is_tight && !self.finishes;
-        let is_repeated = ask.method == "GET" || ask.method == "HEAD";
+    fn may_fail(self, request: &ProxiedRequest) -> bool {
+        let is_fair = !self.has_faults
+            && !self.has_failing_servers
+            && !self.has_tight_limits
+            && !self.shuts_down;
+        let is_repeated = request.method == "GET" || request.method == "HEAD";
         let is_cut = self.closes && !self.is_multiplexed && !is_repeated;
         // The client may not have sent all of the body yet, and a server with HTTP/1.1 takes it only from the client.
-        let is_unprocessed = self.restarts.is_some() || self.refuses;
-        !is_fair || is_cut || is_unprocessed && ask.has_body()
+        let is_unprocessed = self.restarts.is_some() || self.refuses_requests;
+        !is_fair || is_cut || is_unprocessed && request.has_body()
     }
 }
 
 /// How often each request has reached a server.
-pub(super) type Seen = Rc<RefCell<HashMap<String, usize>>>;
+pub(super) type RequestCounts = Rc<RefCell<HashMap<String, usize>>>;
 
 /// State that the servers share.
-pub(super) type Context = (Net, Weather, Seen);
+pub(super) type Context = (Net, Conditions, RequestCounts);
 
 /// Counts a request that a server processes.
-pub(super) fn count(seen: &Seen, name: &str, may_repeat: bool) {
+pub(super) fn count_request(counts: &RequestCounts, name: &str, may_repeat: bool) {
     if name != "health" {
-        let mut seen = seen.borrow_mut();
-        let count = seen.entry(name.to_owned()).or_default();
+        let mut counts = counts.borrow_mut();
+        let count = counts.entry(name.to_owned()).or_default();
         *count += 1;
         assert!(*count <= 1 + usize::from(may_repeat), "{name} is processed {count} times");
     }
 }
 
-/// A request.
-struct Ask {
-    method: &'static str,
-    name: String,
-    body: usize,
-    text: String,
-}
-
-impl Ask {
-    fn drawn(net: &Net, name: String) -> Self {
-        let method = ["GET", "GET", "HEAD", "POST", "PUT"][net.draw(5) as usize];
-        let mut text = format!("{method} /{name} HTTP/1.1\r\nHost: sim\r\n");
-        let mut body = 0;
-        if matches!(method, "POST" | "PUT") {
-            body = drawn_length(net, 5000);
-            if net.draw(2) == 0 {
-                text += &format!("Content-Length: {body}\r\n\r\n{}", "b".repeat(body));
-            } else {
-                let first = net.draw(body as u64 + 1) as usize;
-                text += "Transfer-Encoding: chunked\r\n\r\n";
-                for length in [first, body - first].into_iter().filter(|length| *length > 0) {
-                    text += &format!("{length:x}\r\n{}\r\n", "b".repeat(length));
-                }
-                text += "0\r\n\r\n";
-            }
-        } else {
-            text += "\r\n";
-        }
-        Self { method, name, body, text }
-    }
-
-    /// Whether the server expects a body, which may be empty.
-    fn has_body(&self) -> bool {
-        !self.text.ends_with("\r\nContent-Length: 0\r\n\r\n")
-            && matches!(self.method, "POST" | "PUT")
-    }
-}
-
-/// The length of a body below `most`. Few are long: the program may receive as little as five bytes at a time, and takes
-/// several steps for each piece.
-pub(super) fn drawn_length(net: &Net, most: u64) -> usize {
-    let most = if net.draw(16) == 0 { most } else { 200 };
-    net.draw(most) as usize
-}
-
-async fn converse(net: Net, weather: Weather, client: u64) {
+async fn run_client(net: Net, conditions: Conditions, client: u64) {
     let Ok(mut wire) = net.connect(address()).await else {
-        assert!(weather.finishes, "the server listens until it is asked to finish");
+        assert!(conditions.shuts_down, "the server listens until it is asked to finish");
         return;
     };
-    let mut got = Vec::new();
+    let mut received = Vec::new();
     for round in 0..1 + net.draw(3) {
         let name = |n| format!("{client}-{round}-{n}");
-        let asks: Vec<_> = (0..1 + net.draw(4)).map(|n| Ask::drawn(&net, name(n))).collect();
-        let text: String = asks.iter().map(|ask| &*ask.text).collect();
+        let requests: Vec<_> =
+            (0..1 + net.draw(4)).map(|n| ProxiedRequest::random(&net, name(n))).collect();
+        let text: String = requests.iter().map(|request| &*request.text).collect();
         let (mut rest, mut is_late) = (text.as_bytes(), false);
         while !rest.is_empty() {
             let length =
@@ -137,98 +97,108 @@ async fn converse(net: Net, weather: Weather, client: u64) {
             }
             rest = &rest[length as usize..];
             let pause = if net.draw(8) == 0 { 100_000 } else { 5000 };
-            let written = net.now();
+            let written_at = net.now();
             net.sleep(Duration::from_micros(net.draw(pause))).await;
             // The time that the server waits for input after a response that closes the connection. Then it resets it.
-            is_late |= net.now() - written >= Duration::from_secs(5);
+            is_late |= net.now() - written_at >= Duration::from_secs(5);
         }
-        for ask in &asks {
-            if weather.leaves && net.draw(4) == 0 {
+        for request in &requests {
+            if conditions.clients_leave && net.draw(4) == 0 {
                 net.sleep(Duration::from_micros(net.draw(3_000_000))).await;
                 return if net.draw(2) == 0 { wire.reset() } else { drop(wire) };
             }
-            match response(&mut wire, &mut got, ask, weather).await {
+            match response(&mut wire, &mut received, request, conditions).await {
                 Some(true) => (),
                 Some(false) => return,
                 None => {
-                    let may_fail = is_late || weather.may_fail(ask);
-                    assert!(may_fail, "no response to {} in {weather:?}", ask.name);
+                    let may_fail = is_late || conditions.may_fail(request);
+                    assert!(may_fail, "no response to {} in {conditions:?}", request.name);
                     return;
                 }
             }
         }
     }
     let _ = wire.shutdown(Shutdown::Write);
-    while matches!(wire.read(&mut got).await, Ok(1..)) {}
-    assert!(got.is_empty(), "a response too many: {:?}", String::from_utf8_lossy(&got));
+    while matches!(wire.read(&mut received).await, Ok(1..)) {}
+    assert!(received.is_empty(), "a response too many: {:?}", String::from_utf8_lossy(&received));
 }
 
 /// Reads a response and checks it. Returns whether the connection stays open; `None` if the response is incomplete.
 async fn response(
     wire: &mut Client,
-    got: &mut Vec<u8>,
-    ask: &Ask,
-    weather: Weather,
+    received: &mut Vec<u8>,
+    request: &ProxiedRequest,
+    conditions: Conditions,
 ) -> Option<bool> {
     let head = loop {
-        if let Some(head) = parse_response(got, ask.method == "HEAD").expect("a response") {
+        if let Some(head) = parse_response(received, request.method == "HEAD").expect("a response")
+        {
             break head;
         }
-        read(wire, got).await?;
+        read(wire, received).await?;
     };
     let Content::Framed(framing) = head.content else {
         panic!("its end is that of the connection")
     };
     let limits = Limits { body: u64::MAX, ..Limits::default() };
     let (mut parser, mut body) = (BodyParser::new(framing, &limits).unwrap(), Vec::new());
-    got.drain(..head.head);
+    received.drain(..head.head);
     loop {
-        let taken = parser.copy(got, &mut body).expect("a body");
-        got.drain(..taken);
+        let taken = parser.copy(received, &mut body).expect("a body");
+        received.drain(..taken);
         if parser.is_done() {
             break;
         }
-        let is_own = head.status != 200 || is_start(&body, ask);
-        assert!(is_own, "another response to {} in {weather:?}", ask.name);
-        read(wire, got).await?;
+        let is_own = head.status != 200 || is_start(&body, request);
+        assert!(is_own, "another response to {} in {conditions:?}", request.name);
+        read(wire, received).await?;
     }
     match head.status {
         200 => {
             let text = String::from_utf8(body).unwrap();
             let mut parts = text.splitn(3, ' ');
-            if ask.method == "HEAD" {
+            if request.method == "HEAD" {
                 assert_eq!(text, "");
             } else {
-                assert_eq!(parts.next(), Some(&*ask.name), "the response to another request");
+                assert_eq!(parts.next(), Some(&*request.name), "the response to another request");
                 let length = parts.next().and_then(|length| length.parse::<usize>().ok());
                 // Some servers answer before they have read the body.
                 assert!(
-                    length.is_some_and(|length| length <= ask.body),
+                    length.is_some_and(|length| length <= request.body),
                     "{length:?} bytes of the body of {}",
-                    ask.name
+                    request.name
                 );
                 assert!(parts.next().is_some_and(|rest| rest.ends_with('.')), "the end");
             }
         }
         502..=504 => {
-            assert!(weather.may_fail(ask), "{} to {} in {weather:?}", head.status, ask.name)
+            assert!(
+                conditions.may_fail(request),
+                "{} to {} in {conditions:?}",
+                head.status,
+                request.name
+            )
         }
         // Time may pass at any step, so a client can be late.
-        408 => assert!(weather.is_tight && ask.body > 0, "408 to {} in {weather:?}", ask.name),
-        status => panic!("{status} to {} in {weather:?}", ask.name),
+        408 => assert!(
+            conditions.has_tight_limits && request.body > 0,
+            "408 to {} in {conditions:?}",
+            request.name
+        ),
+        status => panic!("{status} to {} in {conditions:?}", request.name),
     }
     Some(head.keep_alive)
 }
 
 /// Whether a response to this request may start with `body`.
-fn is_start(body: &[u8], ask: &Ask) -> bool {
-    let start = format!("{} ", ask.name);
+fn is_start(body: &[u8], request: &ProxiedRequest) -> bool {
+    let start = format!("{} ", request.name);
     let length = start.len().min(body.len());
     body[..length] == start.as_bytes()[..length]
 }
 
-async fn read(wire: &mut Client, got: &mut Vec<u8>) -> Option<()> {
-    matches!(wire.read(got).await, Ok(1..)).then_some(())
+async fn read(wire: &mut Client, received: &mut Vec<u8>) -> Option<()> {
+    matches!(wire.read(received).await, Ok(1..)).then_some(())
 }
 
 /// Addresses of the servers behind the proxy.
@@ -241,17 +211,22 @@ async fn accept(
     listener: Listener,
     stage: SharedStage<()>,
     (is_http2, restarts): (bool, Option<Duration>),
-    (net, weather, seen): Context,
+    (net, conditions, counts): Context,
 ) {
     while let Some(stream) = listener.accept_next().await {
-        let (net, seen) = (net.clone(), seen.clone());
+        let (net, counts) = (net.clone(), counts.clone());
         let _ = stage.dispatch(move |_| async move {
             if is_http2 {
-                return Box::pin(multiplexed::serve(stream, stage, restarts, (net, weather, seen)))
-                    .await;
+                return Box::pin(multiplexed::serve(
+                    stream,
+                    stage,
+                    restarts,
+                    (net, conditions, counts),
+                ))
+                .await;
             }
             let mut input = Vec::new();
-            while serve(&stream, &mut input, &net, weather, &seen).await.is_some() {}
+            while serve(&stream, &mut input, &net, conditions, &counts).await.is_some() {}
         });
     }
 }
@@ -261,8 +236,8 @@ async fn serve(
     stream: &Stream,
     input: &mut Vec<u8>,
     net: &Net,
-    weather: Weather,
-    seen: &Seen,
+    conditions: Conditions,
+    counts: &RequestCounts,
 ) -> Option<()> {
     let (name, is_head, may_repeat, framing, length) = loop {
         if let Parse::Complete(request, length) =
@@ -283,10 +258,10 @@ async fn serve(
         matches!(stream.read(input, idle).await, Ok(1..)).then_some(())?;
     };
     input.drain(..length);
-    count(seen, &name, may_repeat);
+    count_request(counts, &name, may_repeat);
     let limits = Limits { body: u64::MAX, ..Limits::default() };
     let (mut parser, mut body) = (BodyParser::new(framing, &limits).unwrap(), Vec::new());
-    let fault = if weather.is_rude { net.draw(8) } else { 8 };
+    let fault = if conditions.has_failing_servers { net.draw(8) } else { 8 };
     let is_early = net.draw(4) == 0;
     loop {
         let taken = parser.copy(input, &mut body).expect("a body");
@@ -303,7 +278,7 @@ async fn serve(
         _ if is_early => (),
         _ => sleep(Duration::from_micros(net.draw(20_000))).await,
     }
-    let content = format!("{name} {} {}.", length, "r".repeat(drawn_length(net, 10_000)));
+    let content = format!("{name} {} {}.", length, "r".repeat(random_length(net, 10_000)));
     let (mut bytes, closes) = answer(net, &content, is_head);
     // The close of the connection ends some responses, so nobody can tell that a part is missing.
     if fault == 3 && !closes {
@@ -326,7 +301,7 @@ async fn serve(
             matches!(stream.read(input, IoTimeout::NONE).await, Ok(1..)).then_some(())?;
         }
     }
-    let ends = closes || matches!(fault, 0 | 3) || weather.closes && net.draw(3) == 0;
+    let ends = closes || matches!(fault, 0 | 3) || conditions.closes && net.draw(3) == 0;
     (!ends).then_some(())
 }
 
@@ -359,19 +334,19 @@ pub(super) fn proxy(world: &mut World, speak_http2: bool) {
     // The second server sometimes speaks HTTP/1.1.
     let speaks = [speak_http2, speak_http2 && !one_in(3)];
     let is_multiplexed = speaks[..used] == [true; 2][..used];
-    let (fails, restarts) = (one_in(3), speak_http2 && one_in(3));
-    let weather = Weather {
-        fails,
-        is_rude: one_in(2),
+    let (has_faults, restarts) = (one_in(3), speak_http2 && one_in(3));
+    let conditions = Conditions {
+        has_faults,
+        has_failing_servers: one_in(2),
         closes: one_in(3),
         is_multiplexed,
-        refuses: is_multiplexed && !restarts && one_in(3),
-        is_tight: one_in(3),
-        leaves: one_in(2),
-        finishes: one_in(5),
+        refuses_requests: is_multiplexed && !restarts && one_in(3),
+        has_tight_limits: one_in(3),
+        clients_leave: one_in(2),
+        shuts_down: one_in(5),
         restarts: restarts.then(|| Duration::from_micros(world.draw(200_000))),
     };
-    if weather.fails {
+    if conditions.has_faults {
         world.set_faults(Faults::drawn(world.seed()));
     }
     world.set_most_steps(1_000_000);
@@ -382,7 +357,7 @@ pub(super) fn proxy(world: &mut World, speak_http2: bool) {
     };
     rule.to = servers().into_iter().zip(speaks).take(used).map(url).collect();
     (rule.connect_timeout, rule.response_timeout, rule.idle_timeout) = (DAY, DAY, DAY);
-    if weather.is_tight {
+    if conditions.has_tight_limits {
         rule.connect_timeout = Duration::from_millis(world.draw(100) + 1);
         rule.response_timeout = Duration::from_millis(world.draw(10_000) + 1);
         rule.idle_timeout = Duration::from_millis(world.draw(10_000) + 500);
@@ -408,19 +383,19 @@ pub(super) fn proxy(world: &mut World, speak_http2: bool) {
     let mut graph = Graph::new();
     let server = Server::declare(&mut graph, &config, [world.root()]).expect("all is there");
     let stage = graph.shared("servers", ());
-    let (net, seen) = (world.net(), Seen::default());
-    let fronts = world.listen(address());
-    let backs = servers().map(|address| world.listen(address));
+    let (net, counts) = (world.net(), RequestCounts::default());
+    let proxy_listeners = world.listen(address());
+    let backend_listeners = servers().map(|address| world.listen(address));
     world.program(graph, move |start| {
-        let restarts = [weather.restarts, None];
-        for (back, own) in backs.iter().zip(speaks.into_iter().zip(restarts)) {
+        let restarts = [conditions.restarts, None];
+        for (back, own) in backend_listeners.iter().zip(speaks.into_iter().zip(restarts)) {
             let listener = back.listener(start)?;
-            let context = (net.clone(), weather, seen.clone());
+            let context = (net.clone(), conditions, counts.clone());
             stage.dispatch(move |_| accept(listener, stage, own, context))?;
         }
-        Ok(server.accept([fronts.listener(start)?])?)
+        Ok(server.accept([proxy_listeners.listener(start)?])?)
     });
-    if weather.finishes {
+    if conditions.shuts_down {
         let net = world.net();
         world.client(async move {
             net.sleep(Duration::from_micros(net.draw(200_000))).await;
@@ -432,7 +407,7 @@ pub(super) fn proxy(world: &mut World, speak_http2: bool) {
     for client in 0..count {
         let (net, left) = (world.net(), left.clone());
         world.client(async move {
-            converse(net.clone(), weather, client).await;
+            run_client(net.clone(), conditions, client).await;
             left.set(left.get() - 1);
             // While servers are checked, the program is never at rest.
             if left.get() == 0 {

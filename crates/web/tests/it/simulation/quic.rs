@@ -21,7 +21,7 @@ use quinn_proto::{
     StreamId, TransportConfig, VarInt,
 };
 
-use crate::simulation::site::{FILES, address, fill};
+use crate::simulation::site::{FILES, address, write_files};
 use crate::simulation::wire::IDENTITY;
 
 /// Longer than anything takes, however many datagrams are lost.
@@ -108,7 +108,7 @@ impl Client {
     }
 
     /// Loses everything that arrives within this time.
-    async fn lose(&mut self, time: Duration) {
+    async fn drop_datagrams(&mut self, time: Duration) {
         self.send();
         let end = self.net.now() + time;
         while self.receive(Some(end.saturating_sub(self.net.now()))).await.is_some() {}
@@ -127,7 +127,7 @@ impl Client {
         while !self.received[&id].1 {
             self.turn().await;
         }
-        parsed(&self.received.remove(&id).expect("it was awaited").0)
+        parse(&self.received.remove(&id).expect("it was awaited").0)
     }
 
     fn send(&mut self) {
@@ -199,7 +199,7 @@ fn integer(rest: &mut &[u8]) -> usize {
 }
 
 /// The status and the content of a response.
-fn parsed(mut rest: &[u8]) -> (Vec<u8>, Vec<u8>) {
+fn parse(mut rest: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut status, mut content) = (Vec::new(), Vec::new());
     while !rest.is_empty() {
         let (kind, length) = (integer(&mut rest), integer(&mut rest));
@@ -214,7 +214,7 @@ fn parsed(mut rest: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (status, content)
 }
 
-async fn converse(net: Net) {
+async fn run_client(net: Net) {
     let mut client = Client::connect(net.clone());
     while client.quic.is_handshaking() {
         client.turn().await;
@@ -230,7 +230,7 @@ async fn converse(net: Net) {
             client.turn().await;
         }
         for (path, id) in asked {
-            let (status, content) = parsed(&client.received.remove(&id).unwrap().0);
+            let (status, content) = parse(&client.received.remove(&id).unwrap().0);
             match FILES.get(path) {
                 Some(versions) => {
                     assert_eq!(status, b"200", "{path}");
@@ -262,7 +262,7 @@ async fn wait(net: Net) {
     }
     // The client does not acknowledge a response.
     let id = client.ask("/small.txt");
-    client.lose(IDLE * 3).await;
+    client.drop_datagrams(IDLE * 3).await;
     assert_eq!(client.response(id).await.0, b"200");
     // The response waits for the client's window, and neither side has anything to send.
     let id = client.ask("/whole.bin");
@@ -293,12 +293,12 @@ fn web(world: &mut World) {
     }
     serve(world, |_| ());
     for _ in 0..1 + world.draw(3) {
-        world.client(converse(world.net()));
+        world.client(run_client(world.net()));
     }
 }
 
 fn serve(world: &mut World, change: impl FnOnce(&mut Config)) {
-    fill(world);
+    write_files(world);
     let mut config = Config::new();
     config.runtime.workers = world.processors();
     config.hash_seed = Some(world.seed());

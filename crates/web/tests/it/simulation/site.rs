@@ -21,13 +21,13 @@ pub(crate) type Files = BTreeMap<&'static str, Vec<Bytes>>;
 
 /// Conditions of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Weather {
+pub(crate) struct Conditions {
     /// The network or the disk fails.
-    pub(crate) fails: bool,
+    pub(crate) has_faults: bool,
     /// The server has short time limits, or shuts down while clients are connected.
-    pub(crate) hurries: bool,
+    pub(crate) has_short_timeouts: bool,
     /// The server shuts down while clients are connected.
-    pub(crate) finishes: bool,
+    pub(crate) shuts_down: bool,
     pub(crate) features: Features,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    pub(crate) fn drawn(world: &mut World) -> Self {
+    pub(crate) fn random(world: &mut World) -> Self {
         let mut one_in = |bound| world.draw(bound) == 0;
         Self {
             compresses: one_in(2),
@@ -61,23 +61,23 @@ impl Features {
 
 /// Times at which the changing file got its versions, and the maximum age of a cached one.
 pub(crate) struct History {
-    pub(crate) written: RefCell<Vec<Duration>>,
-    pub(crate) stale: Duration,
+    pub(crate) write_times: RefCell<Vec<Duration>>,
+    pub(crate) max_age: Duration,
 }
 
 impl History {
-    /// Whether this version was current at some time between `begun` and `now`, or so shortly before that the
+    /// Whether this version was current at some time between `requested_at` and `now`, or so shortly before that the
     /// cache need not have checked.
-    pub(crate) fn had(&self, version: usize, begun: Duration, now: Duration) -> bool {
-        let written = self.written.borrow();
-        let replaced = written.get(version + 1);
-        written.get(version).is_some_and(|from| *from <= now)
-            && replaced.is_none_or(|until| *until + self.stale >= begun)
+    pub(crate) fn was_valid(&self, version: usize, requested_at: Duration, now: Duration) -> bool {
+        let write_times = self.write_times.borrow();
+        let replaced = write_times.get(version + 1);
+        write_times.get(version).is_some_and(|from| *from <= now)
+            && replaced.is_none_or(|until| *until + self.max_age >= requested_at)
     }
 }
 
 /// Maximum time between checking a file and caching it, on the simulated disk and in the queues.
-const LOADING: Duration = Duration::from_millis(250);
+const MAX_LOAD_TIME: Duration = Duration::from_millis(250);
 
 pub(crate) fn address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 80))
@@ -120,7 +120,7 @@ pub(crate) static FILES: LazyLock<Files> = LazyLock::new(|| {
 });
 
 /// Writes the first version of each file to the disk.
-pub(crate) fn fill(world: &mut World) {
+pub(crate) fn write_files(world: &mut World) {
     for (path, versions) in &*FILES {
         world.file(path, versions[0].clone());
     }
@@ -133,13 +133,13 @@ pub(crate) fn fill(world: &mut World) {
 }
 
 /// Starts the server. Returns the maximum age of cached files.
-pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
+pub(crate) fn serve(world: &mut World, conditions: Conditions) -> Duration {
     let mut config = Config::new();
     config.runtime.workers = world.processors();
     config.hash_seed = Some(world.seed());
     config.cache_bytes = [0, 100_000, 10 << 20][world.draw(3) as usize];
     config.open_files = world.draw(3) as usize;
-    if !weather.hurries {
+    if !conditions.has_short_timeouts {
         let timeouts = &mut config.timeouts;
         (timeouts.handshake, timeouts.request) = (TIMEOUT, TIMEOUT);
         (timeouts.idle, timeouts.send) = (TIMEOUT, TIMEOUT);
@@ -148,7 +148,7 @@ pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
     if world.draw(4) == 0 {
         config.timeouts.revalidate = Duration::from_millis(world.draw(3));
     }
-    let Features { compresses, precompressed, lists, error_page, logs, tls } = weather.features;
+    let Features { compresses, precompressed, lists, error_page, logs, tls } = conditions.features;
     let host = &mut config.hosts[0];
     host.symlinks = Symlinks::Follow;
     (host.compress, host.precompressed, host.listing) = (compresses, precompressed, lists);
@@ -167,10 +167,11 @@ pub(crate) fn serve(world: &mut World, weather: Weather) -> Duration {
         config.listen = vec![Scheme::Https.at(address())];
     }
     // A cached file that cannot be checked, because the disk fails, may be used for longer.
-    let stale = if weather.fails { TIMEOUT } else { config.timeouts.revalidate + LOADING };
+    let max_age =
+        if conditions.has_faults { TIMEOUT } else { config.timeouts.revalidate + MAX_LOAD_TIME };
     let mut graph = Graph::new();
     let server = Server::declare(&mut graph, &config, [world.root()]).expect("all is there");
     let listeners = world.listen(address());
     world.program(graph, move |start| Ok(server.accept([listeners.listener(start)?])?));
-    stale
+    max_age
 }

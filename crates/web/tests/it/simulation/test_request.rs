@@ -8,14 +8,14 @@ use phalanx::sim::Net;
 use phalanx_http::Body;
 use phalanx_http::client::{Content, parse_response};
 
-use crate::simulation::site::{CHANGING, ERROR_PAGE, FILES, History, LISTED, Weather};
+use crate::simulation::site::{CHANGING, Conditions, ERROR_PAGE, FILES, History, LISTED};
 use crate::simulation::wire::Wire;
 
 /// A request with its expected responses.
-pub(crate) struct Ask {
+pub(crate) struct TestRequest {
     pub(crate) text: String,
     head_only: bool,
-    wanted: Wanted,
+    expected: Expected,
     status: u16,
     pub(crate) closes: bool,
     /// Set for the changing file: the time of the request, from which the valid versions follow.
@@ -23,7 +23,7 @@ pub(crate) struct Ask {
 }
 
 /// Expected content.
-enum Wanted {
+enum Expected {
     /// Any.
     Anything,
     /// One of these.
@@ -32,30 +32,30 @@ enum Wanted {
     Naming(&'static [&'static str]),
 }
 
-impl Ask {
-    pub(crate) fn drawn(net: &Net, weather: Weather, closes: bool) -> Self {
+impl TestRequest {
+    pub(crate) fn random(net: &Net, conditions: Conditions, closes: bool) -> Self {
         let mut method = "GET";
         let mut fields = String::new();
-        let (path, mut status, mut wanted) = match net.draw(12) {
+        let (path, mut status, mut expected) = match net.draw(12) {
             // If the disk fails, the built-in page is also valid.
-            0 if weather.features.error_page && !weather.fails => {
-                ("/missing", 404, Wanted::OneOf(FILES[ERROR_PAGE].clone()))
+            0 if conditions.features.error_page && !conditions.has_faults => {
+                ("/missing", 404, Expected::OneOf(FILES[ERROR_PAGE].clone()))
             }
-            0 => ("/missing", 404, Wanted::Anything),
-            1 => ("/sub", 301, Wanted::Anything),
-            2 => ("/sub/", 200, Wanted::OneOf(FILES["/sub/index.html"].clone())),
-            3 => ("/link", 200, Wanted::OneOf(FILES["/small.txt"].clone())),
-            4 if weather.features.lists => (LISTED.0, 200, Wanted::Naming(&LISTED.1)),
+            0 => ("/missing", 404, Expected::Anything),
+            1 => ("/sub", 301, Expected::Anything),
+            2 => ("/sub/", 200, Expected::OneOf(FILES["/sub/index.html"].clone())),
+            3 => ("/link", 200, Expected::OneOf(FILES["/small.txt"].clone())),
+            4 if conditions.features.lists => (LISTED.0, 200, Expected::Naming(&LISTED.1)),
             _ => {
                 let number = net.draw(FILES.len() as u64) as usize;
                 let (path, versions) = FILES.iter().nth(number).unwrap();
-                (*path, 200, Wanted::OneOf(versions.clone()))
+                (*path, 200, Expected::OneOf(versions.clone()))
             }
         };
         let head_only = net.draw(6) == 0;
         if head_only {
             method = "HEAD";
-        } else if let Wanted::OneOf(bodies) = &wanted
+        } else if let Expected::OneOf(bodies) = &expected
             && let ([whole], 200) = (&bodies[..], status)
             && whole.len() > 1
             && net.draw(3) == 0
@@ -64,7 +64,7 @@ impl Ask {
             let to = from + net.draw(whole.len() as u64 - from);
             fields = format!("Range: bytes={from}-{to}\r\n");
             status = 206;
-            wanted = Wanted::OneOf(vec![whole.slice(from as usize..=to as usize)]);
+            expected = Expected::OneOf(vec![whole.slice(from as usize..=to as usize)]);
         } else if net.draw(2) == 0 {
             let coding = ["gzip", "br", "zstd", "zstd, gzip;q=0.5"][net.draw(4) as usize];
             fields = format!("Accept-Encoding: {coding}\r\n");
@@ -74,12 +74,12 @@ impl Ask {
         }
         let text = format!("{method} {path} HTTP/1.1\r\nHost: sim\r\n{fields}\r\n");
         let changing = (path == CHANGING).then(|| net.now());
-        Self { text, head_only, wanted, status, closes, changing }
+        Self { text, head_only, expected, status, closes, changing }
     }
 }
 
 /// State of the connection after a response.
-pub(crate) enum After {
+pub(crate) enum AfterResponse {
     More,
     End,
     /// The server has closed the connection, although the client did not ask for it.
@@ -88,23 +88,30 @@ pub(crate) enum After {
 
 /// Reason why the connection is unusable.
 #[derive(Debug)]
-pub(crate) struct Gone(pub(crate) String);
+pub(crate) struct ConnectionLost(pub(crate) String);
 
-/// Reads one response and checks it. `got` keeps the bytes that follow it.
+/// Reads one response and checks it. `received` keeps the bytes that follow it.
 pub(crate) async fn response(
     wire: &mut Wire,
-    got: &mut Vec<u8>,
-    ask: &Ask,
-    weather: Weather,
+    received: &mut Vec<u8>,
+    request: &TestRequest,
+    conditions: Conditions,
     (net, history): (&Net, &History),
-) -> Result<After, Gone> {
+) -> Result<AfterResponse, ConnectionLost> {
     let head = loop {
-        if let Some(head) = parse_response(got, ask.head_only).expect("a response is well formed") {
+        if let Some(head) =
+            parse_response(received, request.head_only).expect("a response is well formed")
+        {
             break head;
         }
-        match wire.read(got).await {
+        match wire.read(received).await {
             Ok(1..) => (),
-            end => return Err(Gone(format!("{end:?} and {} bytes of a head", got.len()))),
+            end => {
+                return Err(ConnectionLost(format!(
+                    "{end:?} and {} bytes of a head",
+                    received.len()
+                )));
+            }
         }
     };
     let length = match head.content {
@@ -112,59 +119,59 @@ pub(crate) async fn response(
         Content::Framed(Body::None) => 0,
         other => panic!("framed by {other:?}"),
     };
-    let coding = coding(&got[..head.head]);
+    let coding = coding(&received[..head.head]);
     // During shutdown the server may close after any response.
-    let closes = ask.closes || weather.finishes && !head.keep_alive;
-    let right = head.status == ask.status && head.keep_alive != closes;
+    let closes = request.closes || conditions.shuts_down && !head.keep_alive;
+    let is_expected = head.status == request.status && head.keep_alive != closes;
     let failed = match head.status {
-        500 => weather.fails,
+        500 => conditions.has_faults,
         // Refused, because work has waited longer than the limit of a server under time pressure.
-        503 => weather.fails || weather.hurries,
-        408 => weather.hurries,
+        503 => conditions.has_faults || conditions.has_short_timeouts,
+        408 => conditions.has_short_timeouts,
         _ => false,
     };
-    assert!(right || failed, "{} and {} to {}", head.status, head.keep_alive, ask.text);
-    while got.len() < head.head + length {
-        let end = wire.read(got).await;
+    assert!(is_expected || failed, "{} and {} to {}", head.status, head.keep_alive, request.text);
+    while received.len() < head.head + length {
+        let end = wire.read(received).await;
         let Ok(1..) = end else {
-            let fits = |body: &Bytes| body.starts_with(&got[head.head..]);
-            let begins = match &ask.wanted {
-                Wanted::OneOf(bodies) if coding.is_none() => bodies.iter().any(fits),
+            let fits = |body: &Bytes| body.starts_with(&received[head.head..]);
+            let begins = match &request.expected {
+                Expected::OneOf(bodies) if coding.is_none() => bodies.iter().any(fits),
                 _ => true,
             };
-            assert!(failed || begins, "another body begins to {}", ask.text);
-            let so_far = got.len() - head.head;
-            return Err(Gone(format!("{end:?} and {so_far} of {length} bytes")));
+            assert!(failed || begins, "another body begins to {}", request.text);
+            let so_far = received.len() - head.head;
+            return Err(ConnectionLost(format!("{end:?} and {so_far} of {length} bytes")));
         };
     }
-    if right && !ask.head_only {
-        let body = decoded(&got[head.head..head.head + length], coding.as_deref());
-        check(ask, &body, (net, history));
+    if is_expected && !request.head_only {
+        let body = decode(&received[head.head..head.head + length], coding.as_deref());
+        check(request, &body, (net, history));
     }
-    got.drain(..head.head + length);
+    received.drain(..head.head + length);
     Ok(match head.keep_alive {
-        true => After::More,
+        true => AfterResponse::More,
         // If the server times out while reading a HEAD request, its error response may have a body.
-        false if failed => After::Nothing,
-        false => After::End,
+        false if failed => AfterResponse::Nothing,
+        false => AfterResponse::End,
     })
 }
 
-fn check(ask: &Ask, body: &[u8], (net, history): (&Net, &History)) {
-    match &ask.wanted {
-        Wanted::Anything => (),
-        Wanted::Naming(names) => {
+fn check(request: &TestRequest, body: &[u8], (net, history): (&Net, &History)) {
+    match &request.expected {
+        Expected::Anything => (),
+        Expected::Naming(names) => {
             let page = String::from_utf8_lossy(body);
             assert!(names.iter().all(|name| page.contains(name)), "a listing: {page}");
         }
-        Wanted::OneOf(bodies) => {
-            let version = bodies.iter().position(|right| right == body);
-            let Some(version) = version else { panic!("another body to {}", ask.text) };
-            if let Some(begun) = ask.changing {
+        Expected::OneOf(bodies) => {
+            let version = bodies.iter().position(|expected| expected == body);
+            let Some(version) = version else { panic!("another body to {}", request.text) };
+            if let Some(requested_at) = request.changing {
                 let now = net.now();
                 assert!(
-                    history.had(version, begun, now),
-                    "version {version}, {begun:?} to {now:?}"
+                    history.was_valid(version, requested_at, now),
+                    "version {version}, {requested_at:?} to {now:?}"
                 );
             }
         }
@@ -177,7 +184,7 @@ fn coding(head: &[u8]) -> Option<String> {
     head.lines().find_map(|line| line.strip_prefix("Content-Encoding: ")).map(str::to_owned)
 }
 
-fn decoded(body: &[u8], coding: Option<&str>) -> Vec<u8> {
+fn decode(body: &[u8], coding: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     match coding {
         None => out.extend_from_slice(body),

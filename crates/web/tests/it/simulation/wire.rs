@@ -18,32 +18,32 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 /// A connection to the server.
 pub(crate) enum Wire {
     Plain(Client),
-    Tls(Box<Sealed>),
+    Tls(Box<TlsClient>),
 }
 
 /// TLS over a client's connection.
-pub(crate) struct Sealed {
+pub(crate) struct TlsClient {
     client: Client,
     session: ClientConnection,
     /// Decrypted bytes that were not read yet.
-    opened: Vec<u8>,
+    plaintext: Vec<u8>,
 }
 
 /// The server's certificate, and a client configuration that trusts it.
 pub(crate) struct Identity {
-    place: tempfile::TempDir,
-    believes: Arc<ClientConfig>,
+    directory: tempfile::TempDir,
+    client_config: Arc<ClientConfig>,
 }
 
 /// Created once, in files, because the server reads files.
 pub(crate) static IDENTITY: LazyLock<Identity> = LazyLock::new(|| {
-    let place = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
     let params = rcgen::CertificateParams::new(["sim.test".to_owned()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
-    std::fs::write(place.path().join("certificate.pem"), certificate.pem()).unwrap();
-    std::fs::write(place.path().join("key.pem"), key.serialize_pem()).unwrap();
-    Identity { place, believes: Arc::new(client_config(certificate.der().clone())) }
+    std::fs::write(directory.path().join("certificate.pem"), certificate.pem()).unwrap();
+    std::fs::write(directory.path().join("key.pem"), key.serialize_pem()).unwrap();
+    Identity { directory, client_config: Arc::new(client_config(certificate.der().clone())) }
 });
 
 /// A client's configuration, which trusts a certificate.
@@ -63,12 +63,12 @@ pub(crate) fn client_config(trusted: CertificateDer<'static>) -> ClientConfig {
 impl Identity {
     /// A client's configuration, which trusts the certificate.
     pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
-        self.believes.clone()
+        self.client_config.clone()
     }
 
     /// Paths of the certificate and the key.
     pub(crate) fn files(&self) -> [PathBuf; 2] {
-        ["certificate.pem", "key.pem"].map(|name| self.place.path().join(name))
+        ["certificate.pem", "key.pem"].map(|name| self.directory.path().join(name))
     }
 }
 
@@ -80,24 +80,24 @@ impl Wire {
             return Ok(Self::Plain(client));
         }
         let name = "sim.test".try_into().unwrap();
-        let session = ClientConnection::new(IDENTITY.believes.clone(), name).unwrap();
-        let mut sealed = Sealed { client, session, opened: Vec::new() };
-        while sealed.session.is_handshaking() {
-            sealed.flush().await?;
-            if !sealed.session.is_handshaking() {
+        let session = ClientConnection::new(IDENTITY.client_config.clone(), name).unwrap();
+        let mut tls = TlsClient { client, session, plaintext: Vec::new() };
+        while tls.session.is_handshaking() {
+            tls.flush().await?;
+            if !tls.session.is_handshaking() {
                 break;
             }
-            sealed.receive().await?;
+            tls.receive().await?;
         }
-        sealed.flush().await?;
-        Ok(Self::Tls(Box::new(sealed)))
+        tls.flush().await?;
+        Ok(Self::Tls(Box::new(tls)))
     }
 
     /// Waits for bytes and appends them. Zero is the end.
     pub(crate) async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         match self {
             Self::Plain(client) => client.read(buffer).await,
-            Self::Tls(sealed) => sealed.read(buffer).await,
+            Self::Tls(tls) => tls.read(buffer).await,
         }
     }
 
@@ -105,9 +105,9 @@ impl Wire {
     pub(crate) async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Plain(client) => client.write_all(bytes).await,
-            Self::Tls(sealed) => {
-                sealed.session.writer().write_all(bytes)?;
-                sealed.flush().await
+            Self::Tls(tls) => {
+                tls.session.writer().write_all(bytes)?;
+                tls.flush().await
             }
         }
     }
@@ -116,27 +116,27 @@ impl Wire {
     pub(crate) async fn finish(&mut self) {
         let client = match self {
             Self::Plain(client) => client,
-            Self::Tls(sealed) => {
-                sealed.session.send_close_notify();
-                let _ = sealed.flush().await;
-                &mut sealed.client
+            Self::Tls(tls) => {
+                tls.session.send_close_notify();
+                let _ = tls.flush().await;
+                &mut tls.client
             }
         };
         let _ = client.shutdown(Shutdown::Write);
     }
 }
 
-impl Sealed {
+impl TlsClient {
     async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        while self.opened.is_empty() {
+        while self.plaintext.is_empty() {
             match self.session.reader().fill_buf() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.receive().await?,
                 // The end of the stream, or truncation, which looks the same on a plain connection.
                 _ => return Ok(0),
             }
         }
-        let count = self.opened.len();
-        buffer.append(&mut self.opened);
+        let count = self.plaintext.len();
+        buffer.append(&mut self.plaintext);
         Ok(count)
     }
 
@@ -144,7 +144,7 @@ impl Sealed {
     async fn receive(&mut self) -> io::Result<()> {
         let mut raw = Vec::new();
         self.client.read(&mut raw).await?;
-        open(&mut self.session, &raw, &mut self.opened)?;
+        open(&mut self.session, &raw, &mut self.plaintext)?;
         if raw.is_empty() && self.session.is_handshaking() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -153,23 +153,23 @@ impl Sealed {
 
     async fn flush(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
-            let mut sealed = Vec::new();
-            self.session.write_tls(&mut sealed)?;
-            self.client.write_all(&sealed).await?;
+            let mut records = Vec::new();
+            self.session.write_tls(&mut records)?;
+            self.client.write_all(&records).await?;
         }
         Ok(())
     }
 }
 
-/// Decrypts received bytes, an empty slice being the end, and appends the plaintext to `opened` immediately:
+/// Decrypts received bytes, an empty slice being the end, and appends the plaintext to `plaintext` immediately:
 /// a session that holds more than 16 KiB of plaintext accepts no more input.
-fn open(session: &mut ClientConnection, mut raw: &[u8], opened: &mut Vec<u8>) -> io::Result<()> {
+fn open(session: &mut ClientConnection, mut raw: &[u8], plaintext: &mut Vec<u8>) -> io::Result<()> {
     loop {
         session.read_tls(&mut raw)?;
         let state = session.process_new_packets().expect("what the server seals is right");
-        let before = opened.len();
-        opened.resize(before + state.plaintext_bytes_to_read(), 0);
-        session.reader().read_exact(&mut opened[before..])?;
+        let before = plaintext.len();
+        plaintext.resize(before + state.plaintext_bytes_to_read(), 0);
+        session.reader().read_exact(&mut plaintext[before..])?;
         if raw.is_empty() || state.peer_has_closed() {
             return Ok(());
         }
@@ -195,8 +195,8 @@ fn a_client_accepts_records_split_anywhere() {
     for cut in (1..40_000).step_by(97) {
         let mut server = rustls::ServerConnection::new(config.clone()).unwrap();
         let name = "sim.test".try_into().unwrap();
-        let mut client = ClientConnection::new(IDENTITY.believes.clone(), name).unwrap();
-        let mut opened = Vec::new();
+        let mut client = ClientConnection::new(IDENTITY.client_config.clone(), name).unwrap();
+        let mut plaintext = Vec::new();
         while client.is_handshaking() || server.is_handshaking() {
             let mut raw = Vec::new();
             while client.wants_write() {
@@ -208,7 +208,7 @@ fn a_client_accepts_records_split_anywhere() {
             while server.wants_write() {
                 server.write_tls(&mut raw).unwrap();
             }
-            open(&mut client, &raw, &mut opened).unwrap();
+            open(&mut client, &raw, &mut plaintext).unwrap();
         }
         let mut raw = Vec::new();
         // The first record has the maximum size.
@@ -217,8 +217,8 @@ fn a_client_accepts_records_split_anywhere() {
             server.write_tls(&mut raw).unwrap();
         }
         for piece in raw.chunks(cut) {
-            open(&mut client, piece, &mut opened).unwrap();
+            open(&mut client, piece, &mut plaintext).unwrap();
         }
-        assert_eq!(opened.len(), (3 << 14) + 241, "in pieces of {cut}");
+        assert_eq!(plaintext.len(), (3 << 14) + 241, "in pieces of {cut}");
     }
 }
