@@ -232,7 +232,8 @@ impl Local {
             return Ok(());
         }
         let (stages, key, number) = (self.context.stages, opened.key, opened.connection_id);
-        let reasons = stages.sessions.subscribe(key, number, requests, stages.routing).await;
+        let reasons =
+            stages.sessions.subscribe((key, number), requests, stages.routing, None).await;
         all_succeeded(reasons, "cannot subscribe to the topics of this broker")
     }
 

@@ -16,8 +16,11 @@ pub(crate) struct Outbox {
     /// Maximum packet size of the client, in bytes.
     most: usize,
     bytes: RefCell<Vec<u8>>,
-    /// Whether the bytes begin with the rest of a packet of the session.
-    has_rest: Cell<bool>,
+    /// Whether the session's output has to follow the bytes: they begin with the rest of its last packet, or contain a
+    /// SUBACK.
+    is_first: Cell<bool>,
+    /// Whether the session's output waits for a SUBACK.
+    is_session_held: Cell<bool>,
     /// Whether the client sent DISCONNECT. Pending responses are still sent, but no further packets.
     is_disconnected: Cell<bool>,
     /// Whether no further responses will be added.
@@ -55,7 +58,8 @@ impl Outbox {
             version,
             most,
             bytes: RefCell::default(),
-            has_rest: Cell::new(false),
+            is_first: Cell::new(false),
+            is_session_held: Cell::new(false),
             is_disconnected: Cell::new(false),
             is_closed: Cell::new(false),
             leaving: Cell::new(Leaving::No),
@@ -98,8 +102,25 @@ impl Outbox {
     #[cold]
     pub(crate) fn push_rest(&self, rest: &[u8]) {
         self.bytes.borrow_mut().extend_from_slice(rest);
-        self.has_rest.set(true);
+        self.is_first.set(true);
         self.sender.notify();
+    }
+
+    /// Holds the output of the session back until [`release_session`](Self::release_session), so that SUBACK precedes the
+    /// messages of new subscriptions.
+    pub(crate) fn hold_session(&self) {
+        self.is_session_held.set(true);
+    }
+
+    /// Continues the output of the session, after the pending responses.
+    pub(crate) fn release_session(&self) {
+        self.is_session_held.set(false);
+        self.is_first.set(true);
+        self.sender.notify();
+    }
+
+    pub(crate) fn is_session_held(&self) -> bool {
+        self.is_session_held.get()
     }
 
     /// Wakes the sender for output that is not in the outbox.
@@ -182,7 +203,7 @@ impl Outbox {
     /// Takes all pending bytes, and stores `spare` as the next buffer.
     pub(crate) fn take(&self, spare: Vec<u8>) -> Vec<u8> {
         self.reader.notify();
-        self.has_rest.set(false);
+        self.is_first.set(false);
         std::mem::replace(&mut self.bytes.borrow_mut(), spare)
     }
 
@@ -193,14 +214,16 @@ impl Outbox {
     /// Whether the sender only waits for output of the session.
     pub(crate) fn is_idle(&self) -> bool {
         let is_ending = self.is_closed.get() || self.is_disconnected.get();
-        self.is_empty() && !is_ending && self.leaving.get() == Leaving::No
+        let is_held = self.is_session_held.get();
+        self.is_empty() && !is_held && !is_ending && self.leaving.get() == Leaving::No
     }
 
     /// Whether responses are pending, and output of the session may be sent before them.
     pub(crate) fn may_alternate(&self) -> bool {
         let is_ending = self.is_closed.get() || self.is_disconnected.get();
         let is_staying = !is_ending && self.leaving.get() == Leaving::No;
-        !self.is_empty() && !self.has_rest.get() && is_staying
+        let is_held = self.is_first.get() || self.is_session_held.get();
+        !self.is_empty() && !is_held && is_staying
     }
 
     /// Completes when there are responses, or the outbox is closed.

@@ -72,6 +72,9 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
                     if !alternates && Pin::new(&mut filled).poll(task).is_ready() {
                         return Poll::Ready(None);
                     }
+                    if shared.outbox.is_session_held() {
+                        return Poll::Pending;
+                    }
                     match shared.poll_pulled(&mut pull, task) {
                         Poll::Pending if alternates => Poll::Ready(None),
                         pulled => pulled.map(Some),

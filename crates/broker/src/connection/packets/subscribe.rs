@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 use std::num::NonZero;
+use std::pin::pin;
 
+use phalanx::select;
+use phalanx::sync::oneshot;
+use phalanx::task::Either;
 use phalanx_access::Action;
 use phalanx_mqtt::{
     Packet, Properties, Property, PropertyBuffer, Reason, SubAck, Subscribe, SubscribeOptions,
@@ -135,6 +139,8 @@ impl Connection {
         if let Some(peers) =
             self.context.counters.peers.clone().filter(|_| !self.client.identity.is_node())
         {
+            // This may take long, and the client may have other subscriptions.
+            self.outbox.release_session();
             let limit = self.context.config.cluster.timeout;
             peers.interest.wait_until_settled(limit).await;
             peers.handovers.wait_until_settled(limit).await;
@@ -143,6 +149,7 @@ impl Connection {
         let properties = self.reason(&mut buffer, &why);
         let ack = SubAck { id: subscribe.id, reasons: &reasons, properties };
         self.outbox.push(&Packet::SubAck(ack));
+        self.outbox.release_session();
         Ok(())
     }
 
@@ -152,9 +159,24 @@ impl Connection {
         chunk: Vec<Result<SubscriptionRequest, Reason>>,
         reasons: &mut Vec<u8>,
     ) -> Result<(), End> {
-        let stages = self.context.stages;
-        let asked = stages.sessions.subscribe(self.key, self.connection_id, chunk, stages.routing);
-        let asked = asked.await.map_err(|_| Reason::SERVER_BUSY)?;
+        // Retained messages follow SUBACK, which many clients expect, although they may precede it (§3.8.4). Another node
+        // sends its requests between its messages, which need not wait.
+        if !self.client.identity.is_node() {
+            self.outbox.hold_session();
+        }
+        let (stages, connection) = (self.context.stages, (self.key, self.connection_id));
+        let (has_many, many) = oneshot::shared();
+        let asked = stages.sessions.subscribe(connection, chunk, stages.routing, Some(has_many));
+        let mut asked = pin!(asked);
+        let asked = match select(asked.as_mut(), many).await {
+            Either::Left(asked) => asked,
+            Either::Right(has_many) => {
+                // Many messages would not fit the session's queue.
+                has_many.inspect(|()| self.outbox.release_session());
+                asked.await
+            }
+        };
+        let asked = asked.map_err(|_| Reason::SERVER_BUSY)?;
         reasons.extend(asked.into_iter().map(|reason| reason.0));
         Ok(())
     }

@@ -23,6 +23,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use phalanx::stage::{Handles, Partition, Pooled};
+use phalanx::sync::oneshot;
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{Call, PartitionedStage, select};
@@ -241,13 +242,14 @@ impl SessionStage {
         })
     }
 
-    /// Adds subscriptions of a client. Returns the reason code of each.
+    /// Adds subscriptions of a client. Returns the reason code of each. If there are more retained messages than one cohort
+    /// delivers, `has_many` is sent before the others.
     pub(crate) fn subscribe(
         self,
-        key: ClientKey,
-        connection_id: u64,
+        (key, connection_id): (ClientKey, u64),
         requests: Vec<Result<SubscriptionRequest, Reason>>,
         routes: Routes,
+        has_many: Option<oneshot::Sender<()>>,
     ) -> Call<Vec<Reason>> {
         self.0.call_partition(key.partition.into(), move |sessions| async move {
             let (reasons, granted) =
@@ -261,6 +263,9 @@ impl SessionStage {
             let is_routed = match soon(routed, limit).await {
                 // Boxed, because it is rare.
                 Some(Answer::PendingRetained(pending)) => {
+                    if let Some(has_many) = has_many {
+                        has_many.send(());
+                    }
                     Box::pin(send_pending_retained(&sessions, pending, routes)).await
                 }
                 routed => routed.is_some(),

@@ -1,12 +1,12 @@
-//! Responses and messages of one connection: a client that constantly causes responses also gets its messages, and a
-//! packet that is sent in part is completed before the next one begins.
+//! Responses and messages of one connection: a client that constantly causes responses also gets its messages, a packet
+//! that is sent in part is completed before the next one begins, and SUBACK precedes retained messages.
 
 use std::time::Duration;
 
 use phalanx::sim::{self, Faults};
 use phalanx_mqtt::{Delivery, Packet, PacketId, Properties, Property, PropertyBuffer, Publish};
 
-use crate::simulation::subscriber::subscribe_to;
+use crate::simulation::subscriber::{ask_for, subscribe_to};
 use crate::simulation::wire::Wire;
 use crate::simulation::{begin, config};
 
@@ -111,6 +111,45 @@ fn packets_are_not_split() {
                             Packet::PubAck(_) => (),
                             other => panic!("{other:?}"),
                         }
+                    }
+                }
+            });
+        });
+    });
+}
+
+/// The client also sends a message before the SUBSCRIBE, whose acknowledgement may be pending when SUBACK is.
+#[test]
+fn retained_messages_follow_suback() {
+    sim::explore_each(100, |seed| {
+        sim::run(seed, |world| {
+            begin(world, &config(world), |_| ());
+            let net = world.net();
+            world.client(async move {
+                let mut writer = Wire::connect(&net, "writer").await;
+                let own = |topic, retain| Publish {
+                    delivery: Delivery::AtLeastOnce(PacketId::MIN),
+                    topic,
+                    payload: b"x",
+                    retain,
+                    duplicate: false,
+                    properties: Properties::NONE,
+                };
+                let retained = Packet::Publish(own("retained", true));
+                assert!(writer.say(&retained).await.is_ok() && writer.next().await.is_ok());
+                // The session may be on another processor than its second connection.
+                Wire::connect(&net, "reader").await.reset();
+                let mut reader = Wire::connect(&net, "reader").await;
+                assert!(reader.say(&Packet::Publish(own("other", false))).await.is_ok());
+                assert!(ask_for(&mut reader, &["retained"]).await.is_ok());
+                let mut is_subscribed = false;
+                loop {
+                    let Ok(came) = reader.next().await else { panic!("the connection is lost") };
+                    match came.packet() {
+                        Packet::PubAck(_) => (),
+                        Packet::SubAck(_) => is_subscribed = true,
+                        Packet::Publish(_) => return assert!(is_subscribed, "before SUBACK"),
+                        other => panic!("{other:?}"),
                     }
                 }
             });
