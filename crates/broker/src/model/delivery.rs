@@ -8,13 +8,14 @@ use phalanx_mqtt::QoS;
 use crate::model::client_key::ClientKey;
 use crate::model::message::{Message, Source};
 
-/// A message for one client.
+/// A message for one client, or a run: consecutive messages with the same receivers.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) client: ClientKey,
-    /// The index of the message in the batch.
+    /// The index of the first message in the batch, and the number of messages.
     pub(crate) message: u32,
-    /// The delivery's ID in the journal; 0 if not stored.
+    pub(crate) count: u32,
+    /// The delivery's ID in the journal; 0 if not stored. Stored messages are delivered one by one.
     pub(crate) number: u64,
     pub(crate) how: How,
 }
@@ -69,6 +70,8 @@ impl Identifiers {
 pub(crate) struct DeliveryBatch {
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) deliveries: Vec<Delivery>,
+    /// The sum of the deliveries' messages.
+    pub(crate) count: usize,
 }
 
 /// Capacity that a cleared batch keeps, in messages and in deliveries.
@@ -81,6 +84,7 @@ impl DeliveryBatch {
         self.messages.shrink_to(POOL_ITEM_CAP);
         self.deliveries.clear();
         self.deliveries.shrink_to(POOL_ITEM_CAP);
+        self.count = 0;
     }
 
     /// Whether the batch has to be delivered: a delivery is recorded, or is a cut, which is for several sessions.
@@ -96,11 +100,28 @@ impl DeliveryBatch {
         message: &Arc<Message>,
         how: How,
     ) -> &mut Delivery {
-        if !self.messages.last().is_some_and(|last| Arc::ptr_eq(last, message)) {
-            self.messages.push(message.clone());
+        self.add_run(client, std::slice::from_ref(message), how)
+    }
+
+    /// Adds a delivery of a run. All deliveries of a run are added consecutively.
+    pub(crate) fn add_run(
+        &mut self,
+        client: ClientKey,
+        run: &[Arc<Message>],
+        how: How,
+    ) -> &mut Delivery {
+        let last = self.messages.len().checked_sub(run.len());
+        if !last.is_some_and(|last| Arc::ptr_eq(&self.messages[last], &run[0])) {
+            self.messages.extend_from_slice(run);
         }
-        let message = self.messages.len() as u32 - 1;
-        self.deliveries.push(Delivery { client, message, number: 0, how });
+        let (message, count) = ((self.messages.len() - run.len()) as u32, run.len() as u32);
+        self.count += run.len();
+        self.deliveries.push(Delivery { client, message, count, number: 0, how });
         self.deliveries.last_mut().expect("inserted above")
+    }
+
+    /// The messages of a delivery.
+    pub(crate) fn run(&self, delivery: &Delivery) -> &[Arc<Message>] {
+        &self.messages[delivery.message as usize..][..delivery.count as usize]
     }
 }

@@ -316,6 +316,15 @@ impl Message {
         self.properties.get().bytes()
     }
 
+    /// Whether this message has the topic and QoS of `earlier`, both are from this node, and neither is to be retained.
+    pub(crate) fn is_like(&self, earlier: &Self) -> bool {
+        let is_plain = |own: &Self| own.source == Source::Here && !own.retain;
+        self.topic == earlier.topic
+            && self.qos == earlier.qos
+            && is_plain(self)
+            && is_plain(earlier)
+    }
+
     /// Whether it has expired at `now`.
     pub(crate) fn has_expired(&self, now: Duration) -> bool {
         self.expires.is_some_and(|expires| expires <= now)

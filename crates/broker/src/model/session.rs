@@ -340,6 +340,13 @@ impl Attachment {
         self.receive_maximum + self.earlier.as_ref().map_or(0, |earlier| earlier.released.len())
     }
 
+    /// Reuses a buffer if the output has none.
+    pub(crate) fn take_spare(&mut self, spares: &mut Vec<Vec<u8>>) {
+        if self.out.capacity() == 0 {
+            self.out = spares.pop().unwrap_or_default();
+        }
+    }
+
     /// Wakes the sender.
     pub(crate) fn wake(&mut self) {
         self.is_idle = false;

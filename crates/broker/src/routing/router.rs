@@ -61,6 +61,8 @@ pub(crate) struct Router {
     /// Receivers of the current messages, through ordinary and through shared subscriptions.
     found: Vec<(u32, ClientIndex, Subscription)>,
     alone: Vec<(u32, ClientIndex, Subscription)>,
+    /// Runs of the current messages: the first message, whose receivers are in `found`, and the number of messages.
+    runs: Vec<(usize, usize)>,
     wal: RouterWal,
     drops: Drops,
     /// The state of the cluster, if this broker is a node of one.
@@ -106,6 +108,7 @@ impl Router {
             routed: 0,
             found: Vec::new(),
             alone: Vec::new(),
+            runs: Vec::new(),
             wal: RouterWal::new(wal, next_message, next_delivery),
             drops,
             peers,
@@ -145,6 +148,7 @@ impl Router {
         self.content.end_cohort();
         self.found.shrink_to(MAX_KEPT_RECEIVERS);
         self.alone.shrink_to(MAX_KEPT_RECEIVERS);
+        self.runs.shrink_to(MAX_KEPT_RECEIVERS);
     }
 
     /// Appends the records of the cohort to the WAL.

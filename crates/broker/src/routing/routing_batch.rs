@@ -186,7 +186,7 @@ impl RoutingBatch {
     }
 
     fn deliveries(&self) -> usize {
-        self.batches.iter().map(|batch| batch.deliveries.len()).sum()
+        self.batches.iter().map(|batch| batch.count).sum()
     }
 
     /// Whether there are no deliveries.

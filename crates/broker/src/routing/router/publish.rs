@@ -16,6 +16,7 @@ use crate::content::index::Owner;
 use crate::events::drops::{DropReason, Drops};
 use crate::model::delivery::{DeliveryBatch, How};
 use crate::model::message::{Message, Source};
+use crate::model::subscriptions::subscribers::{ClientIndex, Subscription};
 use crate::requests::{JOURNAL_FULL, NODE_FULL};
 use crate::routing::retained::MAX_SWEPT_PER_STEP;
 use crate::routing::router_wal::RouterWal;
@@ -62,10 +63,14 @@ impl Router {
         (policy, is_full): (&Policy, bool),
         room: usize,
     ) -> usize {
-        let Self { subscribers, content, clients, found, alone, nodes, online, .. } = self;
+        let Self { subscribers, content, clients, found, alone, runs, nodes, online, wal, .. } =
+            self;
         let (mut asked, mut end) = (0, 0);
+        // The receivers of the last run, and the deliveries of the messages after the first in all runs.
+        let (mut receivers, mut repeated) = (0, 0);
         for (n, message) in messages.iter().enumerate() {
-            let is_enough = found.len() + alone.len() >= room || asked >= self.events_at_once;
+            let is_enough =
+                found.len() + alone.len() + repeated >= room || asked >= self.events_at_once;
             if end > 0 && (is_enough || content.is_exhausted() || message.source == Source::Cut) {
                 break;
             }
@@ -75,6 +80,18 @@ impl Router {
             {
                 continue;
             }
+            if let Some((first, count)) = runs.last_mut()
+                && *first + *count == n
+                && message.is_like(&messages[*first])
+                && (message.from == messages[*first].from || !has_no_local(&found[receivers..]))
+            {
+                *count += 1;
+                repeated += found.len() - receivers;
+                continue;
+            }
+            // Nodes may be full for some messages only. The journal has a record for each message.
+            let mut is_run = nodes.is_empty() && (message.qos == QoS::AtMostOnce || !wal.is_on());
+            receivers = found.len();
             let n = n as u32;
             if message.retain && message.source == Source::Here {
                 found.extend(nodes.iter().map(|node| (n, *node, RETAINING)));
@@ -82,6 +99,7 @@ impl Router {
             // The event is encoded at most twice for all topic filters: with the payload's fields and without them.
             let mut events = [None, None];
             subscribers.matching(&message.topic, |here| {
+                is_run &= here.groups.is_empty() && here.content.is_empty();
                 if !matches!(message.source, Source::Group(_)) {
                     found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
                 }
@@ -97,10 +115,13 @@ impl Router {
                     asked += 1;
                 }
             });
+            if is_run {
+                runs.push((n as usize, 1));
+            }
         }
         match asked {
             0 => end,
-            _ => self.find_by_content(&messages[..end], policy, room),
+            _ => self.find_by_content(&messages[..end], policy, room.saturating_sub(repeated)),
         }
     }
 
@@ -113,10 +134,15 @@ impl Router {
         policy: &Policy,
         room: usize,
     ) -> usize {
-        let Self { content, clients, found, alone, events_at_once, online, routed, .. } = self;
+        let Self { content, clients, found, alone, runs, events_at_once, online, routed, .. } =
+            self;
         let before = found.len() + alone.len();
         let (events, unmatched) = content.match_events(room.saturating_sub(before));
         let end = unmatched.map_or(messages.len(), |first| first as usize);
+        runs.retain_mut(|(first, count)| {
+            *count = (*count).min(end.saturating_sub(*first));
+            *count > 0
+        });
         found.retain(|(n, ..)| (*n as usize) < end);
         alone.retain(|(n, ..)| (*n as usize) < end);
         let before = found.len() + alone.len();
@@ -216,11 +242,14 @@ impl Router {
         (policy, now): (&Policy, Duration),
         (reasons, not_retained): (&mut [Reason], &[usize]),
     ) {
-        let Self { retained, clients, found, alone, routed, .. } = self;
+        let Self { retained, clients, found, alone, runs, routed, .. } = self;
         let Self { wal, durable, drops, peers, indices, .. } = self;
         let keeps = wal.is_on();
         let (mut found, mut alone) = (found.drain(..).peekable(), alone.drain(..).peekable());
+        let mut runs = runs.drain(..).peekable();
         for (n, message) in messages.iter().enumerate() {
+            let count = runs.next_if(|(first, _)| *first == n).map_or(1, |(_, count)| count);
+            let run = n..n + count;
             *routed += 1;
             let is_refused = reasons[n].is_failure();
             let is_handed = matches!(message.source, Source::Handed(_));
@@ -244,7 +273,7 @@ impl Router {
                 if !policy.may_receive(own.covered, &client.identity, &message.topic) {
                     continue;
                 }
-                reasons[n] = Reason::SUCCESS;
+                reasons[run.clone()].fill(Reason::SUCCESS);
                 let batch = &mut batches[usize::from(client.target.0.partition)];
                 let (last, at) = client.last.get();
                 if last == *routed {
@@ -255,7 +284,7 @@ impl Router {
                     continue;
                 }
                 client.last.set((*routed, batch.deliveries.len()));
-                add(batch, durable, client, message, how(own, message));
+                add(batch, durable, client, &messages[run.clone()], how(own, message));
             }
             // A shared subscription delivers in addition to the member's own subscriptions.
             while let Some((_, client, own)) = alone.next_if(|(at, ..)| *at as usize == n) {
@@ -265,7 +294,7 @@ impl Router {
                 reasons[n] = Reason::SUCCESS;
                 let client = &clients[client as usize];
                 let batch = &mut batches[usize::from(client.target.0.partition)];
-                add(batch, durable, client, message, how(own, message));
+                add(batch, durable, client, &messages[n..=n], how(own, message));
             }
             if matches!(message.source, Source::Group(_)) && reasons[n] != Reason::SUCCESS {
                 drops.add(DropReason::ClusterNoMember, 1, || dropped(message));
@@ -306,18 +335,23 @@ fn forget(wal: &mut RouterWal, drops: &Drops, (message, deletion): (&Message, Op
     }
 }
 
-/// Adds the delivery of a message to the batch of the receiving partition. A delivery to a durable session is also noted
-/// in `durable`, for the journal.
+/// Whether a subscription excludes the messages of its client.
+fn has_no_local(found: &[(u32, ClientIndex, Subscription)]) -> bool {
+    found.iter().any(|(.., own)| own.options.no_local)
+}
+
+/// Adds the delivery of a run to the batch of the receiving partition. A delivery to a durable session is also noted in
+/// `durable`, for the journal.
 fn add(
     batch: &mut DeliveryBatch,
     durable: &mut Vec<(u64, u16, u32)>,
     client: &Client,
-    message: &Arc<Message>,
+    run: &[Arc<Message>],
     how: How,
 ) {
     let (key, durable_id) = client.target;
     if durable_id != 0 {
         durable.push((durable_id, key.partition, batch.deliveries.len() as u32));
     }
-    batch.add(key, message, how);
+    batch.add_run(key, run, how);
 }

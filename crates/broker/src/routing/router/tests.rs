@@ -5,6 +5,7 @@ mod full;
 mod handovers;
 mod relays;
 mod retained;
+mod runs;
 mod shares;
 mod waits;
 
@@ -58,8 +59,9 @@ impl Table {
         self.router.publish_own(messages, &mut batches, at);
         let of = |message: &Arc<Message>| {
             let all = batches[0].deliveries.iter();
-            let own = |n: u32| Arc::ptr_eq(&batches[0].messages[n as usize], message);
-            all.filter(|one| own(one.message)).map(|one| one.client.slot).collect()
+            let is_own = |own: &Arc<Message>| Arc::ptr_eq(own, message);
+            let own = all.filter(|one| batches[0].run(one).iter().any(is_own));
+            own.map(|one| one.client.slot).collect()
         };
         messages.iter().map(of).collect()
     }
@@ -331,7 +333,7 @@ fn deliveries_by_content_fit_the_room() {
         let left = &messages[routed..];
         let count = table.router.publish(left, &mut batches, at, (room, &mut reasons));
         assert!(count > 0 && reasons == vec![Reason::SUCCESS; count]);
-        let [DeliveryBatch { deliveries, messages: routed_now }] = &batches;
+        let [DeliveryBatch { deliveries, messages: routed_now, .. }] = &batches;
         assert!(routed_now.iter().zip(left).all(|(one, other)| Arc::ptr_eq(one, other)));
         for of_one in deliveries.chunk_by(|one, other| one.message == other.message) {
             let mut receivers: Vec<_> = of_one.iter().map(|one| one.client.slot).collect();

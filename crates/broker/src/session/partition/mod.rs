@@ -44,6 +44,7 @@ use crate::model::session::{Session, SessionLoad};
 use crate::model::subscriptions::subscription_size::chunks;
 use crate::model::waiting_sender::WaitingSender;
 use crate::session::partition::close::schedule;
+use crate::session::state::copies::Copies;
 use crate::session::state::directory::Directory;
 use crate::session::state::effects::{Effects, Output, Pulled};
 use crate::session::state::encoding::SendContext;
@@ -76,6 +77,7 @@ pub(crate) struct Sessions {
     scratch: PropertyBuffer,
     /// Unused output buffers. Idle connections have no buffer.
     spares: Vec<Vec<u8>>,
+    copies: Copies,
     pub(super) wal: Wal,
     pub(super) delivery_limiter: DeliveryLimiter,
     /// Records of changes not yet appended to the WAL, and the LSN of the last append.
@@ -130,6 +132,7 @@ impl Sessions {
             counters,
             scratch: PropertyBuffer::new(),
             spares: Vec::new(),
+            copies: Copies::default(),
             wal,
             delivery_limiter,
             records: WalEntry::new(),
@@ -288,31 +291,45 @@ impl Sessions {
         self.limits.refresh();
         // A single message is sent immediately. Several messages are left to the senders, which write those of one client
         // together.
-        let (mut delivered, at_once) = (0, batch.deliveries.len() == 1);
-        for delivery in &batch.deliveries {
-            let message = &batch.messages[delivery.message as usize];
+        let (mut delivered, at_once) = (0, batch.count == 1);
+        let is_traced = self.counters.drops.events().traces().is_on();
+        for (n, delivery) in batch.deliveries.iter().enumerate() {
+            let run = batch.run(delivery);
             let slot = &mut self.slots[delivery.client.slot as usize];
             if let Some(session) = &mut slot.session
                 && slot.generation == delivery.client.generation
             {
-                let is_mark = message.source == Source::Cut;
-                if is_mark && !session.takes_cut(message) {
+                let is_mark = run[0].source == Source::Cut;
+                if is_mark && !session.takes_cut(&run[0]) {
                     continue;
                 }
-                let Self { limits, scratch, spares, records, counters, .. } = self;
+                let Self { limits, scratch, spares, copies, records, counters, .. } = self;
                 let drops = &counters.drops;
                 let context =
                     &mut SendContext { limits, scratch, spares, records, now, drops, at_once };
                 let before = session.load();
-                let is_accepted = session.deliver(message, &delivery.how, delivery.number, context);
+                let mut accepted = run.len();
+                if !copies.write((delivery, run), session, context) {
+                    let out = session.attachment.as_ref().map_or(0, |own| own.out.len());
+                    let (how, number, written) =
+                        (&delivery.how, delivery.number, session.written());
+                    let deliver = |own: &&_| session.deliver(own, how, number, context);
+                    accepted = run.iter().filter(deliver).count();
+                    let next = batch.deliveries.get(n + 1);
+                    if next.is_some_and(|next| next.message == delivery.message) && !is_traced {
+                        copies.keep((delivery, run), session, (out, written));
+                    }
+                }
                 session.update_capacity(context.limits);
                 if is_mark {
-                    session.moving.add_mark(message.size());
+                    session.moving.add_mark(run[0].size());
+                    accepted = 0;
                 }
                 self.load.change(before, session.load());
-                delivered += u64::from(is_accepted && !is_mark);
+                delivered += accepted as u64;
             }
         }
+        self.copies.clear();
         self.counters.delivered.add(delivered);
         self.load.publish();
         self.append();

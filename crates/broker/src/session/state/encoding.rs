@@ -39,9 +39,7 @@ pub(super) fn write(
         return Err(DropReason::Invalid);
     }
     let SendContext { scratch, spares, now, .. } = context;
-    if attachment.out.capacity() == 0 {
-        attachment.out = spares.pop().unwrap_or_default();
-    }
+    attachment.take_spare(spares);
     let stamped;
     let mut identifiers = how.identifiers.get();
     if how.retain && message.stamp().is_set() && client.starts_with(NODE_CLIENTS) {

@@ -11,6 +11,7 @@
 //! | `directory.rs` | the partition of each session |
 //! | `effects.rs` | results of changes |
 
+pub(super) mod copies;
 pub(crate) mod directory;
 pub(crate) mod effects;
 pub(crate) mod encoding;

@@ -17,7 +17,7 @@ use crate::model::session::{Attachment, Inflight, Queued, Session};
 use crate::session::state::encoding::{SendContext, write};
 
 /// Maximum size of the connection's output buffer; further messages are queued.
-const MAX_WRITE_AHEAD: usize = 256 * 1024;
+pub(super) const MAX_WRITE_AHEAD: usize = 256 * 1024;
 
 /// Largest output buffer that is kept for reuse, and the maximum number of these buffers.
 const MAX_SPARE_BYTES: usize = 16 * 1024;
@@ -47,7 +47,7 @@ impl Session {
         let size = message.size();
         let Limits { queued_messages, queued_bytes, when_full, .. } = *context.limits;
         if let Some(attachment) = &self.attachment {
-            let window = how.qos == QoS::AtMostOnce || self.has_window(size, queued_bytes);
+            let window = how.qos == QoS::AtMostOnce || self.has_window((1, size), queued_bytes);
             let first = self.queue.is_empty() && attachment.again.is_empty();
             if first && window && attachment.out.len() < MAX_WRITE_AHEAD {
                 return self.send(message, how, number, context);
@@ -143,7 +143,7 @@ impl Session {
             && let Some(next) = self.queue.front()
         {
             let most = context.limits.queued_bytes;
-            if next.how.qos != QoS::AtMostOnce && !self.has_window(next.message.size(), most) {
+            if next.how.qos != QoS::AtMostOnce && !self.has_window((1, next.message.size()), most) {
                 return;
             }
             let Some(Queued { message, how, number }) = self.pop_queued() else { return };
@@ -157,12 +157,18 @@ impl Session {
         }
     }
 
-    /// Whether a QoS 1 or 2 message of `size` bytes may be sent now. A message beyond `most` bytes has to be alone in
-    /// flight.
-    fn has_window(&self, size: usize, most: usize) -> bool {
-        let fits = self.inflight_bytes == 0 || self.inflight_bytes + size <= most;
-        let free = |own: &Attachment| self.inflight.len() < own.window();
+    /// Whether `count` QoS 1 or 2 messages of `size` bytes may be sent now. A message beyond `most` bytes has to be alone
+    /// in flight.
+    pub(super) fn has_window(&self, (count, size): (usize, usize), most: usize) -> bool {
+        let is_alone = count == 1 && self.inflight_bytes == 0;
+        let free = |own: &Attachment| self.inflight.len() + count <= own.window();
+        let fits = is_alone || self.inflight_bytes + size <= most;
         fits && self.attachment.as_ref().is_some_and(free)
+    }
+
+    /// The number of messages that are in flight, or in the output with QoS 0.
+    pub(in crate::session) fn written(&self) -> usize {
+        self.inflight.len() + self.attachment.as_ref().map_or(0, |attachment| attachment.unsent)
     }
 
     fn has_room(&self) -> bool {
@@ -208,11 +214,21 @@ impl Session {
             let (session, delivery) = (SessionId(self.number), DeliveryId(number));
             context.records.push(&Record::Sent { session, delivery, packet: id.get() });
         }
+        self.add_inflight(id, (message, how), number);
+        true
+    }
+
+    /// Records that a message was written.
+    pub(super) fn add_inflight(
+        &mut self,
+        id: PacketId,
+        (message, how): (&Arc<Message>, &How),
+        number: u64,
+    ) {
         self.sequence += 1;
         self.inflight_bytes += message.size();
         let message = Some((message.clone(), how.clone()));
         self.inflight.insert(id, Inflight { message, sequence: self.sequence, number });
-        true
     }
 
     /// Retransmits a message of an earlier connection.
@@ -247,7 +263,7 @@ impl Session {
     }
 
     /// An unused packet identifier.
-    fn free_id(&mut self) -> PacketId {
+    pub(super) fn free_id(&mut self) -> PacketId {
         loop {
             self.next_id = self.next_id.wrapping_add(1);
             if let Some(id) = PacketId::new(self.next_id)

@@ -1,6 +1,7 @@
 //! Tests of one partition of the session stage, without a broker.
 
 mod at_once;
+mod copies;
 mod durable;
 mod flow;
 mod install;

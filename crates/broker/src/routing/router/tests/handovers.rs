@@ -54,7 +54,7 @@ fn a_message_that_is_handed_over_does_not_arrive_again() {
         let own = HandingOver { from: LOST, to, adoption, publisher, messages, last: None };
         let batches = &mut [DeliveryBatch::default()];
         table.router.hand_over(own, batches, (&table.policy, Duration::ZERO));
-        assert_eq!(batches[0].deliveries.len(), 1);
+        assert_eq!(batches[0].count, 1);
         assert_eq!(records(&table), [&arrived[..], &["queue 5 2", "done 4 1"]].concat());
     });
 }

@@ -42,7 +42,7 @@ fn only_publishers_of_what_a_full_node_wants_wait() {
         let held: Vec<_> = reasons.iter().map(|reason| *reason == NODE_FULL).collect();
         let full = [5, 6, 7].map(|own| table.router.full_node_of(Some(key(own))).is_some());
         table.router.end_waits();
-        (held, full, batches[0].deliveries.len())
+        (held, full, batches[0].count)
     };
     let (t, f) = (true, false);
     assert_eq!(route(&mut table), (vec![f; 7], [f; 3], 10));
