@@ -21,12 +21,17 @@ pub(crate) struct CpuTimes {
 impl CpuTimes {
     /// `servers` are all our processes on the servers' cores.
     pub(crate) fn take(cores: &Cores, servers: &[u32]) -> io::Result<Self> {
+        Self::take_beside(cores, servers, &[])
+    }
+
+    /// As [`take`](Self::take), if also `others` of our processes run on the load's cores.
+    pub(crate) fn take_beside(cores: &Cores, servers: &[u32], others: &[u32]) -> io::Result<Self> {
         Ok(Self {
             taken: Instant::now(),
             server_cores: procfs::busy_time(&cores.server)?,
             load_cores: procfs::busy_time(&cores.load)?,
             servers: procfs::run_time(servers)?,
-            own: procfs::own_time()?,
+            own: procfs::own_time()? + procfs::run_time(others)?,
         })
     }
 

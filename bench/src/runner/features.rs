@@ -13,10 +13,12 @@ pub(crate) struct Features {
     pub(crate) log: bool,
     /// Send text compressed in advance; lighttpd compresses it once and keeps the result.
     pub(crate) gzip: bool,
+    /// Forward the requests to another server.
+    pub(crate) proxy: bool,
 }
 
 impl Features {
     /// No features.
     pub(crate) const NONE: Self =
-        Self { tls: false, http2: false, http3: false, log: false, gzip: false };
+        Self { tls: false, http2: false, http3: false, log: false, gzip: false, proxy: false };
 }

@@ -109,6 +109,8 @@ pub(crate) struct Runner {
     check_noise: bool,
     cold: bool,
     certificate: Option<Certificate>,
+    /// The server on the load's cores that proxies forward requests to.
+    upstream: Option<Server>,
     events: RefCell<EventLog>,
     _bound: Bound,
 }
@@ -184,6 +186,7 @@ impl Runner {
             check_noise,
             cold: false,
             certificate: None,
+            upstream: None,
             events: RefCell::default(),
         })
     }
@@ -200,6 +203,11 @@ impl Runner {
         std::fs::create_dir_all(&directory)?;
         if plan.features.tls && self.certificate.is_none() {
             self.certificate = Some(Certificate::make(self.directory.path())?);
+        }
+        if plan.features.proxy && self.upstream.is_none() {
+            let (on, name) = (&self.cores.load, "upstream".to_owned());
+            let spec = ServerSpec { name, ..self.web_of(ours().0, on.len(), &ANSWER_ALL) };
+            self.upstream = Some(Server::start(spec, on, &directory, &self.site)?);
         }
         let (specs, versions) = self.specs(plan, processors, cores.len(), &directory)?;
         self.versions = versions;
@@ -265,6 +273,7 @@ impl Runner {
     ) -> Result<Slice, Error> {
         let all: Vec<u32> =
             self.servers.iter().flat_map(|server| &server.process.family).copied().collect();
+        let others = self.upstream.as_ref().map_or(&[][..], |server| &server.process.family);
         let processes = if self.cores.are_shared() { 1 } else { self.cores.load.len() };
         let mut load = Load {
             directory: self.directory.path(),
@@ -279,9 +288,9 @@ impl Runner {
                 self.site.forget()?;
             }
             std::thread::sleep(SETTLE_TIME);
-            let before = CpuTimes::take(&self.cores, &all)?;
+            let before = CpuTimes::take_beside(&self.cores, &all, others)?;
             let report = load.report(server, shot)?;
-            let after = CpuTimes::take(&self.cores, &all)?;
+            let after = CpuTimes::take_beside(&self.cores, &all, others)?;
             let foreign = before.foreign_until(&after, &self.cores);
             let disturbed = foreign > interference::MAX_FOREIGN_SHARE;
             // A short slice may fail for lack of a core, independent of the server. Likewise a closed loop in

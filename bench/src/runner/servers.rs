@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -29,11 +30,12 @@ impl Runner {
     ) -> io::Result<(Vec<ServerSpec>, Versions)> {
         let Plan { wants, arguments, features, .. } = *plan;
         let root = &self.site.root;
+        let upstream = self.upstream.as_ref().map(|server| server.process.address);
         let program = programs::own()?;
         let mut specs = Vec::new();
         for driver in ["uring", "poll"] {
             let web = self.web_of(driver, processors, arguments);
-            specs.push(logging(web, directory, features));
+            specs.push(with_features(web, directory, features, upstream));
             let mut floor = Command::new(&program);
             floor.args(["floor-server", "--driver", driver]);
             floor.arg(format!("--processors={processors}"));
@@ -49,6 +51,7 @@ impl Runner {
             root,
             certificate: self.certificate.as_ref(),
             features,
+            upstream,
             ..Environment::new(directory, processors, cores)
         };
         for peer in &WEB {
@@ -103,7 +106,12 @@ pub(crate) fn ours() -> (&'static str, String) {
 }
 
 /// Adds the required features to `phalanx web`.
-fn logging(mut web: ServerSpec, directory: &Path, features: Features) -> ServerSpec {
+fn with_features(
+    mut web: ServerSpec,
+    directory: &Path,
+    features: Features,
+    upstream: Option<SocketAddr>,
+) -> ServerSpec {
     if features.log {
         let log = directory.join(format!("{}.access.log", web.name));
         web.command.arg("--set").arg(format!("access-log.target = '{}'", log.display()));
@@ -113,6 +121,9 @@ fn logging(mut web: ServerSpec, directory: &Path, features: Features) -> ServerS
     }
     if features.gzip {
         web.command.arg("--precompressed");
+    }
+    if let Some(address) = upstream {
+        web.command.arg(format!("--proxy=http://{address}"));
     }
     // It supports HTTP/2 wherever it supports TLS.
     ServerSpec { features, ..web }

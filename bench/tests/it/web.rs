@@ -61,6 +61,16 @@ fn other_scenes_are_measured() {
     }
 }
 
+/// Servers that forward the requests to another one.
+#[test]
+fn proxies_are_measured() {
+    let report = measured("web --quick --only=phalanx,floor,lighttpd,nginx --scene=proxy");
+    assert!(!rows(&report, "phalanx").is_empty(), "{report}");
+    assert!(rows(&report, "floor").is_empty() && rows(&report, "lighttpd").is_empty(), "{report}");
+    let has_nginx = !report["peers"]["nginx"].is_null();
+    assert_eq!(rows(&report, "nginx").len(), if has_nginx { 2 } else { 0 }, "{report}");
+}
+
 /// All servers with TLS use it; the floor and the twin have none.
 #[test]
 fn scenes_with_tls_negotiate_it() {

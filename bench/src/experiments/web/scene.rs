@@ -33,6 +33,8 @@ pub enum Scene {
     Http3Medium,
     /// As `small`, with access logs written to files
     Logged,
+    /// As `small`, from a `phalanx web` on the load's cores to which all servers forward the requests
+    Proxy,
     /// 64 files of 100 KiB
     Medium,
     /// 8 files of 10 MiB
@@ -50,7 +52,7 @@ impl Scene {
         match self {
             Self::Small => &[16, 64, 256, 1000],
             Self::Many => &[64, 1000, 4000, 10_000],
-            Self::Tls | Self::Logged => &[16, 64, 256],
+            Self::Tls | Self::Logged | Self::Proxy => &[16, 64, 256],
             Self::Http2 | Self::Http3 => &[4, 16, 64],
             Self::Pipelined | Self::Medium | Self::Http3Medium => &[16],
             Self::Large => &[4],
@@ -84,6 +86,7 @@ impl Scene {
             http3: matches!(self, Self::Http3 | Self::Http3Medium),
             log: self == Self::Logged,
             gzip: self == Self::Site,
+            proxy: self == Self::Proxy,
         }
     }
 
@@ -110,7 +113,8 @@ impl Scene {
             | Self::Tls
             | Self::Http2
             | Self::Http3
-            | Self::Logged => Site::make(directory),
+            | Self::Logged
+            | Self::Proxy => Site::make(directory),
             Self::Medium | Self::Http3Medium => Site::of(directory, &[100 * KIB; 64], 0.0),
             Self::Large => Site::of(directory, &[10 * MIB; 8], 0.0),
             Self::Site => pages::make(directory, if quick { 2 } else { 20 }),

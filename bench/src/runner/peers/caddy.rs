@@ -7,7 +7,7 @@ pub(super) const CADDY: Peer = Peer {
     program: "caddy",
     version: &["version"],
     install: "apt-get install caddy",
-    can: |_| true,
+    can: |features| !features.proxy,
     tunings: &[Tuning {
         name: "caddy",
         configuration: caddy,

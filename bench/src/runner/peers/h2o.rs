@@ -13,7 +13,7 @@ pub(super) const H2O: Peer = Peer {
         arguments: &["-m", "worker", "-c", "{}.conf"],
     }],
     // Not the packaged version.
-    can: |features| !features.http3,
+    can: |features| !features.http3 && !features.proxy,
     environment: &[],
 };
 

@@ -25,6 +25,7 @@ pub(super) const LIGHTTPD: Peer = Peer {
     can: |features| {
         let has = |module: &str| Path::new("/usr/lib/lighttpd").join(module).exists();
         !features.http3
+            && !features.proxy
             && (!features.tls || has("mod_openssl.so"))
             && (!features.gzip || has("mod_deflate.so"))
     },

@@ -10,6 +10,7 @@ mod sws;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,7 +31,7 @@ pub(crate) struct Peer {
     version: &'static [&'static str],
     /// How to install it.
     pub(crate) install: &'static str,
-    /// Tunings. With TLS only the first is used, since the way from file to socket does not matter there.
+    /// Tunings. With TLS and in a proxy only the first is used, since the way from file to socket does not matter there.
     tunings: &'static [Tuning],
     /// Whether the installed peer has these features.
     can: fn(Features) -> bool,
@@ -61,6 +62,8 @@ pub(crate) struct Environment<'a> {
     /// The certificate, with TLS.
     pub(crate) certificate: Option<&'a Certificate>,
     pub(crate) features: Features,
+    /// The server to forward requests to, with that feature.
+    pub(crate) upstream: Option<SocketAddr>,
     /// Whether this process is root: some servers drop its rights and could not read the files.
     pub(crate) root_user: bool,
     /// The port to listen on, which each tuning gets when it is started.
@@ -77,6 +80,7 @@ impl<'a> Environment<'a> {
             cores,
             certificate: None,
             features: Features::NONE,
+            upstream: None,
             root_user: rustix::process::geteuid().is_root(),
             port: 0,
         }
@@ -145,7 +149,7 @@ impl Peer {
             Ok(Tuned { name, command, port })
         };
         let count = match (self.can)(environment.features) {
-            true if environment.features.tls => 1,
+            true if environment.features.tls || environment.features.proxy => 1,
             true => self.tunings.len(),
             false => {
                 let name = self.name();
@@ -183,6 +187,7 @@ mod tests {
             root_user,
             certificate: None,
             features: Features::NONE,
+            upstream: None,
         }
     }
 
@@ -209,8 +214,13 @@ mod tests {
                 (Some(&certificate), false, false),
                 (Some(&certificate), true, false),
             ] {
-                let features =
-                    Features { tls: certificate.is_some(), http2, http3: false, log, gzip: log };
+                let features = Features {
+                    tls: certificate.is_some(),
+                    http2,
+                    log,
+                    gzip: log,
+                    ..Features::NONE
+                };
                 if !(peer.can)(features) && features != Features::NONE {
                     continue;
                 }

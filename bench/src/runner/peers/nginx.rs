@@ -51,6 +51,20 @@ fn nginx(environment: &Environment<'_>, sendfile: bool) -> String {
         true => format!("{here}/nginx-{port}.access.log combined buffer=64k flush=1s"),
         false => "off".to_owned(),
     };
+    // Keeps the connections, as Phalanx does, and sends the fields that most servers behind a proxy need.
+    let (upstream, forward) = match environment.upstream {
+        None => (String::new(), ""),
+        Some(address) => (
+            format!(
+                "  upstream servers {{\n    server {address};\n    keepalive 1024;\n    \
+                 keepalive_requests 1000000000;\n  }}\n"
+            ),
+            "    location / {\n      proxy_pass http://servers;\n      proxy_http_version 1.1;\n      \
+             proxy_buffer_size 8k;\n      proxy_set_header Connection \"\";\n      \
+             proxy_set_header Host $http_host;\n      proxy_set_header X-Forwarded-For $remote_addr;\n      \
+             proxy_set_header X-Forwarded-Proto $scheme;\n    }\n",
+        ),
+    };
     let gzip = if features.gzip { "  gzip_static on;\n" } else { "" };
     format!(
         "daemon off;\n\
@@ -71,11 +85,12 @@ fn nginx(environment: &Environment<'_>, sendfile: bool) -> String {
          \x20 open_file_cache max=4096 inactive=600s;\n\
          \x20 open_file_cache_valid 600s;\n\
          \x20 open_file_cache_min_uses 1;\n\
-         {gzip}{scratch}\
+         {gzip}{scratch}{upstream}\
          \x20 server {{\n\
          \x20   listen 127.0.0.1:{port}{ssl} backlog=4096{reuse};\n\
          {lines}\
          \x20   root {root};\n\
+         {forward}\
          \x20 }}\n\
          }}\n"
     )
@@ -87,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_tunings() {
+    fn tunings() {
         let fast = nginx(&environment(false), true);
         for line in [
             "  sendfile on;\n",
@@ -104,5 +119,10 @@ mod tests {
         let plain = nginx(&environment(true), false);
         assert!(!fast.contains("user ") && plain.contains("\nuser root;\n"));
         assert!(plain.contains("  sendfile off;\n") && !plain.contains("nopush"));
+        let upstream = Some(([127, 0, 0, 1], 82).into());
+        let proxy = nginx(&Environment { upstream, ..environment(false) }, true);
+        for line in ["    server 127.0.0.1:82;\n", "      proxy_pass http://servers;\n"] {
+            assert!(proxy.contains(line) && !fast.contains(line), "{line:?} in {proxy}");
+        }
     }
 }

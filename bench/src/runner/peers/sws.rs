@@ -8,7 +8,9 @@ pub(super) const SWS: Peer = Peer {
     version: &["--version"],
     install: "cargo xtask peers",
     // It has TLS with HTTP/2 only, and its log contains more than requests.
-    can: |features| features.tls == features.http2 && !features.log && !features.http3,
+    can: |features| {
+        features.tls == features.http2 && !features.log && !features.http3 && !features.proxy
+    },
     tunings: &[Tuning {
         name: "sws",
         configuration: sws,
