@@ -123,7 +123,7 @@ fn encode(endpoint: &Endpoint, request: &Request<'_>) -> Vec<u8> {
 /// `max-age` in `Cache-Control`.
 fn max_age(response: &Response, input: &[u8]) -> Option<Duration> {
     let fields = response.fields(input);
-    let cache_control = fields.filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
+    let cache_control = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"cache-control"));
     let mut found = None;
     for directive in cache_control.flat_map(|(_, value)| elements(value)) {
         let directive = str::from_utf8(directive).unwrap_or_default().to_ascii_lowercase();

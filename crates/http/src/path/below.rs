@@ -15,6 +15,9 @@ use percent_encoding::percent_decode_str;
 /// ```
 pub fn below<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
     let mut rest = path.starts_with('/').then_some(path)?;
+    if prefix == "/" {
+        return Some(rest);
+    }
     for expected in prefix.split('/').filter(|segment| !segment.is_empty()) {
         loop {
             let segment = rest.strip_prefix('/')?;

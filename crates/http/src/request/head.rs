@@ -3,7 +3,7 @@
 use crate::request::framing::Body;
 use crate::request::host::{Target, strip_prefix};
 use crate::request::line::{Line, Method};
-use crate::syntax::bytes::{field_lines, field_values};
+use crate::syntax::bytes::{FieldLines, field_values};
 use crate::version::Version;
 
 /// A parsed request head. It borrows from the parsed bytes.
@@ -109,8 +109,8 @@ impl<'a> Request<'a> {
     }
 
     /// Names and values of all field lines, in order.
-    pub fn fields(&self) -> impl DoubleEndedIterator<Item = (&'a str, &'a [u8])> + use<'a> {
-        field_lines(self.fields)
+    pub fn fields(&self) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        FieldLines(self.fields)
     }
 
     /// Whether the target is a URL with `https`, which only a connection with TLS may request (RFC 9110, 7.4).

@@ -34,8 +34,8 @@ impl FieldBlock {
 
     /// Appends a field. Line breaks and NULs in the value are replaced by spaces.
     pub fn push(&mut self, name: &str, value: &[u8]) {
-        encode::line(&mut self.http1, name, value);
-        encode::field(&mut self.http2, name, value);
+        encode::line(&mut self.http1, name.as_bytes(), value);
+        encode::field(&mut self.http2, name.as_bytes(), value);
     }
 
     /// Returns unused memory.

@@ -4,8 +4,8 @@ use phalanx_http2::encoder;
 
 /// Appends a field line. Line breaks and NULs in the value are replaced by spaces, so that no value can start
 /// another line (RFC 9110, 5.5).
-pub(crate) fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
+pub(crate) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     let start = out.len();
     out.extend_from_slice(value);
@@ -15,14 +15,14 @@ pub(crate) fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 /// Appends a field to an HTTP/2 field block. The block refers to no table of a connection (RFC 7541, 6.2.2). The
 /// value is changed as in [`line`], and loses surrounding white space (RFC 9113, 8.2.1).
-pub(crate) fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(crate) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let value = value.trim_ascii();
     if memchr::memchr3(b'\r', b'\n', 0, value).is_none() {
-        encoder::field(out, name.as_bytes(), value);
+        encoder::field(out, name, value);
     } else {
         let mut value = value.to_vec();
         replace_breaks(&mut value);
-        encoder::field(out, name.as_bytes(), &value);
+        encoder::field(out, name, &value);
     }
 }
 

@@ -92,7 +92,8 @@ impl<'a> Head<'a> {
     }
 
     /// Appends one field. Line breaks and NULs in the value are replaced by spaces.
-    pub fn field(self, name: &str, value: &[u8]) -> Head<'a> {
+    pub fn field(self, name: impl AsRef<[u8]>, value: &[u8]) -> Head<'a> {
+        let name = name.as_ref();
         match self.buffer.encoding {
             Encoding::Lines => encode::line(&mut self.buffer.bytes, name, value),
             Encoding::Block => encode::field(&mut self.buffer.bytes, name, value),

@@ -54,11 +54,6 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Names and values of the field lines of a head that a parser has accepted.
-pub(crate) fn field_lines(lines: &[u8]) -> impl DoubleEndedIterator<Item = (&str, &[u8])> {
-    FieldLines(lines).filter_map(|(name, value)| Some((str::from_utf8(name).ok()?, value)))
-}
-
 /// The values of all lines of the field `name`, which is case-insensitive.
 pub(crate) fn field_values<'a, 'n>(
     lines: &'a [u8],
@@ -69,8 +64,8 @@ pub(crate) fn field_values<'a, 'n>(
     })
 }
 
-/// Names and values of the rest of the field lines.
-struct FieldLines<'a>(&'a [u8]);
+/// Names and values of the field lines of a head that a parser has accepted.
+pub(crate) struct FieldLines<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for FieldLines<'a> {
     type Item = (&'a [u8], &'a [u8]);
@@ -145,10 +140,10 @@ mod tests {
     #[test]
     fn field_lines_from_both_ends() {
         let lines = b"A: b\r\nnone\r\n\r\nC:d e \nF:\r\nG: h";
-        let fields: [(&str, &[u8]); 4] = [("A", b"b"), ("C", b"d e"), ("F", b""), ("G", b"h")];
-        assert!(field_lines(lines).eq(fields));
-        assert!(field_lines(lines).rev().eq(fields.into_iter().rev()));
-        let (mut both, mut rest) = (field_lines(lines), field_lines(&lines[..0]));
+        let fields: [(&[u8], &[u8]); 4] = [(b"A", b"b"), (b"C", b"d e"), (b"F", b""), (b"G", b"h")];
+        assert!(FieldLines(lines).eq(fields));
+        assert!(FieldLines(lines).rev().eq(fields.into_iter().rev()));
+        let (mut both, mut rest) = (FieldLines(lines), FieldLines(&lines[..0]));
         assert_eq!((both.next(), both.next_back()), (Some(fields[0]), Some(fields[3])));
         assert_eq!(
             (both.next(), both.next_back(), both.next()),

@@ -220,8 +220,9 @@ impl Connection {
                 group,
                 (&request, reply),
                 Origin::of(
-                    transport,
+                    is_tls,
                     Claims::of((proxy.as_deref(), named), pools.as_deref(), &request, site),
+                    || admission.as_ref()?.ip_address(transport.stream()),
                 ),
             );
             let prepared = prepared.await;

@@ -18,7 +18,7 @@ use crate::proxy::{Origin, StreamClosed, StreamContent};
 use crate::site::{CurrentSite, Site};
 use crate::socket::answered::Answered;
 use crate::socket::gauge_guard::GaugeGuard;
-use crate::socket::peer::{Claims, Peer, own_address};
+use crate::socket::peer::{Claims, Peer, ip_address, own_address};
 use crate::stages::Stages;
 use crate::streams::{self, RequestStream, StreamContext};
 
@@ -133,7 +133,8 @@ impl RequestStream for Http2Stream<'_> {
     }
 
     fn origin(&self, claims: Claims) -> Option<Origin> {
-        Some(Origin::of(&*self.shared.transport.upgrade()?, claims))
+        let transport = self.shared.transport.upgrade()?;
+        Some(Origin::of(transport.is_tls(), claims, || ip_address(transport.stream())))
     }
 }
 

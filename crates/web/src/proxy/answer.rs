@@ -1,12 +1,16 @@
 //! The head of a server's response: received, checked and passed on.
 
+use std::io;
+use std::time::Duration;
+
 use phalanx::net::IoTimeout;
+use phalanx::time::now;
 use phalanx_http::client::{Content, Response, parse_and_repair};
 use phalanx_http::{Body, Reply, Version};
 use phalanx_tls::Wire;
 
 use crate::clock;
-use crate::proxy::fields::{Field, Named, is_for_client};
+use crate::proxy::fields::{Field, Named, collect, is_for_client};
 use crate::proxy::job::Job;
 use crate::proxy::location::location;
 use crate::respond::writer::ResponseWriter;
@@ -19,12 +23,14 @@ const MAX_HEAD: usize = 64 * 1024;
 
 /// Receives the head of a response into `input`, perhaps followed by a piece of the body. Interim responses are
 /// removed, since the client has already got a 100. They stay in `input` if no final response follows, so an empty
-/// `input` means that nothing has arrived. The caller limits the time.
+/// `input` means that nothing has arrived. Without a `limit`, the caller limits the time.
 pub(super) async fn receive_head(
     wire: &Wire,
     input: &mut Vec<u8>,
     job: &Job,
+    limit: Option<Duration>,
 ) -> Result<Response, Failure> {
+    let begun = now();
     // Length of the interim responses so far.
     let mut start = 0;
     // The head is parsed only after a line end, which alone can complete it. So a server that sends single bytes costs
@@ -50,8 +56,12 @@ pub(super) async fn receive_head(
             return Err(Failure::Malformed);
         }
         let before = input.len();
-        match wire.read(input, IoTimeout::NONE).await {
+        let timeout = limit.map_or(IoTimeout::NONE, IoTimeout::after);
+        match wire.read(input, timeout.remaining(now().saturating_sub(begun))).await {
             Ok(1..) => has_line = input[before..].contains(&b'\n'),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return Err(Failure::ResponseTimeout);
+            }
             _ => return Err(Failure::Closed),
         }
     }
@@ -87,14 +97,14 @@ pub(super) fn relay_head<'a>(
     fields: impl Iterator<Item = Field<'a>>,
     reply: Reply,
 ) {
-    let fields: &[Field<'_>] = &fields.collect::<Vec<_>>();
+    let fields: &[Field<'_>] = &collect(fields);
     let named = Named::of(fields);
     let is_tls = out.is_tls();
     let alt_svc = site.alt_svc().field(out.alt_svc).filter(|_| is_tls);
     let transport = job.transport_fields(site, is_tls);
     let mut head = clock::relayed_head(&mut out.buffer, status, reply);
     for (name, value) in fields {
-        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         let is_replaced = transport.is_some() && is("strict-transport-security")
             || job.is_private && is("cache-control");
         if is_for_client(name, &named) && !is_replaced {
@@ -145,7 +155,8 @@ fn private_cache(fields: &[Field<'_>]) -> String {
 
 /// The values of the `fields` with this name.
 fn of<'a>(fields: &[Field<'a>], wanted: &str) -> impl Iterator<Item = &'a [u8]> {
-    let wanted = fields.iter().filter(move |(name, _)| name.eq_ignore_ascii_case(wanted));
+    let wanted =
+        fields.iter().filter(move |(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()));
     wanted.map(|(_, value)| *value)
 }
 

@@ -24,6 +24,7 @@ use crate::proxy::relay::{Broken, relay_body};
 use crate::proxy::upload::{Received, Upload, Uploading};
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
+use crate::socket::buffers;
 use crate::upstream::{Failure, Lease, Line};
 
 /// How an attempt has ended.
@@ -65,8 +66,10 @@ pub(super) async fn attempt(
     };
     let rule = &job.group.rule;
     let sending = IoTimeout::after(rule.idle_timeout);
-    if wire.write(job.head(lease.member()), sending).await.is_err() {
-        return if lease.is_reused { Outcome::Stale } else { Outcome::Failed(Failure::Closed) };
+    match wire.write(job.head(lease.member()), sending).await {
+        Ok(memory) => buffers::recycle(memory),
+        Err(_) if lease.is_reused => return Outcome::Stale,
+        Err(_) => return Outcome::Failed(Failure::Closed),
     }
     if job.expects && body.invite(sending).await.is_err() {
         return Outcome::Broken(None, io::ErrorKind::BrokenPipe.into());
@@ -75,9 +78,12 @@ pub(super) async fn attempt(
     let mut upload = pin!(upload(body, wire, (job.body, rule), &waiting));
     let mut uploading = Uploading::new(upload.as_mut(), &waiting);
     let mut input = Vec::new();
+    // Without a body, the receives have the time limit, which costs less than a timer.
+    let limit = Some(rule.response_timeout);
+    let (of_receives, of_head) = if job.body == Body::None { (limit, None) } else { (None, limit) };
     let received = {
-        let mut head = pin!(receive_head(wire, &mut input, job));
-        uploading.receive(head.as_mut(), rule.response_timeout).await
+        let mut head = pin!(receive_head(wire, &mut input, job, of_receives));
+        uploading.receive(head.as_mut(), of_head).await
     };
     let response = match received {
         Received::Head(Ok(response)) => response,

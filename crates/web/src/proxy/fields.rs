@@ -30,7 +30,15 @@ const OF_PROXY_PREFIX: &str = "x-forwarded-";
 const OF_SERVER: [&str; 3] = ["alt-svc", "date", "server"];
 
 /// The name and the value of a field.
-pub(super) type Field<'a> = (&'a str, &'a [u8]);
+pub(super) type Field<'a> = (&'a [u8], &'a [u8]);
+
+/// The `fields` of a head.
+pub(super) fn collect<'a>(fields: impl Iterator<Item = Field<'a>>) -> Vec<Field<'a>> {
+    // Few heads have more, for which the memory must grow.
+    let mut all = Vec::with_capacity(32);
+    all.extend(fields);
+    all
+}
 
 /// The fields named in `Connection`, which are hop-by-hop fields.
 pub(super) struct Named<'a>(Vec<&'a [u8]>);
@@ -39,7 +47,7 @@ impl<'a> Named<'a> {
     /// Reads the values of `Connection` among `fields`.
     pub(super) fn of(fields: &[Field<'a>]) -> Self {
         let mut named = Vec::new();
-        for (_, value) in fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("connection"))
+        for (_, value) in fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"))
         {
             named.extend(elements(value));
         }
@@ -47,13 +55,13 @@ impl<'a> Named<'a> {
     }
 
     /// Whether the list contains `option`.
-    pub(super) fn has(&self, option: &str) -> bool {
-        self.0.iter().any(|named| named.eq_ignore_ascii_case(option.as_bytes()))
+    pub(super) fn has(&self, option: &[u8]) -> bool {
+        self.0.iter().any(|named| named.eq_ignore_ascii_case(option))
     }
 }
 
 /// Whether a field of a request is forwarded to a server.
-pub(super) fn is_for_server(name: &str, named: &Named<'_>) -> bool {
+pub(super) fn is_for_server(name: &[u8], named: &Named<'_>) -> bool {
     let is = |other: &&str| is_spelling_of(name, other);
     let has_prefix = name
         .get(..OF_PROXY_PREFIX.len())
@@ -62,14 +70,14 @@ pub(super) fn is_for_server(name: &str, named: &Named<'_>) -> bool {
 }
 
 /// Whether CGI programs take `name` for `other`, which is in lower case: they see hyphens as underscores.
-fn is_spelling_of(name: &str, other: &str) -> bool {
+fn is_spelling_of(name: &[u8], other: &str) -> bool {
     let byte = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    name.len() == other.len() && name.bytes().map(byte).eq(other.bytes())
+    name.len() == other.len() && name.iter().copied().map(byte).eq(other.bytes())
 }
 
 /// Whether a field of a response is forwarded to the client.
-pub(super) fn is_for_client(name: &str, named: &Named<'_>) -> bool {
-    let is = |other: &&str| name.eq_ignore_ascii_case(other);
+pub(super) fn is_for_client(name: &[u8], named: &Named<'_>) -> bool {
+    let is = |other: &&str| name.eq_ignore_ascii_case(other.as_bytes());
     !OF_CONNECTION.iter().any(&is) && !OF_SERVER.iter().any(is) && !named.has(name)
 }
 
@@ -79,11 +87,11 @@ mod tests {
 
     #[test]
     fn fields_of_a_request() {
-        let fields = [("Connection", &b"close, X-Secret"[..]), ("connection", b"upgrade")];
+        let fields = [(&b"Connection"[..], &b"close, X-Secret"[..]), (b"connection", b"upgrade")];
         let named = Named::of(&fields);
-        assert!(named.has("Upgrade") && !named.has("keep-alive"));
+        assert!(named.has(b"Upgrade") && !named.has(b"keep-alive"));
         for name in ["Accept", "Cookie", "Authorization", "X-Forward"] {
-            assert!(is_for_server(name, &named), "{name}");
+            assert!(is_for_server(name.as_bytes(), &named), "{name}");
         }
         for name in [
             "Host",
@@ -100,10 +108,13 @@ mod tests {
             "Upgrade",
             "Expect",
         ] {
-            assert!(!is_for_server(name, &named), "{name}");
+            assert!(!is_for_server(name.as_bytes(), &named), "{name}");
         }
-        assert!(is_for_client("ETag", &named) && is_for_client("Set-Cookie", &named));
-        assert!(!is_for_client("Date", &named) && !is_for_client("Alt-Svc", &named));
-        assert!(!is_for_client("Keep-Alive", &named));
+        for name in ["ETag", "Set-Cookie"] {
+            assert!(is_for_client(name.as_bytes(), &named), "{name}");
+        }
+        for name in ["Date", "Alt-Svc", "Keep-Alive"] {
+            assert!(!is_for_client(name.as_bytes(), &named), "{name}");
+        }
     }
 }

@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use phalanx_guard::ForwardedField;
 use phalanx_http::{Body, FieldBlock, Method, Request, Status, Version, elements};
-use phalanx_tls::Wire;
 
-use crate::proxy::fields::{Field, Named, is_for_server};
+use crate::proxy::fields::{Field, Named, collect, is_for_server};
 use crate::proxy::protocols::Protocols;
 use crate::site::{HostIndex, Site};
+use crate::socket::buffers;
 use crate::socket::peer::Claims;
 use crate::upstream::{Group, Member};
+
+/// The end of a request line with HTTP/1.1, and the name of `Host`.
+const HOST: &str = " HTTP/1.1\r\nHost: ";
 
 /// A request to forward to a server, except its body.
 pub(crate) struct Job {
@@ -21,11 +24,10 @@ pub(crate) struct Job {
     pub(crate) host_index: Option<HostIndex>,
     /// Whether a rule protects the path, so that shared caches must not store the response.
     pub(super) is_private: bool,
-    pub(super) method: String,
-    /// Path and query.
-    pub(super) target: String,
-    /// Value of `Host`; `None` for the host of the server's URL.
-    host: Option<String>,
+    /// The request line for HTTP/1.1, and `Host` without its line end. The value is empty for the host of the server's URL.
+    start: String,
+    /// The ends of the method and the target in `start`.
+    ends: [usize; 2],
     /// The field lines, except `Host` and those that frame the content or concern one connection.
     lines: Vec<u8>,
     /// Whether the client reads trailers.
@@ -50,13 +52,11 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// The client of a connection, with the claims that a proxy may have made about it.
-    pub(crate) fn of(transport: &Wire, claims: Claims) -> Self {
-        // The call fails if the client has disconnected, and for a Unix socket.
-        let own = || transport.stream().peer_addr().ok().map(|address| address.ip());
+    /// The client of a connection with its `own` address, or the one that a proxy has named in its claims.
+    pub(crate) fn of(is_tls: bool, claims: Claims, own: impl FnOnce() -> Option<IpAddr>) -> Self {
         Self {
             address: claims.address.or_else(own),
-            is_tls: claims.is_tls.unwrap_or_else(|| transport.is_tls()),
+            is_tls: claims.is_tls.unwrap_or(is_tls),
             field: claims.field,
         }
     }
@@ -92,17 +92,17 @@ impl Job {
         if matches!(body, Body::Length(length) if length > group.rule.max_body) {
             return Err(Status::ContentTooLarge);
         }
-        let query = request.query.map(|query| ["?", query].concat()).unwrap_or_default();
-        let host = request.host.filter(|host| group.rule.preserve_host && !host.is_empty());
-        let fields: Vec<Field<'_>> = request.fields().collect();
+        let query = request.query.map_or(["", ""], |query| ["?", query]);
+        let host = request.host.filter(|_| group.rule.preserve_host).unwrap_or_default();
+        let start = [method, " ", path, query[0], query[1], HOST, host].concat();
+        let fields = collect(request.fields());
         let named = Named::of(&fields);
         Ok(Box::new(Self {
             group: group.clone(),
             host_index: None,
             is_private: false,
-            method: method.to_owned(),
-            target: [path, &query].concat(),
-            host: host.map(str::to_owned),
+            ends: [method.len(), start.len() - HOST.len() - host.len()],
+            start,
             lines: lines(request, (&fields, &named), origin),
             takes_trailers: takes_trailers(request),
             body,
@@ -113,9 +113,21 @@ impl Job {
         }))
     }
 
+    pub(super) fn method(&self) -> &str {
+        &self.start[..self.ends[0]]
+    }
+
+    /// Path and query.
+    pub(super) fn target(&self) -> &str {
+        &self.start[self.ends[0] + 1..self.ends[1]]
+    }
+
     /// The value of `Host` for a server.
     pub(super) fn host<'a>(&'a self, member: &'a Member) -> &'a str {
-        self.host.as_deref().unwrap_or(&member.authority)
+        match &self.start[self.ends[1] + HOST.len()..] {
+            "" => &member.authority,
+            host => host,
+        }
     }
 
     /// The fields for a server, except `Host` and those that frame the content or concern one connection.
@@ -137,7 +149,7 @@ impl Job {
             Body::Length(length) => Some(length),
             Body::Chunked => None,
             // Servers expect a length with methods that usually have content (RFC 9110 §8.6).
-            Body::None => (!matches!(&*self.method, "GET" | "HEAD" | "OPTIONS")).then_some(0),
+            Body::None => (!matches!(self.method(), "GET" | "HEAD" | "OPTIONS")).then_some(0),
         }
     }
 
@@ -155,10 +167,8 @@ impl Job {
             None => (&b""[..], &b"\r\n"[..]),
         };
         let parts = [
-            self.method.as_bytes(),
-            b" ",
-            self.target.as_bytes(),
-            b" HTTP/1.1\r\nHost: ",
+            self.start[..self.ends[1]].as_bytes(),
+            HOST.as_bytes(),
             self.host(member).as_bytes(),
             b"\r\n",
             &self.lines,
@@ -167,7 +177,9 @@ impl Job {
             protocols.as_deref().unwrap_or_default(),
             end,
         ];
-        parts.concat()
+        let mut out = buffers::get();
+        parts.iter().for_each(|part| out.extend_from_slice(part));
+        out
     }
 
     /// The fields of all responses of the host.
@@ -202,26 +214,26 @@ fn lines(
     // HTTP/2 may divide cookies among several fields, HTTP/1.1 may not (RFC 9113 §8.2.3).
     let mut cookies = Vec::new();
     for (name, value) in fields {
-        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         if is("cookie") {
             cookies.push(*value);
         } else if is_for_server(name, named) && !(hops.is_some() && is("max-forwards")) {
-            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(name);
             line(&mut out, ": ", value);
         }
     }
     if let Some(hops) = hops {
         line(&mut out, "Max-Forwards: ", hops.saturating_sub(1).to_string().as_bytes());
     }
-    if !cookies.is_empty() && is_for_server("cookie", named) {
+    if !cookies.is_empty() && is_for_server(b"cookie", named) {
         line(&mut out, "Cookie: ", &cookies.join(&b"; "[..]));
     }
     let proto = if origin.is_tls { "https" } else { "http" };
     let client = origin.address.map(|address| address.to_canonical());
-    let mut text = String::new();
-    if let Some(client) = client {
-        text = client.to_string();
-        line(&mut out, "X-Forwarded-For: ", text.as_bytes());
+    let text = client.map(address_text).unwrap_or_default();
+    let text = &*text;
+    if client.is_some() {
+        line(&mut out, "X-Forwarded-For: ", text);
     }
     line(&mut out, "X-Forwarded-Proto: ", proto.as_bytes());
     let proxied = origin.field;
@@ -234,18 +246,30 @@ fn lines(
         line(&mut out, "X-Forwarded-Port: ", port.to_string().as_bytes());
     }
     let [start, node, end] = match client {
-        None => ["", "unknown", ""],
-        Some(IpAddr::V4(_)) => ["", &*text, ""],
-        Some(IpAddr::V6(_)) => ["\"[", &*text, "]\""],
+        None => [&b""[..], b"unknown", b""],
+        Some(IpAddr::V4(_)) => [b"", text, b""],
+        Some(IpAddr::V6(_)) => [b"\"[", text, b"]\""],
     };
-    let host = host.map_or(["", "", ""], |host| [";host=\"", host, "\""]);
-    let parts = ["Forwarded: for=", start, node, end, ";proto=", proto, host[0], host[1], host[2]];
-    parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
-    out.extend_from_slice(b"\r\n");
-    let received = request.version.name().trim_start_matches("HTTP/");
-    out.extend_from_slice(b"Via: ");
+    let host = host.map_or([&b""[..]; 3], |host| [b";host=\"", host.as_bytes(), b"\""]);
+    let parts = [b"Forwarded: for=", start, node, end, b";proto=", proto.as_bytes()];
+    parts.iter().chain(&host).for_each(|part| out.extend_from_slice(part));
+    let received = request.version.name().strip_prefix("HTTP/").unwrap_or_default();
+    out.extend_from_slice(b"\r\nVia: ");
     line(&mut out, received, b" phalanx");
     out
+}
+
+/// As the address formats, which for IPv4 costs ten times as much.
+fn address_text(address: IpAddr) -> Vec<u8> {
+    let IpAddr::V4(address) = address else { return address.to_string().into() };
+    let mut text = Vec::with_capacity("255.255.255.255".len());
+    for octet in address.octets() {
+        if !text.is_empty() {
+            text.push(b'.');
+        }
+        text.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
+    }
+    text
 }
 
 /// Ends a line with these two parts.
@@ -277,7 +301,11 @@ fn has_dots(path: &str) -> bool {
         plain = decoded.into();
     }
     // Some servers remove parameters from segments before they resolve dots.
-    plain.split('/').any(|segment| matches!(segment.split(';').next(), Some("." | "..")))
+    let mut segments = plain.as_bytes().split(|byte| *byte == b'/');
+    segments.any(|segment| {
+        let name = segment.split(|byte| *byte == b';').next();
+        matches!(name, Some(b"." | b".."))
+    })
 }
 
 /// Whether every server reads the host as a single name or address, with or without a port. A server may read

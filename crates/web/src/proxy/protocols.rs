@@ -2,7 +2,7 @@
 
 use phalanx_http::{Body, Request, Version, elements};
 
-use crate::proxy::fields::Named;
+use crate::proxy::fields::{Field, Named};
 
 /// Protocols that must not be proposed to servers: they apply to a single connection, so the server would speak them
 /// with this proxy instead of the client, or its requests would bypass the proxy's checks.
@@ -14,7 +14,7 @@ pub(super) struct Protocols(Vec<Vec<u8>>);
 impl Protocols {
     /// The protocols that a request with this body proposes, whose `Connection` has `named` these fields.
     pub(super) fn of(request: &Request<'_>, body: Body, named: &Named<'_>) -> Self {
-        if request.version != Version::Http11 || body != Body::None || !named.has("upgrade") {
+        if request.version != Version::Http11 || body != Body::None || !named.has(b"upgrade") {
             return Self(Vec::new());
         }
         let proposed = request.values("upgrade").flat_map(elements).filter(|protocol| {
@@ -35,8 +35,8 @@ impl Protocols {
     }
 
     /// Whether a server may change to the protocols in its `fields`.
-    pub(super) fn allow<'a>(&self, fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
-        let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case("upgrade"));
+    pub(super) fn allow<'a>(&self, fields: impl Iterator<Item = Field<'a>>) -> bool {
+        let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"upgrade"));
         let mut chosen = values.flat_map(|(_, value)| elements(value)).peekable();
         let is_proposed = |protocol: &[u8]| self.0.iter().any(|p| p.eq_ignore_ascii_case(protocol));
         chosen.peek().is_some() && chosen.all(is_proposed)

@@ -10,6 +10,7 @@ use phalanx_http::{BodyParser, Limits};
 use phalanx_tls::Wire;
 
 use crate::respond::writer::ResponseWriter;
+use crate::socket::buffers;
 use crate::upstream::Failure;
 
 /// If a client has kept the server waiting for this long, it is the client's fault if the server gives up.
@@ -42,14 +43,15 @@ pub(super) async fn relay_body(
         }
     };
     // The end of the last write that the client delayed.
-    let (mut piece, mut slow_until) = (Vec::new(), None);
+    let mut slow_until = None;
     loop {
         match &mut parser {
             Some(parser) => {
+                let mut piece = buffers::get();
                 let copied = parser.copy(input, &mut piece);
                 input.drain(..copied.map_err(|_| truncated())?);
                 out.buffer.piece(&piece);
-                piece.clear();
+                buffers::recycle(piece);
                 if parser.is_done() {
                     break;
                 }

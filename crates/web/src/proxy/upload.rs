@@ -66,12 +66,12 @@ impl<'a, F: Future<Output = Upload>> Uploading<'a, F> {
         self.has_failed() || self.result.is_none() && self.waiting.get().is_some_and(waits)
     }
 
-    /// Sends the body and receives the head of the response concurrently. The time limit for the head begins when the
-    /// body is sent.
+    /// Sends the body and receives the head of the response concurrently. The time limit for the head, if there is one,
+    /// begins when the body is sent.
     pub(super) async fn receive<T>(
         &mut self,
         mut head: Pin<&mut impl Future<Output = T>>,
-        limit: Duration,
+        limit: Option<Duration>,
     ) -> Received<T> {
         let mut timer: Option<Sleep> = None;
         poll_fn(|context| {
@@ -85,7 +85,7 @@ impl<'a, F: Future<Output = Upload>> Uploading<'a, F> {
                 return Poll::Ready(Received::Client(error));
             }
             if was_sending && self.result.is_some() {
-                timer = Some(sleep(limit));
+                timer = limit.map(sleep);
             }
             if let Some(timer) = &mut timer
                 && Pin::new(timer).poll(context).is_ready()

@@ -147,10 +147,10 @@ impl ResponseWriter {
 
     /// Sets the trailer section of a stream's response ([`ResponseStream::set_trailers`]). Those of HTTP/1.1 responses
     /// are dropped, because few clients read them.
-    pub(crate) fn set_trailers<'a>(&mut self, fields: impl Iterator<Item = (&'a str, &'a [u8])>) {
+    pub(crate) fn set_trailers<'a>(&mut self, fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) {
         if let Destination::Stream(stream) = &mut self.destination {
             let mut block = Vec::new();
-            fields.for_each(|(name, value)| encoder::field(&mut block, name.as_bytes(), value));
+            fields.for_each(|(name, value)| encoder::field(&mut block, name, value));
             if !block.is_empty() {
                 stream.set_trailers(block);
             }

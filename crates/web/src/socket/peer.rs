@@ -1,6 +1,7 @@
 //! Information about a connection's client, for the access log and for limits per address. The server asks the kernel
 //! for the address only when it needs the address.
 
+use std::cell::OnceCell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -40,11 +41,18 @@ pub(crate) struct Peer {
 pub(crate) struct Admission {
     /// None without limits per address.
     open: Option<Open>,
+    /// The address of the client, once it was needed to forward a request. Here, because it moves with the connection.
+    ip_address: OnceCell<Option<IpAddr>>,
     #[expect(dead_code, reason = "it counts until it is dropped")]
     permit: ConnectionPermit,
 }
 
 impl Admission {
+    /// The address of the client of `stream`. Asks the kernel only the first time.
+    pub(crate) fn ip_address(&self, stream: &Stream) -> Option<IpAddr> {
+        *self.ip_address.get_or_init(|| ip_address(stream))
+    }
+
     /// Counts a request towards the limit of the address, if the connection is counted in the same table.
     ///
     /// # Errors
@@ -88,6 +96,11 @@ pub(crate) fn own_address(stream: &Stream) -> Option<IpAddr> {
         }
         Err(_) => None,
     }
+}
+
+/// The address of a connection's client; `None` if it has disconnected, and for a Unix socket.
+pub(crate) fn ip_address(stream: &Stream) -> Option<IpAddr> {
+    stream.peer_addr().ok().map(|address| address.ip())
 }
 
 /// The client that the trusted `proxy` names in a request; `None` if the connection is the client's own.
@@ -143,7 +156,8 @@ impl Peer {
             None => None,
         };
         site.metrics.accepted();
-        Ok(Self::admitted(address, Box::new(Admission { open, permit }), site, stages))
+        let admission = Box::new(Admission { open, ip_address: OnceCell::new(), permit });
+        Ok(Self::admitted(address, admission, site, stages))
     }
 
     /// The client of a connection that was admitted before.

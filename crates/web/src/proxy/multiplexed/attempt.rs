@@ -61,7 +61,7 @@ pub(in crate::proxy) async fn attempt(
     let mut uploading = Uploading::new(upload.as_mut(), &waiting);
     let received = {
         let mut head = pin!(receive_head(response));
-        uploading.receive(head.as_mut(), rule.response_timeout).await
+        uploading.receive(head.as_mut(), Some(rule.response_timeout)).await
     };
     let (head, mut content) = match received {
         Received::Head(Ok(response)) => response.into_parts(),
@@ -119,8 +119,8 @@ pub(in crate::proxy) async fn attempt(
 fn request(job: &Job, member: &Member) -> Option<http::Request<()>> {
     let scheme = if member.upstream.is_tls { "https" } else { "http" };
     let uri = Uri::builder().scheme(scheme).authority(job.host(member));
-    let uri = uri.path_and_query(&*job.target).build().ok()?;
-    let request = http::Request::builder().method(&*job.method).uri(uri);
+    let uri = uri.path_and_query(job.target()).build().ok()?;
+    let request = http::Request::builder().method(job.method()).uri(uri);
     let mut request = request.body(()).ok()?;
     let headers = request.headers_mut();
     for (name, value) in job.fields() {

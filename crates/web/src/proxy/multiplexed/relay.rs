@@ -11,7 +11,7 @@ use phalanx::time::{now, timeout};
 use phalanx_http::Body;
 use phalanx_http::client::Content;
 
-use crate::proxy::fields::{Named, is_for_client};
+use crate::proxy::fields::{Field, Named, is_for_client};
 use crate::proxy::relay::{Broken, SLOW_CLIENT};
 use crate::respond::writer::ResponseWriter;
 use crate::upstream::Failure;
@@ -88,7 +88,7 @@ pub(in crate::proxy) async fn relay_stream(
 }
 
 /// Names and values of fields.
-pub(in crate::proxy) fn fields(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
+pub(in crate::proxy) fn fields(headers: &HeaderMap) -> impl Iterator<Item = Field<'_>> {
     // White space around a value is malformed (RFC 9113 §8.2.1), but some servers send it.
-    headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes().trim_ascii()))
+    headers.iter().map(|(name, value)| (name.as_ref(), value.as_bytes().trim_ascii()))
 }
