@@ -26,7 +26,9 @@ impl Driver for Poll {
         rustix::io::ioctl_fionbio(&fd, true)?;
         #[cfg(target_vendor = "apple")]
         socket2::SockRef::from(&fd).set_nosigpipe(true)?;
-        self.register_any(fd)
+        let socket = self.register_any(fd)?;
+        self.sockets.open_mut(socket)?.is_adopted = true;
+        Ok(socket)
     }
 
     fn fd(&self, socket: Socket) -> Option<BorrowedFd<'_>> {
@@ -48,7 +50,9 @@ impl Driver for Poll {
         }
         // No system call is in progress, so the descriptor can be closed immediately.
         self.calls += 1;
-        self.deregister(&state.fd);
+        if state.is_adopted {
+            self.deregister(&state.fd);
+        }
     }
 
     fn detach(&mut self, connection: Socket) -> Option<Endpoint> {

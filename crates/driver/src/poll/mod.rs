@@ -151,8 +151,8 @@ impl Poll {
         Ok(socket)
     }
 
-    /// Stops the events of a socket that leaves the driver. If its descriptor was duplicated, closing it would not stop
-    /// them, and its index will belong to another socket.
+    /// Stops the events of a socket that leaves the driver. Closing its descriptor stops them as well, unless it was
+    /// duplicated; its index will belong to another socket.
     fn deregister(&mut self, fd: &OwnedFd) {
         self.calls += 1;
         let result = self.poll.registry().deregister(&mut SourceFd(&fd.as_raw_fd()));

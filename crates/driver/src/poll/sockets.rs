@@ -21,6 +21,8 @@ pub(super) struct State {
     /// Whether a receive may be short although bytes are left, for which there will be no further edge: the peer has
     /// sent urgent bytes (TCP), or may pass descriptors (Unix). The kernel ends a receive there.
     pub(super) is_split: bool,
+    /// Whether the caller has created the socket, and may have duplicated its descriptor.
+    pub(super) is_adopted: bool,
     /// Whether the socket is in the driver's queue.
     pub(super) queued: bool,
     /// Whether the socket is in the list of sockets that wait for a receive buffer.
@@ -64,6 +66,7 @@ impl State {
             writable: true,
             read_closed: false,
             is_split,
+            is_adopted: false,
             queued: false,
             starved: false,
             receiving: None,
