@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 /// Errors of a measurement.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
+pub(crate) enum Error {
     /// A system call failed.
     #[error("{0}")]
     Io(#[from] io::Error),

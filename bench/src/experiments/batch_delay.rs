@@ -24,36 +24,36 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// --batch-delay; all run at once on one core and are visited in turn with the same arrivals. Ratios are taken
 /// slice by slice; figures are medians.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Number of connections
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = number(1..=15_000))]
-    pub connections: usize,
+    pub(crate) connections: usize,
 
     /// Batching delays; the others are compared with the first
     #[arg(long, value_name = "MICROSECONDS,…", value_delimiter = ',', default_values_t = HOLDS,
           value_parser = clap::value_parser!(u64).range(0..=10_000))]
-    pub holds: Vec<u64>,
+    pub(crate) holds: Vec<u64>,
 
     /// Slices per setting
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
-    pub slices: usize,
+    pub(crate) slices: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// The report of `phalanx-bench batch-delay`.
-    pub struct Report {
+    pub(crate) struct Report {
         /// One per load and setting.
         rows: Vec<Row> | "small files in open loop at shares of the capacity", 1;
         /// Requests per second of the server without a delay in closed loop.
@@ -65,7 +65,7 @@ record! {
 
 record! {
     /// One setting under one load; medians of the slices.
-    pub struct Row, fn new(load: f64, hold_us: u64, seen: &[Slice], first: &[Slice]) {
+    pub(crate) struct Row, fn new(load: f64, hold_us: u64, seen: &[Slice], first: &[Slice]) {
         /// Share of the capacity.
         load: f64 => "load", 2;
         /// The batching delay in microseconds.
@@ -80,17 +80,11 @@ record! {
         p50_added_us: f64 => "added", 0 = seen.above(first, Slice::p50_us);
         /// 99th percentile of the latency in microseconds.
         p99_us: f64 => "p99 µs", 0 = seen.median(Slice::p99_us);
-        /// The slices.
         sample: Sample, flatten = slice_counts(seen);
     }
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (slices, slice) = match options.quick {
         true => (1, slice::QUICK),
         false => (options.slices, options.slice),

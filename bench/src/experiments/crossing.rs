@@ -29,35 +29,34 @@ const EMPTY_TURNS: u32 = 100_000;
 /// The same calls are made on one processor, on two processors of one thread, and on two threads. Times are processor
 /// times of all threads for a call and its reply. The processors do not poll before they sleep.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Rounds
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Calls of a measurement
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = number(1_000..=100_000_000))]
-    pub calls: usize,
+    pub(crate) calls: usize,
 
     /// One short round: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "calls"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// The results.
-    pub struct Report, fn new(rows: Vec<Row>, empty_turns: &[f64], rounds: usize) {
+    pub(crate) struct Report, fn new(rows: Vec<Row>, empty_turns: &[f64], rounds: usize) {
         /// One per number of calls in flight.
         rows: Vec<Row> | "calls", 0;
         /// Nanoseconds of a turn without work.
         empty_turn_ns: f64 => "ns of an empty turn", 1 = median(empty_turns);
-        /// Number of rounds.
         rounds: usize => "rounds", 0;
     }
 }
 
 record! {
     /// Calls with the same number in flight; medians of the rounds. Times are nanoseconds of processor time.
-    pub struct Row, fn new(in_flight: usize, taken: &[Round]) where {
+    pub(crate) struct Row, fn new(in_flight: usize, taken: &[Round]) where {
         // One of two ways.
         let way = |parts: fn(&Round) -> f64| taken.each(|round| parts(round) / 2.0);
     } {
@@ -99,11 +98,7 @@ struct Round {
     empty_turn_ns: f64,
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are reported.
-///
-/// # Errors
-/// When threads cannot be bound to cores, or on a signal before the first result.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let (rounds, calls) = if options.quick { (1, 1_000) } else { (options.rounds, options.calls) };
     let cores = allowed()?;

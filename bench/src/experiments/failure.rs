@@ -31,33 +31,33 @@ const LATE: u64 = 100_000_000;
 /// finds the highest sustained rate to 2 percent: once undisturbed, and once with the server stalled at the
 /// beginning of a trial (--stall), as on a busy machine. All servers take turns in each round.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// KiB of code in each of the eight stages: 1, 2, 4, 8, 16 or 32
     #[arg(long, value_name = "N", default_value = "16", value_parser = kib())]
-    pub kib: u64,
+    pub(crate) kib: u64,
 
     /// Length of the stall, in milliseconds
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 20,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub stall: u64,
+    pub(crate) stall: u64,
 
     /// Length of a trial, in milliseconds
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 500,
           value_parser = clap::value_parser!(u64).range(10..=10_000))]
-    pub trial: u64,
+    pub(crate) trial: u64,
 
     /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=100))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// One round of short trials: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "trial"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// The report.
-    pub struct Report, fn new(rows: Vec<Row>, partial: Option<Partial>, quick: bool) where {
+    pub(crate) struct Report, fn new(rows: Vec<Row>, partial: Option<Partial>, quick: bool) where {
         let of = |order, allocator, stalled| {
             let is = |row: &&Row| (row.order, row.allocator, row.stall_ms > 0) == (order, allocator, stalled);
             &rows.iter().find(is).expect("all arms are measured").rates
@@ -74,9 +74,7 @@ record! {
         bounded_over_unbounded_stalled: f64 => "the same after a stall", 2 = ratio(true);
         /// Each server, with and without a stall.
         rows: Vec<Row> | "sustained requests per second", 0;
-        /// Number of measured rounds.
         rounds: usize => "rounds", 0 = rows.first().map_or(0, |row| row.rates.len());
-        /// Progress, if the run was interrupted.
         partial: Option<Partial>;
         /// Whether this was a quick run, whose figures are meaningless.
         quick: bool;
@@ -85,7 +83,7 @@ record! {
 
 record! {
     /// One server.
-    pub struct Row, fn new(order: Order, allocator: Allocator, stall_ms: u64, rates: Vec<f64>) {
+    pub(crate) struct Row, fn new(order: Order, allocator: Allocator, stall_ms: u64, rates: Vec<f64>) {
         /// The order in which requests advance.
         order: Order => "order", 0;
         /// The allocator of the requests' objects.
@@ -100,12 +98,8 @@ record! {
     }
 }
 
-/// Measures in this process, with the thread bound to one core meanwhile. Progress goes to stderr. SIGINT and SIGTERM end
-/// it from here on; the complete rounds are reported.
-///
-/// # Errors
-/// When the kernel refuses to bind the thread, or on a signal before the first round is complete.
-pub fn run(options: &Options) -> Result<Report, Error> {
+/// Measures in this process, with the thread bound to one core.
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let (rounds, trial) = match options.quick {
         true => (1, 20),
         false => (options.rounds, options.trial),

@@ -32,21 +32,21 @@ const MESSAGE: usize = 64;
 
 /// Measure suspending, starting, idle and echoing fibres, and async operations.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Number of measurements per arm; at least 7
     #[arg(long, default_value_t = 11)]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// Number of idle fibres
     #[arg(long, default_value_t = 100_000)]
-    pub idle: usize,
+    pub(crate) idle: usize,
     /// Less of everything: only checks that it runs
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// Medians over the rounds, and their ratios.
-    pub struct Report, fn new(taken: Taken<[f64; 8]>, rounds: usize, idle: usize, idle_fibre_bytes: f64) where {
+    pub(crate) struct Report, fn new(taken: Taken<[f64; 8]>, rounds: usize, idle: usize, idle_fibre_bytes: f64) where {
         let Taken { rounds: taken, noisy } = taken;
         let arm = |n: usize| taken.median(|figures| figures[n]);
         let ratios = |n: usize| taken.each(|figures| figures[n + 1] / figures[n]);
@@ -69,7 +69,6 @@ record! {
         start_fibre_ns: f64 => "per fibre", 1 = arm(5);
         /// The memory of a suspended fibre, with its stack, its page table and its operation.
         idle_fibre_bytes: f64 => "bytes of an idle fibre", 0;
-        /// Number of idle fibres.
         idle: usize => "idle fibres", 0;
         /// Processor time per message of an echo server of async operations.
         echo_async_us: f64 => "µs of processor time per message of an async echo", 2 = arm(6);
@@ -79,18 +78,13 @@ record! {
         echo_ratio: f64 => "fibre over async", 2 = ratios(6);
         /// Quartiles of the three ratios.
         spread: Spread = Quartiles;
-        /// Number of rounds.
         rounds: usize => "rounds", 0;
         /// Rounds among these that were kept although other processes used the machine.
         noisy_rounds: usize = noisy;
     }
 }
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// When a server cannot listen, or `/proc` cannot be read.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let rounds = options.rounds.max(7);
     let (suspensions, messages, idle) = match options.quick {
         true => (6_400, 2_000, 1_000),

@@ -36,27 +36,27 @@ const FLUSH_BYTES: usize = 32 << 20;
 /// If the machine has hardware counters, they count the misses of a call in the kernel, less those of a cohort without
 /// calls.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Folder of the file [default: the directory for temporary files]
     #[arg(long, value_name = "DIR")]
-    pub directory: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
 
     /// Size of the file
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = number(1..=4096))]
-    pub mib: usize,
+    pub(crate) mib: usize,
 
     /// Measurements per cohort size
     #[arg(long, value_name = "N", default_value_t = 41, value_parser = number(1..=10_000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// A small file and few rounds: only checks that it runs
     #[arg(long, conflicts_with_all = ["mib", "rounds"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// The report.
-    pub struct Report, fn new(cohorts: Vec<Cohort>, taken: &[Round], file_mib: usize, noisy_rounds: usize) {
+    pub(crate) struct Report, fn new(cohorts: Vec<Cohort>, taken: &[Round], file_mib: usize, noisy_rounds: usize) {
         /// One per k.
         cohorts: Vec<Cohort> | "a write of 4 KiB in a cohort of k, caches flushed before (medians)", 0;
         /// Cost of a call in a cohort of 8 over that of a single call.
@@ -69,7 +69,6 @@ record! {
         file_mib: usize;
         /// Quartiles of the two ratios.
         spread: Spread = Quartiles;
-        /// Number of measured rounds.
         rounds: usize => "rounds", 0 = taken.len();
         /// Rounds among these that were kept although other processes used the machine.
         noisy_rounds: usize => "disturbed rounds", 0;
@@ -78,7 +77,7 @@ record! {
 
 record! {
     /// One k.
-    pub struct Cohort, fn new(k: usize, times: Vec<f64>, over: Vec<f64>, events: Events) {
+    pub(crate) struct Cohort, fn new(k: usize, times: Vec<f64>, over: Vec<f64>, events: Events) {
         /// Consecutive calls.
         k: usize => "k", 0;
         /// Median nanoseconds per call.
@@ -93,7 +92,6 @@ record! {
         l1_data_misses: Option<f64> => "L1d misses", 0 = events.l1_data_misses;
         /// Read misses of the last-level cache.
         last_level_misses: Option<f64> => "last-level", 0 = events.last_level_misses;
-        /// Quartiles of the rounds.
         spread: Spread = Quartiles;
     }
 }
@@ -145,12 +143,7 @@ struct Round {
     events: Vec<Events>,
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When the file cannot be written, or the thread cannot be bound to a core.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let (mib, rounds) = if options.quick { (4, 3) } else { (options.mib, options.rounds) };
     let file = match &options.directory {

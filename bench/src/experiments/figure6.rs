@@ -28,49 +28,49 @@ const SERVERS: [&str; 4] = ["twin", "nginx", "lighttpd", "h2o"];
 /// popularity are SURGE's too. All servers run at once on one core; the load generator on another core visits
 /// them in turn. Figures are medians of the slices.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Numbers of users
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,256,512,1024,2048,4096",
           value_parser = number(1..=15_000))]
-    pub users: Vec<usize>,
+    pub(crate) users: Vec<usize>,
 
     /// Minimum pause between pages, in seconds; the mean is three times as long
     #[arg(long, value_name = "SECONDS", default_value = "0.02", value_parser = seconds)]
-    pub think: Duration,
+    pub(crate) think: Duration,
 
     /// Files of the site
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = number(1..=1_000_000))]
-    pub files: usize,
+    pub(crate) files: usize,
 
     /// A limit on the memory of each server, with its page cache, in MiB. Each slice begins without the site in the
     /// page cache. Needs the permission to create control groups
     #[arg(long, value_name = "MIB", value_parser = number(1..=1_048_576))]
-    pub memory: Option<usize>,
+    pub(crate) memory: Option<usize>,
 
     /// Files of any size, and requests with SURGE's temporal locality
     #[arg(long)]
-    pub surge: bool,
+    pub(crate) surge: bool,
 
     /// Slices per server and number of users
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
-    pub slices: usize,
+    pub(crate) slices: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// One short slice each with few users: only checks that it runs
     #[arg(long, conflicts_with_all = ["users", "files", "slices", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// The report of `phalanx-bench figure6`. `measured` are the slices of each of `servers`, for each number of users.
-    pub struct Report, fn new(
+    pub(crate) struct Report, fn new(
         rows: Vec<Row>,
         servers: &[&'static str],
         measured: &[Arms<Slice>],
@@ -107,8 +107,7 @@ record! {
 
 record! {
     /// One server with a number of users; medians of the slices.
-    pub struct Row, fn new(server: &'static str, users: usize, seen: &[Slice]) {
-        /// Number of users.
+    pub(crate) struct Row, fn new(server: &'static str, users: usize, seen: &[Slice]) {
         users: usize => "users", 0;
         /// `phalanx`, `twin`, `nginx`, `lighttpd` or `h2o`.
         server: &'static str => "server", 0;
@@ -131,17 +130,11 @@ record! {
             = seen.median(|slice| slice.report.client_cpu_us_per_request * slice.rps() / 1e6);
         /// Requests without an answer, in all slices.
         failed: u64 => "unanswered", 0 = seen.iter().map(|slice| slice.report.errors.total()).sum::<u64>();
-        /// The slices.
         sample: Sample, flatten = slice_counts(seen);
     }
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (users, files, slices, slice) = match options.quick {
         true => (vec![16, 64], 256, 1, Duration::from_millis(300)),
         false => (options.users.clone(), options.files, options.slices, options.slice),

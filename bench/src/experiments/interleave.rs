@@ -33,27 +33,27 @@ const END_OF_CHAIN: u32 = u32::MAX;
 /// The table is in huge pages if the C library supports it (the program restarts itself for that). Otherwise
 /// loads wait for address translation, whose latency a prefetch does not hide.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Size of the table
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = number(1..=16_384))]
-    pub mib: usize,
+    pub(crate) mib: usize,
 
     /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Lookups per round
     #[arg(long, value_name = "N", default_value_t = 256 * 1024, value_parser = number(64..))]
-    pub lookups: usize,
+    pub(crate) lookups: usize,
 
     /// A small table and few lookups: only checks that it runs
     #[arg(long, conflicts_with_all = ["mib", "rounds", "lookups"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// The report.
-    pub struct Report, fn new(plain: &[f64], prefetch: &[f64], table_mib: usize, lookups: usize, rounds: usize) {
+    pub(crate) struct Report, fn new(plain: &[f64], prefetch: &[f64], table_mib: usize, lookups: usize, rounds: usize) {
         /// Nanoseconds per lookup without prefetches, the fastest round.
         plain_ns: f64 => "ns of a plain lookup", 1 = minimum(plain);
         /// Nanoseconds per lookup with prefetches, the fastest round.
@@ -66,9 +66,7 @@ record! {
         huge_mib: Option<usize> => "MiB in huge pages", 0 = huge_mib();
         /// Lookups per round.
         lookups: usize;
-        /// Number of rounds.
         rounds: usize => "rounds", 0;
-        /// Lookups per cohort.
         cohort: usize => "lookups per cohort", 0 = COHORT;
     }
 }
@@ -167,10 +165,7 @@ struct Bench {
 
 /// Makes the allocator use huge pages. It reads that setting at process start, so this restarts the program; in
 /// the restarted program, or if the user has tuned the allocator, it does nothing.
-///
-/// # Errors
-/// When the program cannot be restarted.
-pub fn in_huge_pages() -> io::Result<()> {
+pub(crate) fn in_huge_pages() -> io::Result<()> {
     const TUNABLES: &str = "GLIBC_TUNABLES";
     if !cfg!(all(target_os = "linux", target_env = "gnu")) || std::env::var_os(TUNABLES).is_some() {
         return Ok(());
@@ -186,11 +181,7 @@ fn huge_mib() -> Option<usize> {
     line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib / 1024)
 }
 
-/// Runs the benchmark. Progress goes to stderr.
-///
-/// # Errors
-/// When the thread cannot be bound to a core.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let (mib, rounds, lookups) = match options.quick {
         true => (1, 3, 4 * 1024),
         false => (options.mib, options.rounds, options.lookups),

@@ -38,24 +38,24 @@ const SWEEP: [(u64, Setting); 7] = [
 /// Then it is measured in turn with every size that it could have chosen, declared (1: all stages direct), and
 /// with run to completion.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Rounds per process
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Number of measuring processes, one after another; 0 measures in this process
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100))]
-    pub processes: usize,
+    pub(crate) processes: usize,
 
     /// One short process: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "processes"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// The report.
     #[derive(Deserialize)]
-    pub struct Report, fn new(pipelines: Vec<Pipeline>, rounds: usize, requests: usize, processes: usize) where {
+    pub(crate) struct Report, fn new(pipelines: Vec<Pipeline>, rounds: usize, requests: usize, processes: usize) where {
         let tiny = pipelines.iter().find(|pipeline| pipeline.kib_per_stage == TINY);
     } {
         /// One pipeline per stage size.
@@ -78,7 +78,7 @@ record! {
 record! {
     /// One pipeline.
     #[derive(Deserialize)]
-    pub struct Pipeline {
+    pub(crate) struct Pipeline {
         /// KiB of code per stage.
         kib_per_stage: u64 => "KiB a stage", 0;
         /// The cohort size that the runtime keeps; 0 if it found none in time.
@@ -91,7 +91,6 @@ record! {
         regret: f64 => "regret", 3;
         /// Run to completion over the automatic setting; above 1, the automatic setting is faster.
         rtc_over_auto: f64 => "rtc/auto", 2;
-        /// All declared sizes.
         sweep: Vec<Declared> | "declared sizes", 0;
     }
 }
@@ -99,7 +98,7 @@ record! {
 record! {
     /// One declared size.
     #[derive(Deserialize)]
-    pub struct Declared {
+    pub(crate) struct Declared {
         /// Maximum number of operations per cohort; at 1 all stages are direct.
         cohort: u64 => "cohort", 0;
         /// Nanoseconds per request.
@@ -109,11 +108,8 @@ record! {
     }
 }
 
-/// Measures in the given number of processes, one after another, or in this one for 0. Progress goes to stderr.
-///
-/// # Errors
-/// When a process cannot be started or fails.
-pub fn run(options: &Options) -> Result<Report, Error> {
+/// Measures in the given number of processes, one after another, or in this one for 0.
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let plan = match options.quick {
         true => Plan { rounds: 1, requests: 128, settle: 256 },
         false => Plan { rounds: options.rounds, requests: 8192, settle: MAX_WARM_UP_REQUESTS },

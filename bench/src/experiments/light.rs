@@ -27,31 +27,31 @@ const QUICK: usize = 1;
 /// with the same arrivals. Latency counts from the intended start. Ratios are taken slice by slice; figures are
 /// their medians. A slice in which other processes used a core is repeated.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Number of connections
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = number(1..=20_000))]
-    pub connections: usize,
+    pub(crate) connections: usize,
 
     /// Slices per server and load
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = number(1..=1000))]
-    pub slices: usize,
+    pub(crate) slices: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// The report of `phalanx-bench light`.
-    pub struct Report, fn new(rows: Vec<Row>, capacity: f64, driver: Option<&'static str>) where {
+    pub(crate) struct Report, fn new(rows: Vec<Row>, capacity: f64, driver: Option<&'static str>) where {
         let worst = |of: fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
     } {
         /// One per load.
@@ -69,7 +69,7 @@ record! {
 
 record! {
     /// Both servers under one load. Latencies are in microseconds, medians of the slices.
-    pub struct Row, fn new(load: f64, rate: f64, phalanx: &[Slice], twin: &[Slice]) where {
+    pub(crate) struct Row, fn new(load: f64, rate: f64, phalanx: &[Slice], twin: &[Slice]) where {
         let pairs: Vec<(&Slice, &Slice)> = phalanx.iter().zip(twin).collect();
         let kept = undisturbed(&pairs);
     } {
@@ -89,17 +89,11 @@ record! {
         p50_over_twin: f64 => "p50 ÷", 2 = kept.median(|pair| pair.0.p50_us() / pair.1.p50_us().max(1e-3));
         /// Median of the slices' ratios of the 99th percentiles.
         p99_over_twin: f64 => "p99 ÷", 2 = kept.median(|pair| pair.0.p99_us() / pair.1.p99_us().max(1e-3));
-        /// The slices.
         sample: Sample, flatten = slice_counts(&pairs);
     }
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (slices, slice) = match options.quick {
         true => (QUICK, Duration::from_millis(300)),
         false => (options.slices, options.slice),

@@ -22,18 +22,18 @@ const COHORT: usize = 64;
 
 /// Measure an operation, a boxed closure and a task of tokio, in one process.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Number of measurements per arm; at least 7
     #[arg(long, default_value_t = 15)]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// Fewer operations: only checks that it runs
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// Nanoseconds per operation, medians over the rounds, and their ratios.
-    pub struct Report, fn new(taken: &[[f64; 5]], noisy_rounds: usize, partial: Option<Partial>) where {
+    pub(crate) struct Report, fn new(taken: &[[f64; 5]], noisy_rounds: usize, partial: Option<Partial>) where {
         let arm = |n: usize| taken.median(|figures| figures[n]);
         let ratios = |over: usize, under: usize| taken.each(|figures| figures[over] / figures[under]);
     } {
@@ -41,7 +41,6 @@ record! {
         dispatch_ns: f64 => "ns of an operation dispatched and run", 1 = arm(0);
         /// Called from one stage to another and awaited.
         call_ns: f64 => "called and awaited", 1 = arm(1);
-        /// Called on another processor and awaited.
         cross_ns: f64 => "called on another processor and awaited", 1 = arm(2);
         /// A boxed closure pushed to a vector, popped and run.
         boxed_fn_ns: f64 => "a boxed closure", 1 = arm(3);
@@ -53,20 +52,14 @@ record! {
         tokio_over_call: f64 => "tokio task over call", 2 = ratios(4, 1);
         /// Quartiles of the two ratios.
         spread: Spread = Quartiles;
-        /// Number of rounds.
         rounds: usize => "rounds", 0 = taken.len();
         /// Rounds among these that were kept although other processes used the machine.
         noisy_rounds: usize;
-        /// Progress, if the run was interrupted.
         partial: Option<Partial>;
     }
 }
 
-/// Runs the benchmark. SIGINT and SIGTERM end it from here on; the rounds so far are reported.
-///
-/// # Errors
-/// When tokio's runtime cannot be created.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     install_signal_handlers()?;
     let rounds = options.rounds.max(7);
     let operations = if options.quick { 6_400 } else { 640_000 };

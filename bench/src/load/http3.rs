@@ -41,9 +41,6 @@ struct Run {
 }
 
 /// Sends the load. The watched processes are those of the server.
-///
-/// # Errors
-/// When no connection can be made.
 pub(super) fn run(
     options: &Options,
     (address, paths, watched): (SocketAddr, &[String], &[u32]),

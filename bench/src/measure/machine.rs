@@ -10,24 +10,24 @@ use crate::system::hardware;
 
 /// Properties of a machine that affect figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Name of the processor.
-    pub processor: Option<String>,
+    pub(crate) processor: Option<String>,
     /// Number of cores that this process may use.
-    pub cores: usize,
+    pub(crate) cores: usize,
     /// Name and release of the kernel.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// Congestion control algorithm of TCP.
-    pub congestion_control: Option<String>,
+    pub(crate) congestion_control: Option<String>,
     /// Processors of each server: workers of Phalanx and of its peers.
-    pub processors: usize,
+    pub(crate) processors: usize,
     /// Cores of the servers.
-    pub server_cores: Vec<usize>,
+    pub(crate) server_cores: Vec<usize>,
     /// Cores of the load.
-    pub load_cores: Vec<usize>,
+    pub(crate) load_cores: Vec<usize>,
     /// Whether instructions, cycles and misses are counted.
     #[serde(default)]
-    pub hardware_counters: bool,
+    pub(crate) hardware_counters: bool,
 }
 
 impl Machine {

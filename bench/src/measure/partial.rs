@@ -8,11 +8,11 @@ use crate::error::Error;
 
 /// Progress of an interrupted measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Partial {
+pub(crate) struct Partial {
     /// Measured rounds of all settings.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// Planned rounds.
-    pub of: usize,
+    pub(crate) of: usize,
 }
 
 impl fmt::Display for Partial {

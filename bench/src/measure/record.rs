@@ -90,30 +90,24 @@ macro_rules! record {
                 ])
             }
         }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(&$crate::measure::record::text(self))
-            }
-        }
     };
 }
 pub(crate) use record;
 
 /// A field that the text shows.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub(crate) struct Field {
     /// Its name in the JSON.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The heading.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// How it is shown.
-    pub shown: Shown,
+    pub(crate) shown: Shown,
 }
 
 /// How a field is shown.
 #[derive(Clone, Copy, Debug)]
-pub enum Shown {
+pub(crate) enum Shown {
     /// A value, or several.
     Value {
         /// Decimals of a number.
@@ -129,7 +123,7 @@ pub enum Shown {
 }
 
 /// A report or a row.
-pub trait Record: Serialize {
+pub(crate) trait Record: Serialize {
     /// The fields that the text shows.
     fn fields() -> Vec<Field>;
 }
@@ -157,7 +151,7 @@ pub(crate) fn flatten<P: Part>() -> Vec<Field> {
 }
 
 /// Rows of a table.
-pub trait Rows {
+pub(crate) trait Rows {
     /// The fields of a row.
     fn fields() -> Vec<Field>;
 }
@@ -169,7 +163,7 @@ impl<R: Record> Rows for Vec<R> {
 }
 
 /// The text of a report.
-pub fn text<R: Record>(report: &R) -> String {
+pub(crate) fn text<R: Record>(report: &R) -> String {
     text_of(&serde_json::to_value(report).expect("serializable values"), R::fields())
 }
 
@@ -363,7 +357,7 @@ mod tests {
         let text = "servers\n\n  server   µs each  over  noisy\n  phalanx     6.23   0.5      1\n\n  nginx      12.00     -      1\n\n\
                     parts\n\n  server   size\n  phalanx     1\n  phalanx    20\n\n  the worst        0.50\n\n  \
                     quick run: the figures are meaningless\n";
-        assert_eq!(report.to_string(), text);
+        assert_eq!(super::text(&report), text);
         assert_eq!(serde_json::to_value(&report).unwrap()["rows"][0]["slices"], 3);
     }
 

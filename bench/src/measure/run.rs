@@ -1,49 +1,32 @@
 //! The report of a run: its figures, and the conditions under which they were measured.
 
-use std::fmt;
-use std::ops::Deref;
-
 use serde::Serialize;
 
 use crate::measure::machine::Machine;
 use crate::measure::partial::Partial;
-use crate::measure::record::{Field, Record, Shown, record, text};
+use crate::measure::record::{Field, Record, Shown, record};
 use crate::system::hardware::Events;
 
 /// The report of a run.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Run<F> {
+pub(crate) struct Run<F> {
     /// The figures.
     #[serde(flatten)]
-    pub figures: F,
+    pub(crate) figures: F,
     /// Hardware events, if the processor counts them.
-    pub hardware_events: Vec<EventRow>,
+    pub(crate) hardware_events: Vec<EventRow>,
     /// The machine and cores of the measurement.
-    pub machine: Option<Machine>,
+    pub(crate) machine: Option<Machine>,
     /// Progress, if the run was interrupted.
-    pub partial: Option<Partial>,
+    pub(crate) partial: Option<Partial>,
     /// Whether this was a quick run, whose figures are meaningless.
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 impl<F> Run<F> {
     /// A report without hardware events.
     pub(crate) fn new(figures: F, machine: Machine, partial: Option<Partial>, quick: bool) -> Self {
         Self { figures, hardware_events: Vec::new(), machine: Some(machine), partial, quick }
-    }
-}
-
-impl<F> Deref for Run<F> {
-    type Target = F;
-
-    fn deref(&self) -> &F {
-        &self.figures
-    }
-}
-
-impl<F: Record> fmt::Display for Run<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text(self))
     }
 }
 
@@ -57,16 +40,14 @@ impl<F: Record> Record for Run<F> {
 
 record! {
     /// Hardware events of a server under one load, per request; medians of the slices.
-    pub struct EventRow, pub(crate) fn new(
+    pub(crate) struct EventRow, pub(crate) fn new(
         server: String,
         connections: usize,
         rate: Option<f64>,
         part: &'static str,
         events: Events,
     ) {
-        /// The server.
         server: String => "server", 0;
-        /// Number of connections.
         connections: usize => "connections", 0;
         /// Requests offered per second, in open loop.
         rate: Option<f64> => "offered/s", 0;
@@ -74,9 +55,7 @@ record! {
         part: &'static str => "part", 0;
         /// Executed instructions.
         instructions: Option<f64> => "instructions", 0 = events.instructions;
-        /// Cycles.
         cycles: Option<f64> => "cycles", 0 = events.cycles;
-        /// Cycles of an instruction.
         cycles_per_instruction: Option<f64> => "cycles/instruction", 2 = events.cycles_per_instruction();
         /// Misses of the first-level instruction cache.
         l1_instruction_misses: Option<f64> => "L1i misses", 1 = events.l1_instruction_misses;

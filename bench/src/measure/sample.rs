@@ -8,8 +8,7 @@ use crate::system::cachegrind::Counts;
 record! {
     /// The slices of a row.
     #[derive(Default)]
-    pub struct Sample {
-        /// Number of measured slices.
+    pub(crate) struct Sample {
         slices: usize => "slices", 0;
         /// Slices among these that were kept although other processes used the cores.
         noisy_slices: usize => "disturbed", 0;
@@ -40,8 +39,7 @@ impl Column<Sample> for SliceCounts {
 record! {
     /// Instructions and misses of simulated caches, outside of the kernel.
     #[derive(Copy)]
-    pub struct Misses, fn new(each: Counts) {
-        /// Instructions.
+    pub(crate) struct Misses, fn new(each: Counts) {
         instructions: f64 => "instructions", 0 = each.instructions;
         /// Misses of a first-level instruction cache of 32 KiB in 8 ways.
         i1_misses: f64 => "I1 misses", 2 = each.i1;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 ///
 /// # Panics
 /// If there are no values, or one is not a number.
-pub fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
     let middle = sorted.len() / 2;
@@ -21,7 +21,7 @@ pub fn median(values: &[f64]) -> f64 {
 ///
 /// # Panics
 /// If there are no values.
-pub fn minimum(values: &[f64]) -> f64 {
+pub(crate) fn minimum(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::min).expect("at least one value")
 }
 
@@ -29,7 +29,7 @@ pub fn minimum(values: &[f64]) -> f64 {
 ///
 /// # Panics
 /// If there are no values.
-pub fn maximum(values: &[f64]) -> f64 {
+pub(crate) fn maximum(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).expect("at least one value")
 }
 
@@ -37,7 +37,7 @@ pub fn maximum(values: &[f64]) -> f64 {
 ///
 /// # Panics
 /// If there are no values, or one is not a number.
-pub fn quartiles(values: &[f64]) -> [f64; 2] {
+pub(crate) fn quartiles(values: &[f64]) -> [f64; 2] {
     let mut sorted = values.to_vec();
     sorted.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
     [0.25, 0.75].map(|part| {
@@ -104,10 +104,10 @@ pub(crate) fn undisturbed<T: Disturbed + Copy>(rounds: &[T]) -> Vec<T> {
 }
 
 /// Quartiles of a row's figures over the rounds, by name.
-pub type Spread = BTreeMap<String, [f64; 2]>;
+pub(crate) type Spread = BTreeMap<String, [f64; 2]>;
 
 /// Quartiles of all rounds' values, by name. Figures with a value that is not a number are left out.
-pub fn spread<const N: usize>(figures: [(&str, Vec<f64>); N]) -> Spread {
+pub(crate) fn spread<const N: usize>(figures: [(&str, Vec<f64>); N]) -> Spread {
     let known = figures
         .into_iter()
         .filter(|(_, values)| !values.is_empty() && values.iter().all(|value| value.is_finite()));

@@ -14,18 +14,16 @@ use crate::system::hardware::{Events, HardwareCounters, Part};
 record! {
     /// Hardware events of an operation; medians of the stretches.
     #[derive(serde::Deserialize)]
-    pub struct StretchRow, fn new(of: String, counted: Part, all: &[Events]) where {
+    pub(crate) struct StretchRow, fn new(of: String, counted: Part, all: &[Events]) where {
         let events = Events::combine(all, median);
     } {
         /// The measured work.
         of: String => "of", 0;
         /// `all`, with the kernel, or `user`, without it, if the kernel permits no more.
         part: String => "part", 0 = counted.name().to_owned();
-        /// Number of stretches.
         stretches: usize => "stretches", 0 = all.len();
         /// Executed instructions.
         instructions: Option<f64> => "instructions", 1 = events.instructions;
-        /// Cycles.
         cycles: Option<f64> => "cycles", 1 = events.cycles;
         /// Misses of the first-level instruction cache.
         l1_instruction_misses: Option<f64> => "L1i misses", 2 = events.l1_instruction_misses;

@@ -15,47 +15,47 @@ pub(super) const VERSION: u32 = 1;
 
 /// The whole document.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Document {
+pub(crate) struct Document {
     /// Version of the format.
-    pub version: u32,
+    pub(crate) version: u32,
     /// Version of `phalanx`.
-    pub phalanx: String,
+    pub(crate) phalanx: String,
     /// Time of the report, in seconds since 1970 UTC.
-    pub made_at: u64,
+    pub(crate) made_at: u64,
     /// Whether it was a short run.
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Name of the processor.
-    pub processor: Option<String>,
+    pub(crate) processor: Option<String>,
     /// Number of usable cores.
-    pub cores: usize,
+    pub(crate) cores: usize,
     /// Name and release of the kernel.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// Whether the machine counts instructions, cycles and misses.
     #[serde(default)]
-    pub hardware_counters: bool,
+    pub(crate) hardware_counters: bool,
     /// Versions of the peers; `None` if not installed.
-    pub peers: BTreeMap<String, Option<String>>,
+    pub(crate) peers: BTreeMap<String, Option<String>>,
     /// Experiments in the order of their runs.
-    pub experiments: Vec<Entry>,
+    pub(crate) experiments: Vec<Entry>,
 }
 
 /// One experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Its name for `--only`.
-    pub name: String,
+    pub(crate) name: String,
     /// The command that was run.
-    pub command: String,
+    pub(crate) command: String,
     /// Duration.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Slowdown of the machine before and after, relative to its best.
-    pub slowdown: [f64; 2],
+    pub(crate) slowdown: [f64; 2],
     /// Whether the machine was disturbed, also in the repetition.
-    pub noisy: bool,
+    pub(crate) noisy: bool,
     /// Output of the command.
-    pub report: Option<Value>,
+    pub(crate) report: Option<Value>,
     /// Reason why there is no report.
-    pub missing: Option<String>,
+    pub(crate) missing: Option<String>,
 }
 
 impl Entry {
@@ -91,9 +91,6 @@ impl Entry {
 
 impl Document {
     /// Reads an earlier document.
-    ///
-    /// # Errors
-    /// When there is none at `path`, or its version differs.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let document: Self = serde_json::from_slice(&fs::read(path)?)?;
         match document.version {

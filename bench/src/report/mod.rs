@@ -23,8 +23,8 @@ use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub use document::{Document, Entry};
-pub use options::Options;
+pub(crate) use document::{Document, Entry};
+pub(crate) use options::Options;
 
 use catalogue::{Command, Experiment};
 use child::Outcome;
@@ -44,7 +44,7 @@ const EXTRA_TIME: Duration = Duration::from_secs(60);
 /// Errors of [`run`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub(crate) enum Error {
     /// Unknown experiment.
     #[error("unknown experiment {name:?}; known are {all}")]
     Unknown {
@@ -76,22 +76,18 @@ pub enum Error {
 
 /// Result of a run.
 #[derive(Debug)]
-pub struct Made {
+pub(crate) struct Made {
     /// Path of the page.
-    pub page: PathBuf,
+    pub(crate) page: PathBuf,
     /// Experiments without results, and the reasons.
-    pub missing: Vec<(String, String)>,
+    pub(crate) missing: Vec<(String, String)>,
     /// Whether the run was interrupted.
-    pub interrupted: bool,
+    pub(crate) interrupted: bool,
 }
 
 /// Measures and writes the report. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results
 /// so far are written.
-///
-/// # Errors
-/// When nothing can be measured, or the report cannot be written. The report contains the errors of failed
-/// experiments.
-pub fn run(options: &Options) -> Result<Made, Error> {
+pub(crate) fn run(options: &Options) -> Result<Made, Error> {
     let chosen = choose(&options.only)?;
     let earlier = |path: &Option<PathBuf>| {
         let read = |path: &PathBuf| {

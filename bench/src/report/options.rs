@@ -11,33 +11,33 @@ use clap::Args;
 /// contains every figure, the machine and the commands; `plots/` contains each plot as SVG, light and dark. A fixed loop
 /// is timed around each experiment, and experiments on a disturbed machine are marked. Ctrl-C writes the results so far.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Output folder; created if missing
     #[arg(long, value_name = "DIR", default_value = "report")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
 
     /// Short run of a few minutes with rough figures (default)
     #[arg(long)]
-    pub quick: bool,
+    pub(crate) quick: bool,
 
     /// Full run of at most 95 minutes on an idle machine; disturbed experiments are repeated
     #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
+    pub(crate) full: bool,
 
     /// Only these experiments
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', num_args = 1..)]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
 
     /// Measure nothing; draw page and plots of this `report.json` again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "full", "only"])]
-    pub draw: Option<PathBuf>,
+    pub(crate) draw: Option<PathBuf>,
 
     /// An earlier `report.json`: report the ratios that changed by more than the noise
     #[arg(long, value_name = "FILE")]
-    pub baseline: Option<PathBuf>,
+    pub(crate) baseline: Option<PathBuf>,
 
     /// Replace the text between `<!-- report: begin -->` and `<!-- report: end -->` in this Markdown file by the
     /// report's ratios and tables
     #[arg(long, value_name = "FILE")]
-    pub page: Option<PathBuf>,
+    pub(crate) page: Option<PathBuf>,
 }

@@ -12,9 +12,6 @@ use crate::system::{cachegrind, interrupted};
 impl Runner {
     /// The counts of a request to the server of this name with one processor, outside the kernel, from two loads of
     /// these lengths in seconds.
-    ///
-    /// # Errors
-    /// As [`cachegrind::server`]; when the server or the load fails, or on a signal.
     pub(crate) fn simulated(
         &self,
         plan: &Plan<'_>,

@@ -49,38 +49,35 @@ pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(30);
 
 /// Options common to all benchmarks of servers.
 #[derive(Args, Clone, Debug)]
-pub struct RunnerOptions {
+pub(crate) struct RunnerOptions {
     /// Processors of each server: workers of Phalanx and of its peers [default: all cores, or three quarters where
     /// a core is left for the load]
     #[arg(long, value_name = "N", value_parser = number(1..=64))]
-    pub processors: Option<usize>,
+    pub(crate) processors: Option<usize>,
 
     /// Cores and program
     #[command(flatten)]
-    pub setup: SetupOptions,
+    pub(crate) setup: SetupOptions,
 }
 
 /// Cores and the measured program.
 #[derive(Args, Clone, Debug)]
-pub struct SetupOptions {
+pub(crate) struct SetupOptions {
     /// Cores of the servers [default: as many as processors, all if there are not more]
     #[arg(long = "server-core", value_name = "CORE,…", value_delimiter = ',')]
-    pub server_cores: Vec<usize>,
+    pub(crate) server_cores: Vec<usize>,
 
     /// Cores of the load [default: those without a server, all if there is none]
     #[arg(long = "load-core", value_name = "CORE,…", value_delimiter = ',')]
-    pub load_cores: Vec<usize>,
+    pub(crate) load_cores: Vec<usize>,
 
     /// The `phalanx` to measure [default: the one beside this program, or on the search path]
     #[arg(long, value_name = "PATH", env = "PHALANX_EXECUTABLE", hide_env_values = true)]
-    pub phalanx: Option<PathBuf>,
+    pub(crate) phalanx: Option<PathBuf>,
 }
 
 impl RunnerOptions {
     /// The cores, and the number of processors of each server.
-    ///
-    /// # Errors
-    /// When a given core is not available.
     pub(crate) fn cores(&self) -> std::io::Result<(Cores, usize)> {
         let cores =
             Cores::choose(&self.setup.server_cores, &self.setup.load_cores, self.processors)?;
@@ -89,9 +86,6 @@ impl RunnerOptions {
     }
 
     /// The core of a measurement with one thread.
-    ///
-    /// # Errors
-    /// When the given core is not available.
     pub(crate) fn one_core(&self) -> std::io::Result<Vec<usize>> {
         Ok(Cores::choose(&self.setup.server_cores, &[], Some(1))?.server)
     }
@@ -228,9 +222,6 @@ impl Runner {
     }
 
     /// Checks that the site can be evicted from the page cache.
-    ///
-    /// # Errors
-    /// [`Error::InMemory`] if it cannot.
     pub(crate) fn check_evicts(&self) -> Result<(), Error> {
         let directory = self.directory.path();
         match is_in_memory(directory)? {

@@ -18,9 +18,6 @@ pub(crate) type Versions = BTreeMap<&'static str, Option<String>>;
 
 impl Runner {
     /// The selected and available servers on this many cores, with their files in `directory`, and the peers' versions.
-    ///
-    /// # Errors
-    /// When a configuration file cannot be written, or the path of this program is unknown.
     pub(super) fn specs(
         &self,
         plan: &Plan<'_>,

@@ -26,9 +26,6 @@ pub(crate) struct Counted<'a> {
 
 /// A command that runs `program` under callgrind with a second-level cache of `l2` bytes. Its dumps are in `directory`.
 /// Nothing is simulated until [`Counted::begin`].
-///
-/// # Errors
-/// When valgrind is not installed (`NotFound`, with an installation hint).
 pub(crate) fn under(program: &Command, l2: usize, directory: &Path) -> io::Result<Command> {
     check()?;
     let mut command = Command::new("valgrind");
@@ -45,9 +42,6 @@ fn dumps(directory: &Path) -> PathBuf {
 
 impl<'a> Counted<'a> {
     /// Begins to simulate, with empty caches, a server that was started with [`under`] and the same directory.
-    ///
-    /// # Errors
-    /// When vgdb cannot reach the server.
     pub(crate) fn begin(server: &'a Process, directory: &Path) -> Result<Self, Error> {
         let counted = Self { server, dumps: dumps(directory), count: 0 };
         counted.tell(&["instrumentation", "on"])?;
@@ -55,9 +49,6 @@ impl<'a> Counted<'a> {
     }
 
     /// The counts of the server during `load`. The simulated caches keep their contents.
-    ///
-    /// # Errors
-    /// As `load`, and when vgdb cannot reach the server, or the dump is unreadable.
     pub(crate) fn during<T>(
         &mut self,
         load: impl FnOnce() -> Result<T, Error>,

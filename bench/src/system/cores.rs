@@ -15,9 +15,6 @@ pub(crate) struct Cores {
 impl Cores {
     /// The given cores. By default `processors` cores for the servers and the others for the load, or all for both
     /// if no core would be left. By default `processors` is [`default_processors`].
-    ///
-    /// # Errors
-    /// When this process may not use a given core.
     pub(crate) fn choose(
         server: &[usize],
         load: &[usize],
@@ -64,17 +61,11 @@ fn default_processors(cores: usize) -> usize {
 }
 
 /// The core of a measurement with one thread: the first usable one.
-///
-/// # Errors
-/// When the kernel does not report the cores.
 pub(crate) fn first() -> io::Result<[usize; 1]> {
     allowed().map(|cores| [cores.first().copied().unwrap_or(0)])
 }
 
 /// The cores that this process may use.
-///
-/// # Errors
-/// When the kernel does not report them.
 pub(crate) fn allowed() -> io::Result<Vec<usize>> {
     let allowed = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect())

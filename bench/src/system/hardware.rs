@@ -126,33 +126,21 @@ pub(crate) struct HardwareCounters([Vec<Counter>; EVENTS]);
 
 impl HardwareCounters {
     /// Starts the counters of all threads that these processes have now.
-    ///
-    /// # Errors
-    /// If the processor or the kernel counts no instructions, or does not permit it.
     pub(crate) fn start(processes: &[u32], part: Part) -> io::Result<Self> {
         Self::start_events(&threads(processes)?, part, false, builders())
     }
 
     /// Starts the counters of the calling thread alone.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
     pub(crate) fn start_here(part: Part) -> io::Result<Self> {
         Self::start_events(&[this_thread()], part, false, builders())
     }
 
     /// Starts the counters of the calling thread, and of the threads and processes that it starts from now on.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
     pub(crate) fn start_from_here(part: Part) -> io::Result<Self> {
         Self::start_events(&[this_thread()], part, true, builders())
     }
 
     /// Starts the counters of the other threads of this process, and of those that they start from now on.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
     pub(crate) fn start_elsewhere(part: Part) -> io::Result<Self> {
         Self::start_events(&other_threads()?, part, true, builders())
     }
@@ -184,9 +172,6 @@ impl HardwareCounters {
     }
 
     /// The numbers of events since the start. Those of threads that have exited since are included.
-    ///
-    /// # Errors
-    /// If a counter cannot be read.
     pub(crate) fn read(&mut self) -> io::Result<Events> {
         let mut counts = [None; EVENTS];
         for (count, counters) in counts.iter_mut().zip(&mut self.0) {

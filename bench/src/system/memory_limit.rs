@@ -11,9 +11,6 @@ pub(crate) struct MemoryLimit {
 
 impl MemoryLimit {
     /// A group beneath that of this process, with a limit in bytes.
-    ///
-    /// # Errors
-    /// If the system has no such groups, or this process may not create one.
     pub(crate) fn new(name: &str, bytes: u64) -> io::Result<Self> {
         let own = fs::read_to_string("/proc/self/cgroup")?;
         let (root, file) = match is_unified() {

@@ -3,11 +3,11 @@
 pub(crate) mod cachegrind;
 pub(crate) mod callgrind;
 pub(crate) mod cores;
-pub mod hardware;
+pub(crate) mod hardware;
 pub(crate) mod interrupt;
 pub(crate) mod memory_limit;
 pub(crate) mod process;
-pub mod procfs;
+pub(crate) mod procfs;
 pub(crate) mod programs;
 
 pub(crate) use cores::{Bound, Cores};

@@ -140,9 +140,6 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// A program of `cargo xtask peers`: the one that the option `--program` names, or the installed one.
-///
-/// # Errors
-/// If it is not installed.
 pub(crate) fn named(path: &Option<PathBuf>, program: &str) -> Result<PathBuf, Error> {
     let why = "it is not here; get it by `cargo xtask peers`, or name it by --program";
     path.clone().or_else(|| find(program)).ok_or_else(|| Error::server(program, why))

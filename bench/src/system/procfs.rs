@@ -5,10 +5,7 @@ use std::io;
 
 /// Seconds that the threads of these processes have run: the first number of `/proc/PID/task/*/schedstat`,
 /// summed. Includes time in the kernel, excludes threads that have exited.
-///
-/// # Errors
-/// When there is no such process, or no such file (not on Linux).
-pub fn run_time(processes: &[u32]) -> io::Result<f64> {
+pub(crate) fn run_time(processes: &[u32]) -> io::Result<f64> {
     let mut total = 0;
     for process in processes {
         for thread in fs::read_dir(format!("/proc/{process}/task"))? {
@@ -27,10 +24,7 @@ pub fn run_time(processes: &[u32]) -> io::Result<f64> {
 const ESRCH: i32 = 3;
 
 /// A process and its descendants, from `/proc/PID/task/*/children`.
-///
-/// # Errors
-/// When there is no such process, or no such file.
-pub fn family(process: u32) -> io::Result<Vec<u32>> {
+pub(crate) fn family(process: u32) -> io::Result<Vec<u32>> {
     let mut members = vec![process];
     let mut at = 0;
     while let Some(&member) = members.get(at) {
@@ -51,29 +45,20 @@ pub fn family(process: u32) -> io::Result<Vec<u32>> {
 
 /// Seconds that the cores of these numbers were not idle, from `/proc/stat`, including time stolen by other guests.
 /// The resolution is 10 ms.
-///
-/// # Errors
-/// When there is no such core, or no such file.
-pub fn busy_time(cores: &[usize]) -> io::Result<f64> {
+pub(crate) fn busy_time(cores: &[usize]) -> io::Result<f64> {
     let text = fs::read_to_string("/proc/stat")?;
     let times = cores.iter().map(|core| parse_stat(&text, *core));
     times.sum::<Option<f64>>().ok_or_else(|| bad("stat"))
 }
 
 /// Seconds that this process and its waited-for children have run, from `/proc/self/stat`.
-///
-/// # Errors
-/// When there is no such file.
-pub fn own_time() -> io::Result<f64> {
+pub(crate) fn own_time() -> io::Result<f64> {
     parse_own(&fs::read_to_string("/proc/self/stat")?).ok_or_else(|| bad("self/stat"))
 }
 
 /// Seconds that these processes have run outside the kernel and in it, from `/proc/PID/stat`. Some kernels sample
 /// the two: their sum is exact, their shares only over long times.
-///
-/// # Errors
-/// When there is no such process, or no such file.
-pub fn user_and_system(processes: &[u32]) -> io::Result<(f64, f64)> {
+pub(crate) fn user_and_system(processes: &[u32]) -> io::Result<(f64, f64)> {
     let mut sum = (0.0, 0.0);
     for process in processes {
         let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
@@ -84,10 +69,7 @@ pub fn user_and_system(processes: &[u32]) -> io::Result<(f64, f64)> {
 }
 
 /// The resident memory of these processes, in bytes, from `/proc/PID/status`. Pages that they share count for each.
-///
-/// # Errors
-/// When there is no such process, or no such file.
-pub fn resident_bytes(processes: &[u32]) -> io::Result<u64> {
+pub(crate) fn resident_bytes(processes: &[u32]) -> io::Result<u64> {
     let mut sum = 0;
     for process in processes {
         let text = fs::read_to_string(format!("/proc/{process}/status"))?;

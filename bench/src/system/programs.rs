@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 const PHALANX: &str = "phalanx";
 
 /// This program, which also contains the load generator, the threaded twin and the bare loop.
-///
-/// # Errors
-/// When the system does not tell its path.
 pub(crate) fn own() -> io::Result<PathBuf> {
     std::env::current_exe()
 }

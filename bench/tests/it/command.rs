@@ -29,10 +29,19 @@ fn phalanx() -> &'static PathBuf {
     })
 }
 
-/// Runs a benchmark and returns its output.
+/// Runs a benchmark and returns its output, with the report as JSON.
 pub(crate) fn bench(arguments: &[&str]) -> Output {
+    run(&[arguments, &["--json"]].concat())
+}
+
+/// Runs a benchmark and returns its report as text.
+pub(crate) fn bench_as_text(arguments: &[&str]) -> String {
+    String::from_utf8(run(arguments).stdout).unwrap()
+}
+
+fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx-bench"));
-    command.env("PHALANX_EXECUTABLE", phalanx()).args(arguments).arg("--json").output().unwrap()
+    command.env("PHALANX_EXECUTABLE", phalanx()).args(arguments).output().unwrap()
 }
 
 /// The report of a successful run.

@@ -1,186 +1,191 @@
-//! Runs `bench pipeline`, `bench ladder`, `bench interleave` and `bench figure2` with small parameters.
+//! Runs the benchmarks of operations and stages, with small parameters.
 
-use std::process::ExitCode;
+use serde_json::{Value, json};
 
-use clap::Parser;
-use phalanx_bench::cli::Cli;
-use phalanx_bench::experiments::{
-    concurrency, crossing, failure, figure2, figure8, interleave, ladder, matching, pipeline,
-    spread,
-};
+use crate::command::{bench, bench_as_text, report};
 
-#[derive(Parser)]
-struct Line<O: clap::Args> {
-    #[command(flatten)]
-    options: O,
+/// Runs a benchmark and returns its report.
+fn measured(arguments: &str) -> Value {
+    report(&bench(&arguments.split(' ').collect::<Vec<_>>()))
 }
 
-fn options<O: clap::Args>(words: &[&str]) -> O {
-    Line::parse_from([&["bench"], words].concat()).options
+fn rows<'a>(of: &'a Value, field: &str) -> &'a [Value] {
+    of[field].as_array().unwrap_or_else(|| panic!("no {field}: {of}"))
+}
+
+/// A field of each row.
+fn all<'a>(rows: &'a [Value], field: &str) -> Vec<&'a Value> {
+    rows.iter().map(|row| &row[field]).collect()
+}
+
+fn figure(row: &Value, field: &str) -> f64 {
+    row[field].as_f64().unwrap_or_else(|| panic!("no {field}: {row}"))
+}
+
+fn are_positive(rows: &[Value], fields: &[&str]) {
+    for row in rows {
+        for field in fields {
+            assert!(figure(row, field) > 0.0, "{field}: {row}");
+        }
+    }
 }
 
 #[test]
 fn the_pipeline_runs_in_every_arm() {
-    let report = pipeline::run(&options(&["--quick", "--kib=1,4"])).unwrap();
-    println!("{report}");
-    let sizes: Vec<u64> = report.sizes.iter().map(|size| size.kib_per_stage).collect();
-    assert_eq!((report.stages, sizes), (8, vec![1, 4]));
-    for size in &report.sizes {
-        let cohorts: Vec<usize> = size.cohorts.iter().map(|cohort| cohort.cohort).collect();
-        assert_eq!(cohorts, [1, 4, 16, 64, 256]);
-        assert!(size.cohorts.iter().all(|cohort| cohort.ns > 0.0 && cohort.rtc_over_cohort > 0.0));
-        assert!(size.run_to_completion_ns > 0.0 && size.thread_per_request_ns > 0.0);
-        assert_eq!(size.rtc_over_cohort64, size.cohorts[3].rtc_over_cohort);
-        assert!(size.auto_ns > 0.0 && size.rtc_over_auto > 0.0 && size.rtc_over_direct > 0.0);
+    let report = measured("pipeline --quick --kib=1,4");
+    let sizes = rows(&report, "sizes");
+    assert_eq!(report["stages"], 8);
+    assert_eq!(all(sizes, "kib_per_stage"), [1, 4]);
+    for size in sizes {
+        let cohorts = rows(size, "cohorts");
+        assert_eq!(all(cohorts, "cohort"), [1, 4, 16, 64, 256]);
+        are_positive(cohorts, &["ns", "rtc_over_cohort"]);
+        assert_eq!(size["rtc_over_cohort64"], cohorts[3]["rtc_over_cohort"]);
         // The tuner tries nothing while queueing delays are long, as they may be on a busy machine.
-        assert!(size.auto_found <= 512, "{size:?}");
-        assert!(size.stage_bytes > 512 * size.kib_per_stage, "{size:?}");
+        assert!(figure(size, "auto_found") <= 512.0, "{size}");
+        assert!(figure(size, "stage_bytes") > 512.0 * figure(size, "kib_per_stage"), "{size}");
     }
-    let json = serde_json::to_value(&report).unwrap();
-    assert!(json["sizes"][0]["rtc_over_cohort64"].is_number());
-    assert!(json["sizes"][0]["rtc_over_auto"].is_number());
+    let times = ["run_to_completion_ns", "thread_per_request_ns", "auto_ns"];
+    are_positive(sizes, &times);
+    are_positive(sizes, &["rtc_over_cohort64", "rtc_over_auto", "rtc_over_direct"]);
 }
 
 #[test]
 fn the_tuned_size_is_compared_with_every_size() {
-    let report = ladder::run(&options(&["--quick"])).unwrap();
-    let sizes: Vec<u64> =
-        report.pipelines[0].sweep.iter().map(|declared| declared.cohort).collect();
-    assert_eq!(sizes, [1, 8, 32, 64, 128, 256, 512]);
-    for pipeline in &report.pipelines {
+    let report = measured("ladder --quick");
+    let pipelines = rows(&report, "pipelines");
+    assert_eq!((pipelines.len(), &report["processes"]), (5, &json!(1)));
+    let sizes = [1, 8, 32, 64, 128, 256, 512];
+    assert_eq!(all(rows(&pipelines[0], "sweep"), "cohort"), sizes);
+    for pipeline in pipelines {
         // The tuner may find no size in such a short time.
-        assert!(pipeline.found == 0 || sizes.contains(&pipeline.found), "{pipeline:?}");
-        assert!(sizes.contains(&pipeline.best) && pipeline.regret > 0.0, "{pipeline:?}");
+        assert!(pipeline["found"] == 0 || sizes.iter().any(|size| pipeline["found"] == *size));
+        assert!(sizes.iter().any(|size| pipeline["best"] == *size), "{pipeline}");
     }
-    let json = serde_json::to_value(&report).unwrap();
-    assert!(json["worst_regret"].is_number() && json["tiny_rtc_over_auto"].is_number(), "{json}");
-    let back: ladder::Report = serde_json::from_value(json).unwrap();
-    assert_eq!((back.pipelines.len(), back.processes), (5, 1));
+    are_positive(pipelines, &["regret"]);
+    assert!(report["worst_regret"].is_number() && report["tiny_rtc_over_auto"].is_number());
 }
 
 #[test]
 fn concurrent_requests_are_served_in_every_arm() {
-    let report = concurrency::run(&options(&["--quick", "--kib=1", "--no-servers"])).unwrap();
-    println!("{report}");
-    let levels: Vec<usize> = report.rows.iter().map(|row| row.in_flight).collect();
-    assert_eq!(levels, [[64; 8], [512; 8]].concat());
-    assert!(report.rows.iter().all(|row| row.ns > 0.0), "{report:?}");
-    assert!(report.list_general_over_bounded_pools.is_some_and(|ratio| ratio > 0.0));
-    let loads: Vec<_> = report.elections.iter().map(|row| (row.in_flight, row.wait_ms)).collect();
-    assert_eq!(loads, [(64, 0), (512, 0), (512, 1)]);
-    assert!(report.misses.is_empty() && report.bytes_per_request == 10_048, "{report:?}");
+    let report = measured("concurrency --quick --kib=1 --no-servers");
+    assert_eq!(all(rows(&report, "rows"), "in_flight"), [[64; 8], [512; 8]].concat());
+    are_positive(rows(&report, "rows"), &["ns"]);
+    assert!(figure(&report, "list_general_over_bounded_pools") > 0.0);
+    let elections = rows(&report, "elections");
+    assert_eq!(all(elections, "in_flight"), [64, 512, 512]);
+    assert_eq!(all(elections, "wait_ms"), [0, 0, 1]);
+    assert!(rows(&report, "misses").is_empty() && report["bytes_per_request"] == 10_048);
 }
 
 #[test]
 fn every_server_has_a_failure_rate() {
-    let report = failure::run(&options(&["--quick", "--kib=1"])).unwrap();
-    println!("{report}");
-    assert_eq!(report.rows.len(), 16);
-    assert!(report.rows.iter().all(|row| row.rate >= 1000.0 && row.rate < 1e8), "{report:?}");
+    let report = measured("failure --quick --kib=1");
+    let rows = rows(&report, "rows");
+    assert_eq!(rows.len(), 16);
+    assert!(rows.iter().all(|row| (1000.0..1e8).contains(&figure(row, "rate"))), "{report}");
 }
 
 #[test]
 fn lookups_are_interleaved() {
     // Each round asserts that both variants find the same values.
-    let report = interleave::run(&options(&["--quick"])).unwrap();
-    println!("{report}");
-    assert!(report.plain_ns > 0.0 && report.prefetch_ns > 0.0 && report.speedup > 0.0);
-    assert_eq!((report.table_mib, report.rounds, report.cohort), (1, 3, 64));
+    let report = measured("interleave --quick");
+    are_positive(std::slice::from_ref(&report), &["plain_ns", "prefetch_ns", "speedup"]);
+    let [mib, rounds, cohort] = ["table_mib", "rounds", "cohort"].map(|field| &report[field]);
+    assert!(mib == 1 && rounds == 3 && cohort == 64, "{report}");
 }
 
 #[test]
 fn filters_are_matched_at_every_cohort_size() {
-    let words = ["--quick", "--workload=W0,w3", "--cohort=0,64,auto", "--cores=1,2"];
-    let report = matching::run(&options(&words)).unwrap().expect("a report");
-    println!("{report}");
-    let of_w3: Vec<_> = report.rows.iter().filter(|row| row.workload == "W3").collect();
-    let arms: Vec<_> =
-        of_w3.iter().map(|row| format!("{} {} {}", row.cores, row.form, row.cohort)).collect();
+    let report = measured("match --quick --workload=W0,w3 --cohort=0,64,auto --cores=1,2");
+    let of_w3: Vec<_> = rows(&report, "rows").iter().filter(|row| row["workload"] == "W3").collect();
+    let name = |row: &&Value| format!("{} {} {}", row["cores"], row["form"], row["cohort"]);
+    let arms: Vec<_> = of_w3.iter().map(|row| name(row).replace('"', "")).collect();
     let loops = ["loop 0", "loop 64", "loop auto"];
     let one = loops.iter().chain(&["twin 0"]).map(|form| format!("1 {form}"));
     let parts = ["partition 0", "partition 1024", "twin 0"];
     let two = loops.iter().chain(&parts).map(|form| format!("2 {form}"));
     assert_eq!(arms, one.chain(two).collect::<Vec<_>>());
-    assert!(report.rows.iter().all(|row| row.events_per_s > 0.0 && row.subscriptions == 2000));
+    are_positive(rows(&report, "rows"), &["events_per_s", "bytes_per_subscription"]);
+    assert!(rows(&report, "rows").iter().all(|row| row["subscriptions"] == 2000));
     // 2000 filters, each satisfied by about one event in 10^5.
-    assert!(of_w3.iter().all(|row| row.matches_per_event < 1.0), "{of_w3:?}");
-    assert!(report.builds.iter().all(|build| build.insert_per_s > 0.0));
-    let json = serde_json::to_value(&report).unwrap();
-    for field in ["events_per_s", "matches_per_event", "bytes_per_subscription", "over_per_event"] {
-        assert!(json["rows"][0][field].is_number(), "{field}");
-    }
+    assert!(of_w3.iter().all(|row| figure(row, "matches_per_event") < 1.0), "{of_w3:?}");
+    are_positive(rows(&report, "builds"), &["insert_per_s"]);
+    assert!(report["rows"][0]["over_per_event"].is_number());
 }
 
 #[test]
 fn publishes_are_answered_by_both_servers() {
-    for (processors, divided) in [("1", None), ("2", Some("divided"))] {
-        let words = ["--quick", "--processors", processors];
-        let report = figure8::run(&options(&words)).unwrap().expect("a report");
-        println!("{report}");
-        assert_eq!((report.clients.len(), report.twin_over_staged.len()), (2, 2));
-        let servers: Vec<&str> = report.rows.iter().map(|row| row.server.as_str()).collect();
+    for (processors, divided) in [(1, None), (2, Some("divided"))] {
+        let report = measured(&format!("figure8 --quick --processors={processors}"));
+        assert_eq!(rows(&report, "clients").len(), 2);
+        assert_eq!(rows(&report, "twin_over_staged").len(), 2);
         let arms = ["twin", "staged"].into_iter().chain(divided).chain(["staged-4"]);
-        assert_eq!(servers, arms.collect::<Vec<_>>().repeat(2));
-        assert_eq!(report.staged_over_divided.len(), if divided.is_some() { 2 } else { 0 });
-        assert!(report.rows.iter().all(|row| row.mean_us > 0.0 && row.events_per_s > 0.0));
+        assert_eq!(all(rows(&report, "rows"), "server"), arms.collect::<Vec<_>>().repeat(2));
+        let ratios = report["staged_over_divided"].as_array().map_or(0, Vec::len);
+        assert_eq!(ratios, if divided.is_some() { 2 } else { 0 });
+        are_positive(rows(&report, "rows"), &["mean_us", "events_per_s"]);
     }
 }
 
 #[test]
 fn mechanisms_are_measured_on_two_processors() {
-    let report = spread::run(&options(&["--quick"])).unwrap();
-    println!("{report}");
-    let rows = |scene: &str| report.rows.iter().filter(|row| row.scene == scene).count();
-    assert_eq!(["balanced", "affinity", "moved"].map(rows), [5, 4, 4]);
-    assert!(report.rows.iter().all(|row| row.plain_us > 0.0 && row.with_us > 0.0), "{report:?}");
-    assert!(report.moves.len() == 4 && report.moves.iter().all(|row| row.move_us > 0.0));
+    let report = measured("spread --quick");
+    let count = |scene: &str| {
+        all(rows(&report, "rows"), "scene").into_iter().filter(|other| *other == scene).count()
+    };
+    assert_eq!(["balanced", "affinity", "moved"].map(count), [5, 4, 4]);
+    are_positive(rows(&report, "rows"), &["plain_us", "with_us"]);
+    assert_eq!(rows(&report, "moves").len(), 4);
+    are_positive(rows(&report, "moves"), &["move_us"]);
 }
 
 #[test]
 fn a_crossing_is_split_into_its_parts() {
-    let report = crossing::run(&options(&["--quick"])).unwrap();
-    println!("{report}");
-    let in_flight: Vec<usize> = report.rows.iter().map(|row| row.in_flight).collect();
-    assert_eq!(in_flight, [1, 8, 64, 512]);
-    for row in &report.rows {
-        let positive = [row.local_ns, row.one_thread_ns, row.crossed_ns, row.turns];
-        assert!(positive.into_iter().all(|figure| figure > 0.0), "{row:?}");
+    let report = measured("crossing --quick");
+    let rows = rows(&report, "rows");
+    assert_eq!(all(rows, "in_flight"), [1, 8, 64, 512]);
+    are_positive(rows, &["local_ns", "one_thread_ns", "crossed_ns", "turns"]);
+    for row in rows {
+        let [local, crossed, way, messages, travel] =
+            ["local_ns", "crossed_ns", "way_ns", "messages_ns", "travel_ns"]
+                .map(|field| figure(row, field));
         // Medians of one round.
-        assert!(((row.crossed_ns - row.local_ns) / 2.0 - row.way_ns).abs() < 1.0, "{row:?}");
-        assert!((row.messages_ns + row.travel_ns - row.way_ns).abs() < 1.0, "{row:?}");
+        assert!(((crossed - local) / 2.0 - way).abs() < 1.0, "{row}");
+        assert!((messages + travel - way).abs() < 1.0, "{row}");
     }
     // A processor whose call is the only one has nothing to do until the reply.
-    assert!(report.rows[0].sleeps > 0.0 && report.empty_turn_ns > 0.0, "{report:?}");
+    assert!(figure(&rows[0], "sleeps") > 0.0 && figure(&report, "empty_turn_ns") > 0.0);
 }
 
 #[test]
 fn writes_are_measured_in_cohorts() {
-    let report = figure2::run(&options(&["--quick"])).unwrap();
-    println!("{report}");
-    let ks: Vec<usize> = report.cohorts.iter().map(|cohort| cohort.k).collect();
-    assert_eq!(ks, [1, 2, 4, 8, 16, 32, 64, 128, 256]);
-    assert_eq!(report.cohorts[0].over_k1, 1.0);
-    assert!(report.cohorts.iter().all(|cohort| cohort.ns_per_call > 0.0));
-    assert_eq!((report.k8_over_k1, report.rounds), (report.cohorts[3].over_k1, 3));
+    let report = measured("figure2 --quick");
+    let cohorts = rows(&report, "cohorts");
+    assert_eq!(all(cohorts, "k"), [1, 2, 4, 8, 16, 32, 64, 128, 256]);
+    assert_eq!(cohorts[0]["over_k1"], 1.0);
+    are_positive(cohorts, &["ns_per_call"]);
+    assert_eq!((&report["k8_over_k1"], &report["rounds"]), (&cohorts[3]["over_k1"], &json!(3)));
     // The first line says whether the processor counts misses.
-    let machine = report.machine.clone().expect("a machine");
-    let text = report.to_string();
-    assert_eq!(text.contains("no hardware counters"), !machine.hardware_counters, "{text}");
-    assert_eq!(report.cohorts[0].instructions.is_some(), machine.hardware_counters, "{text}");
+    let counts = report["machine"]["hardware_counters"] == true;
+    assert_eq!(cohorts[0]["instructions"].is_number(), counts, "{report}");
+    let text = bench_as_text(&["figure2", "--quick"]);
+    assert_eq!(text.contains("no hardware counters"), !counts, "{text}");
     assert!(text.contains("on core ["), "{text}");
 }
 
 #[test]
 fn a_missing_directory_is_an_error() {
-    let options: figure2::Options = options(&["--quick", "--directory=/nonexistent"]);
-    assert!(figure2::run(&options).is_err());
+    let output = bench(&["figure2", "--quick", "--directory=/nonexistent"]);
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
 fn a_walk_only_runs() {
+    let pipeline = |more: &[&str]| bench(&[&["pipeline", "--requests=100"], more].concat());
     for cohort in ["0", "1", "64"] {
-        let words = ["phalanx-bench", "pipeline", "--kib=1", "--requests=100", "--walk", cohort];
-        assert_eq!(Cli::parse_from(words).run(), ExitCode::SUCCESS);
+        let output = pipeline(&["--kib=1", "--walk", cohort]);
+        assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
     }
-    assert!(Cli::try_parse_from(["phalanx-bench", "pipeline", "--kib=3"]).is_err());
+    assert_eq!(pipeline(&["--kib=3"]).status.code(), Some(2));
 }

@@ -56,9 +56,6 @@ impl File {
     }
 
     /// Fills `buffer` with the bytes from `offset` on.
-    ///
-    /// # Errors
-    /// If reading fails or the file is shorter than expected.
     pub(super) fn read(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         while !buffer.is_empty() {
             match rustix::io::pread(&self.fd, &mut *buffer, offset) {

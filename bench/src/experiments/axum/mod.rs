@@ -14,11 +14,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-pub use self::options::{Options, Scene};
-pub use self::report::{Report, Row};
+pub(crate) use self::options::{Options, Scene};
 
 use self::database::Database;
-use self::report::{Slice, rows};
+use self::report::{Report, Slice, rows};
 use self::servers::Servers;
 use crate::arguments::name;
 use crate::error::Error;
@@ -27,12 +26,7 @@ use crate::measure::{Machine, Run, partial};
 use crate::system::cores::allowed;
 use crate::system::{Bound, Cores, Process, install_signal_handlers, interrupted};
 
-/// Runs the benchmark; progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When the program or the database is missing or fails.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let servers = Servers::find(options)?;
     let (rounds, slice) = match options.quick {

@@ -21,36 +21,36 @@ use crate::arguments::{number, seconds};
 /// Build the programs with `cargo xtask peers`, or name them with --program and --others. `select` and `insert` start
 /// PostgreSQL from its Debian package in a temporary folder.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// The scenes
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["json", "light"])]
-    pub scenes: Vec<Scene>,
+    pub(crate) scenes: Vec<Scene>,
 
     /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// The program with the servers of the application [default: found in the search path]
     #[arg(long, value_name = "PATH")]
-    pub program: Option<PathBuf>,
+    pub(crate) program: Option<PathBuf>,
 
     /// The program with ntex, monoio and may_minihttp [default: found in the search path; they are left out without it]
     #[arg(long, value_name = "PATH")]
-    pub others: Option<PathBuf>,
+    pub(crate) others: Option<PathBuf>,
 
     /// One short round: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 /// A kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scene {
+pub(crate) enum Scene {
     /// 64 connections in closed loop
     Json,
     /// Reads of a row in PostgreSQL

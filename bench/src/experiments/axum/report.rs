@@ -5,7 +5,7 @@ use crate::measure::{Rounds as _, by_arm, median, record};
 
 record! {
     /// The report.
-    pub struct Report {
+    pub(crate) struct Report {
         /// Phalanx first in each scene.
         rows: Vec<Row> | "÷: Phalanx over this server", 2;
         /// Number of measured rounds of each scene.
@@ -15,7 +15,7 @@ record! {
 
 record! {
     /// One server in one scene.
-    pub struct Row, fn new(
+    pub(crate) struct Row, fn new(
         scene: Scene,
         processors: usize,
         server: &'static str,
@@ -24,11 +24,9 @@ record! {
     ) where {
         let over = |figure: fn(&Slice) -> f64| median(&ours.over(own, figure));
     } {
-        /// The scene.
         scene: Scene => "scene", 0;
         /// Number of processors or threads.
         processors: usize => "processors", 0;
-        /// The server.
         server: &'static str => "server", 0;
         /// Microseconds of the server's processor time per request.
         cpu_us: f64 => "cpu µs", 2 = own.median(|slice| slice.cpu_us);

@@ -21,12 +21,12 @@ use crate::measure::{CpuTimes, MAX_FOREIGN_SHARE, Machine, Run, measure_setting}
 use crate::runner::BROKERS;
 use crate::system::{Bound, Cores, install_signal_handlers, interrupted, run_time};
 use clients::Clients;
+use report::Report;
 use server::{Home, Server};
 use shape::Setting;
 
-pub use options::Options;
-pub use report::{Report, Row};
-pub use shape::{Shape, Unit};
+pub(crate) use options::Options;
+pub(crate) use shape::{Shape, Unit};
 
 /// How often a disturbed slice is repeated before it is kept.
 const MAX_REPEATS: usize = 2;
@@ -46,12 +46,7 @@ pub(crate) struct Slice {
     pub(crate) noisy: bool,
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let options = options.settled();
     let (cores, processors) = options.runner.cores()?;

@@ -19,42 +19,42 @@ use phalanx_kernels::workload::Workload;
 /// counts. Peers that are not installed are left out; `cargo xtask peers` installs rumqttd and mochi-mqtt. Ctrl-C
 /// prints the results so far.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Shapes of the load [default: all]
     #[arg(long = "shape", value_name = "NAME,…", value_delimiter = ',', value_enum)]
-    pub shapes: Vec<Shape>,
+    pub(crate) shapes: Vec<Shape>,
 
     /// Slices per server and shape
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Payload size in bytes; the first 12 bytes hold the time and the sender
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = number(12..=65_536))]
-    pub payload: usize,
+    pub(crate) payload: usize,
 
     /// Number of filters on message properties, in the shape `filters`
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = number(1..=10_000_000))]
-    pub filters: usize,
+    pub(crate) filters: usize,
 
     /// Workload of these filters, as in `phalanx-bench match`
     #[arg(long, value_name = "W", ignore_case = true, default_value = "W0")]
-    pub workload: Workload,
+    pub(crate) workload: Workload,
 
     /// Driver: uring or poll; by default the better available one
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
-    pub driver: String,
+    pub(crate) driver: String,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// One short slice each and few filters: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice", "filters"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 impl Options {

@@ -9,7 +9,7 @@ use crate::runner::{BROKERS, versions};
 
 record! {
     /// The results of all settings.
-    pub struct Report, pub(super) fn new(options: &Options) {
+    pub(crate) struct Report, pub(super) fn new(options: &Options) {
         /// One per server and setting.
         rows: Vec<Row> | "", 3 = Vec::new();
         /// The smallest `over_mosquitto` of Phalanx.
@@ -28,14 +28,13 @@ record! {
         payload: usize = options.payload;
         /// Versions of the peers; `None` if not installed.
         peers: BTreeMap<&'static str, Option<String>> => "peer", 0 = versions(&BROKERS);
-        /// Whether a signal ended the run.
         interrupted: bool = false;
     }
 }
 
 record! {
     /// A server in one setting; medians of the slices.
-    pub struct Row, fn new(setting: Setting, server: &Server, own: &[Slice], over: [Option<f64>; 2]) where {
+    pub(crate) struct Row, fn new(setting: Setting, server: &Server, own: &[Slice], over: [Option<f64>; 2]) where {
         let Setting { shape, qos, properties } = setting;
         // At light load latency is compared, not throughput.
         let light = shape.rate().is_some();
@@ -48,9 +47,7 @@ record! {
         properties: usize => "properties", 0;
         /// `phalanx`, `phalanx-kept` (with `--persistence-dir`), `mosquitto`, `mosquitto-nagle`, or another peer.
         server: String => "server", 0 = server.name.clone();
-        /// Number of publishers.
         publishers: usize = shape.publishers();
-        /// Number of subscribers.
         subscribers: usize = shape.subscribers();
         /// Maximum number of messages in flight per publisher.
         window: usize = shape.window();
@@ -72,7 +69,6 @@ record! {
         over_mosquitto: Option<f64> => "over mosquitto", 2 = over[0];
         /// The same ratio to the best of all peers.
         over_best_peer: Option<f64> => "over best", 2 = over[1];
-        /// Number of measured slices.
         slices: usize = own.len();
         /// Slices among these that were kept although other processes used the cores.
         noisy_slices: usize => "disturbed", 0 = own.iter().filter(|slice| slice.noisy).count();

@@ -9,7 +9,7 @@ use crate::arguments::name;
 /// A shape of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Shape {
+pub(crate) enum Shape {
     /// One publisher, one subscriber
     Pair,
     /// One publisher, 100 subscribers
@@ -38,7 +38,7 @@ pub(crate) struct Setting {
 /// Kind of messages counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub(crate) enum Unit {
     /// Messages received by subscribers.
     Delivered,
     /// QoS 1 messages acknowledged to publishers.

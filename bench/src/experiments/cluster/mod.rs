@@ -19,15 +19,11 @@ use case::Case;
 use killed::{Killed, Times};
 use servers::{Servers, version};
 
-pub use options::{Options, Part};
-pub use report::{Failed, Report, Row};
+pub(crate) use options::{Options, Part};
+use report::{Failed, Report, Row};
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported. A measurement that fails is reported, too.
-///
-/// # Errors
-/// When nats-server is not installed, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+/// Measures the cases. One that fails is reported, and does not end the run.
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let options = options.settled();
     let nats = version()?;

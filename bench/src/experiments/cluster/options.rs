@@ -16,47 +16,47 @@ use crate::runner::RunnerOptions;
 /// have `sync_interval: always`). Requires nats-server (Debian: apt-get install nats-server). A measurement that fails is
 /// listed, and the others go on. Ctrl-C prints the results so far.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Parts of the benchmark [default: all]
     #[arg(long = "part", value_name = "NAME,…", value_delimiter = ',', value_enum)]
-    pub parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
 
     /// Rounds of slices per case
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Length of a slice, in seconds [default: 0.5; 5 in the part kept, where a message takes longer]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub slice: Option<Duration>,
+    pub(crate) slice: Option<Duration>,
 
     /// Payload size in bytes; the first 12 bytes hold the time and the sender
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = number(12..=65_536))]
-    pub payload: usize,
+    pub(crate) payload: usize,
 
     /// Takeovers per round, and moves of sessions
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = number(1..=100_000))]
-    pub takeovers: usize,
+    pub(crate) takeovers: usize,
 
     /// Nodes to kill for each kind of queues
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(1..=1000))]
-    pub kills: usize,
+    pub(crate) kills: usize,
 
     /// Driver: uring or poll; by default the better available one
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
-    pub driver: String,
+    pub(crate) driver: String,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice", "takeovers", "kills"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 /// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub(crate) enum Part {
     /// Messages and takeovers, with all state in memory.
     Memory,
     /// Messages for a kept session.

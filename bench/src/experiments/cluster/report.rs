@@ -6,7 +6,7 @@ use crate::system::is_interrupted;
 
 record! {
     /// The report of `phalanx-bench cluster`.
-    pub struct Report {
+    pub(crate) struct Report {
         /// One or more per case.
         rows: Vec<Row> | "three brokers over NATS compared with a single broker without NATS; kept: all write to disks", 0;
         /// Measurements that failed.
@@ -20,7 +20,7 @@ record! {
 
 record! {
     /// A comparison; medians of the rounds.
-    pub struct Row {
+    pub(crate) struct Row {
         /// Messages and processes that are measured.
         case: String => "case", 0;
         /// QoS of messages and subscriptions.
@@ -29,7 +29,6 @@ record! {
         unit: &'static str => "unit", 0;
         /// The single broker.
         one: Option<f64> => "single", 2;
-        /// The cluster.
         cluster: f64 => "cluster", 2;
         /// Median of the rounds' ratios (processor time) or differences (latency); otherwise that of the cluster.
         result: f64 => "result", 3;
@@ -37,7 +36,6 @@ record! {
         at_most: Option<f64> => "at most", 2;
         /// The goal: `result` should not be below it.
         at_least: Option<f64> => "at least", 0;
-        /// Number of measured slices.
         slices: usize => "slices", 0;
         /// Slices among these that were kept although other processes used the cores.
         noisy_slices: usize => "disturbed", 0;
@@ -46,8 +44,7 @@ record! {
 
 record! {
     /// A measurement that failed.
-    pub struct Failed {
-        /// The case.
+    pub(crate) struct Failed {
         case: String => "case", 0;
         /// The reason.
         why: String => "why", 0;

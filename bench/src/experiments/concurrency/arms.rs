@@ -17,7 +17,7 @@ use crate::measure::Clock;
 /// The order in which requests advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub(crate) enum Order {
     /// Event-driven: any request in flight, by one stage.
     Events,
     /// Event-driven: all requests in flight in the order of a list, each by one stage. The priorities of TUX (§4.5.1)
@@ -32,7 +32,7 @@ pub enum Order {
 /// The allocator of the requests' objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub enum Allocator {
+pub(crate) enum Allocator {
     /// `malloc`.
     General,
     /// The runtime's pools.

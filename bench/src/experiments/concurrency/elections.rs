@@ -16,7 +16,7 @@ const WAIT: u64 = 1;
 
 record! {
     /// Requests in flight under both elections.
-    pub struct ElectionRow, fn new(wait_ms: u64, in_flight: usize, pair: &Pair) {
+    pub(crate) struct ElectionRow, fn new(wait_ms: u64, in_flight: usize, pair: &Pair) {
         /// How long each request waits half-way, in milliseconds.
         wait_ms: u64 => "wait ms", 0;
         /// Requests in flight.

@@ -10,14 +10,13 @@ use crate::system::{cachegrind, interrupted};
 
 record! {
     /// Misses of one arm.
-    pub struct MissRow {
+    pub(crate) struct MissRow {
         /// The order in which requests advance.
         order: Order => "order", 0;
         /// The allocator of the requests' objects.
         allocator: Allocator => "memory", 0;
         /// Requests in flight.
         in_flight: usize => "in flight", 0;
-        /// Its instructions and misses.
         each: Misses, flatten;
     }
 }

@@ -16,27 +16,16 @@ mod servers;
 mod times;
 mod waits;
 
-pub use arms::{Allocator, Order};
-pub use elections::ElectionRow;
-pub use misses::MissRow;
-pub use options::Options;
-pub use report::{Report, Row};
-pub use servers::{WebMissRow, WebRow};
-pub use waits::WaitRow;
-
-pub(crate) use arms::{ARMS, Server, server};
+pub(crate) use options::Options;
+use report::Report;
+pub(crate) use arms::{ARMS, Allocator, Order, Server, server};
 pub(crate) use measure::second_level;
 pub(crate) use misses::walk;
 
 use crate::error::Error;
 use crate::system::{install_signal_handlers, is_interrupted};
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     install_signal_handlers()?;
     let (timed, simulated) = (!options.no_times, !options.without_misses());
     let served = !options.no_servers;

@@ -20,55 +20,55 @@ use crate::runner::RunnerOptions;
 /// request of the web server, its threaded twin and nginx with the same numbers of connections; and under valgrind, for
 /// all of these, the misses per request of caches of 32 KiB (first level) and 1 MiB (second level).
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Requests in flight
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,16,64,256,1024,4096,10000",
           value_parser = number(1..=50_000))]
-    pub in_flight: Vec<usize>,
+    pub(crate) in_flight: Vec<usize>,
 
     /// KiB of code in each of the eight stages: 1, 2, 4, 8, 16 or 32
     #[arg(long, value_name = "N", default_value = "16", value_parser = kib())]
-    pub kib: u64,
+    pub(crate) kib: u64,
 
     /// The budget's second-level cache, in bytes [default: this machine's; 1 MiB under valgrind]
     #[arg(long, value_name = "BYTES", value_parser = number(1..=1 << 30))]
-    pub cache: Option<usize>,
+    pub(crate) cache: Option<usize>,
 
     /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Skip the measurements of time: only those under valgrind, which other programs do not disturb
     #[arg(long, conflicts_with_all = ["no_misses", "quick"])]
-    pub no_times: bool,
+    pub(crate) no_times: bool,
 
     /// Skip the measurements under valgrind
     #[arg(long)]
-    pub no_misses: bool,
+    pub(crate) no_misses: bool,
 
     /// Skip the real servers
     #[arg(long)]
-    pub no_servers: bool,
+    pub(crate) no_servers: bool,
 
     /// Where the servers run
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// One short round, and nothing under valgrind: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "in_flight"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 
     /// Only serve this many requests, for a simulator to observe
     #[arg(long, hide = true, value_name = "REQUESTS", requires_all = ["order", "allocator"])]
-    pub walk: Option<usize>,
+    pub(crate) walk: Option<usize>,
 
     /// Order of --walk
     #[arg(long, hide = true)]
-    pub order: Option<Order>,
+    pub(crate) order: Option<Order>,
 
     /// Allocator of --walk
     #[arg(long, hide = true)]
-    pub allocator: Option<Allocator>,
+    pub(crate) allocator: Option<Allocator>,
 }
 
 impl Options {

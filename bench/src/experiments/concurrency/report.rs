@@ -12,7 +12,7 @@ use crate::system::is_interrupted;
 
 record! {
     /// One arm with a number of requests in flight.
-    pub struct Row, pub(super) fn new(
+    pub(crate) struct Row, pub(super) fn new(
         order: Order,
         allocator: Allocator,
         in_flight: usize,
@@ -34,7 +34,7 @@ record! {
 
 record! {
     /// The report of `phalanx-bench concurrency`.
-    pub struct Report, pub(super) fn new(
+    pub(crate) struct Report, pub(super) fn new(
         options: &Options,
         rows: Vec<Row>,
         waits: Vec<WaitRow>,
@@ -91,11 +91,8 @@ record! {
         web: Vec<WebRow> | "servers: processor time per request", 0;
         /// Simulated misses of the real servers.
         web_misses: Vec<WebMissRow> | "servers: simulated misses per request, without the kernel", 0;
-        /// Bytes of all objects of a request.
         bytes_per_request: usize => "bytes of a request in seven objects", 0 = BYTES;
-        /// KiB of code in each stage.
         kib_per_stage: u64 => "KiB of code in each of 8 stages", 0 = options.kib;
-        /// Number of rounds.
         rounds: usize;
         /// Whether the run was interrupted; later results are missing.
         interrupted: bool = is_interrupted();

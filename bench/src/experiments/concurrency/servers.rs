@@ -19,7 +19,7 @@ const SLICE: Duration = Duration::from_millis(800);
 
 record! {
     /// One server with a number of connections in closed loop.
-    pub struct WebRow, fn new(server: &'static str, connections: usize, seen: &[Slice]) {
+    pub(crate) struct WebRow, fn new(server: &'static str, connections: usize, seen: &[Slice]) {
         /// `phalanx`, `twin` or `nginx`.
         server: &'static str => "server", 0;
         /// Number of connections, each with one request in flight.
@@ -34,12 +34,11 @@ record! {
 
 record! {
     /// Misses of one server, without the kernel.
-    pub struct WebMissRow {
+    pub(crate) struct WebMissRow {
         /// `phalanx`, `twin` or `nginx`.
         server: &'static str => "server", 0;
         /// Number of connections, each with one request in flight.
         connections: usize => "connections", 0;
-        /// Its instructions and misses.
         each: Misses, flatten;
     }
 }

@@ -14,7 +14,7 @@ const WAITS: [u64; 2] = [1, 5];
 
 record! {
     /// Requests that each wait once, with pools.
-    pub struct WaitRow, fn new(wait_ms: u64, in_flight: usize, pair: &Pair) {
+    pub(crate) struct WaitRow, fn new(wait_ms: u64, in_flight: usize, pair: &Pair) {
         /// Length of the wait in milliseconds.
         wait_ms: u64 => "wait ms", 0;
         /// Requests in flight, the largest configured number.

@@ -19,7 +19,7 @@ use crate::runner::server::get;
 use crate::runner::{ANSWER_ALL, Plan, Runner, RunnerOptions, Shot, ours};
 use crate::system::{ReservedPort, START_TIMEOUT};
 
-pub use report::{ArcRow, Report, Row};
+use report::Report;
 
 /// Fraction of the slice that is profiled, centred.
 const LOAD_SHARE: f64 = 0.6;
@@ -31,29 +31,25 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Small files over keep-alive connections in closed loop; the server has one core, the load another. The figures
 /// of the stages and a picture of them are fetched from the server's admin address.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Number of connections
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = number(1..=20_000))]
-    pub connections: usize,
+    pub(crate) connections: usize,
 
     /// Length of the load, in seconds; its middle is profiled
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// A short slice: only checks that it runs
     #[arg(long, conflicts_with = "slice")]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on.
-///
-/// # Errors
-/// When a measurement fails; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let slice = if options.quick { Duration::from_millis(500) } else { options.slice };
     let (_, ours) = ours();
     // Released before the server takes it; no other process here allocates ports meanwhile.

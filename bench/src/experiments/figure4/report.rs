@@ -6,7 +6,7 @@ use phalanx::metrics::{Interval, StageInterval};
 
 record! {
     /// The report of `phalanx-bench figure4`.
-    pub struct Report, pub(super) fn new(
+    pub(crate) struct Report, pub(super) fn new(
         options: &Options,
         requests_per_second: f64,
         interval: &Interval,
@@ -30,7 +30,6 @@ record! {
             = arcs.collect::<Vec<_>>();
         /// The server's diagram of the stages, as SVG.
         picture: String;
-        /// Number of connections.
         connections: usize => "connections", 0 = options.connections;
         /// Responses per second.
         requests_per_second: f64 => "requests/s", 0;
@@ -45,12 +44,11 @@ record! {
 
 record! {
     /// A stage during the profile.
-    pub struct Row, fn new(stage: String, seen: &StageInterval) {
+    pub(crate) struct Row, fn new(stage: String, seen: &StageInterval) {
         /// The stage's name.
         stage: String => "stage", 0;
         /// Operations started or restarted, per second.
         operations_per_second: f64 => "operations/s", 0 = seen.per_second(seen.ran);
-        /// Cohorts per second.
         cohorts_per_second: f64 => "cohorts/s", 0 = seen.per_second(seen.cohorts);
         /// Mean number of operations per cohort.
         cohort_mean: f64 => "size", 1 = seen.cohort_mean();
@@ -69,7 +67,7 @@ record! {
 
 record! {
     /// Operations between stages.
-    pub struct ArcRow {
+    pub(crate) struct ArcRow {
         /// The stage that invoked or resumed them; `None` for external events.
         from: Option<String> => "from", 0;
         /// The stage of the operations.

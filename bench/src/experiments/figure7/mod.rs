@@ -16,8 +16,8 @@ use crate::runner::{ANSWER_ALL, Plan, Runner, Server, Shot, Site, SurgeSite, sli
 use crate::system::cachegrind::Counts;
 use crate::system::user_and_system;
 
-pub use options::Options;
-pub use report::{Report, Row};
+pub(crate) use options::Options;
+use report::{Report, Row};
 
 /// Maximum response time, and the same under valgrind.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,20 +31,14 @@ const USERS: [&str; 4] = ["--max-queue-delay", "0", "--cache", "128M"];
 
 /// Figures of a slice, per request.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown {
+pub(crate) struct Shown {
     /// Cycles of processor time, including the kernel.
     all: f64,
     /// Cycles outside the kernel.
     own: f64,
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a measurement fails, for example without valgrind, or on a signal before the first result; all child processes
-/// are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (slices, slice, seconds) = match options.quick {
         true => (1, slice::QUICK, [1, 2]),
         false => (options.slices, options.slice, SECONDS),

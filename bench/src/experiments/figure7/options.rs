@@ -19,37 +19,37 @@ use crate::runner::RunnerOptions;
 /// time in units of the time-stamp counter, medians of the slices. If the machine has hardware counters, these show the
 /// same with the kernel and without. Requires valgrind.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Numbers of users
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,512,2048", value_parser = number(1..=15_000))]
-    pub users: Vec<usize>,
+    pub(crate) users: Vec<usize>,
 
     /// Numbers of connections in closed loop, instead of users
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = number(1..=500),
           conflicts_with_all = ["users", "think", "files"])]
-    pub connections: Vec<usize>,
+    pub(crate) connections: Vec<usize>,
 
     /// Minimum pause between pages, in seconds; the mean is three times as long
     #[arg(long, value_name = "SECONDS", default_value = "0.02", value_parser = seconds)]
-    pub think: Duration,
+    pub(crate) think: Duration,
 
     /// Files of the users' site
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = number(1..=1_000_000))]
-    pub files: usize,
+    pub(crate) files: usize,
 
     /// Slices per server and number of clients
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
-    pub slices: usize,
+    pub(crate) slices: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// A short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }

@@ -6,7 +6,7 @@ use crate::system::cachegrind::Counts;
 
 record! {
     /// The report of `phalanx-bench figure7`.
-    pub struct Report, pub(super) fn new(rows: Vec<Row>, has_users: bool, cycles_per_us: f64) where {
+    pub(crate) struct Report, pub(super) fn new(rows: Vec<Row>, has_users: bool, cycles_per_us: f64) where {
         let most = rows.iter().map(|row| row.clients).max();
         let find = |name| rows.iter().find(|row: &&Row| row.server == name && Some(row.clients) == most);
         let both = find("phalanx").zip(find("twin"));
@@ -32,7 +32,7 @@ record! {
 
 record! {
     /// Cost of a request on one server with a number of clients.
-    pub struct Row, pub(super) fn new(
+    pub(crate) struct Row, pub(super) fn new(
         server: &'static str,
         clients: usize,
         shown: Vec<Shown>,
@@ -42,13 +42,11 @@ record! {
         server: &'static str => "server", 0;
         /// Number of users, or of connections with one request in flight.
         clients: usize => "clients", 0;
-        /// Instructions and misses.
         each: Option<Misses>, flatten = counts.map(Misses::from);
         /// Processor time in cycles, including the kernel: the median of the slices.
         cycles: f64 => "cycles", 0 = shown.median(|slice| slice.all);
         /// Processor time in cycles outside the kernel, as accounted by the kernel: the median of the slices.
         own_cycles: f64 => "own", 0 = shown.median(|slice| slice.own);
-        /// `own_cycles` per instruction.
         own_cycles_per_instruction: Option<f64> => "own/instruction", 2
             = counts.map(|counts| own_cycles / counts.instructions);
         /// The slices.

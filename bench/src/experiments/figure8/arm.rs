@@ -15,7 +15,7 @@ use crate::experiments::matching;
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arm {
+pub(crate) enum Arm {
     /// A thread for each client.
     Twin,
     /// Staged; each processor matches with all subscriptions. At most so many events, if given, are matched together.

@@ -27,18 +27,16 @@ const CONSTRUCTION: Duration = Duration::from_secs(1800);
 
 record! {
     /// The cost of a phase of a server, outside the kernel.
-    pub struct Cost, fn new(arm: Arm, phase: &'static str, clients: usize, counts: Counts, cycles: f64) {
+    pub(crate) struct Cost, fn new(arm: Arm, phase: &'static str, clients: usize, counts: Counts, cycles: f64) {
         /// `twin`, `staged` or `divided`.
         server: String => "server", 0 = arm.to_string();
         /// `construction` of the index, for a filter, or `matching`, for an event.
         phase: &'static str => "phase", 0;
         /// Number of concurrent publishers.
         clients: usize => "clients", 0;
-        /// Its instructions and misses.
         each: Misses, flatten = Misses::from(counts);
         /// Cycles of processor time, as accounted by the kernel.
         own_cycles: f64 => "cycles", 0 = cycles;
-        /// `own_cycles` per instruction.
         own_cycles_per_instruction: f64 => "cycles/instruction", 2 = cycles / counts.instructions;
     }
 }

@@ -28,9 +28,8 @@ use arm::{Arm, Indexes};
 use clients::Found;
 use running::Running;
 
-pub use cost::Cost;
-pub use options::Options;
-pub use report::{Report, Row};
+pub(crate) use options::Options;
+use report::{Report, Row};
 
 /// Size of an encoded event: a byte per attribute.
 pub(crate) const EVENT: usize = 32;
@@ -39,12 +38,8 @@ pub(crate) const ANSWER: usize = 4;
 /// Number of distinct events, which clients repeat.
 const EVENTS: usize = 16 * 1024;
 
-/// Runs the benchmark, or only a server (without a report). SIGINT and SIGTERM end a measurement; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a server cannot listen, a client gets no answer, a thread cannot be bound to a core, or valgrind cannot be run.
-pub fn run(options: &Options) -> Result<Option<Report>, Error> {
+/// Measures, or only runs a server, without a report.
+pub(crate) fn run(options: &Options) -> Result<Option<Report>, Error> {
     let mut options = options.clone();
     if options.quick {
         (options.subscriptions, options.clients, options.cohorts) = (2000, vec![1, 4], vec![4]);

@@ -27,65 +27,65 @@ use phalanx_kernels::workload::Workload;
 /// With --matching-misses, the same for an event only, with any numbers of clients. The index is built before callgrind
 /// begins to simulate the caches, so one of 1,000,000 filters takes two minutes. Requires valgrind.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Number of filters
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = number(1..=100_000_000))]
-    pub subscriptions: usize,
+    pub(crate) subscriptions: usize,
 
     /// Workload of the filters
     #[arg(long, value_name = "W", ignore_case = true, default_value = "W0")]
-    pub workload: Workload,
+    pub(crate) workload: Workload,
 
     /// Choose access predicates by cost, instead of one attribute each
     #[arg(long)]
-    pub chosen: bool,
+    pub(crate) chosen: bool,
 
     /// Processors of each server; the twin has as many cores
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=64))]
-    pub processors: usize,
+    pub(crate) processors: usize,
 
     /// Numbers of concurrent publishers; 16 with --matching-misses
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
           default_value_if("matching_misses", ArgPredicate::IsPresent, "16"), value_parser = number(1..=4096))]
-    pub clients: Vec<usize>,
+    pub(crate) clients: Vec<usize>,
 
     /// Bounds of cohorts, one staged server each
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4,10,20,64",
           value_parser = number(1..=4096))]
-    pub cohorts: Vec<usize>,
+    pub(crate) cohorts: Vec<usize>,
 
     /// Rounds per server and number of clients
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Length of a measurement, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 300,
           value_parser = RangedU64ValueParser::<u64>::new().range(1..=60_000))]
-    pub slice: u64,
+    pub(crate) slice: u64,
 
     /// Seed of filters and events
     #[arg(long, value_name = "N", default_value_t = 42)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 
     /// Measure instructions, misses and cycles instead
     #[arg(long, conflicts_with_all = ["clients", "cohorts", "rounds"])]
-    pub misses: bool,
+    pub(crate) misses: bool,
 
     /// Measure them for events only, with an index of any size
     #[arg(long, conflicts_with_all = ["misses", "cohorts", "rounds"])]
-    pub matching_misses: bool,
+    pub(crate) matching_misses: bool,
 
     /// Size of the simulated second-level cache in MiB, a power of two
     #[arg(long, value_name = "MIB", default_value_t = 1, requires = "matching_misses", value_parser = power_of_two)]
-    pub l2: usize,
+    pub(crate) l2: usize,
 
     /// Few filters and one round: only checks that it runs
     #[arg(long, conflicts_with_all = ["subscriptions", "clients", "cohorts", "rounds", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 
     /// Only run this server
     #[arg(long, hide = true, value_name = "SERVER")]
-    pub serve: Option<Arm>,
+    pub(crate) serve: Option<Arm>,
 }
 
 impl Options {

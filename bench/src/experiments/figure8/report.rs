@@ -7,11 +7,10 @@ use crate::measure::{Partial, Quartiles, Rounds as _, Spread, record};
 
 record! {
     /// The results.
-    pub struct Report, pub(super) fn new(options: &Options) {
+    pub(crate) struct Report, pub(super) fn new(options: &Options) {
         /// One per server and number of clients.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         rows: Vec<Row> | "response time of a publish", 0 = Vec::new();
-        /// The numbers of clients.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         clients: Vec<usize> => "clients", 0 = Vec::new();
         /// Median of the rounds' ratios of mean response times, per number of clients.
@@ -41,20 +40,18 @@ record! {
         access: &'static str => "access", 0 = if options.chosen { "chosen" } else { "single" };
         /// Processors of each server.
         processors: usize => "processors", 0 = options.processors;
-        /// Number of rounds.
         rounds: usize => "rounds", 0 = options.rounds;
         /// Rounds kept although other processes used the machine, per number of clients.
         noisy_rounds: Vec<usize> = Vec::new();
         /// Seed of filters and events.
         seed: u64 = options.seed;
-        /// Progress, if the run was interrupted.
         partial: Option<Partial> = None;
     }
 }
 
 record! {
     /// A server with a number of clients; medians of the rounds.
-    pub struct Row, pub(super) fn new(server: &str, clients: usize, found: &[&Found]) {
+    pub(crate) struct Row, pub(super) fn new(server: &str, clients: usize, found: &[&Found]) {
         /// `twin`, `staged`, `divided`, or `staged-` and the bound of its cohorts.
         server: String => "server", 0 = server.to_owned();
         /// Number of concurrent publishers.
@@ -65,7 +62,6 @@ record! {
         p99_us: f64 => "p99 µs", 1 = found.median(|own| own.p99_us());
         /// Answers per second.
         events_per_s: f64 => "events/s", 0 = found.median(|own| own.rate());
-        /// Quartiles of the rounds.
         spread: Spread = Quartiles;
     }
 }

@@ -17,7 +17,7 @@ const THREADS: usize = 16;
 
 /// Number of events matched together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cohort {
+pub(crate) enum Cohort {
     /// A fixed number; 0 is one at a time without a queue.
     Fixed(usize),
     /// As chosen by the queues at the pieces.

@@ -14,9 +14,6 @@ const EVENTS: [usize; 2] = [2048, MAX_EVENTS];
 const COHORTS: [usize; 2] = [0, 1024];
 
 /// The rows of each workload and number of filters, and whether a signal has ended the measurement.
-///
-/// # Errors
-/// When valgrind cannot be run, or on a signal before the first result.
 pub(super) fn run(options: &Options) -> Result<(Vec<MissRow>, bool), Error> {
     let numbers = &options.subscriptions;
     let with_numbers = |workload| numbers.iter().map(move |number| (workload, *number));

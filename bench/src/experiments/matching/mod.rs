@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use phalanx_kernels::workload::{Generator, Workload};
 use phalanx_matcher::{Filter, Index, Tier};
 
-pub use form::Cohort;
-pub use options::{Access, Options};
-pub use report::{Build, MissRow, Report, Row};
+use form::Cohort;
+use options::Access;
+pub(crate) use options::Options;
+use report::{Build, MissRow, Report, Row};
 
 use crate::error::Error;
 use crate::measure::thread_time;
@@ -23,12 +24,8 @@ use crate::system::{install_signal_handlers, interrupted};
 /// Filters generated and inserted together, which bounds memory.
 const BATCH: usize = 100_000;
 
-/// Runs the benchmark, or only matches for a simulator (without a report). SIGINT and SIGTERM end a measurement;
-/// the results so far are reported.
-///
-/// # Errors
-/// When a thread cannot be bound to a core, valgrind cannot be run, or on a signal before the first result.
-pub fn run(options: &Options) -> Result<Option<Report>, Error> {
+/// Measures, or only matches for a simulator, without a report.
+pub(crate) fn run(options: &Options) -> Result<Option<Report>, Error> {
     if let Some(events) = options.walk {
         misses::walk(options, events);
         return Ok(None);

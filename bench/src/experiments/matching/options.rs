@@ -13,7 +13,7 @@ use crate::arguments::number;
 /// Choice of access predicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Access {
+pub(crate) enum Access {
     /// One attribute per filter
     Single,
     /// By cost, several attributes at once; left out where the result is the same
@@ -34,11 +34,11 @@ pub enum Access {
 /// `partition` with the pieces of the index divided among the cores, `twin` by a pool of threads that take one
 /// event at a time (a counterpart of the threaded server of the 2002 paper, §5.2).
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Numbers of filters
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "100000,1000000",
           value_parser = number(1..=100_000_000))]
-    pub subscriptions: Vec<usize>,
+    pub(crate) subscriptions: Vec<usize>,
 
     /// Workloads of the filters
     #[arg(
@@ -48,7 +48,7 @@ pub struct Options {
         ignore_case = true,
         default_value = "W0,W1,W2,W3,W4,W5"
     )]
-    pub workload: Vec<Workload>,
+    pub(crate) workload: Vec<Workload>,
 
     /// Events matched together; 0 is one at a time without a queue, auto is chosen by the queues at the pieces
     #[arg(
@@ -57,29 +57,29 @@ pub struct Options {
         value_delimiter = ',',
         default_value = "0,1,4,10,20,64,256,1024,4096,auto"
     )]
-    pub cohort: Vec<Cohort>,
+    pub(crate) cohort: Vec<Cohort>,
 
     /// Numbers of cores that match concurrently
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = number(1..=64))]
-    pub cores: Vec<usize>,
+    pub(crate) cores: Vec<usize>,
 
     /// Rounds per cohort size
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Length of a measurement, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 60,
           value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000))]
-    pub slice: u64,
+    pub(crate) slice: u64,
 
     /// Seed of filters and events
     #[arg(long, value_name = "N", default_value_t = 42)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 
     /// Count misses of a second-level cache of 1 MiB under valgrind instead, one event at a time and in cohorts
     /// of 1024, with one access attribute. Takes minutes
     #[arg(long)]
-    pub misses: bool,
+    pub(crate) misses: bool,
 
     /// Choice of access predicates
     #[arg(
@@ -89,18 +89,18 @@ pub struct Options {
         value_enum,
         default_value = "single,chosen"
     )]
-    pub access: Vec<Access>,
+    pub(crate) access: Vec<Access>,
 
     /// Compare with the crate a-tree, one event at a time: the program built by `cargo build --release` in
     /// bench/peers/a-tree. Its insertions slow down with their number; 100,000 take some ten seconds
     #[arg(long, value_name = "PROGRAM")]
-    pub a_tree: Option<PathBuf>,
+    pub(crate) a_tree: Option<PathBuf>,
 
     /// Few filters and one round: only checks that it runs
     #[arg(long, conflicts_with_all = ["subscriptions", "rounds", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 
     /// Only match this many events in cohorts of the first size, for a simulator to observe
     #[arg(long, hide = true, value_name = "EVENTS")]
-    pub walk: Option<usize>,
+    pub(crate) walk: Option<usize>,
 }

@@ -8,7 +8,7 @@ use crate::measure::{Spread, record};
 
 record! {
     /// The results.
-    pub struct Report, pub(super) fn new(options: &Options) {
+    pub(crate) struct Report, pub(super) fn new(options: &Options) {
         /// One per index.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         builds: Vec<Build> | "indexes", 0 = Vec::new();
@@ -24,14 +24,13 @@ record! {
         rounds: usize => "rounds", 0 = options.rounds;
         /// Seed of filters and events.
         seed: u64 = options.seed;
-        /// Whether a signal ended the run.
         interrupted: bool = false;
     }
 }
 
 record! {
     /// An index and its construction.
-    pub struct Build, pub(super) fn new(
+    pub(crate) struct Build, pub(super) fn new(
         workload: Workload,
         access: Access,
         built: &Built,
@@ -42,7 +41,6 @@ record! {
     } {
         /// Workload, W0 to W5.
         workload: String => "workload", 0 = format!("{workload:?}");
-        /// Number of filters.
         subscriptions: usize => "filters", 0 = built.index.len();
         /// Choice of access predicates.
         access: Access => "access", 0;
@@ -68,7 +66,7 @@ record! {
 
 record! {
     /// One cohort size.
-    pub struct Row {
+    pub(crate) struct Row {
         /// Workload, W0 to W5.
         workload: String => "workload", 0;
         /// Filters in the index.
@@ -81,11 +79,9 @@ record! {
         cores: usize => "cores", 0;
         /// Events matched together; 0 is one at a time.
         cohort: Cohort => "cohort", 0;
-        /// Number of measured rounds.
         rounds: usize => "rounds", 0;
         /// Median of the rounds.
         events_per_s: f64 => "events/s", 0;
-        /// Quartiles of the rounds.
         spread: Spread;
         /// Median of the rounds' ratios to cohort 0.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,7 +99,7 @@ record! {
 
 record! {
     /// Simulated misses at one cohort size.
-    pub struct MissRow {
+    pub(crate) struct MissRow {
         /// Workload, W0 to W5.
         workload: String => "workload", 0;
         /// Filters in the index.

@@ -8,10 +8,8 @@ mod report;
 use std::path::Path;
 use std::time::Duration;
 
-pub use options::Options;
-pub use report::{Report, Row};
-
-use report::Slice;
+pub(crate) use options::Options;
+use report::{Report, Slice};
 
 use crate::error::Error;
 use crate::measure::{Run, partial};
@@ -35,12 +33,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The latency objective.
 pub(crate) const OBJECTIVE: Duration = Duration::from_millis(50);
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (loads, slices, slice) = options.plan();
     let (_, ours) = ours();
     let wants = |name: &str| {

@@ -20,47 +20,47 @@ const LOADS: [f64; 8] = [0.5, 0.7, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0];
 /// both costs. Where a rejection costs nearly as much as an answer, as with --small, no server can keep its
 /// goodput by rejecting. The servers are visited in turn; figures are medians of the slices.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Number of connections
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = number(1..=20_000))]
-    pub connections: usize,
+    pub(crate) connections: usize,
 
     /// Slices per server and load
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
-    pub slices: usize,
+    pub(crate) slices: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Offered loads, as multiples of the capacity
     #[arg(long, value_name = "SHARE,…", value_delimiter = ',', default_values_t = LOADS, value_parser = load)]
-    pub loads: Vec<f64>,
+    pub(crate) loads: Vec<f64>,
 
     /// Size of each file in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 512 * 1024, value_parser = number(1..=16 << 20))]
-    pub file_bytes: usize,
+    pub(crate) file_bytes: usize,
 
     /// --max-queue-delay of Phalanx, in milliseconds [default: 4, a tenth of the objective; with --small the
     /// server's default, 15]
     #[arg(long, value_name = "MILLISECONDS")]
-    pub max_queue_delay: Option<u64>,
+    pub(crate) max_queue_delay: Option<u64>,
 
     /// Serve the small files of `phalanx-bench web`, which fit in the server's cache
     #[arg(long, conflicts_with = "file_bytes")]
-    pub small: bool,
+    pub(crate) small: bool,
 
     /// Only these servers: phalanx, twin, nginx
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// One short slice each at 0.5 and 2: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice", "loads"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 impl Options {

@@ -57,7 +57,7 @@ impl Disturbed for Slice {
 
 record! {
     /// One server under one load; medians of its slices.
-    pub struct Row, fn new(server: &'static str, load: f64, all: &[&Slice]) where {
+    pub(crate) struct Row, fn new(server: &'static str, load: f64, all: &[&Slice]) where {
         // Disturbed slices count only if there are no others.
         let kept = undisturbed(all);
         let ms = |us: fn(&load::Report) -> f64| kept.each(|slice| us(&slice.report) / 1e3);
@@ -89,14 +89,13 @@ record! {
         unanswered: u64 => "unanswered", 0 = all.iter().map(|slice| slice.unanswered()).sum::<u64>();
         /// Share of the time in which the load was not idle. Near 1, the load is the bottleneck.
         client_busy: f64 => "load busy", 2 = kept.median(|slice| slice.report.client_busy);
-        /// The slices.
         sample: Sample, flatten = slice_counts(all);
     }
 }
 
 record! {
     /// The report of `phalanx-bench overload`. The fields before `rows` are figures of Phalanx.
-    pub struct Report, pub(crate) fn new(options: &Options, runner: &Runner, slices: &[Slice]) where {
+    pub(crate) struct Report, pub(crate) fn new(options: &Options, runner: &Runner, slices: &[Slice]) where {
         let rows = rows(slices);
         let ours = || rows.iter().filter(|row| row.server == "phalanx");
         let costs = costs(slices.iter().filter(|slice| slice.server == "phalanx"));
@@ -125,7 +124,6 @@ record! {
         rows: Vec<Row> | "goodput of phalanx and others; served: p99 from the time when a connection of the load was free", 1;
         /// Size of each file; `None` with `--small`.
         file_bytes: Option<usize> => "bytes of a file", 0 = (!options.small).then_some(options.file_bytes);
-        /// Number of connections.
         connections: usize => "connections", 0 = options.connections;
         /// The latency objective in milliseconds.
         objective_ms: u64 => "objective in ms", 0 = OBJECTIVE.as_millis() as u64;

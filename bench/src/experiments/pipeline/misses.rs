@@ -12,7 +12,7 @@ const COHORTS: [usize; 2] = [1, 64];
 record! {
     /// One size of stage and cohort.
     #[derive(serde::Deserialize)]
-    pub struct MissRow {
+    pub(crate) struct MissRow {
         /// KiB of code per stage.
         kib_per_stage: u64 => "KiB a stage", 0;
         /// Cohort size on the runtime.

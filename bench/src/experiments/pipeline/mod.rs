@@ -15,21 +15,17 @@ mod processes;
 mod report;
 
 use crate::error::Error;
-pub use misses::MissRow;
 
-pub use options::Options;
-pub use report::{Report, Size};
+pub(crate) use options::Options;
+use report::Report;
 
 pub(crate) use arms::{Arm, Line, MAX_WARM_UP_REQUESTS};
 pub(crate) use calls::Setting;
 pub(crate) use code::{Request, STAGES, stages};
 pub(crate) use processes::in_processes;
 
-/// Measures in the given number of processes, one after another, or in this one for 0. Progress goes to stderr.
-///
-/// # Errors
-/// When a process cannot be started or fails, or with `--misses` without valgrind.
-pub fn run(options: &Options) -> Result<Report, Error> {
+/// Measures in the given number of processes, one after another, or in this one for 0.
+pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     if options.misses {
         return misses::run(options);
     }
@@ -56,7 +52,7 @@ impl Scatter {
 }
 
 /// Only runs requests, for a simulator to observe: in cohorts, or to completion for 0.
-pub fn walk(cohort: usize, kib: u64, requests: usize) {
+pub(crate) fn walk(cohort: usize, kib: u64, requests: usize) {
     let arm = if cohort == 0 { Arm::ToCompletion } else { Arm::Cohort(cohort) };
     let mut line = Line::timeless(arm, kib, requests);
     line.run();

@@ -13,35 +13,35 @@ use crate::arguments::{kib, number};
 /// another, with a tuned cohort size (the automatic setting), and with all stages direct. The arms take turns in
 /// one process, bound to one core; ratios are medians over the rounds, then over the processes.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// KiB of code per stage: 1, 2, 4, 8, 16 or 32; 4 is called tiny, 32 KiB in all
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,4,8,16,32", value_parser = kib())]
-    pub kib: Vec<u64>,
+    pub(crate) kib: Vec<u64>,
 
     /// Rounds per process
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Requests per round
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = number(1..=100_000))]
-    pub requests: usize,
+    pub(crate) requests: usize,
 
     /// Number of measuring processes, one after another; 0 measures in this process
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(0..=100))]
-    pub processes: usize,
+    pub(crate) processes: usize,
 
     /// Count misses of the instruction cache under valgrind instead, for cohorts of 1 and 64: I1 and D1 of 32 KiB
     /// in 8 ways, LL of 1 MiB
     #[arg(long)]
-    pub misses: bool,
+    pub(crate) misses: bool,
 
     /// One short process: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "requests", "processes"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 
     /// Only run requests in cohorts of this size (0: to completion), for a simulator to observe
     #[arg(long, hide = true, value_name = "COHORT")]
-    pub walk: Option<usize>,
+    pub(crate) walk: Option<usize>,
 }
 
 /// Parameters of a measurement.

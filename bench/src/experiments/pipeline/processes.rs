@@ -11,9 +11,6 @@ use crate::measure::stretch;
 
 /// Runs `phalanx-bench NAME` with `arguments` in the given number of processes, one after another, and returns
 /// their reports. Progress goes to stderr and includes `what`.
-///
-/// # Errors
-/// When a process cannot be started or does not answer.
 pub(crate) fn in_processes<R: DeserializeOwned>(
     processes: usize,
     name: &str,

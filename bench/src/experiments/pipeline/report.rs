@@ -12,7 +12,7 @@ record! {
     /// The report. Times are in nanoseconds per request through all stages, minima; ratios are medians of the rounds'
     /// pairs, and of the processes.
     #[derive(Deserialize)]
-    pub struct Report {
+    pub(crate) struct Report {
         /// One per size of the stages.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         sizes: Vec<Size> | "ns per request through all stages; rtc: run to completion", 0;
@@ -22,7 +22,6 @@ record! {
         /// Misses in cohorts of 64 over those in cohorts of 1, per size of stage.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cohort64_over_1: Vec<f64> => "misses of cohorts of 64 over 1, by size", 3;
-        /// Number of stages.
         stages: usize => "stages", 0;
         /// Requests per round.
         requests: usize;
@@ -36,7 +35,7 @@ record! {
 record! {
     /// All arms with stages of one size.
     #[derive(Deserialize)]
-    pub struct Size {
+    pub(crate) struct Size {
         /// Nominal size of a stage's code.
         kib_per_stage: u64 => "KiB a stage", 0;
         /// Actual size of a stage's code, from the addresses of its parts.
@@ -45,7 +44,6 @@ record! {
         run_to_completion_ns: f64 => "rtc", 0;
         /// Cohorts on the runtime.
         cohorts: Vec<Cohort> | "cohorts", 0;
-        /// A thread per request.
         thread_per_request_ns: f64 => "thread", 0;
         /// Run to completion over cohorts of 64; above 1, cohorts are faster.
         rtc_over_cohort64: f64 => "rtc/cohort 64", 2;
@@ -74,7 +72,7 @@ record! {
 record! {
     /// One cohort size.
     #[derive(Deserialize)]
-    pub struct Cohort {
+    pub(crate) struct Cohort {
         /// Maximum number of operations.
         cohort: usize => "cohort", 0;
         /// Nanoseconds per request.
@@ -131,6 +129,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::record::text;
 
     #[test]
     fn reports_are_combined_by_minima_and_medians() {
@@ -166,11 +165,7 @@ mod tests {
         assert_eq!((size.spread["rtc_over_auto"], size.noisy_rounds), ([1.5, 2.5], 3));
         assert_eq!((size.auto_ns, size.rtc_over_auto, size.auto_found), (7.0, 2.0, 2));
         assert_eq!((report.processes, size.rtc_over_cohort64_by_process.len()), (3, 3));
-        assert!(
-            report
-                .to_string()
-                .contains("  cohort  ns  rtc over\n            4      64   7      2.00\n"),
-            "{report}"
-        );
+        let text = text(&report);
+        assert!(text.contains("  cohort  ns  rtc over\n            4      64   7      2.00\n"), "{text}");
     }
 }

@@ -14,10 +14,9 @@ const PLACEMENTS: [&str; 2] = ["off", "on"];
 
 record! {
     /// One setting under one load; medians of the slices.
-    pub struct Row, fn new(load: f64, placement: &'static str, seen: &[Slice], off: &[Slice]) {
+    pub(crate) struct Row, fn new(load: f64, placement: &'static str, seen: &[Slice], off: &[Slice]) {
         /// Share of the capacity.
         load: f64 => "load", 2;
-        /// `--placement`.
         placement: &'static str => "placement", 0;
         /// Processor time per request, in microseconds.
         cpu_us_per_request: f64 => "µs each", 2 = seen.median(Slice::cpu_us);
@@ -29,7 +28,6 @@ record! {
         p99_us: f64 => "p99 µs", 0 = seen.median(Slice::p99_us);
         /// Median of the slices' ratios to all workers active.
         p99_over_off: f64 => "of off", 2 = seen.over(off, Slice::p99_us);
-        /// The slices.
         sample: Sample, flatten = slice_counts(seen);
     }
 }

@@ -24,7 +24,7 @@ const RESUMED_SLICES: u32 = 2;
 
 record! {
     /// A mix of traffic; medians of the slices.
-    pub struct Row, fn new(
+    pub(crate) struct Row, fn new(
         offered: &Offered,
         page: &Page,
         begin: u64,
@@ -66,7 +66,6 @@ record! {
         cpu_over_all: f64 => "of all", 2 = guided.over(all, Slice::cpu_us);
         /// Median of the slices' ratios of the 99th percentile to all workers active.
         p99_over_all: f64 => "p99 of all", 2 = guided.over(all, Slice::p99_us);
-        /// The slices.
         sample: Sample, flatten = SliceCounts {
             noisy_slices: seen.iter().flatten().filter(|slice| slice.noisy).count(),
             ..slice_counts(guided)

@@ -47,54 +47,54 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// of these loads. mixes: a server chooses by the profile. planted: a server has a profile with a bad setting. Servers run
 /// at once and are visited in turn. Ratios are taken slice by slice; figures are medians.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Parts to measure
     #[arg(long, value_name = "PART,…", value_delimiter = ',', value_enum,
           default_values_t = [Part::Load, Part::Wake, Part::Sweep, Part::Profile, Part::Mixes, Part::Planted])]
-    pub part: Vec<Part>,
+    pub(crate) part: Vec<Part>,
 
     /// The file of the profile, for the parts of several runs: written by the part profile, else read [default: a
     /// temporary one]
     #[arg(long, value_name = "FILE")]
-    pub profile: Option<PathBuf>,
+    pub(crate) profile: Option<PathBuf>,
 
     /// Mixes of the part mixes, as in `10 B`; by default all
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub mix: Vec<String>,
+    pub(crate) mix: Vec<String>,
 
     /// Number of connections of the part load
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = number(1..=15_000))]
-    pub connections: usize,
+    pub(crate) connections: usize,
 
     /// Slices per setting, and bursts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
-    pub slices: usize,
+    pub(crate) slices: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Length of the calm load before each slice of the part load, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = seconds)]
-    pub calm: Duration,
+    pub(crate) calm: Duration,
 
     /// Time in which the server of the part mixes gets to know a mix that is not in its profile, in seconds; a known
     /// one gets a quarter
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
-    pub learn: Duration,
+    pub(crate) learn: Duration,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice", "calm", "learn"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 /// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub(crate) enum Part {
     /// As many active workers as the load needs.
     Load,
     /// Resting processors under a burst.
@@ -112,7 +112,7 @@ pub enum Part {
 record! {
     /// The report of `phalanx-bench placement`.
     #[derive(Default)]
-    pub struct Report {
+    pub(crate) struct Report {
         /// One per load and setting.
         rows: Vec<loads::Row> | "small files in open loop at shares of the capacity", 1;
         /// Requests per second of the server with all workers active in closed loop.
@@ -146,12 +146,7 @@ impl Run<Report> {
     }
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let mut options = options.clone();
     if options.quick {
         (options.slices, options.slice) = (1, slice::QUICK);

@@ -18,8 +18,7 @@ const DELAY_US: u64 = 10_000;
 
 record! {
     /// A mix whose profile has a bad setting.
-    pub struct Row {
-        /// The mix.
+    pub(crate) struct Row {
         mix: &'static str => "mix", 0;
         /// The setting that was chosen first.
         chosen: Option<String> => "chosen", 0;
@@ -27,7 +26,6 @@ record! {
         chosen_s: Option<f64> => "after s", 1;
         /// Seconds from the start of the load until it was undone.
         undone_s: Option<f64> => "undone after s", 1;
-        /// The reason.
         reason: Option<String> => "because", 0;
     }
 }

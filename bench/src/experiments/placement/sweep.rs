@@ -15,7 +15,7 @@ use super::{Options, REQUEST_TIMEOUT, Report};
 
 record! {
     /// A load under one setting; medians of the slices.
-    pub struct Row, fn new(load: &'static str, setting: Setting, seen: &[Slice]) {
+    pub(crate) struct Row, fn new(load: &'static str, setting: Setting, seen: &[Slice]) {
         /// The size of the files.
         load: &'static str => "files", 0;
         /// Active workers.
@@ -37,7 +37,6 @@ record! {
         of_cheapest: f64 => "of cheapest", 2 = 1.0;
         /// 99th percentile of the latency in microseconds.
         p99_us: f64 => "p99 µs", 0 = seen.median(Slice::p99_us);
-        /// The slices.
         sample: Sample, flatten = slice_counts(seen);
     }
 }

@@ -38,10 +38,9 @@ const NEVER: u64 = u64::MAX;
 
 record! {
     /// Times in milliseconds from the start of a burst, over all bursts.
-    pub struct Row {
+    pub(crate) struct Row {
         /// The end of the time.
         until: &'static str => "until", 0;
-        /// The median.
         median_ms: Option<f64> => "median ms", 1;
         /// The largest.
         most_ms: Option<f64> => "most ms", 1;

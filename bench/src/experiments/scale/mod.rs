@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-pub use report::{Report, Row};
+use report::{Report, Row};
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
@@ -22,7 +22,7 @@ use crate::system::{Cores, install_signal_handlers};
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub(crate) enum Part {
     /// The web server with one popular file, and with 1,000 files of equal popularity
     Web,
     /// The MQTT broker
@@ -39,39 +39,39 @@ pub enum Part {
 /// load share all cores, with any number of processors. `kv` and redis require `cargo build --release -p phalanx-kv`
 /// and the packages redis-server and redis-tools.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Numbers of processors; ratios are relative to the first
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32",
           value_parser = number(1..=64))]
-    pub processors: Vec<usize>,
+    pub(crate) processors: Vec<usize>,
 
     /// Kinds of servers [default: all]
     #[arg(long = "part", value_name = "NAME,…", value_delimiter = ',', value_enum)]
-    pub parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
 
     /// Only these servers, as in phalanx,nginx-nosf or phalanx-pin
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
 
     /// Numbers of connections of the web server's load and of that of `kv`
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64", value_parser = number(1..=10_000))]
-    pub connections: Vec<usize>,
+    pub(crate) connections: Vec<usize>,
 
     /// Slices per server and setting
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Cores and program
     #[command(flatten)]
-    pub setup: SetupOptions,
+    pub(crate) setup: SetupOptions,
 
     /// Few short slices with one and two processors: only checks that it runs
     #[arg(long, conflicts_with_all = ["processors", "rounds", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 impl Options {
@@ -101,12 +101,7 @@ impl Options {
     }
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     phalanx::runtime::raise_open_files();
     let options = options.settled();

@@ -5,17 +5,16 @@ use crate::measure::{Rounds as _, Sample, record, slice_counts};
 
 record! {
     /// The results.
-    pub struct Report {
+    pub(crate) struct Report {
         /// One per load, server and number of processors.
         rows: Vec<Row> | "servers by processors", 2;
-        /// Whether a signal ended the run.
         interrupted: bool;
     }
 }
 
 record! {
     /// A server with a number of processors under one load; medians of the slices.
-    pub struct Row, pub(super) fn new(
+    pub(crate) struct Row, pub(super) fn new(
         load: &str,
         connections: usize,
         arm: &Arm,
@@ -41,7 +40,6 @@ record! {
         per_s: f64 => "per s", 0 = own.each(|slice| slice.per_s);
         /// 99th percentile of the latency in closed loop, in microseconds.
         p99_us: f64 => "p99 µs", 0 = own.each(|slice| slice.p99_us);
-        /// The slices.
         sample: Sample, flatten = slice_counts(own);
     }
 }

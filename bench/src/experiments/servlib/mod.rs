@@ -18,9 +18,8 @@ use std::process::Command;
 
 use clap::Args;
 
-pub use report::{Report, Row};
-
 use self::arm::Setting;
+use self::report::Report;
 use crate::arguments::number;
 use crate::error::Error;
 use crate::measure::{Machine, Run};
@@ -34,26 +33,21 @@ use crate::system::{Cores, install_signal_handlers, programs};
 /// calls run on one core with one carrier, servers on all server cores with as many carriers. Requires a C compiler;
 /// Apache, memcached, and MariaDB with sysbench are measured if they are installed.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Rounds of each program
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Cores and program
     #[command(flatten)]
-    pub setup: SetupOptions,
+    pub(crate) setup: SetupOptions,
 
     /// One short round: only checks that it runs
     #[arg(long, conflicts_with = "rounds")]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When there is no C compiler, when a measurement fails, or on a signal before the first result.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     phalanx::runtime::raise_open_files();
     let cores = Cores::choose(&options.setup.server_cores, &options.setup.load_cores, Some(1))?;

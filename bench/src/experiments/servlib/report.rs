@@ -5,7 +5,7 @@ use crate::measure::{Quartiles, Rounds as _, Spread, record};
 
 record! {
     /// Processor time of programs with threads, natively and under `phalanx threads`.
-    pub struct Report {
+    pub(crate) struct Report {
         /// One per program and arm.
         rows: Vec<Row> | "processor time of the program per repetition or request", 1;
         /// Whether it was interrupted after some rows.
@@ -15,7 +15,7 @@ record! {
 
 record! {
     /// A program in one arm; medians of the rounds.
-    pub struct Row, fn new(program: &str, arm: Arm, own: &[f64], native: &[f64]) {
+    pub(crate) struct Row, fn new(program: &str, arm: Arm, own: &[f64], native: &[f64]) {
         /// The program, and the unit of the cost.
         program: String => "program", 0 = program.to_owned();
         /// The way in which it runs.
@@ -24,9 +24,7 @@ record! {
         cost: f64 => "cost", 2 = own.to_vec();
         /// Median of the rounds' ratios.
         over_native: f64 => "over native", 2 = own.over(native, |cost| *cost);
-        /// Number of rounds.
         rounds: usize => "rounds", 0 = own.len();
-        /// Quartiles of the rounds.
         spread: Spread = Quartiles;
     }
 }

@@ -20,7 +20,7 @@ use crate::system::cores::allowed;
 use crate::system::{Cores, install_signal_handlers, interrupted};
 use scenes::Scene;
 
-pub use report::{MoveRow, Report, Row};
+use report::{MoveRow, Report, Row};
 
 /// Measure what balanced stages, cache affinity and moved partitions save on two processors.
 ///
@@ -30,19 +30,19 @@ pub use report::{MoveRow, Report, Row};
 /// four belong to each; then two of the first processor's partitions are moved to the second; by the share of the
 /// operations on the partitions that the first processor owned. Programs with and without the mechanism take turns.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Rounds of each program
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 
     /// Length of a measurement, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 60,
           value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000))]
-    pub slice: u64,
+    pub(crate) slice: u64,
 
     /// One short round: only checks that it runs
     #[arg(long, conflicts_with_all = ["rounds", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 /// Sizes of the moved states, in KiB.
@@ -61,12 +61,7 @@ enum Measured {
     Move(scenes::Moved),
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When the runtime cannot start, or on a signal before the first result.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let (rounds, slice) = match options.quick {
         true => (1, Duration::from_millis(3)),
         false => (options.rounds, Duration::from_millis(options.slice)),

@@ -5,19 +5,18 @@ use crate::measure::{Quartiles, Rounds as _, Spread, record};
 
 record! {
     /// The report of `phalanx-bench spread`.
-    pub struct Report {
+    pub(crate) struct Report {
         /// One per program and setting.
         rows: Vec<Row> | "µs per operation on two processors", 1;
         /// Moves of one partition.
         moves: Vec<MoveRow> | "a move, and an operation that touches the whole state", 0;
-        /// Number of rounds.
         rounds: usize => "rounds", 0;
     }
 }
 
 record! {
     /// A program without a mechanism and with it; medians of the rounds.
-    pub struct Row, pub(super) fn new(scene: &'static str, setting: f64, times: &[[f64; 2]]) {
+    pub(crate) struct Row, pub(super) fn new(scene: &'static str, setting: f64, times: &[[f64; 2]]) {
         /// `balanced`, `affinity` or `moved`.
         scene: &'static str => "scene", 0;
         /// Microseconds of an operation, KiB of the state, or the share of the first processor's partitions.
@@ -28,15 +27,13 @@ record! {
         with_us: f64 => "with", 2 = times.median(|[_, with]| *with);
         /// Median of the rounds' ratios; above 1 the mechanism pays.
         plain_over_with: f64 => "without over with", 2 = times.each(|[plain, with]| plain / with);
-        /// Quartiles of the rounds.
         spread: Spread = Quartiles;
     }
 }
 
 record! {
     /// Moves of a state; medians of the rounds.
-    pub struct MoveRow, pub(super) fn new(state_kib: usize, moves: &[Moved]) {
-        /// KiB of the state.
+    pub(crate) struct MoveRow, pub(super) fn new(state_kib: usize, moves: &[Moved]) {
         state_kib: usize => "KiB", 0;
         /// Microseconds of a move, until the new owner has answered.
         move_us: f64 => "move µs", 1 = moves.median(|moved| moved.move_us);

@@ -82,9 +82,6 @@ impl Client {
     }
 
     /// Publishes QoS 1 messages, at most `window` of them in flight, and waits for their acknowledgements.
-    ///
-    /// # Errors
-    /// When one is refused or not acknowledged, or on a signal.
     pub(crate) fn publish(
         &mut self,
         (count, window): (usize, usize),

@@ -19,8 +19,8 @@ use crate::system::{Bound, Process, install_signal_handlers, interrupted, reside
 use client::{Client, Lasts, WINDOW};
 use servers::{Broker, Home};
 
-pub use options::Options;
-pub use report::{Report, Row};
+pub(crate) use options::Options;
+use report::{Report, Row};
 
 /// Clients that connect at once, so that a broker stores the sessions of many with one write.
 const THREADS: usize = 64;
@@ -31,12 +31,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(3);
 /// Sessions that are read back.
 const CHECKED_SESSIONS: usize = 100;
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let options = options.settled();
     let (cores, processors) = options.runner.cores()?;

@@ -14,42 +14,42 @@ use crate::runner::RunnerOptions;
 /// then some sessions and retained messages are read back. Peers that are not installed are left out. Ctrl-C prints the
 /// results so far.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Idle connections [default: as many as the limit of open files permits, up to 20,000]
     #[arg(long, value_name = "N", value_parser = number(1..=1_000_000))]
-    pub connections: Option<usize>,
+    pub(crate) connections: Option<usize>,
 
     /// Sessions without a connection; 0 to leave out the restart
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = number(0..=10_000_000))]
-    pub sessions: usize,
+    pub(crate) sessions: usize,
 
     /// Retained messages
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = number(1..=10_000_000))]
-    pub retained: usize,
+    pub(crate) retained: usize,
 
     /// Queued messages
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = number(1..=10_000_000))]
-    pub queued: usize,
+    pub(crate) queued: usize,
 
     /// Payload size in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = number(1..=65_536))]
-    pub payload: usize,
+    pub(crate) payload: usize,
 
     /// Only these servers: phalanx, mosquitto, rumqttd, mochi-mqtt
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
 
     /// Driver: uring or poll; by default the better available one
     #[arg(long, value_name = "DRIVER", default_value = "auto")]
-    pub driver: String,
+    pub(crate) driver: String,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// Few objects: only checks that it runs
     #[arg(long, conflicts_with_all = ["connections", "sessions", "retained", "queued"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 /// Maximum number of connections that are chosen without an option.

@@ -6,16 +6,12 @@ use crate::measure::record;
 
 record! {
     /// The report of `phalanx-bench state`.
-    pub struct Report {
+    pub(crate) struct Report {
         /// One per server.
         rows: Vec<Row> | "", 0;
-        /// Number of connections.
         connections: usize => "connections", 0;
-        /// Number of sessions.
         sessions: usize => "sessions", 0;
-        /// Number of retained messages.
         retained: usize => "retained messages", 0;
-        /// Number of queued messages.
         queued: usize => "queued messages", 0;
         /// Payload size in bytes.
         payload: usize;
@@ -27,8 +23,7 @@ record! {
 record! {
     /// A server.
     #[derive(Default)]
-    pub struct Row {
-        /// The server.
+    pub(crate) struct Row {
         server: String => "server", 0;
         /// Memory of an idle connection, in bytes.
         connection_bytes: f64 => "connection", 0;

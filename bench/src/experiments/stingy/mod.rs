@@ -39,43 +39,43 @@ const SPARE_FILES: u64 = 200;
 /// ratios are of the same pair of slices. L2 misses are simulated by cachegrind (1 MiB, user space), with up to 4,000
 /// connections, as the difference of two loads.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// The folder of `obtain.sh` and `stingify.sh` in tools/stingy/examples/servers
     #[arg(long, value_name = "FOLDER", env = "PHALANX_STINGY_SERVERS")]
-    pub servers: PathBuf,
+    pub(crate) servers: PathBuf,
 
     /// Measure only these servers
     #[arg(long, value_name = "SERVER,…", value_delimiter = ',')]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
 
     /// Numbers of connections
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,9800", value_parser = number(1..=15_000))]
-    pub connections: Vec<usize>,
+    pub(crate) connections: Vec<usize>,
 
     /// Pairs of slices
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = number(1..=1000))]
-    pub slices: usize,
+    pub(crate) slices: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Do not simulate caches
     #[arg(long)]
-    pub no_misses: bool,
+    pub(crate) no_misses: bool,
 
     /// Only simulate caches, which other programs do not disturb
     #[arg(long, conflicts_with_all = ["no_misses", "quick"])]
-    pub no_times: bool,
+    pub(crate) no_times: bool,
 
     /// One short slice each: only checks that it runs
     #[arg(long, conflicts_with_all = ["slices", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 record! {
     /// The report of `phalanx-bench stingy`.
-    pub struct Report {
+    pub(crate) struct Report {
         /// One per server and number of connections.
         rows: Vec<Row> | "processor time of C servers per request, in µs", 1;
         /// One per server and number of connections.
@@ -85,10 +85,8 @@ record! {
 
 record! {
     /// Both versions of a server with one number of connections; medians of the slices.
-    pub struct Row, fn new(server: &'static str, connections: usize, slices: &[Slices]) {
-        /// Its name.
+    pub(crate) struct Row, fn new(server: &'static str, connections: usize, slices: &[Slices]) {
         server: &'static str => "server", 0;
-        /// Number of connections.
         connections: usize => "connections", 0;
         /// Processor time per request of the original.
         original_us: f64 => "original", 2 = slices.median(|slices| slices.us[0]);
@@ -96,17 +94,14 @@ record! {
         stingy_us: f64 => "stingy", 2 = slices.median(|slices| slices.us[1]);
         /// Median of the ratios of pairs.
         over_original: f64 => "of original", 3 = slices.each(|slices| slices.us[1] / slices.us[0]);
-        /// The pairs.
         sample: Sample, flatten = slice_counts(slices);
     }
 }
 
 record! {
     /// Simulated misses of both versions of a server.
-    pub struct Misses, fn new(server: &'static str, connections: usize, before: Counts, after: Counts) {
-        /// Its name.
+    pub(crate) struct Misses, fn new(server: &'static str, connections: usize, before: Counts, after: Counts) {
         server: &'static str => "server", 0;
-        /// Number of connections.
         connections: usize => "connections", 0;
         /// Misses of the original, by instructions and data.
         original: f64 => "original", 2 = before.l2();
@@ -129,12 +124,7 @@ struct Pair {
     folders: [PathBuf; 2],
 }
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far are
-/// reported.
-///
-/// # Errors
-/// When no server is built, when a measurement fails, or on a signal before the first result.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let needed = 2 * options.connections.iter().max().copied().unwrap_or(0) as u64 + SPARE_FILES;
     if let Some(limit) = phalanx::runtime::raise_open_files().filter(|limit| *limit < needed) {

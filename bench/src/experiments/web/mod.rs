@@ -9,9 +9,9 @@ mod scene;
 
 use std::time::Duration;
 
-pub use options::Options;
-pub use report::{Growth, Missing, Ratios, Report, Row};
-pub use scene::Scene;
+pub(crate) use options::Options;
+use report::{Report, Row};
+pub(crate) use scene::Scene;
 
 use crate::error::Error;
 use crate::measure::{Run, measure_setting};
@@ -20,12 +20,8 @@ use crate::runner::{Plan, Runner, SETTLE_TIME, Server, Shot};
 /// Time of a slice beyond its load: process, connections, readings.
 const SLICE_OVERHEAD: Duration = Duration::from_millis(150);
 
-/// Runs the benchmark. Progress goes to stderr. SIGINT and SIGTERM end it from here on; the results so far and
-/// the missing ones are reported.
-///
-/// # Errors
-/// When a measurement fails, or on a signal before the first result; all child processes are ended.
-pub fn run(options: &Options) -> Result<Run<Report>, Error> {
+/// Measures the scenes. After an interruption the report lists what is missing.
+pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let mut rows = Vec::new();
     let mut hardware_events = Vec::new();
     let mut place = None;

@@ -15,7 +15,7 @@ use crate::runner::{RunnerOptions, slice};
 /// state, and ratios are between minima. A slice in which other processes used a core is repeated. Servers that
 /// are not installed are listed and left out. Ctrl-C prints the results so far and lists the missing ones.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Scenes of files and requests to measure
     #[arg(
         long = "scene",
@@ -24,35 +24,35 @@ pub struct Options {
         value_enum,
         default_value = "small"
     )]
-    pub scenes: Vec<Scene>,
+    pub(crate) scenes: Vec<Scene>,
 
     /// All scenes, one after another
     #[arg(long, conflicts_with = "scenes")]
-    pub all: bool,
+    pub(crate) all: bool,
 
     /// Numbers of connections, with one round of slices each [default: depends on the scene]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = number(1..=20_000))]
-    pub connections: Vec<usize>,
+    pub(crate) connections: Vec<usize>,
 
     /// Slices per server and number of connections; at least 6
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = number(6..=1000))]
-    pub slices: usize,
+    pub(crate) slices: usize,
 
     /// Length of a slice, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1.5", value_parser = seconds)]
-    pub slice: Duration,
+    pub(crate) slice: Duration,
 
     /// Only these servers, as in phalanx,nginx or phalanx-uring
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
 
     /// Cores and program
     #[command(flatten)]
-    pub runner: RunnerOptions,
+    pub(crate) runner: RunnerOptions,
 
     /// Two short slices with few connections: only checks that it runs
     #[arg(long, conflicts_with_all = ["connections", "slices", "slice"])]
-    pub quick: bool,
+    pub(crate) quick: bool,
 }
 
 impl Options {

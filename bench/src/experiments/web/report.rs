@@ -11,7 +11,7 @@ use crate::runner::{Slice, serves_all};
 
 record! {
     /// The report of `phalanx-bench web`.
-    pub struct Report, pub(super) fn new(
+    pub(crate) struct Report, pub(super) fn new(
         rows: Vec<Row>,
         peers: BTreeMap<&'static str, Option<String>>,
         options: &Options,
@@ -43,7 +43,7 @@ record! {
 
 record! {
     /// One server in one scene with a number of connections.
-    pub struct Row, pub(crate) fn new(
+    pub(crate) struct Row, pub(crate) fn new(
         scene: Scene,
         server: &'static str,
         driver: Option<&'static str>,
@@ -52,9 +52,7 @@ record! {
     ) where {
         let quiet = undisturbed(&slices.iter().collect::<Vec<_>>());
     } {
-        /// The scene.
         scene: Scene => "scene", 0;
-        /// Number of connections.
         connections: usize => "connections", 0;
         /// `phalanx`, `floor`, `twin`, `fibres` (the twin on fibres), or a peer: `nginx`, `nginx-nosf` (without
         /// `sendfile`), `lighttpd`, `lighttpd-sf` (with), `h2o`, `caddy`, `sws`.
@@ -77,7 +75,6 @@ record! {
         bytes_per_request: f64 = slices.median(Slice::bytes);
         /// Processor time of the load per request: the median of the slices.
         client_cpu_us: f64 = slices.median(|slice| slice.report.client_cpu_us_per_request);
-        /// The slices.
         sample: Sample, flatten = slice_counts(slices);
         /// Processor time per request of each slice, and whether the slice was disturbed.
         #[serde(skip)]
@@ -90,7 +87,7 @@ record! {
 
 /// Processor time per request of a slice, and whether the slice was disturbed.
 #[derive(Clone, Copy, Debug)]
-pub struct Cost(f64, bool);
+pub(crate) struct Cost(f64, bool);
 
 impl Disturbed for Cost {
     fn is_disturbed(&self) -> bool {
@@ -102,16 +99,13 @@ record! {
     /// Ratios of processor times per request in one scene with a number of connections: medians of the pairs of slices.
     /// The better variant of a server is the one with the smaller median.
     #[derive(Copy, PartialEq)]
-    pub struct Ratios {
-        /// The scene.
+    pub(crate) struct Ratios {
         scene: Scene => "scene", 0;
-        /// Number of connections.
         connections: usize => "connections", 0;
         /// See [`Report::phalanx_over_nginx`].
         phalanx_over_nginx: Option<f64> => "over nginx", 2;
         /// Phalanx on its better driver over the best peer.
         phalanx_over_best_peer: Option<f64> => "over best peer", 2;
-        /// The best peer.
         best_peer: Option<&'static str> => "best peer", 0;
         /// See [`Report::phalanx_over_floor`].
         phalanx_over_floor: Option<f64> => "over floor", 2;
@@ -123,8 +117,7 @@ record! {
 record! {
     /// Growth of a server's processor time per request from the fewest to the most connections of a scene.
     #[derive(PartialEq)]
-    pub struct Growth {
-        /// The scene.
+    pub(crate) struct Growth {
         scene: Scene => "scene", 0;
         /// As in [`Row`].
         server: &'static str => "server", 0;
@@ -140,10 +133,8 @@ record! {
 record! {
     /// A number of connections whose measurement is incomplete.
     #[derive(PartialEq, Eq)]
-    pub struct Missing {
-        /// The scene.
+    pub(crate) struct Missing {
         scene: Scene => "scene", 0;
-        /// Number of connections.
         connections: usize => "connections", 0;
         /// Measured slices per server. With none there are no rows.
         slices: usize => "slices", 0;

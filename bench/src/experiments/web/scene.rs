@@ -15,7 +15,7 @@ const MIB: usize = 1024 * KIB;
 /// A kind of site and traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Scene {
+pub(crate) enum Scene {
     /// 1,000 files of 1 to 4 KiB, some of them popular
     Small,
     /// The same with up to 10,000 connections: the cost of more connections

@@ -108,9 +108,6 @@ impl Frames {
     }
 
     /// The next complete answer; `None` if more bytes are needed.
-    ///
-    /// # Errors
-    /// When the bytes are not HTTP/2, or the server reset a stream.
     pub(crate) fn next(&mut self) -> Result<Option<Answer>, BadResponse> {
         loop {
             if let Some((left, stream, end)) = self.content {

@@ -77,9 +77,6 @@ impl Protocol {
     }
 
     /// The next complete answer; `None` if more bytes are needed.
-    ///
-    /// # Errors
-    /// When the bytes violate the protocol.
     pub(crate) fn next(&mut self) -> Result<Option<Answer>, BadResponse> {
         match self {
             Self::One(answers) => answers.next(),

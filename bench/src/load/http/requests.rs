@@ -43,18 +43,12 @@ pub enum PathsError {
 }
 
 /// The paths in `file`, one per line, without empty lines and lines that begin with `#`.
-///
-/// # Errors
-/// [`PathsError`].
 pub(crate) fn read_paths(file: &Path) -> Result<Vec<String>, PathsError> {
     read_pages(file, 1)
 }
 
 /// The lines in `file` with up to `most` paths each, separated by spaces, without empty lines and lines that begin with
 /// `#`.
-///
-/// # Errors
-/// [`PathsError`].
 pub(crate) fn read_pages(file: &Path, most: usize) -> Result<Vec<String>, PathsError> {
     let path = || file.to_owned();
     let text =

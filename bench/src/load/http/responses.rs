@@ -75,9 +75,6 @@ impl ResponseParser {
     }
 
     /// The next complete response; `None` if more bytes are needed.
-    ///
-    /// # Errors
-    /// When the bytes are not HTTP.
     pub(crate) fn next(&mut self) -> Result<Option<Answer>, BadResponse> {
         loop {
             let bytes = &self.buffer[self.at..];

@@ -121,9 +121,6 @@ impl Peer {
     }
 
     /// Commands that start the executable at `path`, one per tuning, with their configurations in files.
-    ///
-    /// # Errors
-    /// When a configuration cannot be written.
     pub(crate) fn tuned(
         &self,
         path: &Path,
