@@ -65,7 +65,10 @@ const ALLOWED: &Table = &[
     ),
     (
         "bench",
-        &["core", "driver", "http", "kernels", "matcher", "matching", "mqtt", "phalanx", "testkit"],
+        &[
+            "core", "driver", "http", "http2", "kernels", "matcher", "matching", "mqtt", "phalanx",
+            "testkit", "tls",
+        ],
     ),
     // The program that `xtask gates` counts.
     ("kernels", &["core", "http", "matcher"]),

@@ -5,11 +5,11 @@
 //! §4.2), so that no decoder state is needed.
 
 use phalanx_http::client::BadResponse;
+use phalanx_http2::PREFACE;
+use phalanx_http2::primitives::{integer, static_table, string};
 
 use super::responses::Answer;
 
-/// The client connection preface (RFC 9113 §3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Size of a frame header: length in three bytes, type, flags, stream in four.
 const FRAME_HEADER_LEN: usize = 9;
 /// Default maximum frame size (§6.5.2).
@@ -142,7 +142,7 @@ impl Frames {
             let ends = kind == HEADERS && flags & END_STREAM != 0;
             match kind {
                 HEADERS if self.heads.iter().any(|(other, _)| *other == stream) => (), // trailers
-                HEADERS => match status(fragment(payload, flags)?)? {
+                HEADERS => match status(fragment(payload, flags)?).ok_or(BadResponse)? {
                     100..200 => (),
                     status => self.heads.push((stream, status)),
                 },
@@ -202,8 +202,7 @@ pub(crate) fn fields(out: &mut Vec<u8>, tls: bool, authority: &str, path: &str) 
     out.extend_from_slice(&[0x82, if tls { 0x87 } else { 0x86 }]);
     for (name, value) in [(1, authority), (4, path)] {
         out.push(name);
-        integer(out, value.len());
-        out.extend_from_slice(value.as_bytes());
+        literal(out, value);
     }
 }
 
@@ -213,26 +212,15 @@ pub(crate) fn browser_fields(out: &mut Vec<u8>, since: Option<&str>) {
     for (name, value) in [(16, Some("gzip")), (40, since)] {
         if let Some(value) = value {
             out.extend_from_slice(&[0x0f, name - 15]);
-            integer(out, value.len());
-            out.extend_from_slice(value.as_bytes());
+            literal(out, value);
         }
     }
 }
 
-/// Appends a length (RFC 7541 §5.1) with a prefix of seven bits; the text follows without Huffman coding.
-fn integer(out: &mut Vec<u8>, value: usize) {
-    const PREFIX_MAX: usize = 127;
-    if value < PREFIX_MAX {
-        out.push(value as u8);
-        return;
-    }
-    out.push(PREFIX_MAX as u8);
-    let mut rest = value - PREFIX_MAX;
-    while rest >= 128 {
-        out.push(rest as u8 | 128);
-        rest /= 128;
-    }
-    out.push(rest as u8);
+/// Appends a string (RFC 7541 §5.2) without Huffman coding.
+fn literal(out: &mut Vec<u8>, value: &str) {
+    integer::encode(out, 0, 7, value.len());
+    out.extend_from_slice(value.as_bytes());
 }
 
 /// The header block fragment of a frame, without padding and priority.
@@ -249,53 +237,25 @@ fn fragment(payload: &[u8], flags: u8) -> Result<&[u8], BadResponse> {
 }
 
 /// The status, the first field of a response, since only pseudo-header fields begin with a colon (RFC 9113 §8.3).
-fn status(mut fields: &[u8]) -> Result<u16, BadResponse> {
+fn status(mut fields: &[u8]) -> Option<u16> {
     // Skip updates of the dynamic table size.
-    while let [first, rest @ ..] = fields
-        && first & 0xe0 == 0x20
-    {
-        let more = rest.iter().take_while(|byte| **byte & 128 != 0).count() + 1;
-        fields = if first & 0x1f == 0x1f { rest.get(more..).ok_or(BadResponse)? } else { rest };
+    while fields.first()? & 0xe0 == 0x20 {
+        integer::decode(&mut fields, 5)?;
     }
-    const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
-    match *fields {
-        [at @ 0x88..=0x8e, ..] => Ok(INDEXED[usize::from(at - 0x88)]),
-        // A literal with indexed name, with incremental indexing, without it, or never indexed.
-        [0x48..=0x4e | 0x08..=0x0e | 0x18..=0x1e, 3, a, b, c, ..] => {
-            digits([a, b, c].map(|byte| byte.wrapping_sub(b'0')))
-        }
-        [0x48..=0x4e | 0x08..=0x0e | 0x18..=0x1e, length, ref value @ ..] if length & 128 != 0 => {
-            let value = value.get(..usize::from(length & 127)).ok_or(BadResponse)?;
-            digits(huffman(value)?)
-        }
-        _ => Err(BadResponse),
+    // An indexed field, or a literal with an indexed name: with incremental indexing, without it, or never indexed.
+    let is_indexed = fields.first()? & 0x80 != 0;
+    let bits = match fields.first()? {
+        0x80.. => 7,
+        0x40.. => 6,
+        _ => 4,
+    };
+    let (name, known) = static_table::get(integer::decode(&mut fields, bits)?)?;
+    let mut value = Vec::new();
+    if !is_indexed {
+        string::decode(&mut fields, 7, &mut value)?;
     }
-}
-
-fn digits(digits: [u8; 3]) -> Result<u16, BadResponse> {
-    match digits {
-        [1..=9, 0..=9, 0..=9] => Ok(digits.iter().fold(0, |n, digit| 10 * n + u16::from(*digit))),
-        _ => Err(BadResponse),
-    }
-}
-
-/// Three digits in the Huffman code of RFC 7541 B: 0 to 2 have five bits, the others six.
-fn huffman(value: &[u8]) -> Result<[u8; 3], BadResponse> {
-    let mut bits = value.iter().take(3).fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
-    bits <<= 32 - 8 * value.len().clamp(1, 3);
-    let mut found = [0; 3];
-    for digit in &mut found {
-        let (value, length) = match bits >> 27 {
-            short @ 0..=2 => (short, 5),
-            _ => ((bits >> 26).checked_sub(0b01_1001).ok_or(BadResponse)? + 3, 6),
-        };
-        if value > 9 {
-            return Err(BadResponse);
-        }
-        *digit = value as u8;
-        bits <<= length;
-    }
-    Ok(found)
+    let value = str::from_utf8(if is_indexed { known } else { &value }).ok()?;
+    value.parse().ok().filter(|status| name == b":status" && (100..1000).contains(status))
 }
 
 #[cfg(test)]

@@ -8,14 +8,13 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx::net::{IoTimeout, Stream};
+use phalanx_tls::{Connector, TlsStream};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    StreamOwned,
-};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
 /// ALPN name of HTTP/2 (RFC 9113 §3.1).
 const H2: &[u8] = b"h2";
@@ -46,16 +45,13 @@ impl Tls {
     /// When the name is invalid, or this system has no trusted roots.
     pub(crate) fn to(host: &str, insecure: bool, protocol: Protocol) -> io::Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let provider = Arc::new(ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(io::Error::other)?;
-        let mut config = if insecure {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
-        } else {
-            builder.with_root_certificates(roots()?)
-        }
-        .with_no_client_auth();
+        let mut config = match insecure {
+            true => trusting_anybody().map_err(io::Error::other)?,
+            false => {
+                let of_system = Connector::load(None, None, &[]).map_err(io::Error::other)?;
+                ClientConfig::clone(&of_system.config())
+            }
+        };
         config.resumption = Resumption::disabled();
         config.alpn_protocols = vec![match protocol {
             Protocol::Http1 => b"http/1.1".to_vec(),
@@ -77,12 +73,19 @@ impl Tls {
         Self { config: Arc::new(config), name: self.name.clone() }
     }
 
+    /// Performs a handshake, for at most `timeout`.
+    pub(crate) async fn connect(
+        &self,
+        stream: Stream,
+        timeout: IoTimeout,
+    ) -> io::Result<TlsStream> {
+        TlsStream::connect(stream, self.config.clone(), self.name.clone(), timeout).await
+    }
+
     /// The client's session of a connection.
-    pub(crate) fn session(&self) -> Result<ClientConnection, rustls::Error> {
-        let mut session = ClientConnection::new(self.config.clone(), self.name.clone())?;
-        // A pipeline of any length is written at once.
-        session.set_buffer_limit(None);
-        Ok(session)
+    fn session(&self) -> io::Result<ClientConnection> {
+        let session = ClientConnection::new(self.config.clone(), self.name.clone());
+        session.map_err(io::Error::other)
     }
 
     /// Performs a handshake on a separate connection, waiting at most `timeout` per read. Returns the negotiated
@@ -93,7 +96,7 @@ impl Tls {
     pub(crate) fn try_on(&self, stream: &TcpStream, timeout: Duration) -> io::Result<String> {
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
-        let mut session = self.session().map_err(io::Error::other)?;
+        let mut session = self.session()?;
         while session.is_handshaking() {
             session.complete_io(&mut { stream })?;
         }
@@ -109,7 +112,7 @@ impl Tls {
         &self,
         stream: TcpStream,
     ) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
-        Ok(StreamOwned::new(self.session().map_err(io::Error::other)?, stream))
+        Ok(StreamOwned::new(self.session()?, stream))
     }
 }
 
@@ -122,18 +125,13 @@ fn agreed(session: &ClientConnection) -> String {
     format!("{version}, {}", suite.strip_prefix("TLS13_").unwrap_or(suite))
 }
 
-/// Roots that this system trusts.
-fn roots() -> io::Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    roots.add_parsable_certificates(found.certs);
-    match (roots.is_empty(), found.errors.into_iter().next()) {
-        (false, _) => Ok(roots),
-        (true, Some(error)) => Err(io::Error::other(error)),
-        (true, None) => Err(io::Error::other(
-            "this system has no root certificates to judge the server's by; --insecure does without",
-        )),
-    }
+/// A configuration that accepts any certificate.
+fn trusting_anybody() -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone());
+    let builder = builder.with_safe_default_protocol_versions()?.dangerous();
+    let builder = builder.with_custom_certificate_verifier(Arc::new(Anybody(provider)));
+    Ok(builder.with_no_client_auth())
 }
 
 /// Accepts any certificate, as documented for `--insecure`. The handshake signature is verified nevertheless,

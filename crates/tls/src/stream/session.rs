@@ -17,7 +17,9 @@ use std::sync::Arc;
 use phalanx::net::{Bytes, IoTimeout, Payload, Stream};
 use phalanx::time::now;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{
+    ClientConfig, ClientConnection, Connection, HandshakeKind, ServerConfig, ServerConnection,
+};
 
 use crate::certificates::clients;
 use crate::stream::polled::PolledTls;
@@ -92,7 +94,10 @@ impl TlsStream {
     }
 
     /// Performs a handshake with the server `name`, for at most `timeout`.
-    pub(crate) async fn connect(
+    ///
+    /// # Errors
+    /// As [`Stream::read`], and if the configuration does not trust the server.
+    pub async fn connect(
         stream: Stream,
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
@@ -141,6 +146,11 @@ impl TlsStream {
             flushed.and(result).map_err(|error| (reason, error))?;
         }
         Ok(())
+    }
+
+    /// Whether the handshake has resumed an earlier session.
+    pub fn is_resumed(&self) -> bool {
+        self.session().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Whether `protocol` was negotiated.
