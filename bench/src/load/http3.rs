@@ -21,7 +21,7 @@ use super::http::tls::{Protocol, Tls};
 use super::options::Options;
 use super::phases::Measured;
 use super::result::counts::{Counts, Failure};
-use super::result::report::Report;
+use super::result::report::{Raw, Report};
 use super::workload::zipf::Zipf;
 use crate::measure::thread_time;
 use crate::system::procfs;
@@ -65,7 +65,8 @@ pub(super) fn run(
     let measured = measured.map_err(|source| Error::Connect { address, source })?;
     let mut report = Report::of(options, "tokio");
     report.tls = Some("TLS 1.3".to_owned());
-    report.fill(run.counts.take(), 0, measured, options.objective);
+    let counts = run.counts.take();
+    report.fill(Raw { counts, backlog: 0, measured }, options.objective);
     Ok(report)
 }
 

@@ -38,6 +38,7 @@ use drive::{Drive, Plan};
 use http::requests::{Form, Requests, read_paths};
 use http::tls::{Protocol, Tls};
 use phases::{Schedule, arrive, run_phases};
+use result::report::Raw;
 use workload::pace::{Arrivals, Pace};
 use workload::visits::Visits;
 
@@ -206,7 +207,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let (counts, backlog) = counts.try_recv().map_err(|_| Error::Ended)?;
     let mut report = Report::of(options, &driver.ok_or(Error::Ended)?.to_string());
     report.tls = agreed;
-    report.fill(counts, backlog, measured, options.objective);
+    report.fill(Raw { counts, backlog, measured }, options.objective);
     Ok(report)
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use phalanx::shutdown::{Draining, draining};
 use phalanx::task::Either;
 use phalanx::{select, sleep, yield_now};
+use serde::{Deserialize, Serialize};
 
 use super::drive::{Drive, Phase};
 use crate::measure::thread_time;
@@ -18,7 +19,7 @@ const MIN_SLEEP_NANOS: u64 = 3_000_000;
 const MAX_SLEEP: Duration = Duration::from_millis(50);
 
 /// Readings at the two ends of the measured interval.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) seconds: f64,
     /// Complete answers within the interval.
@@ -35,6 +36,30 @@ pub(crate) struct Measured {
     pub(crate) server_events: Option<Events>,
     /// The same without the kernel.
     pub(crate) server_user_events: Option<Events>,
+}
+
+impl Measured {
+    /// The readings of processes that loaded the same server at the same time. Each has read the whole time of the server.
+    pub(crate) fn together(all: &[Self]) -> Self {
+        let count = all.len() as f64;
+        let longest = |of: fn(&Self) -> f64| all.iter().map(of).fold(0.0, f64::max);
+        let mean = |each: &[f64]| each.iter().sum::<f64>() / count;
+        let events = |of: fn(&Self) -> Option<Events>| {
+            let all: Option<Vec<Events>> = all.iter().map(of).collect();
+            all.map(|all| Events::combine(&all, mean))
+        };
+        let server_cpu: Option<f64> = all.iter().map(|each| each.server_cpu).sum();
+        Self {
+            seconds: longest(|each| each.seconds),
+            answered: all.iter().map(|each| each.answered).sum(),
+            bytes: all.iter().map(|each| each.bytes).sum(),
+            client_cpu: all.iter().map(|each| each.client_cpu).sum(),
+            client_busy: longest(|each| each.client_busy),
+            server_cpu: server_cpu.map(|sum| sum / count),
+            server_events: events(|each| each.server_events),
+            server_user_events: events(|each| each.server_user_events),
+        }
+    }
 }
 
 /// Lengths of the phases.

@@ -69,7 +69,7 @@ pub(crate) enum Failure {
 }
 
 /// Counts of the requests with an intended start within the measured interval.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) offered: u64,
     pub(crate) completed: u64,
@@ -91,6 +91,30 @@ impl Counts {
             self.histograms.success.record(latency);
             self.histograms.served.record(served);
         }
+    }
+
+    /// Adds the counts of another process.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Self { offered, completed, starved, resumed, errors, statuses, histograms } = self;
+        for (sum, one) in [
+            (offered, other.offered),
+            (completed, other.completed),
+            (starved, other.starved),
+            (resumed, other.resumed),
+            (&mut errors.connect, other.errors.connect),
+            (&mut errors.timeout, other.errors.timeout),
+            (&mut errors.reset, other.errors.reset),
+            (&mut errors.closed, other.errors.closed),
+            (&mut errors.malformed, other.errors.malformed),
+            (&mut statuses.success, other.statuses.success),
+            (&mut statuses.redirection, other.statuses.redirection),
+            (&mut statuses.client_error, other.statuses.client_error),
+            (&mut statuses.server_error, other.statuses.server_error),
+            (&mut statuses.other, other.statuses.other),
+        ] {
+            *sum += one;
+        }
+        histograms.add(&other.histograms);
     }
 
     pub(crate) fn fail(&mut self, failure: Failure) {

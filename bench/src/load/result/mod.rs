@@ -4,4 +4,3 @@ pub(crate) mod counts;
 mod histograms;
 pub(crate) mod report;
 mod text;
-pub(crate) mod together;

@@ -6,7 +6,6 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{Counts, Errors, Statuses};
-use super::histograms::Histograms;
 use crate::load::options::Options;
 use crate::load::phases::Measured;
 use crate::system::Events;
@@ -77,9 +76,18 @@ pub struct Report {
     /// The same without the kernel.
     #[serde(default)]
     pub server_user_events_per_request: Option<Events>,
-    /// All latencies. In JSON only for a process that adds several reports.
+    /// The source of the figures. In JSON only for a process that adds several reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) histograms: Option<Histograms>,
+    pub(crate) raw: Option<Raw>,
+}
+
+/// Counts and readings of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Raw {
+    pub(crate) counts: Counts,
+    /// Requests without a connection at the end.
+    pub(crate) backlog: u64,
+    pub(crate) measured: Measured,
 }
 
 /// Latencies in microseconds.
@@ -141,19 +149,16 @@ impl Report {
         self.requests_per_second * self.status.success as f64 / self.completed.max(1) as f64
     }
 
-    /// Adds the counts and readings.
-    pub(crate) fn fill(
-        &mut self,
-        counts: Counts,
-        backlog: u64,
-        measured: Measured,
-        objective: Duration,
-    ) {
-        let each = |seconds: f64| seconds * 1e6 / measured.answered.max(1) as f64;
+    /// Computes the figures.
+    pub(crate) fn fill(&mut self, raw: Raw, objective: Duration) {
+        let Raw { counts, backlog, measured } = &raw;
+        let answered = measured.answered.max(1) as f64;
+        let each = |seconds: f64| seconds * 1e6 / answered;
+        let events = |events: Option<Events>| events.map(|events| events.divided_by(answered));
         self.seconds = measured.seconds;
         self.offered = counts.offered;
         self.completed = counts.completed;
-        self.backlog = backlog;
+        self.backlog = *backlog;
         self.starved = counts.starved;
         self.resumed = counts.resumed;
         self.requests_per_second = measured.answered as f64 / measured.seconds.max(1e-9);
@@ -164,23 +169,65 @@ impl Report {
         self.client_cpu_us_per_request = each(measured.client_cpu);
         self.client_busy = measured.client_busy / measured.seconds.max(1e-9);
         self.server_cpu_us_per_request = measured.server_cpu.map(each);
-        let answered = measured.answered.max(1) as f64;
-        let events = |events: Option<Events>| events.map(|events| events.divided_by(answered));
         self.server_events_per_request = events(measured.server_events);
         self.server_user_events_per_request = events(measured.server_user_events);
-        self.set_latencies(counts.histograms);
+        self.latency = Latency::of(&counts.histograms.latency.0);
+        self.success_latency = Latency::of(&counts.histograms.success.0);
+        self.served_latency = Latency::of(&counts.histograms.served.0);
+        self.raw = Some(raw);
     }
 
-    /// Sets the latencies, and the figures that follow from them.
-    pub(super) fn set_latencies(&mut self, histograms: Histograms) {
-        self.latency = Latency::of(&histograms.latency.0);
-        self.success_latency = Latency::of(&histograms.success.0);
-        self.served_latency = Latency::of(&histograms.served.0);
-        self.histograms = Some(histograms);
+    /// The report of processes that loaded the same server at the same time.
+    ///
+    /// # Panics
+    /// If there is no report, or one of several has no raw counts.
+    pub(crate) fn together(mut reports: Vec<Self>) -> Self {
+        if reports.len() == 1 {
+            return reports.remove(0);
+        }
+        let all: Vec<&Raw> =
+            reports.iter().map(|report| report.raw.as_ref().expect("raw counts")).collect();
+        let measured: Vec<Measured> = all.iter().map(|raw| raw.measured).collect();
+        let mut raw = Raw { measured: Measured::together(&measured), ..Raw::default() };
+        for one in all {
+            raw.counts.add(&one.counts);
+            raw.backlog += one.backlog;
+        }
+        let mut together = reports[0].clone();
+        together.fill(raw, Duration::ZERO);
+        together.connections = reports.iter().map(|report| report.connections).sum();
+        together.rate = reports.iter().map(|report| report.rate).sum();
+        together.good = reports.iter().map(|report| report.good).sum();
+        together
     }
 
     /// The report as indented JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("serializable values")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_load_a_server_together_have_one_report() {
+        let options = Options::new("http://127.0.0.1/".parse().unwrap());
+        let report = |answered| {
+            let mut counts = Counts { completed: answered, ..Counts::default() };
+            counts.histograms.success.record(answered);
+            let mut measured = Measured { answered, bytes: 10 * answered, ..Measured::default() };
+            (measured.seconds, measured.client_cpu, measured.server_cpu) = (2.0, 1.5, Some(3.0));
+            let mut report = Report::of(&options, "poll");
+            report.fill(Raw { counts, backlog: 1, measured }, Duration::from_secs(1));
+            report
+        };
+        let both = Report::together(vec![report(100), report(200)]);
+        assert_eq!((both.completed, both.backlog, both.bytes, both.good), (300, 2, 3000, 2));
+        assert_eq!(both.requests_per_second, 150.0);
+        assert_eq!(both.client_cpu_us_per_request, 1e4);
+        // Each process has read the whole time of the server.
+        assert_eq!(both.server_cpu_us_per_request, Some(1e4));
     }
 }

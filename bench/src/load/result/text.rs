@@ -60,7 +60,7 @@ impl fmt::Display for Report {
             (None, None) => (),
         }
         self.write_faults(f)?;
-        let latencies = self.histograms.as_ref().map(|histograms| &histograms.latency.0);
+        let latencies = self.raw.as_ref().map(|raw| &raw.counts.histograms.latency.0);
         if let Some(histogram) = latencies.filter(|histogram| !histogram.is_empty()) {
             let latency = &self.latency;
             writeln!(
