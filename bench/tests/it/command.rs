@@ -4,11 +4,12 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use phalanx_testkit::nats::NatsServer;
+use phalanx_testkit::process::Process;
 use serde_json::{Value, json};
 
 /// The `phalanx` to measure: the one named by PHALANX_EXECUTABLE, or the one built with these tests. If only these
@@ -271,16 +272,6 @@ fn an_interrupted_benchmark_of_the_matcher_prints_the_measured_rounds() {
     );
 }
 
-/// A running `phalanx web`; killed when dropped.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// `phalanx-bench load --http2`, with prior knowledge and negotiated by TLS: every response is HTTP/2.
 #[test]
 fn the_load_generator_uses_http2() {
@@ -296,20 +287,14 @@ fn the_load_generator_uses_http2() {
     for tls in [false, true] {
         let mut web = Command::new(phalanx());
         let scheme = if tls { "https" } else { "http" };
-        web.arg("web").arg(path("root")).args([
-            "--listen",
-            &format!("{scheme}://127.0.0.1:0"),
-            "--h2c",
-        ]);
+        web.arg("web").arg(path("root")).arg("--h2c");
+        web.arg(format!("--listen={scheme}://127.0.0.1:0"));
         if tls {
             web.arg("--tls-certificate").arg(path("chain.pem"));
             web.arg("--tls-key").arg(path("key.pem"));
         }
-        let mut server = Server(web.stdout(Stdio::piped()).spawn().unwrap());
-        let mut line = String::new();
-        BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let url = line.trim().strip_prefix("listening on ").unwrap();
-        let url = format!("{}/", url.trim_end_matches('/'));
+        let server = Process::start(web);
+        let url = format!("{scheme}://{}/", server.address());
         let paths = path("paths");
         let load = ["load", "--http2", "-k", "-c", "3", "-d", "0.5", "--pipeline", "5", "--paths"];
         eventually("many answers", || {

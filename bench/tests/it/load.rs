@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use crate::servers::{self, Act, Told, scripted};
 
 /// Both drivers; io_uring is skipped where it is unavailable, unless `PHALANX_REQUIRE_URING=1`.
-fn drivers() -> Vec<DriverChoice> {
+pub(crate) fn drivers() -> Vec<DriverChoice> {
     let mut drivers = vec![DriverChoice::Poll];
     match phalanx_driver::choose(DriverChoice::Uring) {
         Ok(_) => drivers.push(DriverChoice::Uring),
@@ -22,7 +22,7 @@ fn drivers() -> Vec<DriverChoice> {
     drivers
 }
 
-fn options(url: &str, driver: DriverChoice) -> Options {
+pub(crate) fn options(url: &str, driver: DriverChoice) -> Options {
     Options {
         connections: 4,
         duration: Duration::from_millis(200),

@@ -7,23 +7,11 @@ use std::time::Duration;
 use phalanx::runtime::DriverChoice;
 use phalanx_bench::load::{self, Error, Options};
 
+use crate::load::drivers;
 use crate::servers::tls::sealed;
 
 fn options(url: &str, driver: DriverChoice) -> Options {
-    Options {
-        connections: 4,
-        duration: Duration::from_millis(300),
-        timeout: Duration::from_secs(20),
-        insecure: true,
-        driver,
-        ..Options::new(url.parse().unwrap())
-    }
-}
-
-/// Poll, and io_uring where it is available.
-fn drivers() -> impl Iterator<Item = DriverChoice> {
-    let uring = phalanx_driver::choose(DriverChoice::Uring).is_ok().then_some(DriverChoice::Uring);
-    [DriverChoice::Poll].into_iter().chain(uring)
+    Options { insecure: true, ..crate::load::options(url, driver) }
 }
 
 #[test]
