@@ -8,14 +8,13 @@ use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::thread;
-use std::time::Duration;
 
 use clap::Args;
-use phalanx_core::{Graph, Processor, SharedStage, World};
+use phalanx_core::{Graph, Processor, SharedStage};
 
 use crate::arguments::number;
 use crate::error::Error;
-use crate::measure::{Clock, Machine, Rounds as _, Run, measure_each, median, record, thread_time};
+use crate::measure::{Clock, Machine, ParkingClock, Rounds as _, Run, measure_each, median, record, thread_time};
 use crate::system::cores::{Bound, allowed};
 use crate::system::{Cores, install_signal_handlers, interrupted};
 
@@ -198,11 +197,11 @@ fn on_two_threads(cores: &[usize], in_flight: usize, calls: usize) -> io::Result
                     let drain = move || control.drain();
                     processor.enter(|| program.start(1, in_flight, calls, drain));
                 }
-                let outside = Outside::default();
+                let world = ParkingClock::new();
                 let begin = thread_time();
-                processor.run(&outside, 0);
+                processor.run(&world, 0);
                 let ns = (thread_time() - begin).as_nanos() as f64;
-                Ok([ns, outside.turns.get() as f64, outside.sleeps.get() as f64])
+                Ok([ns, world.turns.get() as f64, world.sleeps.get() as f64])
             })
         };
         let threads: Vec<_> = graph.build(2).into_iter().map(start).collect();
@@ -226,38 +225,4 @@ fn empty_turn() -> f64 {
         processor.turn(&clock);
     }
     (thread_time() - begin).as_nanos() as f64 / f64::from(EMPTY_TURNS)
-}
-
-/// The outside of a processor without I/O, on a thread of its own. Counts turns and sleeps.
-struct Outside {
-    clock: Clock,
-    turns: Cell<u64>,
-    sleeps: Cell<u64>,
-}
-
-impl Default for Outside {
-    fn default() -> Self {
-        Self { clock: Clock::new(), turns: Cell::default(), sleeps: Cell::default() }
-    }
-}
-
-impl World for Outside {
-    fn now(&self) -> u64 {
-        self.clock.now()
-    }
-    fn reap(&self) -> bool {
-        self.turns.set(self.turns.get() + 1);
-        false
-    }
-    fn submit(&self) {}
-    fn park(&self, timeout: Option<u64>) {
-        self.sleeps.set(self.sleeps.get() + 1);
-        match timeout {
-            Some(timeout) => thread::park_timeout(Duration::from_nanos(timeout)),
-            None => thread::park(),
-        }
-    }
-    fn thread_cpu_time(&self) -> u64 {
-        self.clock.thread_cpu_time()
-    }
 }

@@ -130,29 +130,6 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     Ok(Report::new(rows, partial, options.quick))
 }
 
-/// A server that counts the requests that it has completed.
-struct Counted<'c> {
-    server: Box<dyn Server>,
-    served: &'c mut usize,
-}
-
-impl Server for Counted<'_> {
-    fn offer(&mut self, came: u64) {
-        self.server.offer(came);
-    }
-
-    fn turn(&mut self, ended: &mut dyn FnMut(u64)) {
-        self.server.turn(&mut |came| {
-            *self.served += 1;
-            ended(came);
-        });
-    }
-
-    fn in_flight(&self) -> usize {
-        self.server.in_flight()
-    }
-}
-
 /// Parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
@@ -169,11 +146,11 @@ impl Trial {
         let mut high = 2.0 * low;
         let mut best = None;
         let mut bears = |rate| {
-            let mut served = 0;
-            let mut server = Counted { server: fresh(), served: &mut served };
+            let mut server = fresh();
             let stretch = Stretch::begin();
             let start = Instant::now();
-            let bears = self.bears(&mut server, rate, &|| start.elapsed().as_nanos() as u64);
+            let (bears, served) =
+                self.bears(&mut *server, rate, &|| start.elapsed().as_nanos() as u64);
             let ended = stretch.end();
             if bears {
                 best = Some((ended, served));
@@ -196,15 +173,16 @@ impl Trial {
         low
     }
 
-    /// Whether the server sustains `rate` to the end of the trial. The clock starts at zero.
-    fn bears(self, server: &mut dyn Server, rate: f64, now: &dyn Fn() -> u64) -> bool {
+    /// Whether the server sustains `rate` to the end of the trial, and the number of completed requests. The clock starts at
+    /// zero.
+    fn bears(self, server: &mut dyn Server, rate: f64, now: &dyn Fn() -> u64) -> (bool, usize) {
         let late = (self.nanos as f64 * END) as u64;
-        let (mut came, mut ended_late, mut too_late) = (0u64, 0u64, 0u64);
+        let (mut came, mut served, mut ended_late, mut too_late) = (0u64, 0, 0u64, 0u64);
         loop {
             let at = now();
             if at >= self.nanos {
                 // Tolerate one late request in a hundred.
-                return ended_late > 0 && too_late * 100 <= ended_late;
+                return (ended_late > 0 && too_late * 100 <= ended_late, served);
             }
             let due = (at as f64 * rate / 1e9) as u64;
             while came < due {
@@ -213,13 +191,14 @@ impl Trial {
                 came += 1;
             }
             if server.in_flight() >= LIMIT {
-                return false;
+                return (false, served);
             }
             if at < self.stall || server.in_flight() == 0 {
                 std::hint::spin_loop();
                 continue;
             }
             server.turn(&mut |came| {
+                served += 1;
                 if at >= late {
                     ended_late += 1;
                     too_late += u64::from(at - came > LATE);
@@ -271,7 +250,7 @@ mod tests {
             let mut server =
                 Even { clock: &clock, per_ms: 100, served: 0, waiting: VecDeque::new() };
             let trial = Trial { nanos: 300_000_000, stall };
-            trial.bears(&mut server, rate, &|| clock.replace(clock.get() + 10_000))
+            trial.bears(&mut server, rate, &|| clock.replace(clock.get() + 10_000)).0
         };
         assert!(bears(99_000.0, 0));
         assert!(!bears(200_000.0, 0));

@@ -7,15 +7,13 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::hint::black_box;
 use std::rc::Rc;
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::measure::stretch::time;
-use crate::measure::{Clock, Partial, Quartiles, Rounds as _, Spread, record, rounds};
+use crate::measure::{Clock, ParkingClock, Partial, Quartiles, Rounds as _, Spread, record, rounds};
 use crate::system::install_signal_handlers;
 use clap::Args;
-use phalanx_core::{Graph, Processor, SharedStage, World};
+use phalanx_core::{Graph, Processor, SharedStage};
 
 /// Operations queued together.
 const COHORT: usize = 64;
@@ -169,30 +167,14 @@ async fn spawn_all(operations: usize) {
 
 /// Two processors on two threads; one calls the other and waits, one call at a time.
 fn cross(operations: usize) {
-    struct Sleeper(Instant, mpsc::Receiver<()>);
-    impl World for Sleeper {
-        fn now(&self) -> u64 {
-            self.0.elapsed().as_nanos() as u64
-        }
-        fn reap(&self) -> bool {
-            false
-        }
-        fn submit(&self) {}
-        fn park(&self, timeout: Option<u64>) {
-            let timeout = timeout.map_or(Duration::from_secs(1), Duration::from_nanos);
-            let _ = self.1.recv_timeout(timeout);
-        }
-    }
     let mut graph = Graph::new();
     let stage = graph.shared("stage", ());
     std::thread::scope(|scope| {
         for builder in graph.build(2) {
-            let (sender, receiver) = mpsc::channel();
             scope.spawn(move || {
                 let (index, control) = (builder.index(), builder.control());
-                let processor = builder.build(Box::new(move || {
-                    let _ = sender.send(());
-                }));
+                let thread = std::thread::current();
+                let processor = builder.build(Box::new(move || thread.unpark()));
                 processor.enter(|| {
                     if index == 0 {
                         let started = stage.dispatch(move |_| async move {
@@ -205,7 +187,7 @@ fn cross(operations: usize) {
                         started.expect("below the limit");
                     }
                 });
-                processor.run(&Sleeper(Instant::now(), receiver), 50_000);
+                processor.run(&ParkingClock::new(), 50_000);
             });
         }
     });

@@ -1,5 +1,7 @@
 //! Clocks: a [`World`] for processors without I/O, and the processor time of a thread.
 
+use std::cell::Cell;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use phalanx_core::World;
@@ -26,6 +28,41 @@ impl World for Clock {
     fn park(&self, _timeout: Option<u64>) {}
     fn thread_cpu_time(&self) -> u64 {
         thread_time().as_nanos() as u64
+    }
+}
+
+/// A [`Clock`] for a processor that has a thread of its own, and sleeps until the thread is unparked. Counts turns and
+/// sleeps.
+pub(crate) struct ParkingClock {
+    clock: Clock,
+    pub(crate) turns: Cell<u64>,
+    pub(crate) sleeps: Cell<u64>,
+}
+
+impl ParkingClock {
+    pub(crate) fn new() -> Self {
+        Self { clock: Clock::new(), turns: Cell::default(), sleeps: Cell::default() }
+    }
+}
+
+impl World for ParkingClock {
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+    fn reap(&self) -> bool {
+        self.turns.set(self.turns.get() + 1);
+        false
+    }
+    fn submit(&self) {}
+    fn park(&self, timeout: Option<u64>) {
+        self.sleeps.set(self.sleeps.get() + 1);
+        match timeout {
+            Some(timeout) => thread::park_timeout(Duration::from_nanos(timeout)),
+            None => thread::park(),
+        }
+    }
+    fn thread_cpu_time(&self) -> u64 {
+        self.clock.thread_cpu_time()
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod sample;
 pub(crate) mod stats;
 pub(crate) mod stretch;
 
-pub(crate) use clock::{Clock, thread_time};
+pub(crate) use clock::{Clock, ParkingClock, thread_time};
 pub(crate) use column::Quartiles;
 pub(crate) use interference::{CpuTimes, MAX_FOREIGN_SHARE};
 pub(crate) use machine::Machine;
