@@ -14,7 +14,9 @@ use phalanx_core::{Graph, Processor, SharedStage};
 
 use crate::arguments::number;
 use crate::error::Error;
-use crate::measure::{Clock, Machine, ParkingClock, Rounds as _, Run, measure_each, median, record, thread_time};
+use crate::measure::{
+    Clock, Machine, ParkingClock, Rounds as _, Run, measure_each, median, record, thread_time,
+};
 use crate::system::cores::{Bound, allowed};
 use crate::system::{Cores, install_signal_handlers, interrupted};
 

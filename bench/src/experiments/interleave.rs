@@ -170,7 +170,7 @@ pub(crate) fn in_huge_pages() -> io::Result<()> {
     if !cfg!(all(target_os = "linux", target_env = "gnu")) || std::env::var_os(TUNABLES).is_some() {
         return Ok(());
     }
-    let mut again = Command::new(crate::system::programs::own()?);
+    let mut again = Command::new(crate::system::process::own()?);
     again.args(std::env::args_os().skip(1)).env(TUNABLES, "glibc.malloc.hugetlb=1");
     Err(again.exec())
 }

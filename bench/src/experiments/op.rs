@@ -10,7 +10,9 @@ use std::rc::Rc;
 
 use crate::error::Error;
 use crate::measure::stretch::time;
-use crate::measure::{Clock, ParkingClock, Partial, Quartiles, Rounds as _, Spread, record, rounds};
+use crate::measure::{
+    Clock, ParkingClock, Partial, Quartiles, Rounds as _, Spread, record, rounds,
+};
 use crate::system::install_signal_handlers;
 use clap::Args;
 use phalanx_core::{Graph, Processor, SharedStage};

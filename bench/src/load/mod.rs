@@ -26,21 +26,20 @@ use std::time::Duration;
 use phalanx::runtime::{RunError, StartContext};
 use phalanx::{Graph, Runtime};
 
-pub use http::requests::PathsError;
-pub use http::url::{Url, UrlError};
-pub use options::Options;
-pub use result::counts::{Errors, Statuses};
-pub use result::report::{Latency, Report};
-pub use workload::zipf::Zipf;
-
 use connection::Client;
 use drive::{Drive, Plan};
+pub use http::requests::PathsError;
 use http::requests::{Form, Requests, read_paths};
 use http::tls::{Protocol, Tls};
+pub use http::url::{Url, UrlError};
+pub use options::Options;
 use phases::{Schedule, arrive, run_phases};
+pub use result::counts::{Errors, Statuses};
 use result::report::Raw;
+pub use result::report::{Latency, Report};
 use workload::pace::{Arrivals, Pace};
 use workload::visits::Visits;
+pub use workload::zipf::Zipf;
 
 /// Connections per cohort; more would exceed the cache with their kernel state.
 const COHORT: usize = 64;

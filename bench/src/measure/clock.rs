@@ -1,4 +1,4 @@
-//! Clocks: a [`World`] for processors without I/O, and the processor time of a thread.
+//! Clocks: a [`World`] for processors without I/O, the processor time of a thread, and the time-stamp counter.
 
 use std::cell::Cell;
 use std::thread;
@@ -70,4 +70,26 @@ impl World for ParkingClock {
 pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Long enough to make the cost of the two readings negligible.
+const CALIBRATION_TIME: Duration = Duration::from_millis(100);
+
+/// Cycles per microsecond. Without a reliable time-stamp counter, nanoseconds.
+pub(crate) fn cycles_per_microsecond() -> f64 {
+    let clock = quanta::Clock::new();
+    let (begun, first) = (Instant::now(), clock.raw());
+    std::thread::sleep(CALIBRATION_TIME);
+    let counted = clock.raw() - first;
+    counted as f64 / (begun.elapsed().as_nanos() as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_rate_is_plausible() {
+        let counted = super::cycles_per_microsecond();
+        // From nanoseconds to the fastest processors.
+        assert!((500.0..10_000.0).contains(&counted), "{counted}");
+    }
 }

@@ -11,7 +11,6 @@ use crate::system::hardware;
 /// Properties of a machine that affect figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Machine {
-    /// Name of the processor.
     pub(crate) processor: Option<String>,
     /// Number of cores that this process may use.
     pub(crate) cores: usize,
@@ -21,9 +20,7 @@ pub(crate) struct Machine {
     pub(crate) congestion_control: Option<String>,
     /// Processors of each server: workers of Phalanx and of its peers.
     pub(crate) processors: usize,
-    /// Cores of the servers.
     pub(crate) server_cores: Vec<usize>,
-    /// Cores of the load.
     pub(crate) load_cores: Vec<usize>,
     /// Whether instructions, cycles and misses are counted.
     #[serde(default)]
@@ -74,7 +71,6 @@ impl fmt::Display for Machine {
     }
 }
 
-/// Name of the processor.
 pub(crate) fn processor() -> Option<String> {
     fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(model)
 }

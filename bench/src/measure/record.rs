@@ -16,7 +16,7 @@ use crate::measure::partial::Partial;
 /// `quick`, if there are any.
 ///
 /// `struct NAME, fn new(…)` also declares that function. A field is the argument or variable of the same name, or
-/// `= SOURCE`, a [`Column`](crate::measure::column::Column): a value, or a figure of every round, of which the field is
+/// `= SOURCE`, a [`Column`](crate::measure::sample::Column): a value, or a figure of every round, of which the field is
 /// the median. `where { … }` before the fields has statements that declare variables. A source may use the fields before
 /// it. The field with the quartiles follows all figures of every round.
 macro_rules! record {
@@ -45,7 +45,7 @@ macro_rules! record {
             $new fn new($($argument: $argument_type),*) -> Self {
                 let mut spread = $crate::measure::stats::Spread::new();
                 $($($given)*)?
-                $($(let $field = $crate::measure::column::Column::<$type>::take(
+                $($(let $field = $crate::measure::sample::Column::<$type>::take(
                     $source,
                     stringify!($field),
                     &mut spread,

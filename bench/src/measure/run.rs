@@ -10,7 +10,6 @@ use crate::system::hardware::Events;
 /// The report of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Run<F> {
-    /// The figures.
     #[serde(flatten)]
     pub(crate) figures: F,
     /// Hardware events, if the processor counts them.

@@ -52,7 +52,6 @@ pub(crate) trait Rounds<T> {
     /// A figure of every round.
     fn each(&self, figure: impl Fn(&T) -> f64) -> Vec<f64>;
 
-    /// The median of a figure.
     fn median(&self, figure: impl Fn(&T) -> f64) -> f64 {
         median(&self.each(figure))
     }

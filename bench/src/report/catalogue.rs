@@ -154,7 +154,6 @@ pub(super) fn all() -> &'static [Experiment] {
     &ALL
 }
 
-/// The experiment of this name.
 pub(super) fn find(name: &str) -> Option<&'static Experiment> {
     all().iter().find(|experiment| experiment.name == name)
 }

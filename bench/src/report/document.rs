@@ -24,7 +24,6 @@ pub(crate) struct Document {
     pub(crate) made_at: u64,
     /// Whether it was a short run.
     pub(crate) quick: bool,
-    /// Name of the processor.
     pub(crate) processor: Option<String>,
     /// Number of usable cores.
     pub(crate) cores: usize,

@@ -23,16 +23,15 @@ use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub(crate) use document::{Document, Entry};
-pub(crate) use options::Options;
-
-use catalogue::{Command, Experiment};
-use child::Outcome;
-use markdown::Parts;
-
 use crate::measure::{NoiseProbe, is_noisy, machine};
 use crate::runner::{BROKERS, WEB, versions};
 use crate::system::{hardware, install_signal_handlers, is_interrupted};
+
+use catalogue::{Command, Experiment};
+use child::Outcome;
+pub(crate) use document::{Document, Entry};
+use markdown::Parts;
+pub(crate) use options::Options;
 
 /// Steps of the noise probe around each experiment: tens of milliseconds.
 const PROBE_STEPS: u64 = 20_000_000;
@@ -111,7 +110,7 @@ fn measure_all(
     chosen: &[&Experiment],
     baseline: Option<&Document>,
 ) -> Result<Made, Error> {
-    let program = crate::system::programs::own()?;
+    let program = crate::system::process::own()?;
     let mut document = document(options);
     install_signal_handlers()?;
 

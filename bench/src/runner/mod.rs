@@ -1,8 +1,6 @@
 //! Runs servers side by side: a site, a core for the servers and one for the load, and slices in turn.
 
 mod cachegrind;
-mod certificate;
-pub(crate) mod events;
 pub(crate) mod features;
 pub(crate) mod pages;
 pub(crate) mod peers;
@@ -10,15 +8,6 @@ pub(crate) mod server;
 pub(crate) mod servers;
 pub(crate) mod site;
 pub(crate) mod slice;
-pub(crate) mod surge;
-
-pub(crate) use features::Features;
-pub(crate) use peers::{BROKERS, Environment, Peer, Tuned, WEB, versions};
-pub(crate) use server::{Server, ServerSpec};
-pub(crate) use servers::ours;
-pub(crate) use site::Site;
-pub(crate) use slice::{Shot, Slice, serves_all};
-pub(crate) use surge::SurgeSite;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -30,13 +19,19 @@ use tempfile::TempDir;
 use crate::arguments::number;
 use crate::error::Error;
 use crate::measure::{Arms, CpuTimes, EventRow, Machine, Partial, Run, interference, measure_arms};
-use crate::system::{Bound, Cores, install_signal_handlers, programs};
+use crate::system::{Bound, Cores, install_signal_handlers, process};
 
-use certificate::Certificate;
-use events::EventLog;
+use features::Certificate;
+pub(crate) use features::Features;
+pub(crate) use peers::{BROKERS, Environment, Peer, Tuned, WEB, versions};
+pub(crate) use server::{Server, ServerSpec};
 use servers::Versions;
+pub(crate) use servers::ours;
 use site::is_in_memory;
+pub(crate) use site::{Site, SurgeSite};
+use slice::EventLog;
 use slice::Load;
+pub(crate) use slice::{Shot, Slice, serves_all};
 
 /// How often a disturbed slice is repeated before it is kept.
 const MAX_REPEATS: usize = 2;
@@ -175,7 +170,7 @@ impl Runner {
             servers: Vec::new(),
             versions: Versions::new(),
             site,
-            phalanx: programs::phalanx(setup.phalanx.as_deref()),
+            phalanx: process::phalanx(setup.phalanx.as_deref()),
             directory,
             check_noise,
             cold: false,

@@ -28,7 +28,6 @@ pub(crate) struct ServerSpec {
     pub(crate) port: Option<ReservedPort>,
     /// Whether it serves the site, rather than one answer for all requests.
     pub(crate) serves_files: bool,
-    /// Its features.
     pub(crate) features: Features,
 }
 
@@ -37,7 +36,6 @@ pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) server: &'static str,
     pub(crate) driver: Option<&'static str>,
-    /// Its features.
     pub(crate) features: Features,
     pub(crate) process: Process,
 }
@@ -87,7 +85,7 @@ impl Server {
 }
 
 /// The body of the answer to a GET of `path`, on a connection of its own.
-fn ask(address: SocketAddr, tls: bool, path: &str) -> io::Result<Vec<u8>> {
+pub(crate) fn ask(address: SocketAddr, tls: bool, path: &str) -> io::Result<Vec<u8>> {
     let stream = TcpStream::connect_timeout(&address, START_TIMEOUT)?;
     stream.set_read_timeout(Some(START_TIMEOUT))?;
     match tls {

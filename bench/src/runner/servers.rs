@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use super::certificate::Certificate;
+use super::features::Certificate;
 use super::features::Features;
 use super::peers::{Environment, Tuned, WEB, versions};
 use super::server::ServerSpec;
 use super::{Plan, Runner};
-use crate::system::programs;
+use crate::system::process;
 
 /// Versions of the peers; `None` if not installed.
 pub(crate) type Versions = BTreeMap<&'static str, Option<String>>;
@@ -28,7 +28,7 @@ impl Runner {
         let Plan { wants, arguments, features, .. } = *plan;
         let root = &self.site.root;
         let upstream = self.upstream.as_ref().map(|server| server.process.address);
-        let program = programs::own()?;
+        let program = process::own()?;
         let mut specs = Vec::new();
         for driver in ["uring", "poll"] {
             let web = self.web_of(driver, processors, arguments);

@@ -1,4 +1,4 @@
-//! A slice: load on one server from a separate process.
+//! A slice: load on one server from a separate process, and the hardware events of the server meanwhile.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::server::Server;
 use super::site::Site;
 use crate::error::Error;
-use crate::load;
-use crate::measure::Disturbed;
-use crate::system::{Group, interrupted};
+use crate::load::{self, Report};
+use crate::measure::{Disturbed, EventRow, median};
+use crate::system::{Events, Group, interrupted};
 
 /// Time limit of the load process beyond the length of its load.
 const LOAD_OVERHEAD: Duration = Duration::from_secs(20);
@@ -126,7 +126,7 @@ impl Load<'_> {
         use std::os::unix::process::CommandExt;
         let seconds = |duration: Duration| duration.as_secs_f64().to_string();
         let [out, errors] = self.files(number);
-        let mut command = Command::new(crate::system::programs::own()?);
+        let mut command = Command::new(crate::system::process::own()?);
         command
             .arg("load")
             .arg(format!(
@@ -229,4 +229,36 @@ impl Slice {
 /// one that starves more are those of a smaller load.
 pub(crate) fn serves_all(unanswered: u64, connections: usize, slices: usize) -> bool {
     unanswered * 10 <= (connections * slices) as u64
+}
+
+/// The events of all slices so far.
+#[derive(Debug, Default)]
+pub(super) struct EventLog(Vec<(EventKey, Vec<Events>)>);
+
+/// A server, its connections, its rate, and the part that was counted.
+type EventKey = (String, usize, Option<f64>, &'static str);
+
+impl EventLog {
+    /// Adds a slice, if the machine counts events.
+    pub(super) fn add(&mut self, server: &str, shot: Shot, report: &Report) {
+        let parts = [
+            ("all", report.server_events_per_request),
+            ("user", report.server_user_events_per_request),
+        ];
+        for (part, events) in parts {
+            let Some(events) = events else { continue };
+            let key = (server.to_owned(), shot.connections, shot.rate, part);
+            match self.0.iter_mut().find(|(other, _)| *other == key) {
+                Some((_, all)) => all.push(events),
+                None => self.0.push((key, vec![events])),
+            }
+        }
+    }
+
+    pub(super) fn rows(&self) -> Vec<EventRow> {
+        let row = |((server, connections, rate, part), all): &(EventKey, Vec<Events>)| {
+            EventRow::new(server.clone(), *connections, *rate, part, Events::combine(all, median))
+        };
+        self.0.iter().map(row).collect()
+    }
 }

@@ -76,7 +76,6 @@ const MAX_SECONDS: u32 = 60;
 /// The counts of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Server {
-    /// The counts of a request.
     pub(crate) request: Counts,
     /// The rest: start and exit.
     pub(crate) once: Counts,
@@ -169,7 +168,7 @@ pub(crate) fn exit(name: &str, server: &Process, errors: &Path) -> Result<Counts
 /// When valgrind is not installed (`NotFound`, with an installation hint) or the program fails under it.
 pub(crate) fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> io::Result<Counts> {
     let output =
-        command(crate::system::programs::own()?).args(arguments).output().map_err(missing)?;
+        command(crate::system::process::own()?).args(arguments).output().map_err(missing)?;
     let text = String::from_utf8_lossy(&output.stderr);
     match read(&text).filter(|_| output.status.success()) {
         Some(counts) => Ok(counts),

@@ -8,7 +8,6 @@ pub(crate) mod interrupt;
 pub(crate) mod memory_limit;
 pub(crate) mod process;
 pub(crate) mod procfs;
-pub(crate) mod programs;
 
 pub(crate) use cores::{Bound, Cores};
 pub(crate) use hardware::{Events, HardwareCounters, Part};

@@ -13,7 +13,6 @@ fn rows<'a>(of: &'a Value, field: &str) -> &'a [Value] {
     of[field].as_array().unwrap_or_else(|| panic!("no {field}: {of}"))
 }
 
-/// A field of each row.
 fn all<'a>(rows: &'a [Value], field: &str) -> Vec<&'a Value> {
     rows.iter().map(|row| &row[field]).collect()
 }
@@ -98,7 +97,8 @@ fn lookups_are_interleaved() {
 #[test]
 fn filters_are_matched_at_every_cohort_size() {
     let report = measured("match --quick --workload=W0,w3 --cohort=0,64,auto --cores=1,2");
-    let of_w3: Vec<_> = rows(&report, "rows").iter().filter(|row| row["workload"] == "W3").collect();
+    let of_w3: Vec<_> =
+        rows(&report, "rows").iter().filter(|row| row["workload"] == "W3").collect();
     let name = |row: &&Value| format!("{} {} {}", row["cores"], row["form"], row["cohort"]);
     let arms: Vec<_> = of_w3.iter().map(|row| name(row).replace('"', "")).collect();
     let loops = ["loop 0", "loop 64", "loop auto"];

@@ -7,28 +7,26 @@
 //! is shared with the staged server, and the rest is as good as threads allow: buffers are reused, small files are
 //! sent in one `writev`, large ones in blocks.
 //!
-//! `fibres.rs` replaces the threads of this file by fibres; the other files serve both.
+//! The twin on fibres has a fibre for each connection instead of a thread of the pool.
 
-mod connection;
-mod fibres;
 mod file;
-mod queue;
 mod reply;
 mod worker;
 
-pub use fibres::run as run_on_fibres;
-
-use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use std::{io, thread};
 
+use phalanx::fibre::{LocalFibres, StackSize};
+use phalanx::net::Listeners;
+use phalanx::{Graph, Runtime};
 use rustix::fs::{Mode, OFlags};
 
-use queue::Queue;
 use worker::Worker;
 
 /// The paper's number of worker threads.
@@ -85,4 +83,65 @@ pub fn run(root: &Path, address: SocketAddr) -> io::Result<()> {
     let listener = crate::baselines::floor::listen(address)?;
     crate::baselines::announce(listener.local_addr()?);
     serve(&listener, root, WORKERS)
+}
+
+/// A FIFO queue. Only the limit on open files bounds it.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<VecDeque<TcpStream>>,
+    any: Condvar,
+}
+
+impl Queue {
+    fn push(&self, connection: TcpStream) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(connection);
+        self.any.notify_one();
+    }
+
+    /// Waits for a connection.
+    fn pop(&self) -> TcpStream {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(connection) = waiting.pop_front() {
+                return connection;
+            }
+            waiting = self.any.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+thread_local! {
+    /// Workers without a connection. There are at most as many as there were connections at once.
+    static IDLE: RefCell<Vec<Worker>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Listens on `address`, announces it on standard output, and serves the files beneath `root` on this many processors.
+///
+/// # Errors
+/// When `root` cannot be opened, the address is in use, or the program fails.
+pub fn run_on_fibres(root: &Path, address: SocketAddr, processors: usize) -> io::Result<()> {
+    phalanx::runtime::raise_open_files();
+    let root = open_root(root)?;
+    let listeners = Listeners::bind(address, processors)?;
+    super::announce(listeners.local_addr());
+    let mut graph = Graph::new();
+    let connections = graph.shared("connections", ());
+    let ran = Runtime::new().processors(processors).run(graph, move |start| {
+        let (listener, root) = (listeners.listener(start)?, root.clone());
+        connections.dispatch(move |_| {
+            listener.accept_each(move |stream| {
+                let root = root.clone();
+                let serving = connections.fibre_with(StackSize::KiB256, move |_, _| {
+                    let mut worker =
+                        IDLE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Worker::new(root));
+                    worker.serve(phalanx::fibre::net::Stream::from(stream));
+                    IDLE.with_borrow_mut(|idle| idle.push(worker));
+                });
+                // Beyond the limit of operations, the connection is closed.
+                _ = serving.detach();
+            })
+        })?;
+        Ok(())
+    });
+    ran.map(drop).map_err(io::Error::other)
 }

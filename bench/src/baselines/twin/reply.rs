@@ -8,8 +8,8 @@ use phalanx_http::{
     error_fields, evaluate, path, range,
 };
 
-use super::connection::Connection;
 use super::file::{self, File};
+use super::worker::Connection;
 use super::worker::{BLOCK, Worker};
 
 /// Appends a complete response with a small page that names the status.
@@ -68,7 +68,6 @@ impl Worker {
         }
     }
 
-    /// The file that a request names.
     fn find(&mut self, request: &Request<'_>) -> Result<File, Status> {
         let resolved = path::resolve(request.path.as_bytes(), &mut self.path);
         let resolved = resolved.map_err(path::PathError::status)?;

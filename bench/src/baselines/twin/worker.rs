@@ -1,13 +1,14 @@
 //! A worker: serves a connection's requests one after another, in blocking code, on a thread or a fibre.
 
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use phalanx::fibre::net::Stream;
+use phalanx::net::IoTimeout;
 use phalanx_http::{BodyParser, DateLine, Limits, Parse, ResponseBuffer, Scan};
-
-use super::connection::Connection;
 
 /// Idle timeout of a connection.
 const IDLE: Duration = Duration::from_secs(60);
@@ -102,5 +103,27 @@ impl Worker {
             }
             self.input.extend_from_slice(&self.chunk[..read]);
         }
+    }
+}
+
+pub(super) trait Connection: Read + Write {
+    /// Sends small packets at once, and limits each read and each write.
+    fn prepare(&self, timeout: Duration) -> io::Result<()>;
+}
+
+impl Connection for TcpStream {
+    fn prepare(&self, timeout: Duration) -> io::Result<()> {
+        self.set_nodelay(true)?;
+        self.set_read_timeout(Some(timeout))?;
+        self.set_write_timeout(Some(timeout))
+    }
+}
+
+/// Its listeners set `TCP_NODELAY`.
+impl Connection for Stream {
+    fn prepare(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(IoTimeout::after(timeout));
+        self.set_write_timeout(IoTimeout::after(timeout));
+        Ok(())
     }
 }

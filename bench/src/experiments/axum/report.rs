@@ -1,6 +1,6 @@
 //! Figures of slices, and the report.
 
-use super::options::Scene;
+use super::Scene;
 use crate::measure::{Rounds as _, by_arm, median, record};
 
 record! {

@@ -7,7 +7,6 @@ use phalanx_mqtt::{Delivery, Packet, Property, PropertyBuffer, Publish, QoS, Ver
 
 use super::shape::{Setting, Shape};
 
-/// The topic of all messages.
 pub(super) const TOPIC: &str = "bench/messages";
 /// Number of distinct messages in the shape `filters`.
 const EVENTS: usize = 4096;

@@ -132,7 +132,6 @@ pub(crate) fn encode(packet: &Packet<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     packet.encode(Version::V5, out).map_err(io::Error::other)
 }
 
-/// Sends a packet.
 pub(crate) fn send(mut stream: &TcpStream, packet: &Packet<'_>) -> io::Result<()> {
     let mut out = Vec::new();
     encode(packet, &mut out)?;

@@ -9,7 +9,7 @@ use super::Options;
 use super::shape::{Setting, Shape};
 use crate::error::Error;
 use crate::runner::{Environment, Peer, SetupOptions, Tuned};
-use crate::system::{Process, ReservedPort, process, programs};
+use crate::system::{Process, ReservedPort, process};
 
 /// A running broker.
 pub(crate) struct Server {
@@ -69,7 +69,7 @@ impl Home<'_> {
 
 /// `phalanx broker` with this driver and number of workers, which announces its address.
 pub(crate) fn command(setup: &SetupOptions, driver: &str, processors: usize) -> Command {
-    let mut command = Command::new(programs::phalanx(setup.phalanx.as_deref()));
+    let mut command = Command::new(process::phalanx(setup.phalanx.as_deref()));
     command.args(["broker", "--listen", "127.0.0.1:0", "--driver", driver]);
     command.arg(format!("--workers={processors}"));
     command

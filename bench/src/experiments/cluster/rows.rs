@@ -10,7 +10,6 @@ use super::report::{Failed, Row};
 use crate::experiments::broker::Slice;
 use crate::measure::{Rounds as _, median};
 
-/// A figure of a slice.
 type Figure = fn(&Slice) -> f64;
 
 const ALL: Figure = |slice| slice.cpu_us.iter().sum();

@@ -19,7 +19,6 @@ const LANES: Duration = Duration::from_secs(60);
 /// Wait between two attempts.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
-/// Names of the nodes.
 pub(super) const NODES: [&str; 3] = ["a", "b", "c"];
 
 /// Where the state is.
@@ -109,7 +108,6 @@ fn data(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}-data"))
 }
 
-/// The path of nats-server.
 fn nats_server() -> Result<PathBuf, Error> {
     let why = "it is not installed (Debian: apt-get install nats-server)";
     find("nats-server").ok_or_else(|| Error::server("nats-server", why))

@@ -86,19 +86,8 @@ pub(crate) fn server(
     }
 }
 
-/// Stages and pools, with a budget for a second-level cache of `cache` bytes if given; each request waits for
-/// `wait` half-way, as for a disk.
-pub(super) fn waiting(
-    cache: Option<usize>,
-    kib: u64,
-    requests: usize,
-    wait: Duration,
-) -> Box<dyn Server> {
-    let ingress = if cache.is_some() { Ingress::Budget } else { Ingress::Throttle };
-    budgeted(ingress, cache.unwrap_or(1), kib, requests, wait)
-}
-
-/// As [`waiting`], with the given ingress.
+/// Stages and pools, with the given ingress, for a second-level cache of `cache` bytes; each request waits for `wait`
+/// half-way.
 pub(super) fn budgeted(
     ingress: Ingress,
     cache: usize,
@@ -285,7 +274,8 @@ mod tests {
     #[test]
     fn all_serve_all() {
         let wait = Duration::from_millis(1);
-        let waits = [None, Some(1 << 19)].map(|cache| ("waits", waiting(cache, 1, 100, wait)));
+        let waits = [Ingress::Throttle, Ingress::Budget]
+            .map(|ingress| ("waits", budgeted(ingress, 1 << 19, 1, 100, wait)));
         let arms = ARMS.map(|arm| ("goes on", server(arm, 1, 100, 1 << 19)));
         for (arm, mut server) in arms.into_iter().chain(waits) {
             (0..100).for_each(|came| server.offer(came));

@@ -1,8 +1,8 @@
 //! Misses of simulated caches per request, under cachegrind.
 
+use super::Options;
 use super::arms::{self, ARMS, Allocator, Order};
 use super::measure::serve;
-use super::options::Options;
 use crate::arguments::name;
 use crate::error::Error;
 use crate::measure::{Misses, measure_each, record};

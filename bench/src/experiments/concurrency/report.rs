@@ -1,12 +1,12 @@
 //! The report and its summary figures.
 
+use super::Options;
 use super::arms::{Allocator, Order};
-use super::elections::ElectionRow;
 use super::misses::MissRow;
-use super::options::Options;
 use super::request::BYTES;
 use super::servers::{WebMissRow, WebRow};
-use super::waits::WaitRow;
+use super::times::ElectionRow;
+use super::times::WaitRow;
 use crate::measure::{Rounds as _, median, minimum, record};
 use crate::system::is_interrupted;
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::options::Options;
+use super::Options;
 use crate::error::Error;
 use crate::measure::{Misses, Rounds as _, maximum, measure_each, minimum, record};
 use crate::runner::{Plan, Runner, Server, Shot, Slice, ours, serves_all, slice};

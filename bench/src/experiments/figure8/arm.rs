@@ -1,16 +1,15 @@
 //! The servers that are compared.
 
-use std::fmt;
-use std::io;
+use std::net::SocketAddr;
 use std::str::FromStr;
+use std::{fmt, io};
 
 use phalanx::runtime::DriverChoice;
 use phalanx_matcher::{Index, Snapshot};
 
-use super::options::Options;
-use super::running::Running;
-use super::staged::{self, Division};
-use super::twin;
+use super::Options;
+use super::staged::Division;
+use super::{staged, twin};
 use crate::experiments::matching;
 
 /// A kind of server.
@@ -96,4 +95,11 @@ impl Arm {
         };
         staged::start(cores, processors, driver, division)
     }
+}
+
+/// A running server.
+pub(super) struct Running {
+    pub(super) address: SocketAddr,
+    /// Stops it, after its clients have disconnected.
+    pub(super) end: Box<dyn FnOnce()>,
 }

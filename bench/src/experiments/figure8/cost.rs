@@ -8,11 +8,11 @@ use super::arm::Arm;
 use super::clients::{Found, load};
 use super::{EVENT, Options};
 use crate::error::Error;
-use crate::measure::{Misses, Partial, cycles, measure_each, record};
+use crate::measure::{Misses, Partial, clock, measure_each, record};
 use crate::system::cachegrind::Counts;
 use crate::system::callgrind::Counted;
 use crate::system::{
-    Cores, Process, cachegrind, callgrind, interrupted, listens, programs, user_and_system,
+    Cores, Process, cachegrind, callgrind, interrupted, listens, process, user_and_system,
 };
 
 /// Number of clients with --misses, as for the paper's cycles per instruction.
@@ -56,7 +56,7 @@ pub(super) fn measure(
     cores: &Cores,
     events: &'static [[u8; EVENT]],
 ) -> Result<(Vec<Cost>, Option<Partial>), Error> {
-    let per_us = cycles::per_microsecond();
+    let per_us = clock::cycles_per_microsecond();
     let (costs, partial) = measure_each(arms, 1, |arm, _| {
         eprintln!("{arm}, without and under valgrind");
         let child = Child { options, arm: *arm, cores, events };
@@ -123,7 +123,7 @@ impl Child<'_> {
 
     fn command(&self) -> Result<Command, Error> {
         let Options { subscriptions, workload, chosen, processors, seed, .. } = self.options;
-        let mut command = Command::new(programs::own()?);
+        let mut command = Command::new(process::own()?);
         command.arg("figure8").arg(format!("--serve={}", self.arm));
         command.arg(format!("--subscriptions={subscriptions}"));
         command.arg(format!("--workload={workload:?}"));

@@ -13,7 +13,7 @@ use phalanx::{CallError, Graph, Runtime, SharedStage};
 use phalanx_matcher::{Event, Matches, Snapshot};
 use phalanx_matching::{Matching, Options};
 
-use super::running::Running;
+use super::arm::Running;
 use super::{ANSWER, Coder, EVENT};
 use crate::system::Bound;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use phalanx_matcher::{Matches, Snapshot};
 
-use super::running::Running;
+use super::arm::Running;
 use super::{Coder, EVENT};
 use crate::system::Bound;
 

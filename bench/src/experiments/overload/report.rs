@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::options::Options;
+use super::Options;
 use super::{MAX_CAPACITY_SPREAD, OBJECTIVE};
 use crate::load;
 use crate::measure::{Disturbed, Rounds as _, Sample, median, record, slice_counts, undisturbed};

@@ -7,7 +7,6 @@
 //! one. Constants differ in every block, so that the compiler cannot merge them. All sizes run the same leaves,
 //! smaller ones fewer.
 
-/// Number of stages.
 pub(crate) const STAGES: usize = 8;
 /// Leaves per KiB of code.
 const PER_KIB: u64 = 2;

@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 use std::io;
 
+use super::Plan;
 use super::arms::{Arm, Line};
 use super::calls::Setting;
 use super::code;
-use super::options::Plan;
 use super::report::{Cohort, Report, Size};
 use crate::measure::stats::spread;
 use crate::measure::{Taken, median, minimum, rounds, stretch};

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
+use super::Plan;
 use super::code::STAGES;
 use super::misses::MissRow;
-use super::options::Plan;
 use crate::measure::stats::spread;
 use crate::measure::{Spread, median, minimum, record};
 
@@ -166,6 +166,9 @@ mod tests {
         assert_eq!((size.auto_ns, size.rtc_over_auto, size.auto_found), (7.0, 2.0, 2));
         assert_eq!((report.processes, size.rtc_over_cohort64_by_process.len()), (3, 3));
         let text = text(&report);
-        assert!(text.contains("  cohort  ns  rtc over\n            4      64   7      2.00\n"), "{text}");
+        assert!(
+            text.contains("  cohort  ns  rtc over\n            4      64   7      2.00\n"),
+            "{text}"
+        );
     }
 }

@@ -10,9 +10,9 @@ use crate::measure::{
 };
 use crate::runner::{Runner, Slice};
 
-use super::files::{FileLoad, PROFILED, UNSEEN};
 use super::page::{Page, Pages};
 use super::profile::{Offered, add_guided, prepare, shot};
+use super::settings::{FileLoad, PROFILED, UNSEEN};
 use super::settings::{processors, settings};
 use super::{Options, Report};
 

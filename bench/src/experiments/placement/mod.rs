@@ -12,11 +12,9 @@
 //! | `profile.rs` | `profile`: the profile, and servers that have one |
 //! | `mixes.rs` | `mixes`: the choice by a measured profile |
 //! | `planted.rs` | `planted`: a bad profile |
-//! | `settings.rs` | the settings, and servers that keep one |
-//! | `files.rs` | the loads: sizes of files |
+//! | `settings.rs` | the settings, the loads (sizes of files), and servers that keep a setting |
 //! | `page.rs` | `/placement.json` of a server |
 
-mod files;
 mod loads;
 mod mixes;
 mod page;

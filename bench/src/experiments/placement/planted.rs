@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::measure::{Run, measure_each, record};
 use crate::runner::Runner;
 
-use super::files::PROFILED;
 use super::page::Pages;
 use super::profile::{Offered, add_guided, peak, prepare, shot};
+use super::settings::PROFILED;
 use super::{Options, Report};
 
 /// The batching delay of the planted setting, in microseconds: the longest one.

@@ -9,10 +9,10 @@ use phalanx::runtime::Setting;
 use crate::error::Error;
 use crate::measure::Run;
 use crate::runner::{Runner, Shot, ours};
-use crate::system::{ReservedPort, programs};
+use crate::system::{ReservedPort, process};
 
-use super::files::{CONNECTIONS, FileLoad, PROFILED};
 use super::page::Pages;
+use super::settings::{CONNECTIONS, FileLoad, PROFILED};
 use super::settings::{processors, settings, start};
 use super::{Options, REQUEST_TIMEOUT, Report};
 
@@ -91,7 +91,7 @@ fn make(
     let mut command = Command::new(runner.phalanx());
     command.arg("profile").arg("--out").arg(profile).arg(format!("--rounds={rounds}"));
     command.args(["--spin", "20us", "--batch-delay", "0s,200us,1ms"]);
-    let own = programs::own()?;
+    let own = process::own()?;
     for (number, offered) in loads.iter().enumerate() {
         let paths = directory.join(format!("paths-{number}"));
         std::fs::write(&paths, offered.load.paths())?;

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::measure::{Rounds as _, Run, Sample, measure_arms, record, slice_counts};
 use crate::runner::{Shot, Slice};
 
-use super::files::{CONNECTIONS, FileLoad, PAPER};
+use super::settings::{CONNECTIONS, FileLoad, PAPER};
 use super::settings::{processors, settings, start};
 use super::{Options, REQUEST_TIMEOUT, Report};
 

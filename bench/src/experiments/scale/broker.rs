@@ -2,7 +2,7 @@
 
 use phalanx_mqtt::QoS;
 
-use super::figures::{Arm, Slice, rows};
+use super::report::{Arm, Slice, rows};
 use super::{Options, Row};
 use crate::error::Error;
 use crate::experiments::broker::server::{Home, Server, phalanx};

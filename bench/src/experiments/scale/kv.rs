@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::figures::{Arm, Slice, rows};
+use super::report::{Arm, Slice, rows};
 use super::{Options, Row};
 use crate::error::Error;
 use crate::measure::{CpuTimes, MAX_FOREIGN_SHARE, measure_setting};
 use crate::system::cores::spawn;
-use crate::system::{Cores, Process, ReservedPort, interrupted, process, programs, run_time};
+use crate::system::{Cores, Process, ReservedPort, interrupted, process, run_time};
 
 const LOAD: &str = "redis-benchmark";
 /// Number of keys, all of which exist.
 const KEYS: usize = 100_000;
-/// Bytes of a value.
 const VALUE_BYTES: usize = 64;
 /// Keys that are set before their replies are read: both directions fit into the buffers of a socket.
 const SET_TOGETHER: usize = 200;
@@ -24,7 +23,7 @@ const SET_TOGETHER: usize = 200;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Result<(), Error> {
-    let (Some(kv), Some(load)) = (programs::beside("kv"), process::find(LOAD)) else {
+    let (Some(kv), Some(load)) = (process::beside("kv"), process::find(LOAD)) else {
         eprintln!(
             "kv is skipped; it requires `cargo build --release -p phalanx-kv` and apt-get install redis-tools"
         );

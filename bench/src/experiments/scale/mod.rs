@@ -1,9 +1,8 @@
 //! `phalanx-bench scale`: cost, throughput and latency of servers by their number of processors.
 //!
-//! Read `web`, `broker` and `kv` (the servers and their loads), `figures` (paired rounds) and `report`.
+//! Read `web`, `broker` and `kv` (the servers and their loads) and `report` (paired rounds).
 
 mod broker;
-mod figures;
 mod kv;
 mod report;
 mod web;
@@ -12,13 +11,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use report::{Report, Row};
-
 use crate::arguments::{number, seconds};
 use crate::error::Error;
 use crate::measure::{Machine, Run};
 use crate::runner::SetupOptions;
 use crate::system::{Cores, install_signal_handlers};
+
+use report::{Report, Row};
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::figures::{Arm, Slice, rows};
+use super::report::{Arm, Slice, rows};
 use super::{Options, Row};
 use crate::error::Error;
 use crate::measure::measure_setting;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use super::arm::{Arm, Setting};
-use super::report::Row;
+use super::Row;
+use super::{Arm, Setting};
 use crate::error::Error;
 use crate::measure::measure_setting;
 use crate::system::cores::spawn;

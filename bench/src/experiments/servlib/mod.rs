@@ -2,29 +2,58 @@
 //!
 //! The slides of ServLib (Chanda) compare threading libraries with Apache, by file size and by traces, and with MySQL; one
 //! experiment turns off the optimization of large transfers. The text names no metric of the charts. This benchmark compares
-//! processor time, and adds the costs of single calls. Read
-//! `calls` (single functions), `servers`, `apache` and `mariadb`, then `report`.
+//! processor time, and adds the costs of single calls. Read `servers`, `apache` and `mariadb`.
 
 mod apache;
-mod arm;
-mod calls;
 mod load;
 mod mariadb;
-mod report;
 mod servers;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use clap::Args;
 
-use self::arm::Setting;
-use self::report::Report;
 use crate::arguments::number;
 use crate::error::Error;
-use crate::measure::{Machine, Run};
+use crate::measure::{Machine, Quartiles, Rounds as _, Run, Spread, measure_setting, record};
 use crate::runner::SetupOptions;
-use crate::system::{Cores, install_signal_handlers, programs};
+use crate::system::cores::spawn;
+use crate::system::{Cores, install_signal_handlers, interrupted, process};
+
+record! {
+    /// Processor time of programs with threads, natively and under `phalanx threads`.
+    pub(crate) struct Report {
+        /// One per program and arm.
+        rows: Vec<Row> | "processor time of the program per repetition or request", 1;
+        /// Whether it was interrupted after some rows.
+        interrupted: bool;
+    }
+}
+
+record! {
+    /// A program in one arm; medians of the rounds.
+    pub(crate) struct Row, fn new(program: &str, arm: Arm, own: &[f64], native: &[f64]) {
+        /// The program, and the unit of the cost.
+        program: String => "program", 0 = program.to_owned();
+        /// The way in which it runs.
+        arm: &'static str => "arm", 0 = arm.name();
+        /// Processor time.
+        cost: f64 => "cost", 2 = own.to_vec();
+        /// Median of the rounds' ratios.
+        over_native: f64 => "over native", 2 = own.over(native, |cost| *cost);
+        rounds: usize => "rounds", 0 = own.len();
+        spread: Spread = Quartiles;
+    }
+}
+
+impl Row {
+    /// The rows of a program, one for each arm with the costs of its rounds.
+    fn of(program: &str, costs: &[Vec<f64>]) -> Vec<Self> {
+        let row = |(arm, own): (_, &Vec<_>)| Self::new(program, arm, own, &costs[0]);
+        Arm::ALL.into_iter().zip(costs).map(row).collect()
+    }
+}
 
 /// Measure programs with threads natively and with N-to-M threads.
 ///
@@ -58,7 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
         std::os::unix::fs::PermissionsExt::from_mode(0o755),
     )?;
     let setting = Setting {
-        phalanx: programs::phalanx(options.setup.phalanx.as_deref()),
+        phalanx: process::phalanx(options.setup.phalanx.as_deref()),
         programs: compile(directory.path())?,
         directory: directory.path().to_owned(),
         rounds: if options.quick { 1 } else { options.rounds },
@@ -68,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let machine = Machine::here(setting.carriers(), &setting.cores);
     let mut report = Report { rows: Vec::new(), interrupted: false };
     let rows = &mut report.rows;
-    let measured = calls::run(&setting, rows)
+    let measured = calls(&setting, rows)
         .and_then(|()| servers::run(&setting, rows))
         .and_then(|()| mariadb::run(&setting, rows));
     match measured {
@@ -92,4 +121,94 @@ fn compile(directory: &Path) -> Result<PathBuf, Error> {
         true => Ok(program),
         false => Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())),
     }
+}
+
+/// A way to run a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arm {
+    Native,
+    Shim,
+    Fifo,
+    NoLargeIo,
+}
+
+impl Arm {
+    const ALL: [Self; 4] = [Self::Native, Self::Shim, Self::Fifo, Self::NoLargeIo];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Shim => "shim",
+            Self::Fifo => "shim, FIFO",
+            Self::NoLargeIo => "shim, no large I/O",
+        }
+    }
+
+    /// The command of a program with arguments.
+    fn command(self, phalanx: &Path, carriers: usize, program: &Path) -> Command {
+        let options: &[&str] = match self {
+            Self::Native => return Command::new(program),
+            Self::Shim => &[],
+            Self::Fifo => &["--order", "fifo"],
+            Self::NoLargeIo => &["--no-large-io"],
+        };
+        let mut command = Command::new(phalanx);
+        command.args(["threads", "--carriers", &carriers.to_string()]).args(options);
+        command.arg("--").arg(program);
+        command
+    }
+}
+
+/// The environment of the arms.
+struct Setting {
+    /// The program `phalanx`.
+    phalanx: PathBuf,
+    /// The compiled programs of `programs.c`.
+    programs: PathBuf,
+    /// Where servers may write.
+    directory: PathBuf,
+    cores: crate::system::cores::Cores,
+    rounds: usize,
+    quick: bool,
+}
+
+impl Setting {
+    /// As many carriers as the servers have cores.
+    fn carriers(&self) -> usize {
+        self.cores.server.len()
+    }
+
+    /// A number of repetitions, or few in a quick run.
+    fn count(&self, full: usize, quick: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// The title, the program, and its repetitions in full and quick runs.
+const PROGRAMS: [(&str, &str, usize, usize); 3] = [
+    ("hand-over by a condition, ns", "pingpong", 200_000, 2_000),
+    ("mutex, ns", "mutex", 10_000_000, 10_000),
+    ("create and join, ns", "create", 5_000, 20),
+];
+
+/// Costs of single functions of the C library, on one core.
+fn calls(setting: &Setting, rows: &mut Vec<Row>) -> Result<(), Error> {
+    for (title, program, full, quick) in PROGRAMS {
+        let count = setting.count(full, quick);
+        let turn = |arm: usize, _| once(setting, Arm::ALL[arm], program, count);
+        let turns = (Arm::ALL.len(), setting.rounds);
+        measure_setting(title, turns, turn, |costs| rows.extend(Row::of(title, &costs)))?;
+    }
+    Ok(())
+}
+
+/// Nanoseconds of processor time per repetition.
+fn once(setting: &Setting, arm: Arm, program: &str, count: usize) -> Result<f64, Error> {
+    interrupted()?;
+    let mut command = arm.command(&setting.phalanx, 1, &setting.programs);
+    command.args([program, &count.to_string()]).stdout(Stdio::piped()).stdin(Stdio::null());
+    let output = spawn(&setting.cores.server[..1], &mut command)?.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let failed = || Error::Process(format!("{program} ({}): {}", arm.name(), output.status));
+    text.trim().parse().map_err(|_| failed())
 }

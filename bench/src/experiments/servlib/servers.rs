@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::Row;
 use super::apache;
-use super::arm::{Arm, Setting};
 use super::load::Load;
-use super::report::Row;
+use super::{Arm, Setting};
 use crate::error::Error;
 use crate::measure::measure_setting;
 use crate::system::cores::bound;
@@ -16,7 +16,6 @@ use crate::system::{Process, ReservedPort, interrupted, process, run_time};
 const MESSAGE: [u8; 64] = [b'm'; 64];
 /// Bytes of a large response.
 const LARGE: usize = 4 << 20;
-/// Threads of memcached.
 const MEMCACHED_THREADS: &str = "4";
 /// Bytes of its value.
 const VALUE: usize = 100;

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::future::Future;
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use phalanx::stage::MoveError;
 use phalanx::{Call, CallError, Graph, Runtime, SharedStage, join};
 
-use super::work::Work;
 use crate::error::Error;
+use crate::measure::minimum;
 
 const PROCESSORS: usize = 2;
 /// Operations of a burst.
@@ -230,4 +231,38 @@ pub(super) fn moves(kib: usize, slice: Duration) -> Result<Moved, Error> {
         },
     )?
     .map_err(Error::Process)
+}
+
+/// The number of steps that take a microsecond on an undisturbed core.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    steps_per_us: f64,
+}
+
+/// Steps of a calibration, and calibrations of which the fastest counts.
+const STEPS: u64 = 200_000;
+const CALIBRATIONS: usize = 9;
+
+impl Work {
+    pub(super) fn calibrate() -> Self {
+        let time = |_| {
+            let start = Instant::now();
+            steps(STEPS);
+            start.elapsed().as_secs_f64() * 1e6
+        };
+        let fastest = minimum(&(0..CALIBRATIONS).map(time).collect::<Vec<_>>());
+        Self { steps_per_us: STEPS as f64 / fastest }
+    }
+
+    /// Works for this many microseconds, without memory.
+    fn run(self, us: f64) {
+        steps((us * self.steps_per_us) as u64);
+    }
+}
+
+fn steps(count: u64) {
+    let mut value = count;
+    for _ in 0..count {
+        value = black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    }
 }

@@ -1,26 +1,148 @@
 //! `phalanx-bench state`: the memory of what brokers hold, and the restart with it.
 //!
-//! [`Options`] describes the method. Read `servers` (the brokers), `client` and `report`.
+//! [`Options`] describes the method. Read `servers` (the brokers) and `client`.
 
 pub(crate) mod client;
-mod options;
-mod report;
 mod servers;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+
+use crate::arguments::number;
 use crate::error::Error;
-use crate::measure::{Machine, Run, measure_each};
-use crate::runner::{BROKERS, versions};
+use crate::measure::{Machine, Run, measure_each, record};
+use crate::runner::{BROKERS, RunnerOptions, versions};
 use crate::system::{Bound, Process, install_signal_handlers, interrupted, resident_bytes};
+
 use client::{Client, Lasts, WINDOW};
 use servers::{Broker, Home};
 
-pub(crate) use options::Options;
-use report::{Report, Row};
+/// Measure what a broker holds: its memory, and the time of a restart.
+///
+/// The servers run one after the other. Each gets idle connections, then a subscription of each, loses all of them, and
+/// gets the connections once more. Memory is resident memory that the objects add, divided by their number. The brokers
+/// that store their state get sessions with a subscription, retained messages and queued messages, and are ended:
+/// Phalanx by SIGKILL, mosquitto by SIGTERM, at which it saves. The time of the restart ends with the first CONNACK;
+/// then some sessions and retained messages are read back. Peers that are not installed are left out. Ctrl-C prints the
+/// results so far.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Idle connections [default: as many as the limit of open files permits, up to 20,000]
+    #[arg(long, value_name = "N", value_parser = number(1..=1_000_000))]
+    pub(crate) connections: Option<usize>,
+
+    /// Sessions without a connection; 0 to leave out the restart
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = number(0..=10_000_000))]
+    pub(crate) sessions: usize,
+
+    /// Retained messages
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = number(1..=10_000_000))]
+    pub(crate) retained: usize,
+
+    /// Queued messages
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = number(1..=10_000_000))]
+    pub(crate) queued: usize,
+
+    /// Payload size in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = number(1..=65_536))]
+    pub(crate) payload: usize,
+
+    /// Only these servers: phalanx, mosquitto, rumqttd, mochi-mqtt
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+
+    /// Driver: uring or poll; by default the better available one
+    #[arg(long, value_name = "DRIVER", default_value = "auto")]
+    pub(crate) driver: String,
+
+    /// Cores and program
+    #[command(flatten)]
+    pub(crate) runner: RunnerOptions,
+
+    /// Few objects: only checks that it runs
+    #[arg(long, conflicts_with_all = ["connections", "sessions", "retained", "queued"])]
+    pub(crate) quick: bool,
+}
+
+/// Maximum number of connections that are chosen without an option.
+const MAX_CONNECTIONS: usize = 20_000;
+/// Descriptors that are left for other files.
+const SPARE_FILES: usize = 100;
+
+impl Options {
+    /// The options with the settings of a quick run applied.
+    fn settled(&self) -> Self {
+        let mut own = self.clone();
+        if own.quick {
+            (own.connections, own.sessions, own.retained, own.queued) = (Some(50), 20, 100, 60);
+        }
+        own
+    }
+
+    /// The number of idle connections.
+    fn connections(&self) -> usize {
+        // The load has as many descriptors as a server.
+        let files = phalanx::runtime::raise_open_files().unwrap_or(u64::MAX);
+        let most = usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(SPARE_FILES);
+        self.connections.unwrap_or(most.min(MAX_CONNECTIONS))
+    }
+
+    /// Whether a server is measured.
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+}
+
+record! {
+    /// The report of `phalanx-bench state`.
+    pub(crate) struct Report {
+        /// One per server.
+        rows: Vec<Row> | "", 0;
+        connections: usize => "connections", 0;
+        sessions: usize => "sessions", 0;
+        retained: usize => "retained messages", 0;
+        queued: usize => "queued messages", 0;
+        /// Payload size in bytes.
+        payload: usize;
+        /// Versions of the peers; `None` if not installed.
+        peers: BTreeMap<&'static str, Option<String>> => "peer", 0;
+    }
+}
+
+record! {
+    /// A server.
+    #[derive(Default)]
+    pub(crate) struct Row {
+        server: String => "server", 0;
+        /// Memory of an idle connection, in bytes.
+        connection_bytes: f64 => "connection", 0;
+        /// Memory that a subscription adds.
+        subscription_bytes: f64 => "subscription", 0;
+        /// Memory per connection and subscription that is left when all clients are gone.
+        left_bytes: f64 => "left", 0;
+        /// The same when they are back: above the first figure, memory is lost.
+        again_bytes: f64 => "again", 0;
+        /// Memory of a retained message.
+        retained_bytes: Option<f64> => "retained", 0;
+        /// Memory of a session with a subscription and without a connection.
+        session_bytes: Option<f64> => "session", 0;
+        /// Memory of a queued message.
+        queued_bytes: Option<f64> => "queued", 0;
+        /// Time from the start of the process to the first CONNACK, in seconds.
+        restart_s: Option<f64> => "restart s", 2;
+        /// Resident memory after the restart, in bytes.
+        restarted_bytes: Option<u64> => "resident", 0;
+        /// Messages that were read back after the restart.
+        checked: Option<usize> => "read back", 0;
+        /// Messages that were missing among them.
+        missing: Option<usize> => "missing", 0;
+    }
+}
 
 /// Clients that connect at once, so that a broker stores the sessions of many with one write.
 const THREADS: usize = 64;

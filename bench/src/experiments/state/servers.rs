@@ -11,7 +11,6 @@ use crate::runner::{BROKERS, Environment, Peer};
 use crate::system::process::find;
 use crate::system::{Process, ReservedPort, listens};
 
-/// Timeout of a restart.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A broker to measure.

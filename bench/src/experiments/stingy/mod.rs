@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use self::servers::{SERVERS, Server};
 use crate::arguments::{number, seconds};
 use crate::error::Error;
 use crate::load::exchange::{self, Exchange};
@@ -20,6 +19,8 @@ use crate::measure::{
 };
 use crate::system::cachegrind::Counts;
 use crate::system::{Bound, Cores, Process, cachegrind, install_signal_handlers, run_time};
+
+use self::servers::{SERVERS, Server};
 
 /// Ends the name of the folder of a rewritten server.
 const REWRITTEN: &str = "-stingy";

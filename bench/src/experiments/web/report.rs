@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::options::Options;
+use super::Options;
 use super::scene::Scene;
 use crate::measure::{
     Disturbed, Rounds as _, Sample, median, minimum, record, slice_counts, undisturbed,

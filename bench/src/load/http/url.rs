@@ -63,8 +63,8 @@ impl FromStr for Url {
         if !is_target(&target) {
             return Err(UrlError::Target);
         }
-        let Authority { host, port } = Authority::parse(authority, if tls { 443 } else { 80 })
-            .map_err(UrlError::Authority)?;
+        let Authority { host, port } =
+            Authority::parse(authority, if tls { 443 } else { 80 }).map_err(UrlError::Authority)?;
         Ok(Self { tls, authority: authority.to_owned(), host, port, target })
     }
 }

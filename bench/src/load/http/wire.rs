@@ -64,7 +64,11 @@ impl Wire {
     }
 
     /// Sends all of `bytes` and returns the empty buffer.
-    pub(crate) async fn write(&mut self, bytes: Vec<u8>, timeout: IoTimeout) -> io::Result<Vec<u8>> {
+    pub(crate) async fn write(
+        &mut self,
+        bytes: Vec<u8>,
+        timeout: IoTimeout,
+    ) -> io::Result<Vec<u8>> {
         self.0.write(bytes, timeout).await
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{Environment, Peer, Tuning};
 
-/// Peers of the broker.
 pub(crate) const BROKERS: [Peer; 3] = [MOSQUITTO, RUMQTTD, MOCHI];
 
 /// It has one thread. It writes each message separately. With Nagle's algorithm the kernel combines them into

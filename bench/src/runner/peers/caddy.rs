@@ -1,6 +1,6 @@
 //! Caddy, with as many processors of Go.
 
-use super::super::certificate::Certificate;
+use super::super::features::Certificate;
 use super::{Environment, Peer, Tuning};
 
 pub(super) const CADDY: Peer = Peer {

@@ -1,6 +1,6 @@
 //! h2o with as many threads. Its defaults are tuned for files.
 
-use super::super::certificate::Certificate;
+use super::super::features::Certificate;
 use super::{Environment, Peer, Tuning};
 
 pub(super) const H2O: Peer = Peer {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::certificate::Certificate;
+use super::super::features::Certificate;
 use super::{Environment, Peer, Tuning};
 
 pub(super) const LIGHTTPD: Peer = Peer {

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::certificate::Certificate;
+use super::features::Certificate;
 use super::features::Features;
 use crate::system::{ReservedPort, process};
 
@@ -24,7 +24,6 @@ pub(crate) use brokers::BROKERS;
 pub(crate) const WEB: [Peer; 5] =
     [nginx::NGINX, lighttpd::LIGHTTPD, h2o::H2O, caddy::CADDY, sws::SWS];
 
-/// A peer.
 pub(crate) struct Peer {
     program: &'static str,
     /// Arguments that print its version; none if it does not tell it.

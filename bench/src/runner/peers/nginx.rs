@@ -1,6 +1,6 @@
 //! nginx with and without `sendfile`; without it is faster with small files.
 
-use super::super::certificate::Certificate;
+use super::super::features::Certificate;
 use super::{Environment, Peer, Tuning};
 
 pub(super) const NGINX: Peer = Peer {

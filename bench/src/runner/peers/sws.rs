@@ -1,6 +1,6 @@
 //! static-web-server, configured by arguments.
 
-use super::super::certificate::Certificate;
+use super::super::features::Certificate;
 use super::{Environment, Peer, Tuning};
 
 pub(super) const SWS: Peer = Peer {

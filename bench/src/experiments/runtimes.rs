@@ -3,16 +3,18 @@
 //! The tasks are in a separate program (`bench/peers/runtimes`), so that building Phalanx does not build all
 //! runtimes. Each task of each runtime has its own process, and they take turns.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use clap::Args;
 
 use crate::arguments::number;
 use crate::error::Error;
+use crate::load::exchange::{Exchange, Query};
 use crate::measure::{Partial, Rounds as _, Stretch, median, partial, record};
-use crate::system::{Bound, Cores, install_signal_handlers, interrupted, process};
-use clap::Args;
-
-mod echo;
+use crate::system::{
+    Bound, Cores, Process, install_signal_handlers, interrupted, process, run_time,
+};
 
 const PROGRAM: &str = "phalanx-runtimes";
 /// The runtimes; Phalanx is the first.
@@ -91,7 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     let (rounds, shorter) = if options.quick { (1, 50) } else { (options.rounds, 1) };
     let (children, questions) = (2_000_000 / shorter, 8_000 / shorter);
     let directory = tempfile::tempdir()?;
-    let start = |name| echo::Server::start(name, &path, cores.clone(), directory.path());
+    let start = |name| Server::start(name, &path, cores.clone(), directory.path());
     let servers = RUNTIMES.map(start).into_iter().collect::<Result<Vec<_>, _>>()?;
     let (mut figures, partial) = partial::measure_each(&[()], rounds, |(), round| {
         eprintln!("round {round} of {rounds}");
@@ -99,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<Report, Error> {
         let child = |name| bound(&cores.server, || work(&path, "child", name, children));
         let children = each(RUNTIMES, child)?;
         let questions = each(RUNTIMES, |name| work(&path, "cross", name, questions))?;
-        let echoes = each([0, 1, 2, 3], |n: usize| servers[n].measure(echo::MESSAGES / shorter))?;
+        let echoes = each([0, 1, 2, 3], |n: usize| servers[n].measure(MESSAGES / shorter))?;
         Ok([children, questions, echoes])
     })?;
     Ok(Report::new(&by_runtime(&figures.remove(0)), partial))
@@ -134,6 +136,53 @@ fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Err
         let why = format!("{}: {}", output.status, said.trim());
         Error::server(format!("{PROGRAM} {what} {name}"), why)
     })
+}
+
+const CONNECTIONS: usize = 64;
+/// A message, which the server sends back.
+const ECHO: Query = Query { request: &[7; 64], reply: &[7; 64] };
+/// Messages per round.
+const MESSAGES: usize = 60_000;
+
+/// A running echo server.
+struct Server {
+    name: &'static str,
+    cores: Cores,
+    process: Process,
+}
+
+impl Server {
+    fn start(
+        name: &'static str,
+        program: &Path,
+        cores: Cores,
+        directory: &Path,
+    ) -> Result<Self, Error> {
+        let mut command = Command::new(program);
+        command.args(["echo", name]);
+        let process =
+            Process::start(name, command, None, &cores.server, directory, process::listens)?;
+        Ok(Self { name, cores, process })
+    }
+
+    /// Microseconds of the server's processor time per message, of about this many messages.
+    fn measure(&self, messages: usize) -> Result<f64, Error> {
+        let failed = |error| match error {
+            Error::Interrupted => error,
+            error => Error::load(self.name, error),
+        };
+        let _bound = Bound::to(&self.cores.load)?;
+        let address = self.process.address;
+        let mut clients = Exchange::connect(address, None, ECHO, None, CONNECTIONS)
+            .map_err(|error| failed(error.into()))?;
+        clients.run(|answered| answered >= messages / 10).map_err(failed)?;
+        let before = run_time(&self.process.family)?;
+        let stretch = Stretch::begin_of(&self.process.family);
+        let answered = clients.run(|answered| answered >= messages).map_err(failed)?;
+        stretch.end().of(format_args!("{}, echo", self.name), answered);
+        let after = run_time(&self.process.family)?;
+        Ok((after - before) * 1e6 / answered as f64)
+    }
 }
 
 #[cfg(test)]
