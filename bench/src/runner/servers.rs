@@ -52,20 +52,14 @@ impl Runner {
             ..Environment::new(directory, processors, cores)
         };
         for peer in &WEB {
-            match peer.find() {
-                Some(path) => {
-                    let spec = |Tuned { name, command, port }| ServerSpec {
-                        features,
-                        port: Some(port),
-                        ..own(name, None, true, command)
-                    };
-                    specs.extend(peer.tuned(&path, &environment)?.into_iter().map(spec));
-                }
-                None if wants(peer.name()) => {
-                    eprintln!("{} is not installed and is skipped; {}", peer.name(), peer.install);
-                }
-                None => (),
-            }
+            let path = if wants(peer.name()) { peer.find_or_tell() } else { peer.find() };
+            let Some(path) = path else { continue };
+            let spec = |Tuned { name, command, port }| ServerSpec {
+                features,
+                port: Some(port),
+                ..own(name, None, true, command)
+            };
+            specs.extend(peer.tuned(&path, &environment)?.into_iter().map(spec));
         }
         specs.retain(|spec| wants(&spec.name) && spec.features == features);
         // Without io_uring its driver cannot be measured.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use phalanx_mqtt::QoS;
 
@@ -9,7 +10,7 @@ use super::Options;
 use super::shape::{Setting, Shape};
 use crate::error::Error;
 use crate::runner::{Environment, Peer, SetupOptions, Tuned};
-use crate::system::{Process, ReservedPort, process};
+use crate::system::{Process, ReservedPort, START_TIMEOUT, listens, process};
 
 /// A running broker.
 pub(crate) struct Server {
@@ -42,28 +43,32 @@ pub(crate) struct Home<'a> {
 }
 
 impl Home<'_> {
-    /// Starts a peer in each tuning; says how to install it if it is missing.
-    pub(crate) fn peer(&self, peer: &Peer) -> Result<Vec<Server>, Error> {
-        let Some(path) = peer.find() else {
-            eprintln!("{} is not installed and is skipped; {}", peer.name(), peer.install);
-            return Ok(Vec::new());
-        };
-        let tuned = peer
-            .tuned(&path, &Environment::new(self.directory, self.processors, self.cores.len()))?;
-        let start = |Tuned { name, command, port }| self.start(name, command, Some(port));
-        tuned.into_iter().map(start).collect()
+    /// The commands of a peer, one per tuning; none if it is not installed.
+    pub(crate) fn tuned(&self, peer: &Peer) -> Result<Vec<Tuned>, Error> {
+        let Some(path) = peer.find_or_tell() else { return Ok(Vec::new()) };
+        let environment = Environment::new(self.directory, self.processors, self.cores.len());
+        Ok(peer.tuned(&path, &environment)?)
     }
 
-    /// Starts a broker that listens on `port`, or announces its address.
-    fn start(
+    /// Starts a peer in each tuning.
+    pub(crate) fn peer(&self, peer: &Peer) -> Result<Vec<Server>, Error> {
+        let start = |Tuned { name, command, port }| {
+            let process = self.start(START_TIMEOUT, name, command, Some(port))?;
+            Ok(Server { name: name.to_owned(), is_peer: true, keeps: false, process })
+        };
+        self.tuned(peer)?.into_iter().map(start).collect()
+    }
+
+    /// Starts a process that listens on `port`, or announces its address.
+    pub(crate) fn start(
         &self,
+        timeout: Duration,
         name: &str,
         command: Command,
         port: Option<ReservedPort>,
-    ) -> Result<Server, Error> {
-        let Self { directory, cores, .. } = *self;
-        let process = Process::start(name, command, port, cores, directory, process::listens)?;
-        Ok(Server { name: name.to_owned(), is_peer: true, keeps: false, process })
+    ) -> Result<Process, Error> {
+        let program = (name, command, port);
+        Process::start_within(timeout, program, self.cores, self.directory, listens)
     }
 }
 
@@ -85,5 +90,6 @@ pub(crate) fn phalanx(name: &str, options: &Options, home: &Home<'_>) -> Result<
         false => command.arg("--ephemeral"),
     };
     command.args((name == "phalanx-pin").then_some("--pin"));
-    Ok(Server { keeps, is_peer: false, ..home.start(name, command, None)? })
+    let process = home.start(START_TIMEOUT, name, command, None)?;
+    Ok(Server { name: name.to_owned(), is_peer: false, keeps, process })
 }

@@ -1,12 +1,11 @@
 //! `/placement.json` of a server.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::runner::server::get;
-use crate::system::START_TIMEOUT;
+use crate::runner::server::ask;
 
 /// The fields that are used here.
 #[derive(Deserialize)]
@@ -52,9 +51,7 @@ impl Pages {
             Error::server("phalanx web with a profile", format!("/placement.json: {error}"))
         };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.0));
-        let page = TcpStream::connect_timeout(&address, START_TIMEOUT)
-            .and_then(|stream| get(stream, "/placement.json"))
-            .map_err(|error| failed(&error))?;
+        let page = ask(address, false, "/placement.json").map_err(|error| failed(&error))?;
         serde_json::from_slice(&page).map_err(|error| failed(&error))
     }
 }

@@ -15,12 +15,13 @@ use clap::Args;
 
 use crate::arguments::number;
 use crate::error::Error;
+use crate::experiments::broker::server::Home;
 use crate::measure::{Machine, Run, measure_each, record};
 use crate::runner::{BROKERS, RunnerOptions, versions};
 use crate::system::{Bound, Process, install_signal_handlers, interrupted, resident_bytes};
 
 use client::{Client, Lasts, WINDOW};
-use servers::{Broker, Home};
+use servers::Broker;
 
 /// Measure what a broker holds: its memory, and the time of a restart.
 ///
@@ -163,17 +164,12 @@ pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     let brokers = Broker::all(&options);
     let (rows, partial) = measure_each(&brokers, 1, |broker, _| {
         let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
-        let home = Home {
-            directory: directory.path(),
-            cores: &cores.server,
-            processors,
-            options: &options,
-        };
+        let home = Home { directory: directory.path(), cores: &cores.server, processors };
         eprintln!("{}: {connections} connections", broker.name());
         let mut row = Row { server: broker.name().to_owned(), ..Row::default() };
-        connect(*broker, &home, connections, &mut row)?;
+        connect(*broker, &options, home, &mut row)?;
         if broker.stores() && options.sessions > 0 {
-            restart(*broker, &home, &mut row)?;
+            restart(*broker, &options, home, &mut row)?;
         }
         Ok(row)
     })?;
@@ -184,8 +180,8 @@ pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
 }
 
 /// Measures connections and subscriptions.
-fn connect(broker: Broker, home: &Home<'_>, count: usize, row: &mut Row) -> Result<(), Error> {
-    let process = broker.start(home)?;
+fn connect(broker: Broker, options: &Options, home: Home<'_>, row: &mut Row) -> Result<(), Error> {
+    let (process, count) = (broker.start(options, home)?, options.connections());
     // The first client allocates what all of them share.
     drop(clients(process.address, 0..1, Lasts::Connection)?);
     std::thread::sleep(SETTLE_TIME);
@@ -207,9 +203,9 @@ fn connect(broker: Broker, home: &Home<'_>, count: usize, row: &mut Row) -> Resu
 }
 
 /// Measures stored state, and the restart with it.
-fn restart(broker: Broker, home: &Home<'_>, row: &mut Row) -> Result<(), Error> {
-    let Options { sessions, retained, queued, payload, .. } = *home.options;
-    let process = broker.start_stored(home)?;
+fn restart(broker: Broker, options: &Options, home: Home<'_>, row: &mut Row) -> Result<(), Error> {
+    let Options { sessions, retained, queued, payload, .. } = *options;
+    let process = broker.start_stored(options, home)?;
     let at = process.address;
     let mut before = resident_bytes(&process.family)?;
     let mut grown = |process: &Process, count: usize| -> io::Result<Option<f64>> {
@@ -236,7 +232,7 @@ fn restart(broker: Broker, home: &Home<'_>, row: &mut Row) -> Result<(), Error> 
     interrupted()?;
     eprintln!("{}: restart", broker.name());
     let begun = Instant::now();
-    let process = broker.start_stored(home)?;
+    let process = broker.start_stored(options, home)?;
     let mut reader = Client::connect(process.address, "reader", Lasts::Connection)?;
     row.restart_s = Some(begun.elapsed().as_secs_f64());
     row.restarted_bytes = Some(resident_bytes(&process.family)?);

@@ -1,15 +1,14 @@
 //! The brokers, in memory and with their state in a directory.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use super::Options;
 use crate::error::Error;
-use crate::experiments::broker::server::command;
-use crate::runner::{BROKERS, Environment, Peer};
+use crate::experiments::broker::server::{Home, command};
+use crate::runner::{BROKERS, Peer};
 use crate::system::process::find;
-use crate::system::{Process, ReservedPort, listens};
+use crate::system::{Process, ReservedPort};
 
 const RESTART_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -20,25 +19,10 @@ pub(super) enum Broker {
     Peer(&'static Peer),
 }
 
-/// Folder, cores and processors.
-#[derive(Clone, Copy)]
-pub(super) struct Home<'a> {
-    pub(super) directory: &'a Path,
-    pub(super) cores: &'a [usize],
-    pub(super) processors: usize,
-    pub(super) options: &'a Options,
-}
-
 impl Broker {
     /// All that are wanted and installed.
     pub(super) fn all(options: &Options) -> Vec<Self> {
-        let peers = BROKERS.iter().filter(|peer| match peer.find() {
-            Some(_) => true,
-            None => {
-                eprintln!("{} is not installed and is skipped; {}", peer.name(), peer.install);
-                false
-            }
-        });
+        let peers = BROKERS.iter().filter(|peer| peer.find_or_tell().is_some());
         let all = std::iter::once(Self::Phalanx).chain(peers.map(Self::Peer));
         all.filter(|one| options.wants(one.name())).collect()
     }
@@ -56,31 +40,26 @@ impl Broker {
     }
 
     /// Starts it in memory.
-    pub(super) fn start(self, home: &Home<'_>) -> Result<Process, Error> {
+    pub(super) fn start(self, options: &Options, home: Home<'_>) -> Result<Process, Error> {
         match self {
-            Self::Phalanx => home.phalanx(&["--ephemeral"]),
+            Self::Phalanx => phalanx(options, home, &["--ephemeral"]),
             Self::Peer(peer) => {
-                let path = peer.find().expect("it is installed");
-                let (processors, cores) = (home.processors, home.cores.len());
-                let environment = Environment::new(home.directory, processors, cores);
-                let tuned = peer.tuned(&path, &environment)?;
-                let first = tuned.into_iter().next().expect("a peer has a tuning");
-                let (command, port) = (first.command, Some(first.port));
-                Process::start(first.name, command, port, home.cores, home.directory, listens)
+                let first = home.tuned(peer)?.into_iter().next().expect("an installed peer");
+                home.start(RESTART_TIMEOUT, first.name, first.command, Some(first.port))
             }
         }
     }
 
     /// Starts it with its state in the directory.
-    pub(super) fn start_stored(self, home: &Home<'_>) -> Result<Process, Error> {
+    pub(super) fn start_stored(self, options: &Options, home: Home<'_>) -> Result<Process, Error> {
         let state = home.directory.join("state");
         std::fs::create_dir_all(&state)?;
         if let Self::Phalanx = self {
             let why = "the directory for temporary files is not UTF-8";
             let state = state.to_str().ok_or_else(|| Error::server("phalanx", why))?;
-            let most = format!("--max-retained={}", home.options.retained);
+            let most = format!("--max-retained={}", options.retained);
             let most = [&*most, "--max-retained-bytes=64GiB"];
-            return home.phalanx(&[&["--persistence-dir", state], &most[..]].concat());
+            return phalanx(options, home, &[&["--persistence-dir", state], &most[..]].concat());
         }
         let (port, file) = (ReservedPort::take()?, home.directory.join("stored.conf"));
         let (number, path) = (port.number(), state.display());
@@ -94,7 +73,7 @@ impl Broker {
         std::fs::write(&file, text)?;
         let mut command = Command::new(find("mosquitto").expect("it is installed"));
         command.arg("-c").arg(&file);
-        home.start("mosquitto", command, Some(port))
+        home.start(RESTART_TIMEOUT, "mosquitto", command, Some(port))
     }
 
     /// Ends a process with stored state.
@@ -108,26 +87,8 @@ impl Broker {
     }
 }
 
-impl Home<'_> {
-    fn phalanx(&self, arguments: &[&str]) -> Result<Process, Error> {
-        let Options { runner, driver, .. } = self.options;
-        let mut command = command(&runner.setup, driver, self.processors);
-        command.args(arguments);
-        self.start("phalanx", command, None)
-    }
-
-    fn start(
-        &self,
-        name: &str,
-        command: Command,
-        port: Option<ReservedPort>,
-    ) -> Result<Process, Error> {
-        Process::start_within(
-            RESTART_TIMEOUT,
-            (name, command, port),
-            self.cores,
-            self.directory,
-            listens,
-        )
-    }
+fn phalanx(options: &Options, home: Home<'_>, arguments: &[&str]) -> Result<Process, Error> {
+    let mut command = command(&options.runner.setup, &options.driver, home.processors);
+    command.args(arguments);
+    home.start(RESTART_TIMEOUT, "phalanx", command, None)
 }

@@ -109,6 +109,15 @@ impl Peer {
         process::find(self.program)
     }
 
+    /// Its executable; prints how to install it if it is missing.
+    pub(crate) fn find_or_tell(&self) -> Option<PathBuf> {
+        let path = self.find();
+        if path.is_none() {
+            eprintln!("{} is not installed and is skipped; {}", self.name(), self.install);
+        }
+        path
+    }
+
     /// The version that the executable at `path` prints on either stream; empty if it prints none.
     fn version(&self, path: &Path) -> String {
         let output = match self.version {
