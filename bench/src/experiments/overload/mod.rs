@@ -11,8 +11,9 @@ use clap::Args;
 
 use crate::arguments::{number, seconds};
 use crate::error::Error;
+use crate::load;
 use crate::measure::{Run, partial};
-use crate::runner::{Plan, Runner, RunnerOptions, Server, Shot, Site, ours, slice};
+use crate::runner::{self, Plan, Runner, RunnerOptions, Server, Shot, Site, ours};
 
 use report::{Report, Slice};
 
@@ -43,7 +44,7 @@ pub(crate) struct Options {
     pub(crate) slice: Duration,
 
     /// Offered loads, as multiples of the capacity
-    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', default_values_t = LOADS, value_parser = load)]
+    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', default_values_t = LOADS, value_parser = share)]
     pub(crate) loads: Vec<f64>,
 
     /// Size of each file in bytes
@@ -93,7 +94,7 @@ impl Options {
     }
 }
 
-fn load(text: &str) -> Result<f64, String> {
+fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(load) if (0.01..=10.0).contains(&load) => Ok(load),
         _ => Err("from 0.01 to 10".to_owned()),
@@ -139,100 +140,92 @@ pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     };
     let plan = Plan { arguments: &arguments, site: &site, ..Plan::small(&wants, options.quick) };
     let runner = Runner::start(&options.runner, &plan)?;
-    let calibration = (slice / 2).max(MIN_SLICE);
     let rounds = (1..=slices).flat_map(|round| runner.servers.iter().map(move |one| (round, one)));
     let (measured, partial) =
         partial::measure_each(&rounds.collect::<Vec<_>>(), 1, |&(round, server), _| {
             eprintln!("round {round} of {slices}: {}", server.name);
-            let fastest = fastest(&runner, server, options, calibration)?;
-            let capacity = || capacity(&runner, server, options, fastest, calibration);
-            let mut before = capacity()?;
-            let mut shots = Vec::new();
-            for &load in &loads {
-                let shot = measure(&runner, server, options, before, load, round, slice)?;
-                let after = capacity()?;
-                shots.push(shot.between(before, after));
-                before = after;
-            }
-            Ok(shots)
+            Bench { runner: &runner, server, options, slice }.round(&loads, round)
         })?;
     let slices: Vec<_> = measured.into_iter().flatten().flatten().collect();
     let report = Report::new(options, &runner, &slices);
     Ok(runner.report(report, partial, options.quick))
 }
 
-/// The poll driver lets the kernel discard the bodies of large answers.
-fn load_driver(options: &Options) -> Option<&'static str> {
-    (!options.small).then_some("poll")
-}
-
-/// Capacity for the connections of the load: successful answers per second while offered the fastest closed-loop
-/// rate. It is below the closed-loop rate, at which few connections stay in the caches.
-fn capacity(
-    runner: &Runner,
-    server: &Server,
-    options: &Options,
-    fastest: f64,
+/// A server and its load.
+struct Bench<'a> {
+    runner: &'a Runner,
+    server: &'a Server,
+    options: &'a Options,
     slice: Duration,
-) -> Result<f64, Error> {
-    let best =
-        runner.slice(server, slice, open(options, fastest, 1))?.report.successes_per_second();
-    known(best, server)
 }
 
-/// Open loop with the given rate over all connections.
-fn open(options: &Options, rate: f64, seed: usize) -> Shot {
-    Shot {
-        rate: Some(rate),
-        finish: Some(REQUEST_TIMEOUT),
-        driver: load_driver(options),
-        ..Shot::closed(options.connections, seed, REQUEST_TIMEOUT)
+impl Bench<'_> {
+    /// A slice of each load, with the capacity measured around it.
+    fn round(&self, loads: &[f64], round: usize) -> Result<Vec<Slice>, Error> {
+        let fastest = self.fastest()?;
+        // Successful answers per second while offered the fastest closed-loop rate. They are below the closed-loop rate, at
+        // which few connections stay in the caches.
+        let capacity = || {
+            let shot = self.open(fastest, 1);
+            self.known(self.calibrate(shot)?.successes_per_second())
+        };
+        let mut before = capacity()?;
+        let mut slices = Vec::new();
+        for &load in loads {
+            let shot = self.open(before * load, round);
+            let runner::Slice { report, noisy } =
+                self.runner.slice(self.server, self.slice, shot)?;
+            let status = &report.status;
+            if status.client_error + status.redirection + status.other + report.errors.malformed > 0
+            {
+                let why = format!("wrong answers: {status:?} {:?}", report.errors);
+                return Err(Error::load(&self.server.name, why));
+            }
+            let after = capacity()?;
+            let server = self.server.server;
+            let slice = Slice { server, load, capacity: before, report, noisy };
+            slices.push(slice.between(before, after));
+            before = after;
+        }
+        Ok(slices)
     }
-}
 
-/// Successful answers per second in closed loop.
-fn fastest(
-    runner: &Runner,
-    server: &Server,
-    options: &Options,
-    slice: Duration,
-) -> Result<f64, Error> {
-    let mut best = 0.0;
-    for connections in CONNECTIONS_AT_CAPACITY {
-        let driver = load_driver(options);
-        let shot = Shot { driver, ..Shot::closed(connections, 1, REQUEST_TIMEOUT) };
-        let report = runner.slice(server, slice, shot)?.report;
-        best = f64::max(best, report.successes_per_second());
-        let refused = report.status.server_error as f64;
-        if refused <= MAX_REFUSED_SHARE * report.status.success as f64 {
-            break;
+    /// Successful answers per second in closed loop.
+    fn fastest(&self) -> Result<f64, Error> {
+        let mut best = 0.0;
+        for connections in CONNECTIONS_AT_CAPACITY {
+            let report = self.calibrate(self.closed(connections, 1))?;
+            best = f64::max(best, report.successes_per_second());
+            let refused = report.status.server_error as f64;
+            if refused <= MAX_REFUSED_SHARE * report.status.success as f64 {
+                break;
+            }
+        }
+        self.known(best)
+    }
+
+    fn calibrate(&self, shot: Shot) -> Result<load::Report, Error> {
+        let slice = (self.slice / 2).max(MIN_SLICE);
+        Ok(self.runner.slice(self.server, slice, shot)?.report)
+    }
+
+    fn known(&self, rate: f64) -> Result<f64, Error> {
+        match rate > 0.0 {
+            true => Ok(rate),
+            false => Err(Error::load(&self.server.name, "it answers no request")),
         }
     }
-    known(best, server)
-}
 
-fn known(rate: f64, server: &Server) -> Result<f64, Error> {
-    match rate > 0.0 {
-        true => Ok(rate),
-        false => Err(Error::load(&server.name, "it answers no request")),
+    /// Closed loop.
+    fn closed(&self, connections: usize, seed: usize) -> Shot {
+        // The poll driver lets the kernel discard the bodies of large answers.
+        let driver = (!self.options.small).then_some("poll");
+        Shot { driver, ..Shot::closed(connections, seed, REQUEST_TIMEOUT) }
     }
-}
 
-fn measure(
-    runner: &Runner,
-    server: &Server,
-    options: &Options,
-    capacity: f64,
-    load: f64,
-    round: usize,
-    slice: Duration,
-) -> Result<Slice, Error> {
-    let shot = open(options, capacity * load, round);
-    let slice::Slice { report, noisy } = runner.slice(server, slice, shot)?;
-    let wrong = report.status.client_error + report.status.redirection + report.status.other;
-    if wrong > 0 || report.errors.malformed > 0 {
-        let why = format!("wrong answers: {:?} {:?}", report.status, report.errors);
-        return Err(Error::load(&server.name, why));
+    /// Open loop with the given rate over all connections.
+    fn open(&self, rate: f64, seed: usize) -> Shot {
+        let finish = Some(REQUEST_TIMEOUT);
+        Shot { rate: Some(rate), finish, ..self.closed(self.options.connections, seed) }
     }
-    Ok(Slice { server: server.server, load, capacity, report, noisy })
 }
