@@ -47,8 +47,6 @@ pub(crate) enum Unit {
 
 /// User properties of a message in variants with some: 125 bytes.
 const USER_PROPERTIES: usize = 8;
-/// Subscribers in the shape `filters`, so that none exceeds 100,000 filters.
-const FILTER_CLIENTS: usize = 16;
 
 impl Shape {
     pub(crate) const ALL: [Self; 7] = [
@@ -77,33 +75,31 @@ impl Shape {
         }
     }
 
-    pub(crate) fn publishers(self) -> usize {
+    /// Numbers of publishers and subscribers, and of messages in flight per publisher.
+    const fn sizes(self) -> [usize; 3] {
         match self {
-            Self::Pair | Self::FanOut | Self::Light => 1,
-            Self::FanIn => 100,
-            Self::Acknowledged => 64,
-            Self::Shared | Self::Filters => 8,
+            Self::Pair => [1, 1, 512],
+            Self::FanOut => [1, 100, 64],
+            Self::FanIn => [100, 1, 20],
+            Self::Shared => [8, 8, 64],
+            Self::Acknowledged => [64, 1, 64],
+            // So many subscribers that none exceeds 100,000 filters.
+            Self::Filters => [8, 16, 128],
+            Self::Light => [1, 1, 1000],
         }
     }
 
+    pub(crate) fn publishers(self) -> usize {
+        self.sizes()[0]
+    }
+
     pub(crate) fn subscribers(self) -> usize {
-        match self {
-            Self::FanOut => 100,
-            Self::Shared => 8,
-            Self::Filters => FILTER_CLIENTS,
-            _ => 1,
-        }
+        self.sizes()[1]
     }
 
     /// Messages in flight per publisher.
     pub(crate) fn window(self) -> usize {
-        match self {
-            Self::Pair => 512,
-            Self::FanOut | Self::Shared | Self::Acknowledged => 64,
-            Self::FanIn => 20,
-            Self::Filters => 128,
-            Self::Light => 1000,
-        }
+        self.sizes()[2]
     }
 
     /// Messages per second of a paced shape; `None` in closed loop.
