@@ -6,7 +6,7 @@ use std::time::Duration;
 use phalanx::sim::{self, Faults};
 use phalanx_mqtt::{Delivery, Packet, PacketId, Properties, Property, PropertyBuffer, Publish};
 
-use crate::simulation::subscriber::{ask_for, subscribe_to};
+use crate::simulation::subscriber::{send_subscribe, subscribe_to};
 use crate::simulation::wire::Wire;
 use crate::simulation::{begin, config};
 
@@ -136,16 +136,18 @@ fn retained_messages_follow_suback() {
                     properties: Properties::NONE,
                 };
                 let retained = Packet::Publish(own("retained", true));
-                assert!(writer.say(&retained).await.is_ok() && writer.next().await.is_ok());
+                assert!(writer.send(&retained).await.is_ok() && writer.next().await.is_ok());
                 // The session may be on another processor than its second connection.
                 Wire::connect(&net, "reader").await.reset();
                 let mut reader = Wire::connect(&net, "reader").await;
-                assert!(reader.say(&Packet::Publish(own("other", false))).await.is_ok());
-                assert!(ask_for(&mut reader, &["retained"]).await.is_ok());
+                assert!(reader.send(&Packet::Publish(own("other", false))).await.is_ok());
+                assert!(send_subscribe(&mut reader, &["retained"]).await.is_ok());
                 let mut is_subscribed = false;
                 loop {
-                    let Ok(came) = reader.next().await else { panic!("the connection is lost") };
-                    match came.packet() {
+                    let Ok(received) = reader.next().await else {
+                        panic!("the connection is lost")
+                    };
+                    match received.packet() {
                         Packet::PubAck(_) => (),
                         Packet::SubAck(_) => is_subscribed = true,
                         Packet::Publish(_) => return assert!(is_subscribed, "before SUBACK"),
