@@ -167,7 +167,7 @@ impl Job {
             None => (&b""[..], &b"\r\n"[..]),
         };
         let parts = [
-            self.start[..self.ends[1]].as_bytes(),
+            &self.start.as_bytes()[..self.ends[1]],
             HOST.as_bytes(),
             self.host(member).as_bytes(),
             b"\r\n",
