@@ -222,6 +222,8 @@ pub(crate) struct Publication {
     pub(crate) is_late: bool,
     /// Approximate number of deliveries per message.
     pub(crate) each: usize,
+    /// The partition of all sessions that the cohort had deliveries for, if there is only one.
+    pub(crate) near: Option<u16>,
     /// The full queue for another node, if there was one. The publisher waits for it, and then sends the rest again.
     pub(crate) full: Option<Arc<NodeCapacity>>,
     /// Whether the publisher has waited for the maximum time.

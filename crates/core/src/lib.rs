@@ -57,7 +57,7 @@ pub use crate::control::profile::{
     Guide, GuideReason, GuideStep, Indicators, MAX_MIXES, Measured, Mix, Point, Sample, Setting,
     TrafficProfile, pareto,
 };
-pub use crate::control::relocation::{Relocation, relocate_connections};
+pub use crate::control::relocation::{Relocation, may_join, relocate_connections};
 pub use crate::control::scaling::{
     HighLoad, ProcessorLoad, Scaling, ScalingReason, ScalingStep, are_saturated,
 };

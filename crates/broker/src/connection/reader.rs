@@ -113,7 +113,7 @@ impl Connection {
             if let Err(end) = Pooled::pin(self.turn()).await {
                 return end;
             }
-            if has_read && self.shared.stream.should_move() {
+            if has_read && self.should_leave() {
                 return End::Leaving;
             }
             has_read = true;
@@ -146,6 +146,16 @@ impl Connection {
                 _ => return End::Lost,
             }
         }
+    }
+
+    /// Whether another processor should serve the connection. A client that receives messages uses its own session, and
+    /// one that only publishes uses those of its receivers.
+    fn should_leave(&mut self) -> bool {
+        let near = match self.outbox.receives() {
+            true => Some(self.key.partition.into()),
+            false => self.client.publishing.take_near(),
+        };
+        self.stream.should_move(near)
     }
 
     /// Reads, but ends the connection when the journal has space again, so that the client retransmits the messages that

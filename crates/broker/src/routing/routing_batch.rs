@@ -47,6 +47,8 @@ pub(crate) struct RoutingBatch {
     reasons: Vec<Reason>,
     /// Approximate number of deliveries per message.
     each: usize,
+    /// The only partition with deliveries.
+    near: Option<u16>,
     /// The permit for the batch's deliveries.
     permit: Option<Permit>,
 }
@@ -144,11 +146,14 @@ impl RoutingBatch {
             room = self.capacity_left();
         }
         self.each = (self.deliveries() - before).div_ceil(routed.max(1));
+        let mut full = (0..self.batches.len()).filter(|own| self.is_full(*own));
+        let (first, second) = (full.next(), full.next());
+        self.near = first.filter(|_| second.is_none()).map(|only| only as u16);
     }
 
     /// Assigns the results of the routed messages to their publishers.
     pub(crate) fn settle(&mut self, router: &mut Router) {
-        let each = self.each;
+        let (each, near) = (self.each, self.near);
         let (mut messages, mut reasons) = (self.messages.drain(..), self.reasons.drain(..));
         for (reply, mut own, count) in self.owed.drain(..) {
             own.messages.extend(messages.by_ref().take(count));
@@ -162,7 +167,7 @@ impl RoutingBatch {
                 reply.send(Answer::Published(own));
                 continue;
             }
-            own.each = each;
+            (own.each, own.near) = (each, near);
             if let Some(begun) = &own.begun
                 && own.reasons.iter().any(|reason| reason.is_failure())
             {

@@ -121,11 +121,10 @@ impl Transport {
         }
     }
 
-    /// Whether another processor should serve the connection. WebSocket connections and those of other brokers do not
-    /// move.
-    #[inline]
-    pub(crate) fn should_move(&self) -> bool {
-        matches!(self, Self::Wire(wire) if wire.stream().should_move())
+    /// Whether another processor should serve the connection, which uses sessions of the processor `near`. WebSocket
+    /// connections and those of other brokers do not move.
+    pub(crate) fn should_move(&self, near: Option<usize>) -> bool {
+        matches!(self, Self::Wire(wire) if wire.stream().should_move(near))
     }
 
     /// Offers the connection to the other processors with `state`. True if it has moved.

@@ -66,6 +66,13 @@ pub fn relocate_connections(
     }
 }
 
+/// Whether a connection of a processor with the load `own` should move to one with the load `other` that has the state
+/// which the connection uses: one core can do the work of both. `idle` is that of [`relocate_connections`].
+pub fn may_join(own: u32, other: u32, idle: impl FnOnce() -> u32) -> bool {
+    let load = own + other;
+    load <= GATHER_LOAD || (load <= GATHER_LOAD_CONTENDED && idle() < NONE_IDLE)
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::*;
@@ -106,6 +113,12 @@ mod tests {
         assert_eq!(decide(1, &[(32, 500), (32, 500)], 0), Some((0, 32)));
         assert_eq!(decide(1, &[(32, 500), (32, 500)], 300), None);
         assert_eq!(decide(1, &[(32, 600), (32, 600)], 0), None, "one core cannot do it");
+    }
+
+    #[test]
+    fn connections_join_their_state_while_one_core_suffices() {
+        assert!(may_join(300, 400, || 1_000) && !may_join(300, 500, || 1_000));
+        assert!(may_join(500, 600, || 0) && !may_join(600, 600, || 0), "no core is idle");
     }
 
     #[test]

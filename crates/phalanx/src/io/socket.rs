@@ -111,23 +111,20 @@ impl HomeSocket {
         moved == Some(true)
     }
 
-    /// Whether another processor should serve the connection, in a program whose number of active processors has
-    /// changed. If so, it moves when it is next offered, unless bytes arrive first.
-    #[inline]
-    pub(crate) fn should_move(&self) -> bool {
+    /// Whether another processor should serve the connection, which uses state of the processor `near`. If so, it moves
+    /// when it is next offered, unless bytes arrive first.
+    pub(crate) fn should_move(&self, near: Option<usize>) -> bool {
         let Some(listener) = self.listener else { return false };
         let target = try_with(|io| {
-            if io.home != self.home || !io.has_changed_active() {
-                return None;
-            }
-            let Some(target) = io.next_target(listener) else { return Some(NO_MOVE_TARGET) };
+            let target =
+                (io.home == self.home).then(|| io.target_near(listener, near)).flatten()?;
             // The connection may have nothing to send for a long time.
             io.stop_ahead(self.socket);
-            Some(target.pack())
+            Some(target)
         });
-        let Some(target) = target.flatten() else { return false };
-        self.move_target.store(target, Ordering::Relaxed);
-        target != NO_MOVE_TARGET
+        let target = target.flatten();
+        self.move_target.store(target.map_or(NO_MOVE_TARGET, Target::pack), Ordering::Relaxed);
+        target.is_some()
     }
 
     /// Prepares the connection to move when it is next offered, if another processor should serve it.

@@ -340,13 +340,15 @@ impl Stream {
         self.0.relocate(|| Some(Box::new(state())))
     }
 
-    /// Whether another processor should serve the connection, because this one is inactive or has too many. If so,
-    /// [offer](Self::offer_with) the connection once no request on it is in progress. Always false in a program that
-    /// never had an inactive processor.
+    /// Whether another processor should serve the connection. If so, [offer](Self::offer_with) the connection once no
+    /// request on it is in progress.
+    ///
+    /// This processor may be inactive, or use a whole core while another core is idle. Or the connection uses state of
+    /// the processor `near`, which stays there, and one core can do the work of both processors.
     ///
     /// Use it for connections that must be paused before they can move. Others can simply be offered.
-    pub fn should_move(&self) -> bool {
-        self.0.should_move()
+    pub fn should_move(&self, near: Option<usize>) -> bool {
+        self.0.should_move(near)
     }
 
     /// Takes the state with which another processor has [offered](Self::offer_with) the connection. Returns `None` if

@@ -25,6 +25,8 @@ use crate::requests::JOURNAL_FULL;
 
 /// Initial number of messages routed together. It adapts to the deliveries per message of the last batch.
 const INITIAL_BATCH: usize = 16;
+/// Number of consecutive batches for the sessions of one processor after which a publisher may move there.
+const MIN_NEAR: u8 = 8;
 /// Limits of one routed batch: expected deliveries, bytes.
 const MAX_BATCH_DELIVERIES: usize = 65_536;
 const MAX_BATCH_BYTES: usize = 1 << 20;
@@ -39,6 +41,8 @@ pub(in crate::connection) struct Publishing {
     most: usize,
     /// Deliveries per message of the last batch.
     pub(in crate::connection) each: usize,
+    /// The processor of the sessions that the last batches used, and the number of these batches.
+    near: (Option<u16>, u8),
     /// Whether the session was persistent when the connection began.
     pub(in crate::connection) persistent: bool,
     /// The session's key and its ID in the journal; 0 if it is not persistent.
@@ -61,11 +65,25 @@ impl Publishing {
             most_aliases,
             most: INITIAL_BATCH,
             each: 1,
+            near: (None, 0),
             persistent,
             session,
             sends_again: false,
             owes_since: None,
         }
+    }
+
+    /// Records that a batch used the sessions of one processor.
+    pub(in crate::connection) fn used(&mut self, near: Option<u16>) {
+        let (before, count) = self.near;
+        self.near = (near, if near == before { count.saturating_add(1) } else { 1 });
+    }
+
+    /// The processor of the sessions that this publisher uses. Known once in [`MIN_NEAR`] batches.
+    pub(in crate::connection) fn take_near(&mut self) -> Option<usize> {
+        let (near, count) = &mut self.near;
+        let is_known = *count >= MIN_NEAR;
+        near.filter(|_| is_known && std::mem::take(count) > 0).map(usize::from)
     }
 
     /// Adds a message to the batch.

@@ -1,4 +1,5 @@
-//! Moves connections to another processor, because their own is inactive or has too many connections.
+//! Moves connections to another processor: to the one with the sessions that they use, or because their own is inactive or
+//! has too many connections.
 //!
 //! 1. When the reader has processed all complete packets, it asks the sender to stop. The sender first sends everything.
 //!    A pull in progress is interrupted, so that no output of the session is lost with it.

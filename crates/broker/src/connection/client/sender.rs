@@ -82,7 +82,14 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
                 });
                 match pulled.await {
                     None => continue,
-                    Some(Ok(Pulled::Output(output))) => output.into_parts(),
+                    Some(Ok(Pulled::Output(output))) => {
+                        let (bytes, at_most_once) = output.into_parts();
+                        // Empty if the pull was interrupted.
+                        if !bytes.is_empty() {
+                            shared.outbox.set_receives();
+                        }
+                        (bytes, at_most_once)
+                    }
                     // The reader has detached the session. It has already queued a reason unless the client sent
                     // DISCONNECT.
                     Some(Ok(Pulled::Closed(_)))
@@ -203,6 +210,7 @@ impl WaitingSender for Shared {
         if sent == 0 {
             return false;
         }
+        self.outbox.set_receives();
         self.context.counters.bytes_sent.add(sent as u64);
         self.peer.listener.bytes_sent.add(sent as u64);
         if sent < bytes.len() {

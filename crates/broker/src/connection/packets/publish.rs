@@ -78,6 +78,9 @@ impl Connection {
             let is_late = own.is_late && !deliveries.iter().all(is_at_most_once);
             if !own.messages.is_empty() {
                 self.client.publishing.adapt_batch(own.each);
+                // The session of this client knows its QoS 2 messages.
+                let near = if own.begun.is_some() { Some(self.key.partition) } else { own.near };
+                self.client.publishing.used(near);
             }
             message_pool::recycle(&mut own.messages);
             let mut reasons = own.reasons.drain(..);

@@ -22,6 +22,7 @@ mod gates;
 mod groups;
 mod handed;
 mod inbox;
+mod joining;
 mod limits;
 mod local;
 mod moved;

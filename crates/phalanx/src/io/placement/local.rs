@@ -134,20 +134,22 @@ impl LocalPlacement {
 
     /// The processor that serves a connection to `address` that this one has accepted.
     pub(in crate::io) fn choose(&self, address: SocketAddr) -> usize {
-        let (candidates, may_move) = self.candidates(address, false);
+        let (candidates, may_move) = self.candidates(address);
         place_connection(self.index, &candidates, may_move)
     }
 
-    /// The processors that may serve connections to `address`, and whether the program offers these connections. If
-    /// `is_offer` is set, they count as offered from now on.
-    pub(in crate::io) fn candidates(
-        &self,
-        address: SocketAddr,
-        is_offer: bool,
-    ) -> (Vec<Candidate>, bool) {
-        let mut listening = self.shared.listening();
-        let Some(group) = listening.get_mut(&address) else { return (Vec::new(), false) };
-        group.offered |= is_offer;
+    /// Records that the program offers the connections of `listener`.
+    pub(in crate::io) fn set_offered(&self, listener: Socket) {
+        let Some(address) = self.address(listener) else { return };
+        if let Some(group) = self.shared.listening().get_mut(&address) {
+            group.offered = true;
+        }
+    }
+
+    /// The processors that may serve connections to `address`, and whether the program offers these connections.
+    pub(in crate::io) fn candidates(&self, address: SocketAddr) -> (Vec<Candidate>, bool) {
+        let listening = self.shared.listening();
+        let Some(group) = listening.get(&address) else { return (Vec::new(), false) };
         let offered = group.offered;
         let preferred = self.shared.preferred();
         let processors = match group.processors.partition_point(|index| *index < preferred) {

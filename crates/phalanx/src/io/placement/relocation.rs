@@ -7,6 +7,9 @@
 //!
 //! If processors have become active because others are saturated, the saturated ones spread their connections
 //! immediately, because the new processors are known to be idle and a measurement would take longer.
+//!
+//! A connection may use state of a processor that it cannot take along. Instead of gathering with others, such a
+//! connection joins its state if one core can do the work of both processors ([`may_join`]).
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -14,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use phalanx_core::{Candidate, Relocation, now, relocate_connections};
+use phalanx_core::{Candidate, MAX_ARRIVING, Relocation, may_join, now, relocate_connections};
 use phalanx_driver::Socket;
 
 use super::{LOAD_INTERVAL, LocalPlacement};
@@ -92,12 +95,6 @@ impl Target {
 }
 
 impl Io {
-    /// Whether the number of active processors has changed since the start.
-    #[inline]
-    pub(in crate::io) fn has_changed_active(&self) -> bool {
-        self.placement.offers.active.get().0 > 0
-    }
-
     /// The processor to which a connection of `listener` that is offered now should move.
     #[inline]
     pub(in crate::io) fn next_target(&self, listener: Socket) -> Option<Target> {
@@ -107,9 +104,35 @@ impl Io {
         }
         let now = now();
         if now >= placement.offers.next_sample.get() {
+            placement.set_offered(listener);
             placement.sample(listener, now);
         }
         placement.offers.plan.get().and_then(|plan| placement.follow(plan, listener))
+    }
+
+    /// The processor to which a connection of `listener` should move that uses state of the processor `near`.
+    pub(in crate::io) fn target_near(
+        &self,
+        listener: Socket,
+        near: Option<usize>,
+    ) -> Option<Target> {
+        let placement = &self.placement;
+        if placement.shared.members.len() == 1 {
+            return None;
+        }
+        let now = now();
+        if now >= placement.offers.next_sample.get() {
+            placement.sample(listener, now);
+        }
+        let is_inactive = placement.index >= placement.shared.preferred();
+        let plan = placement.offers.plan.get().filter(|plan| plan.to.spreads || is_inactive);
+        if let Some(target) = plan.and_then(|plan| placement.follow(plan, listener)) {
+            return Some(target);
+        }
+        let near = near.filter(|near| *near != placement.index)?;
+        let joins = placement.should_join(placement.address(listener)?, near, now);
+        let processor = u16::try_from(near).ok().filter(|_| joins)?;
+        Some(Target { processor, spreads: false })
     }
 }
 
@@ -123,6 +146,16 @@ impl LocalPlacement {
         let remaining = plan.remaining - 1;
         self.offers.plan.set((remaining > 0).then_some(Plan { remaining, ..plan }));
         Some(plan.to)
+    }
+
+    /// Whether connections to `address` that use state of the processor `near` should move there.
+    fn should_join(&self, address: SocketAddr, near: usize, now: Duration) -> bool {
+        let (candidates, _) = self.candidates(address);
+        let find = |index| candidates.iter().find(|own| own.processor == index);
+        let (Some(own), Some(to)) = (find(self.index), find(near)) else { return false };
+        to.arriving < MAX_ARRIVING
+            && !self.shared.relocations.has_spread_recently(now)
+            && may_join(own.load, to.load, || self.idle(now))
     }
 
     /// Measures this processor's load, and makes a plan for the connections of `listener`.
@@ -186,7 +219,7 @@ impl LocalPlacement {
     /// Decides on a relocation. An inactive processor gives its connections away without a measurement, because it may
     /// never get enough requests to measure.
     fn decide(&self, address: SocketAddr, now: Duration, is_measured: bool) -> Option<Relocation> {
-        let (mut others, _) = self.candidates(address, true);
+        let (mut others, _) = self.candidates(address);
         let Some(own) = others.iter().position(|other| other.processor == self.index) else {
             // This processor is not active.
             let least = others.iter().min_by_key(|other| (other.load, other.sockets))?;
@@ -200,36 +233,44 @@ impl LocalPlacement {
             return None;
         }
         let own: Candidate = others.remove(own);
-        let relocations = &self.shared.relocations;
-        let idle = || {
-            if now < self.offers.active.get().1 {
-                return ONE_CORE;
-            }
-            let mut idle = lock(&relocations.idle);
-            self.shared.loads.idle(&mut idle, self.shared.active.cores(), now)
-        };
-        let relocation = relocate_connections(&own, &others, idle)?;
-        (relocation.spreads || !relocations.has_spread_recently(now)).then_some(relocation)
+        let relocation = relocate_connections(&own, &others, || self.idle(now))?;
+        let has_spread = self.shared.relocations.has_spread_recently(now);
+        (relocation.spreads || !has_spread).then_some(relocation)
+    }
+
+    /// The total idle time of all cores in the recent past, in thousandths of one core.
+    fn idle(&self, now: Duration) -> u32 {
+        if now < self.offers.active.get().1 {
+            return ONE_CORE;
+        }
+        let mut idle = lock(&self.shared.relocations.idle);
+        self.shared.loads.idle(&mut idle, self.shared.active.cores(), now)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use phalanx_core::Graph;
+    use phalanx_core::{Graph, ProcessorBuilder};
 
     use super::*;
     use crate::cores::ActiveProcessors;
     use crate::io::placement::{Loads, Placement};
 
-    #[test]
-    fn an_inactive_processor_with_rare_requests_gives_its_connections_away() {
-        let builders = Graph::new().build(2);
+    /// The part of processor 1 of 2, for listeners on the returned address.
+    fn place(builders: &[ProcessorBuilder]) -> (LocalPlacement, ActiveProcessors, SocketAddr) {
         let ids = || builders.iter().map(|builder| builder.id());
         let active = ActiveProcessors::new(ids(), None, (0, 0), || ());
         let loads = Loads::Measured(builders[0].control());
         let place = LocalPlacement::new(Placement::new(ids(), 2, active.clone(), loads), 1);
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         place.shared.listening().entry(address).or_default().processors = vec![0, 1];
+        (place, active, address)
+    }
+
+    #[test]
+    fn an_inactive_processor_with_rare_requests_gives_its_connections_away() {
+        let builders = Graph::new().build(2);
+        let (place, active, address) = place(&builders);
         place.opened();
         let target = |second| {
             place.plan(address, Duration::from_secs(second));
@@ -241,6 +282,19 @@ mod tests {
             assert_eq!([target(1), target(2)], [None, None], "its load is not known");
             active.set(1);
             assert_eq!([target(3), target(4)], [Some(0), Some(0)]);
+        });
+    }
+
+    #[test]
+    fn connections_join_another_processor_unless_they_have_just_spread() {
+        let builders = Graph::new().build(2);
+        let (place, _, address) = place(&builders);
+        let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
+        processor.enter(|| {
+            let joins = |near| place.should_join(address, near, now());
+            assert!(joins(0) && !joins(2), "there is no processor 2");
+            place.shared.relocations.spread.store(nanoseconds(now()) + 1, Ordering::Relaxed);
+            assert!(!joins(0));
         });
     }
 }
