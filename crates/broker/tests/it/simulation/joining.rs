@@ -45,7 +45,7 @@ async fn receive(net: Net, is_ready: Rc<Cell<bool>>) {
         assert_eq!(str::from_utf8(publish.payload), Ok(next.to_string().as_str()));
         *next += 1;
         let ack = Packet::PubAck(Ack::of(publish.delivery.id().unwrap()));
-        assert!(wire.say(&ack).await.is_ok());
+        assert!(wire.send(&ack).await.is_ok());
     }
 }
 
@@ -66,7 +66,7 @@ async fn publish(net: Net, publisher: usize, is_ready: Rc<Cell<bool>>) {
                 duplicate: false,
                 properties: Properties::NONE,
             });
-            assert!(wire.say(&message).await.is_ok());
+            assert!(wire.send(&message).await.is_ok());
             sent += 1;
         } else if acknowledged < sent {
             let came = wire.next().await.ok().expect("the connection stays open");
