@@ -17,9 +17,9 @@ impl Source for One<'_> {
         Ok(vec![NAME.to_owned()])
     }
 
-    fn read(&self, _: &str, most: u64) -> io::Result<Vec<u8>> {
-        let most = self.0.len().min(usize::try_from(most).unwrap_or(usize::MAX));
-        Ok(self.0[..most].to_vec())
+    fn read(&self, _: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let limit = self.0.len().min(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(self.0[..limit].to_vec())
     }
 }
 

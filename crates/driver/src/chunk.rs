@@ -86,12 +86,12 @@ impl Pool {
         })
     }
 
-    /// Moves up to `most` buffers from the list to the driver, the most recently returned first. Passes the number and
+    /// Moves up to `max` buffers from the list to the driver, the most recently returned first. Passes the number and
     /// the address of each to `add`.
     #[cfg(target_os = "linux")]
-    pub(crate) fn provide(&self, most: usize, mut add: impl FnMut(u16, *mut u8)) {
+    pub(crate) fn provide(&self, max: usize, mut add: impl FnMut(u16, *mut u8)) {
         let mut returned = self.returned.borrow_mut();
-        let rest = returned.len().saturating_sub(most);
+        let rest = returned.len().saturating_sub(max);
         for id in returned.drain(rest..).rev() {
             add(id, self.start(id));
         }

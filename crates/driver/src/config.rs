@@ -29,11 +29,11 @@ impl Config {
             ("buffers", self.buffers.into(), 32_768),
             ("buffer_size", self.buffer_size, 1 << 24),
         ];
-        match sizes.into_iter().find(|(_, size, most)| !(1..=*most).contains(size)) {
+        match sizes.into_iter().find(|(_, size, max)| !(1..=*max).contains(size)) {
             None => Ok(()),
-            Some((name, size, most)) => {
+            Some((name, size, max)) => {
                 let message =
-                    format!("Config::{name} is {size}, but must be in the range 1 to {most}");
+                    format!("Config::{name} is {size}, but must be in the range 1 to {max}");
                 Err(io::Error::new(io::ErrorKind::InvalidInput, message))
             }
         }

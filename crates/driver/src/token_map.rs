@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn all_numbers_are_found_and_memory_is_bounded() {
         let (mut tokens, mut known) = (TokenMap::new(), HashMap::new());
-        let (mut seed, mut most) = (1_u64, 0);
+        let (mut seed, mut max_count) = (1_u64, 0);
         for round in 0..60_000_u64 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
             let token = Token(match round % 3 {
@@ -121,8 +121,8 @@ mod tests {
             assert_eq!(tokens.get(token), known.get(&token).copied());
             let old = Token(round / 2);
             assert_eq!(tokens.remove(old), known.remove(&old));
-            most = most.max(tokens.count);
-            assert!(tokens.direct.len() as u64 <= MIN_DIRECT + 2 * most);
+            max_count = max_count.max(tokens.count);
+            assert!(tokens.direct.len() as u64 <= MIN_DIRECT + 2 * max_count);
         }
         known.iter().for_each(|(token, value)| assert_eq!(tokens.get(*token), Some(*value)));
         assert_eq!(tokens.count, known.len() as u64);

@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_mapping_that_the_kernel_refuses_is_tried_with_fewer_stacks() {
         let up_to =
-            |most| move |n| if n > most { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(n) };
+            |max| move |n| if n > max { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(n) };
         assert_eq!(largest(100, up_to(20)).unwrap(), (12, 12));
         assert_eq!(largest(1, up_to(1)).unwrap(), (1, 1));
         assert!(largest(100, up_to(0)).is_err());

@@ -97,11 +97,11 @@ impl Filter {
 
     fn new(expr: Expr) -> Result<Filter, FilterError> {
         // The limits concern the whole text, not one place in it.
-        let whole = |reason| FilterError::new(1, reason);
-        let alternatives = normal::alternatives(&expr).map_err(whole)?;
+        let error = |reason| FilterError::new(1, reason);
+        let alternatives = normal::alternatives(&expr).map_err(error)?;
         let computed = expr.computed();
         if computed > limits::MAX_COMPUTED {
-            return Err(whole(Reason::Computed));
+            return Err(error(Reason::Computed));
         }
         let (expr, alternatives) = (Arc::new(expr), Arc::new(alternatives));
         Ok(Filter { expr, alternatives, is_computed: computed > 0 })

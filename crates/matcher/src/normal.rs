@@ -62,12 +62,12 @@ impl<T> Default for Pool<T> {
 
 impl<T: Clone + Ord> Pool<T> {
     fn number(&mut self, value: T) -> u16 {
-        let known = match self.numbers.is_empty() {
+        let number = match self.numbers.is_empty() {
             true => self.all.iter().position(|other| *other == value).map(|at| at as u16),
             false => self.numbers.get(&value).copied(),
         };
-        if let Some(known) = known {
-            return known;
+        if let Some(number) = number {
+            return number;
         }
         self.all.push(value);
         if self.all.len() > MAX_SEARCHED_VALUES {

@@ -306,17 +306,17 @@ mod tests {
     fn arithmetic_is_exact_up_to_18_digits() {
         let of = |text: &str| Number::parse(text).unwrap();
         let shown = |result: Option<Number>| result.map(|number| number.to_string());
-        let most = "99999999999999999999.999999999999999999";
+        let max = "99999999999999999999.999999999999999999";
         for (left, right, product, quotient) in [
             ("0.1", "3", Some("0.3"), Some("0.033333333333333333")),
             ("-7.5", "2", Some("-15"), Some("-3.75")),
             ("101.5", "-20000.25", Some("-2030025.375"), Some("-0.005074936563292958")),
             ("99999999999", "99999999.5", Some("9999999949900000000.5"), Some("1000.00000499")),
-            (most, "1", Some(most), Some(most)),
-            (most, most, None, Some("1")),
+            (max, "1", Some(max), Some(max)),
+            (max, max, None, Some("1")),
             ("0.000000000000000001", "0.1", Some("0"), Some("0.00000000000000001")),
             ("1", "0", Some("0"), None),
-            (most, "0.5", Some("49999999999999999999.999999999999999999"), None),
+            (max, "0.5", Some("49999999999999999999.999999999999999999"), None),
         ] {
             let (a, b) = (of(left), of(right));
             assert_eq!(shown(a.times(b)).as_deref(), product, "{left} * {right}");
@@ -329,10 +329,10 @@ mod tests {
                 None => assert_eq!(result, None, "{left} / {right}"),
             }
         }
-        assert_eq!(shown(of(most).plus(of("0.000000000000000001"))), None);
+        assert_eq!(shown(of(max).plus(of("0.000000000000000001"))), None);
         // The sum and the difference exceed 128 bits.
-        let least = of("0").minus(of(most)).unwrap();
-        assert_eq!((of(most).plus(of(most)), least.minus(of(most))), (None, None));
+        let min = of("0").minus(of(max)).unwrap();
+        assert_eq!((of(max).plus(of(max)), min.minus(of(max))), (None, None));
         assert_eq!(shown(of("-0.3").minus(of("0.4"))).as_deref(), Some("-0.7"));
     }
 

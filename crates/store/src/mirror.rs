@@ -95,8 +95,8 @@ impl Batches {
         replay(&self.segments(path, SEGMENT_BYTES)?, path).map(|(_, recovered)| recovered)
     }
 
-    /// The batches as segments, each of which ends when it has reached `most` bytes.
-    fn segments(self, path: &Path, most: usize) -> Result<BTreeMap<String, Vec<u8>>, OpenError> {
+    /// The batches as segments, each of which ends when it has reached `limit` bytes.
+    fn segments(self, path: &Path, limit: usize) -> Result<BTreeMap<String, Vec<u8>>, OpenError> {
         let mut segments = BTreeMap::new();
         let Some((sequence, _)) = self.all.first_key_value() else { return Ok(segments) };
         let mut head = Head {
@@ -118,7 +118,7 @@ impl Batches {
                 let (file, what) = (path.into(), "a batch is missing or invalid");
                 return Err(OpenError::Corrupt { file, offset, what });
             }
-            if segment.len() >= most {
+            if segment.len() >= limit {
                 let (previous, previous_end) = (head.number, segment.len() as u64);
                 let (number, base) = (previous + 1, head.base + previous_end);
                 head = Head { number, base, previous, previous_end, sequence: next, ..head };

@@ -70,12 +70,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = |start: &phalanx::runtime::StartContext| {
         let listener = listeners.listener(start)?;
         let (accepting, clients) = (stages.clone(), clients.clone());
-        let most = arguments.max_clients.saturating_add(1 + arguments.processors);
+        let max_references = arguments.max_clients.saturating_add(1 + arguments.processors);
         stages.clients.dispatch(move |_| {
             listener.accept_each(move |stream| {
                 let (stages, present) = (accepting.clone(), clients.clone());
                 // A client that another processor has served was admitted there.
-                if Arc::strong_count(&present) > most && !stream.has_moved() {
+                if Arc::strong_count(&present) > max_references && !stream.has_moved() {
                     return; // dropped: closed
                 }
                 // Rejected when the processor has too many operations: the connection closes.

@@ -103,7 +103,7 @@ fn until_cut(
 
 #[test]
 fn acknowledged_lines_survive_power_failures() {
-    let most = Cell::new(0);
+    let acknowledged_total = Cell::new(0);
     sim::explore_each(60, |seed| {
         let (acknowledged, mut left) = (Acknowledged::default(), None);
         for life in 0..2 {
@@ -114,7 +114,7 @@ fn acknowledged_lines_survive_power_failures() {
                 assert_eq!(found, Some(line.as_bytes()), "seed {seed}, life {life}");
             }
         }
-        most.set(most.get() + acknowledged.borrow().len());
+        acknowledged_total.set(acknowledged_total.get() + acknowledged.borrow().len());
     });
-    assert!(most.get() > 0, "nothing was acknowledged");
+    assert!(acknowledged_total.get() > 0, "nothing was acknowledged");
 }

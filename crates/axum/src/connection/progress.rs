@@ -43,7 +43,7 @@ pub(crate) struct Progress(Arc<State>);
 struct State {
     phase: AtomicU8,
     /// The last read ended with the end of a head.
-    whole: AtomicBool,
+    is_head_complete: AtomicBool,
     /// The task that reads after the answer.
     waiting: Mutex<Option<Waker>>,
     /// Whether there may be one.
@@ -150,7 +150,7 @@ impl Progress {
     /// Notes bytes that hyper reads.
     pub(crate) fn read(&self, bytes: &[u8]) {
         let early = matches!(self.phase(), SERVED | ANSWERED);
-        self.0.whole.store(!early && bytes.ends_with(b"\r\n\r\n"), Relaxed);
+        self.0.is_head_complete.store(!early && bytes.ends_with(b"\r\n\r\n"), Relaxed);
         self.0.phase.store(OTHER, Relaxed);
     }
 
@@ -161,10 +161,10 @@ impl Progress {
         let (is_http2, is_tunnel) =
             (request.version() > Version::HTTP_11, request.method() == Method::CONNECT);
         if is_http2 || is_tunnel || !request.body().is_end_stream() {
-            self.0.whole.store(false, Relaxed);
+            self.0.is_head_complete.store(false, Relaxed);
         }
-        let whole = self.0.whole.load(Relaxed);
-        self.0.phase.store(if whole { SERVED } else { OTHER }, Relaxed);
+        let is_head_complete = self.0.is_head_complete.load(Relaxed);
+        self.0.phase.store(if is_head_complete { SERVED } else { OTHER }, Relaxed);
         RequestInProgress { progress: self.clone(), is_stream: is_http2 && is_tunnel }
     }
 

@@ -59,10 +59,10 @@ pub(crate) struct Slice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Resting until `left` more operations have run, out of `whole`.
+    /// Resting until `remaining` more operations have run, out of `length`.
     Rest {
-        left: u64,
-        whole: u64,
+        remaining: u64,
+        length: u64,
     },
     TrialSlice(TrialSlice),
 }
@@ -123,7 +123,7 @@ pub(crate) struct CohortLadder {
 impl Default for CohortLadder {
     fn default() -> Self {
         Self {
-            phase: Phase::Rest { left: WARM_UP, whole: 0 },
+            phase: Phase::Rest { remaining: WARM_UP, length: 0 },
             chosen: None,
             pairs: [[None; ROUNDS]; RUNGS.len()],
             open: None,
@@ -193,18 +193,18 @@ impl CohortLadder {
 
     /// The length of the current slice, in operations started.
     pub(crate) fn slice(&self) -> u64 {
-        let whole = MIN_SLICE.max(16 * self.rung().map_or(0, |rung| RUNGS[rung] as u64));
+        let length = MIN_SLICE.max(16 * self.rung().map_or(0, |rung| RUNGS[rung] as u64));
         match self.phase {
-            Phase::Rest { left, .. } => left.min(CHECK_INTERVAL),
-            Phase::TrialSlice(TrialSlice { is_settling: true, .. }) => whole / 4,
-            Phase::TrialSlice(_) => whole,
+            Phase::Rest { remaining, .. } => remaining.min(CHECK_INTERVAL),
+            Phase::TrialSlice(TrialSlice { is_settling: true, .. }) => length / 4,
+            Phase::TrialSlice(_) => length,
         }
     }
 
     /// Records a finished slice and moves on to the next.
     pub(crate) fn observe(&mut self, slice: Slice) {
         match self.phase {
-            Phase::Rest { left, whole } => self.observe_rest(slice, left, whole),
+            Phase::Rest { remaining, length } => self.observe_rest(slice, remaining, length),
             Phase::TrialSlice(_) if slice.congested => self.postpone(),
             Phase::TrialSlice(at) => {
                 self.trial_work += slice.work;
@@ -221,20 +221,20 @@ impl CohortLadder {
         }
     }
 
-    fn observe_rest(&mut self, slice: Slice, left: u64, whole: u64) {
-        let left = left.saturating_sub(slice.work);
+    fn observe_rest(&mut self, slice: Slice, remaining: u64, length: u64) {
+        let remaining = remaining.saturating_sub(slice.work);
         self.changed_checks = if slice.changed { self.changed_checks + 1 } else { 0 };
-        let done = whole - left.min(whole);
+        let done = length - remaining.min(length);
         let load_changed = self.chosen.is_some()
             && self.changed_checks >= 2
             && done >= REST_FACTOR.0 * self.trial_work;
-        self.phase = Phase::Rest { left, whole };
-        if left > 0 && !load_changed {
+        self.phase = Phase::Rest { remaining, length };
+        if remaining > 0 && !load_changed {
             return;
         }
         if slice.congested || slice.per_turn < MIN_PER_TURN {
             // Too congested or too little load: check again later.
-            self.phase = Phase::Rest { left: left.max(CHECK_INTERVAL), whole };
+            self.phase = Phase::Rest { remaining: remaining.max(CHECK_INTERVAL), length };
         } else {
             self.start_trial(load_changed);
         }
@@ -272,8 +272,8 @@ impl CohortLadder {
     }
 
     fn pause(&mut self) {
-        let whole = self.trial_work.max(CHECK_INTERVAL) * self.rest;
-        self.phase = Phase::Rest { left: whole, whole };
+        let length = self.trial_work.max(CHECK_INTERVAL) * self.rest;
+        self.phase = Phase::Rest { remaining: length, length };
     }
 
     fn start_trial(&mut self, load_changed: bool) {

@@ -38,22 +38,23 @@ pub struct Candidate {
 /// Chooses the processor that serves a connection which `here` has accepted: one of `candidates`, or `here`. `may_move`
 /// tells whether the connection can be relocated later.
 pub fn place_connection(here: usize, candidates: &[Candidate], may_move: bool) -> usize {
-    let most = if may_move { PACK_MOVABLE } else { PACK_SOCKETS };
+    let max_sockets = if may_move { PACK_MOVABLE } else { PACK_SOCKETS };
     let can_take =
         |candidate: &&Candidate| candidate.processor == here || candidate.arriving < MAX_ARRIVING;
     let open = candidates.iter().filter(can_take);
-    let packed =
-        open.clone().find(|candidate| candidate.sockets < most && candidate.load < PACK_LOAD);
+    let packed = open
+        .clone()
+        .find(|candidate| candidate.sockets < max_sockets && candidate.load < PACK_LOAD);
     if let Some(packed) = packed {
         return packed.processor;
     }
     let cost = |candidate: &Candidate| (candidate.load >= BUSY_LOAD, candidate.sockets);
-    let Some(least) = open.min_by_key(|candidate| cost(candidate)) else { return here };
+    let Some(cheapest) = open.min_by_key(|candidate| cost(candidate)) else { return here };
     let own = candidates.iter().find(|candidate| candidate.processor == here);
     match own {
-        Some(own) if own.load >= BUSY_LOAD && least.load < BUSY_LOAD => least.processor,
-        Some(own) if own.sockets <= least.sockets + max_surplus(least.sockets) => here,
-        _ => least.processor,
+        Some(own) if own.load >= BUSY_LOAD && cheapest.load < BUSY_LOAD => cheapest.processor,
+        Some(own) if own.sockets <= cheapest.sockets + max_surplus(cheapest.sockets) => here,
+        _ => cheapest.processor,
     }
 }
 
@@ -152,8 +153,8 @@ mod tests {
         #[test]
         fn many_connections_are_balanced(processors in 1usize..9, seed: u64) {
             let spread = spread(processors, 100 * processors, seed);
-            let (least, most) = (spread.iter().min().unwrap(), spread.iter().max().unwrap());
-            prop_assert!(most - least <= 2 + max_surplus(*least), "{spread:?}");
+            let (min, max) = (spread.iter().min().unwrap(), spread.iter().max().unwrap());
+            prop_assert!(max - min <= 2 + max_surplus(*min), "{spread:?}");
         }
     }
 }

@@ -46,17 +46,17 @@ pub fn relocate_connections(
     let gather =
         |to: &Candidate| Relocation { to: to.processor, connections: own.sockets, spreads: false };
     let mut lower = others.iter().filter(|to| to.processor < own.processor && to.load >= MIN_LOAD);
-    let fits = |most: u32| move |to: &&Candidate| own.load + to.load <= most;
+    let fits = |max_load: u32| move |to: &&Candidate| own.load + to.load <= max_load;
     if let Some(to) = lower.clone().find(fits(GATHER_LOAD)) {
         return Some(gather(to));
     }
     let contended = lower.find(fits(GATHER_LOAD_CONTENDED));
-    let least = others.iter().min_by_key(|to| to.load);
-    let least = least.filter(|to| own.load >= FULL_LOAD && to.load <= SPREAD_LOAD);
-    if contended.is_none() && least.is_none() {
+    let least_loaded = others.iter().min_by_key(|to| to.load);
+    let least_loaded = least_loaded.filter(|to| own.load >= FULL_LOAD && to.load <= SPREAD_LOAD);
+    if contended.is_none() && least_loaded.is_none() {
         return None;
     }
-    match (idle(), contended, least) {
+    match (idle(), contended, least_loaded) {
         (..NONE_IDLE, Some(to), _) => Some(gather(to)),
         (ONE_IDLE.., _, Some(to)) if own.sockets > 1 => {
             let share = own.sockets * (own.load - to.load) as usize / (2 * own.load) as usize;

@@ -20,30 +20,30 @@ fn run(max_cohort: usize, count: usize, fetches: usize) -> (Vec<(usize, &'static
     let mut graph = Graph::new();
     let a = graph.stage("a").max_cohort(max_cohort).shared(());
     let (processor, world) = (single_processor(graph), Bench::default());
-    let seen = Rc::new(RefCell::new(Vec::new()));
+    let events = Rc::new(RefCell::new(Vec::new()));
     settle(&processor, &world, || {
         for n in 0..count {
-            let seen = seen.clone();
+            let events = events.clone();
             a.dispatch(move |_| async move {
-                seen.borrow_mut().push((n, "start"));
+                events.borrow_mut().push((n, "start"));
                 for _ in 0..fetches {
                     prefetch(&n).await;
                 }
-                seen.borrow_mut().push((n, "end"));
+                events.borrow_mut().push((n, "end"));
             })
             .unwrap();
         }
     });
     assert_eq!(processor.live(), 0);
-    (seen.take(), stage(&processor, 0))
+    (events.take(), stage(&processor, 0))
 }
 
 #[test]
 fn the_others_start_first_and_those_that_wait_go_on_in_their_order() {
-    let (seen, view) = run(64, 4, 1);
-    let all = |what: &'static str| (0..4).map(move |n| (n, what));
+    let (events, view) = run(64, 4, 1);
+    let all = |event: &'static str| (0..4).map(move |n| (n, event));
     // The last operation finds others that wait, so it waits, too.
-    assert_eq!(seen, all("start").chain(all("end")).collect::<Vec<_>>());
+    assert_eq!(events, all("start").chain(all("end")).collect::<Vec<_>>());
     // It is a single cohort, and a prefetch is not counted as a suspension.
     assert_eq!((view.cohorts, view.cohort_max), (1, 4));
     assert_eq!((view.started.count, view.resumed.count, view.completed.count), (4, 0, 4));
@@ -52,37 +52,37 @@ fn the_others_start_first_and_those_that_wait_go_on_in_their_order() {
 
 #[test]
 fn every_round_is_in_order() {
-    let (seen, view) = run(64, 10, 5);
-    assert_eq!(seen.iter().filter(|(_, what)| *what == "end").count(), 10);
+    let (events, view) = run(64, 10, 5);
+    assert_eq!(events.iter().filter(|(_, event)| *event == "end").count(), 10);
     assert_eq!((view.cohorts, view.completed.count), (1, 10));
 }
 
 #[test]
 fn a_single_operation_does_not_suspend_for_a_prefetch() {
-    let (seen, view) = run(64, 1, 3);
-    assert_eq!(seen, [(0, "start"), (0, "end")]);
+    let (events, view) = run(64, 1, 3);
+    assert_eq!(events, [(0, "start"), (0, "end")]);
     assert_eq!((view.cohorts, view.suspended), (1, 0));
 }
 
 #[test]
 fn no_more_than_the_bound_wait_at_a_time() {
-    let (seen, view) = run(256, 150, 2);
+    let (events, view) = run(256, 150, 2);
     let mut waiting = 0i64;
-    let mut most = 0;
-    for (_, what) in &seen {
-        waiting += if *what == "start" { 1 } else { -1 };
-        most = most.max(waiting);
+    let mut max = 0;
+    for (_, event) in &events {
+        waiting += if *event == "start" { 1 } else { -1 };
+        max = max.max(waiting);
     }
-    assert_eq!(most as usize, MAX_INTERLEAVED);
+    assert_eq!(max as usize, MAX_INTERLEAVED);
     assert_eq!((waiting, view.cohorts, view.completed.count), (0, 1, 150));
 }
 
 #[test]
 fn a_cohort_has_no_more_operations_than_it_may() {
-    let (seen, view) = run(8, 20, 2);
+    let (events, view) = run(8, 20, 2);
     // The operations of one cohort end before those of the next cohort start.
-    for cohort in seen.chunks(16) {
-        let starts = cohort.iter().take_while(|(_, what)| *what == "start").count();
+    for cohort in events.chunks(16) {
+        let starts = cohort.iter().take_while(|(_, event)| *event == "start").count();
         assert_eq!(starts, cohort.len() / 2);
     }
     assert_eq!((view.cohorts, view.cohort_max, view.completed.count), (3, 8, 20));

@@ -47,7 +47,7 @@ fn an_operation_from_another_processor_has_its_own_name() {
     static NAMED: AtomicBool = AtomicBool::new(false);
     async fn remote_operation(control: phalanx_core::Control) {
         let running = control.running().nth(1).unwrap().unwrap();
-        NAMED.store(running.operation.unwrap().ends_with("::guest"), Ordering::Relaxed);
+        NAMED.store(running.operation.unwrap().ends_with("::remote_operation"), Ordering::Relaxed);
         control.drain();
     }
     let mut graph = Graph::new();

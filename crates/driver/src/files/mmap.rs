@@ -114,11 +114,11 @@ mod tests {
             (window.mapped_from(0), window.mapped_from(19_999), window.mapped_from(20_000)),
             (20_000, 1, 0)
         );
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        assert_eq!(window.send(ours.as_fd(), b"head", (9000, 100), 0).unwrap(), 104);
-        theirs.read_exact(&mut [0; 104]).unwrap();
+        let (local, mut peer) = UnixStream::pair().unwrap();
+        assert_eq!(window.send(local.as_fd(), b"head", (9000, 100), 0).unwrap(), 104);
+        peer.read_exact(&mut [0; 104]).unwrap();
         file.set_len(0).unwrap();
-        let error = window.send(ours.as_fd(), b"", (9000, 100), 0).unwrap_err();
+        let error = window.send(local.as_fd(), b"", (9000, 100), 0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
         assert_eq!(
             Window::open(file.as_fd(), WINDOW_BYTES + 5, WINDOW_BYTES + 9)

@@ -303,11 +303,11 @@ mod tests {
         for truncated in [false, true] {
             let (file, mut sending) = copy_of(&content);
             // Each call sends a separate message, and there is room for one.
-            let (ours, theirs) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();
-            ours.set_nonblocking(true).unwrap();
-            ours.set_send_buffer_size(LENGTH / 2 + 20).unwrap();
+            let (local, peer) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();
+            local.set_nonblocking(true).unwrap();
+            local.set_send_buffer_size(LENGTH / 2 + 20).unwrap();
             let (mut turn, mut calls, mut received) = (TURN_BYTES, 0, [0; LENGTH]);
-            let step = sending.advance(ours.as_fd(), &mut turn, &mut calls).unwrap();
+            let step = sending.advance(local.as_fd(), &mut turn, &mut calls).unwrap();
             if sending.sent == 0 {
                 return println!("skipped: the file system does not report what is cached");
             }
@@ -315,11 +315,11 @@ mod tests {
             if truncated {
                 file.set_len(LENGTH as u64 - 1).unwrap();
             }
-            assert_eq!((&theirs).read(&mut received).unwrap(), LENGTH - 1);
-            let step = sending.advance(ours.as_fd(), &mut turn, &mut calls).unwrap();
+            assert_eq!((&peer).read(&mut received).unwrap(), LENGTH - 1);
+            let step = sending.advance(local.as_fd(), &mut turn, &mut calls).unwrap();
             assert_eq!(step, Step::Over);
-            drop(ours);
-            let last = (&theirs).read(&mut received[LENGTH - 1..]).unwrap();
+            drop(local);
+            let last = (&peer).read(&mut received[LENGTH - 1..]).unwrap();
             assert_eq!(last, usize::from(!truncated));
             assert!(received[..LENGTH - 1 + last] == content[..LENGTH - 1 + last]);
         }

@@ -200,16 +200,16 @@ impl Poll {
         if self.skip_buffer.is_empty() {
             self.skip_buffer = vec![0; SKIP_BYTES];
         }
-        let most = usize::try_from(state.max).map_or(SKIP_BYTES, |max| max.min(SKIP_BYTES));
+        let max_bytes = usize::try_from(state.max).map_or(SKIP_BYTES, |max| max.min(SKIP_BYTES));
         let result = loop {
             self.calls += 1;
-            match recv(&state.fd, &mut self.skip_buffer[..most], RecvFlags::TRUNC) {
+            match recv(&state.fd, &mut self.skip_buffer[..max_bytes], RecvFlags::TRUNC) {
                 Ok((_, 0)) => {
                     state.read_closed = true;
                     break Ok(Done::Received(Chunk::empty()));
                 }
                 Ok((_, length)) => {
-                    state.received(length, most);
+                    state.received(length, max_bytes);
                     break Ok(Done::Skipped(length as u64));
                 }
                 Err(rustix::io::Errno::INTR) => {}

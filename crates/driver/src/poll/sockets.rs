@@ -81,11 +81,11 @@ impl State {
         }
     }
 
-    /// Records a receive of `length` bytes, of at most `most`. A short one means that nothing is left; later bytes
+    /// Records a receive of `length` bytes, of at most `requested`. A short one means that nothing is left; later bytes
     /// cause a new edge. Only the end of the stream, and bytes of a stream that [is split](Self::is_split), may follow
     /// without an edge.
-    pub(super) fn received(&mut self, length: usize, most: usize) {
-        self.readable = length == most || self.read_closed || self.is_split;
+    pub(super) fn received(&mut self, length: usize, requested: usize) {
+        self.readable = length == requested || self.read_closed || self.is_split;
     }
 
     /// Whether a send is in flight.

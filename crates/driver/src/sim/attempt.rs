@@ -123,15 +123,15 @@ impl Sim {
         let mut has_postponed = false;
         let mut waiting = 0;
         while let Some(flight) = flights.get(waiting) {
-            let again = !eager && self.world.chance(faults.again);
-            has_postponed |= again;
-            if flight.cancelled && !again {
+            let is_postponed = !eager && self.world.chance(faults.again);
+            has_postponed |= is_postponed;
+            if flight.cancelled && !is_postponed {
                 self.end_early(flights.remove(waiting));
                 continue;
             }
             let is_delayed =
                 || has_cancelled && flights[..waiting].iter().any(|other| other.delays(flight));
-            let result = if again || flight.at > now || is_delayed() {
+            let result = if is_postponed || flight.at > now || is_delayed() {
                 Err(io::ErrorKind::WouldBlock.into())
             } else {
                 self.try_once(&mut flights[waiting].op)

@@ -111,7 +111,7 @@ impl Disk {
 
     pub(super) fn write(&mut self, path: &str, bytes: Vec<u8>, now: i128) {
         let (directory, name) = self.place(path);
-        let durable = Durable::whole(&bytes);
+        let durable = Durable::new(&bytes);
         let node = match self.entries(directory).get(&name).copied() {
             None => self.add(directory, name, Content::File(Vec::new()), now),
             Some(node) => node,

@@ -32,7 +32,7 @@ impl Write {
 
 impl Durable {
     /// A file whose name and content are durable.
-    pub(super) fn whole(bytes: &[u8]) -> Self {
+    pub(super) fn new(bytes: &[u8]) -> Self {
         Self { named: true, bytes: bytes.to_vec(), since: Vec::new() }
     }
 

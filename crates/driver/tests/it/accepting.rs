@@ -272,7 +272,7 @@ fn a_driver_without_an_accept_takes_no_connections(io: &mut Harness) {
     let shared = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut other = io.second();
     let mine = io.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
-    let theirs = other.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
+    let other_listener = other.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
     let address = shared.local_addr().unwrap();
     for end in ["accepted", "cancelled", "attached"] {
         // Its accept ends, so that it is behind the one of this driver in the listener's queue.
@@ -297,7 +297,7 @@ fn a_driver_without_an_accept_takes_no_connections(io: &mut Harness) {
         }
         io.idle(Duration::from_millis(5));
         for _ in 0..8 {
-            let accept = other.start(Request::Accept { listener: theirs });
+            let accept = other.start(Request::Accept { listener: other_listener });
             other.idle(Duration::from_millis(1));
             clients.push(io.outside.connect(address).unwrap());
             io.idle(Duration::from_millis(1));
@@ -311,9 +311,9 @@ fn an_accept_of_a_shared_socket_takes_one_connection(io: &mut Harness) {
     let shared = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut other = io.second();
     let mine = io.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
-    let theirs = other.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
+    let other_listener = other.driver.adopt(shared.try_clone().unwrap().into()).unwrap();
     io.driver.share(mine);
-    other.driver.share(theirs);
+    other.driver.share(other_listener);
     let address = shared.local_addr().unwrap();
     for round in 0..4 {
         let accept = io.start(Request::Accept { listener: mine });
@@ -326,7 +326,7 @@ fn an_accept_of_a_shared_socket_takes_one_connection(io: &mut Harness) {
         io.idle(Duration::from_millis(1));
         assert_eq!(io.driver.accept_now(mine).unwrap(), None);
         for _ in 1..4 {
-            let accept = other.start(Request::Accept { listener: theirs });
+            let accept = other.start(Request::Accept { listener: other_listener });
             other.accepted(accept);
         }
     }

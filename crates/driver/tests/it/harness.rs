@@ -212,25 +212,25 @@ impl Harness {
 
     /// A connection: one end belongs to the driver, the other one is a plain blocking socket.
     pub(crate) fn pair(&mut self) -> (Socket, Peer) {
-        let (ours, peer) = self.ends();
-        (self.driver.adopt(ours).unwrap(), peer)
+        let (local, peer) = self.ends();
+        (self.driver.adopt(local).unwrap(), peer)
     }
 
     /// A connection whose end no driver has adopted yet.
     pub(crate) fn ends(&mut self) -> (Endpoint, Peer) {
         if let Some(world) = &self.outside.0 {
-            let (ours, end) = world.pair();
+            let (local, end) = world.pair();
             let end = Arc::new(end);
-            return (ours.into(), Peer::Simulated { world: world.clone(), end, blocks: true });
+            return (local.into(), Peer::Simulated { world: world.clone(), end, blocks: true });
         }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_nodelay(true).unwrap();
         peer.set_read_timeout(Some(TIMEOUT)).unwrap();
         peer.set_write_timeout(Some(TIMEOUT)).unwrap();
-        let (ours, _) = listener.accept().unwrap();
-        ours.set_nodelay(true).unwrap();
-        (ours.into(), Peer::Real(peer))
+        let (local, _) = listener.accept().unwrap();
+        local.set_nodelay(true).unwrap();
+        (local.into(), Peer::Real(peer))
     }
 
     /// An empty directory.

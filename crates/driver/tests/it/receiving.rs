@@ -209,10 +209,10 @@ fn many_bytes_without_a_receive(io: &mut Harness) {
 }
 
 fn data_before_adoption(io: &mut Harness) {
-    let (ours, mut peer) = io.ends();
+    let (local, mut peer) = io.ends();
     peer.write_all(b"early").unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
-    let socket = io.driver.adopt(ours).unwrap();
+    let socket = io.driver.adopt(local).unwrap();
     let receive = io.start(Request::Receive { socket, max: usize::MAX });
     assert_eq!(*io.chunk(receive).unwrap(), *b"early");
     assert!(io.received(socket).unwrap().is_empty());

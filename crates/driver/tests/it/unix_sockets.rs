@@ -24,8 +24,8 @@ crate::on_both!(bytes_behind_passed_descriptors);
 /// A receive ends behind bytes with which the peer has passed descriptors, so a short one may leave bytes in the socket.
 fn bytes_behind_passed_descriptors(io: &mut Harness) {
     let (listener, path, _directory) = listener(io);
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    let adopted = (io.driver.adopt(ours.into()).unwrap(), theirs);
+    let (local, peer) = UnixStream::pair().unwrap();
+    let adopted = (io.driver.adopt(local.into()).unwrap(), peer);
     let accept = io.start(Request::Accept { listener });
     let connected = UnixStream::connect(&path).unwrap();
     let accepted = (io.accepted(accept), connected);

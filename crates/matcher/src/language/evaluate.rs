@@ -26,15 +26,15 @@ fn decide<'a>(
     decisive: bool,
     look_up: &dyn Fn(&str) -> Option<Value<'a>>,
 ) -> Truth {
-    let mut known = true;
+    let mut is_known = true;
     for part in parts {
         match evaluate(part, look_up) {
             Some(truth) if truth == decisive => return Some(decisive),
             Some(_) => {}
-            None => known = false,
+            None => is_known = false,
         }
     }
-    known.then_some(!decisive)
+    is_known.then_some(!decisive)
 }
 
 fn test(predicate: &Predicate, value: Option<Value<'_>>) -> Truth {
@@ -42,20 +42,20 @@ fn test(predicate: &Predicate, value: Option<Value<'_>>) -> Truth {
         Test::Null { negated } => Some(value.is_none() != *negated),
         Test::Compare(operator, literal) => Some(operator.allows(compare(value?, literal)?)),
         Test::Between { low, high, negated } => {
-            let inside = compare(value?, low)?.is_ge() && compare(value?, high)?.is_le();
-            Some(inside != *negated)
+            let is_inside = compare(value?, low)?.is_ge() && compare(value?, high)?.is_le();
+            Some(is_inside != *negated)
         }
         Test::In { values, negated } => {
             // Same as `x = a OR x = b …`: the result is unknown if a member's type differs from the value's.
-            let mut known = true;
+            let mut is_known = true;
             for literal in values {
                 match compare(value?, literal) {
                     Some(Ordering::Equal) => return Some(!negated),
                     Some(_) => {}
-                    None => known = false,
+                    None => is_known = false,
                 }
             }
-            known.then_some(*negated)
+            is_known.then_some(*negated)
         }
         Test::Like { pattern, negated } => Some(pattern.matches(value?.string()?)? != *negated),
     }

@@ -350,10 +350,10 @@ fn a_cohort_with_too_many_matches_is_given_up() {
         index.insert_all(&vec![Filter::parse(text).unwrap(); 100]);
         let event = index.event(&[("a", 1.into())]);
         let mut matches = Matches::new();
-        let mut within = |events: usize, most: usize| {
+        let mut within = |events: usize, max_matches: usize| {
             matches.clear();
             let is_complete =
-                index.match_cohort_within(&vec![event.clone(); events], most, &mut matches);
+                index.match_cohort_within(&vec![event.clone(); events], max_matches, &mut matches);
             (is_complete, matches.all().len())
         };
         assert_eq!(within(10, 1000), (true, 1000), "{text}");

@@ -245,10 +245,10 @@ fn limits_are_enforced() {
     }
     let joined = |n: usize| (0..n).map(|i| format!("a{i} = 1")).collect::<Vec<_>>().join(" AND ");
     let not_in = |n: usize| format!("a NOT IN ({})", list(n));
-    let (most, more) = (Filter::MAX_CONDITIONS, Filter::MAX_CONDITIONS + 1);
-    for (text, long) in [(joined(most), joined(more)), (not_in(most), not_in(more))] {
+    let (max, over) = (Filter::MAX_CONDITIONS, Filter::MAX_CONDITIONS + 1);
+    for (text, long) in [(joined(max), joined(over)), (not_in(max), not_in(over))] {
         let filter = Filter::parse(&text).unwrap();
-        assert_eq!((filter.alternatives(), filter.conditions()), (1, most));
+        assert_eq!((filter.alternatives(), filter.conditions()), (1, max));
         let error = Filter::parse(&long).unwrap_err().to_string();
         assert_eq!(error, "column 1: an alternative has more than 64 conditions; remove some");
     }

@@ -94,8 +94,8 @@ pub(crate) fn take(step: WorkerStep, now: u64, rng: Option<&mut Rng>) {
             // The call may have been cancelled.
             if let Some(job) = workers.pool.take() {
                 let duration = rng.map_or(0, |rng| {
-                    let most = if rng.u8(..8) == 0 { 2_000_000_000 } else { 1_000_000 };
-                    rng.u64(..most)
+                    let max = if rng.u8(..8) == 0 { 2_000_000_000 } else { 1_000_000 };
+                    rng.u64(..max)
                 });
                 workers.running.push((now + duration, job));
             }

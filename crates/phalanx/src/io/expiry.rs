@@ -78,14 +78,14 @@ impl Io {
     }
 
     fn cancel_each(&self, cause: Cause, mut predicate: impl FnMut(&Entry) -> bool) {
-        let mut chosen = Vec::new();
+        let mut keys = Vec::new();
         for (key, entry) in &mut *self.requests.borrow_mut() {
-            let wanted = matches!(entry.state, State::Waiting(_) | State::Finishing(_));
-            if wanted && entry.cancelled.is_none() && predicate(entry) {
+            let is_active = matches!(entry.state, State::Waiting(_) | State::Finishing(_));
+            if is_active && entry.cancelled.is_none() && predicate(entry) {
                 entry.cancelled = Some(cause);
-                chosen.push(key);
+                keys.push(key);
             }
         }
-        chosen.into_iter().for_each(|key| self.cancel(key));
+        keys.into_iter().for_each(|key| self.cancel(key));
     }
 }

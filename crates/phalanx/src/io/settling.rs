@@ -32,8 +32,8 @@ impl Io {
     }
 
     fn abandon_each(&self, predicate: impl Fn(&State) -> bool) {
-        let wanted = |(key, entry): (usize, &Entry)| predicate(&entry.state).then_some(key);
-        let keys: Vec<_> = self.requests.borrow().iter().filter_map(wanted).collect();
+        let select = |(key, entry): (usize, &Entry)| predicate(&entry.state).then_some(key);
+        let keys: Vec<_> = self.requests.borrow().iter().filter_map(select).collect();
         keys.into_iter().for_each(|key| self.abandon(key));
     }
 

@@ -37,11 +37,11 @@ pub fn percent(share: f64) -> String {
 /// ```
 /// assert_eq!(phalanx::metrics::human::cohorts((8, 64)), "cohorts 8–64");
 /// ```
-pub fn cohorts((least, most): (u64, u64)) -> String {
-    match (least, most) {
+pub fn cohorts((min, max): (u64, u64)) -> String {
+    match (min, max) {
         (1, 1) => "calls inside".to_owned(),
-        _ if least == most => format!("cohorts {least}"),
-        _ => format!("cohorts {least}–{most}"),
+        _ if min == max => format!("cohorts {min}"),
+        _ => format!("cohorts {min}–{max}"),
     }
 }
 

@@ -317,8 +317,8 @@ impl Snapshot {
         let found = self.processors.iter().map(|processor| &processor.cohort_tuner);
         let sizes = found.filter(|tuner| tuner.kept > 0).map(|tuner| tuner.kept);
         sizes.fold(None, |range, size| {
-            let (least, most) = range.unwrap_or((size, size));
-            Some((size.min(least), size.max(most)))
+            let (min, max) = range.unwrap_or((size, size));
+            Some((size.min(min), size.max(max)))
         })
     }
 }

@@ -37,7 +37,7 @@ impl ScheduleBias {
         audits: true,
     };
 
-    pub(super) fn drawn(rng: &mut Rng) -> Self {
+    pub(super) fn random(rng: &mut Rng) -> Self {
         Self {
             cohort: [1, 1, 2, 5, 1000][rng.usize(..5)],
             shuffles: rng.bool(),

@@ -91,7 +91,7 @@ impl Run {
         let World { seed, mut rng, outside, processors, orders, clients, .. } = world;
         let World { program, at_rest, calls, exhaustive, is_steady, allows_panics, .. } = world;
         let (graph, start) = program.ok_or("the world has no program; call World::program")?;
-        let mut bias = if exhaustive { ScheduleBias::NONE } else { ScheduleBias::drawn(&mut rng) };
+        let mut bias = if exhaustive { ScheduleBias::NONE } else { ScheduleBias::random(&mut rng) };
         if is_steady {
             bias.jumps = 0;
         }
@@ -159,8 +159,8 @@ impl Run {
         self.remove_ended()?;
         self.check_drain();
         if self.rng.u32(..1000) < self.bias.jumps {
-            let most = if self.rng.bool() { 1_000_000 } else { 3_000_000_000 };
-            let by = self.rng.u64(..most);
+            let max = if self.rng.bool() { 1_000_000 } else { 3_000_000_000 };
+            let by = self.rng.u64(..max);
             self.advance_to(self.outside.now() + by);
         }
         if self.rng.u32(..1000) < self.bias.spurious {

@@ -162,8 +162,8 @@ impl phalanx_core::World for SimWorld {
         if self.frozen {
             return self.world.now();
         }
-        let most = if self.world.chance(10) { 300_000 } else { 2_000 };
-        self.world.advance_to(self.world.now() + self.world.draw(most));
+        let max = if self.world.chance(10) { 300_000 } else { 2_000 };
+        self.world.advance_to(self.world.now() + self.world.draw(max));
         self.world.now()
     }
 

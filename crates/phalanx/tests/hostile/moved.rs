@@ -58,7 +58,7 @@ fn a_stream_on_another_processor(driver: DriverChoice) {
     program(driver, 2, |stage| async move {
         let (own, mut my_peer) = pair().await;
         my_peer.write_all(b"mine").unwrap();
-        let (theirs, mut their_peer) = reader_on_1(stage).await;
+        let (other, mut other_peer) = reader_on_1(stage).await;
         let moved = stage.call_on(1, move |_| async move {
             let mut bytes = Vec::new();
             let read = own.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
@@ -73,8 +73,8 @@ fn a_stream_on_another_processor(driver: DriverChoice) {
             assert_eq!(elsewhere(shutdown), Elsewhere::AnotherProcessor);
         });
         moved.await.unwrap();
-        their_peer.write_all(b"theirs").unwrap();
-        assert_eq!(theirs.await.unwrap(), b"theirs", "the other connection is untouched");
+        other_peer.write_all(b"theirs").unwrap();
+        assert_eq!(other.await.unwrap(), b"theirs", "the other connection is untouched");
         closed(my_peer).await;
     });
 }
@@ -84,7 +84,7 @@ fn a_read_that_has_begun_on_another_processor(driver: DriverChoice) {
         let (own, my_peer) = pair().await;
         let mut reading = read(own);
         assert!(poll_once(&mut reading).await.is_pending());
-        let (theirs, mut their_peer) = reader_on_1(stage).await;
+        let (other, mut other_peer) = reader_on_1(stage).await;
         let moved = stage.call_on(1, move |_| async move {
             let (result, stream) = reading.await;
             assert_eq!(elsewhere(result), Elsewhere::AnotherProcessor);
@@ -92,8 +92,8 @@ fn a_read_that_has_begun_on_another_processor(driver: DriverChoice) {
             stream
         });
         let stream = moved.await.unwrap();
-        their_peer.write_all(b"theirs").unwrap();
-        assert_eq!(theirs.await.unwrap(), b"theirs", "the other reader has its bytes");
+        other_peer.write_all(b"theirs").unwrap();
+        assert_eq!(other.await.unwrap(), b"theirs", "the other reader has its bytes");
         (&my_peer).write_all(b"mine").unwrap();
         assert_eq!(read(stream).await.0.unwrap(), b"mine");
         closed(my_peer).await;
@@ -106,15 +106,15 @@ fn a_read_that_has_begun_is_dropped_elsewhere(driver: DriverChoice) {
             let (own, my_peer) = pair().await;
             let mut reading = read(own);
             assert!(poll_once(&mut reading).await.is_pending());
-            let (theirs, mut their_peer) = reader_on_1(stage).await;
+            let (other, mut other_peer) = reader_on_1(stage).await;
             if on_a_thread {
                 thread::spawn(move || drop(reading)).join().unwrap()
             } else {
                 stage.call_on(1, move |_| async move { drop(reading) }).await.unwrap()
             }
             closed(my_peer).await;
-            their_peer.write_all(b"theirs").unwrap();
-            assert_eq!(theirs.await.unwrap(), b"theirs", "no other request was cancelled");
+            other_peer.write_all(b"theirs").unwrap();
+            assert_eq!(other.await.unwrap(), b"theirs", "no other request was cancelled");
         }
     });
 }

@@ -18,11 +18,11 @@ pub trait Source: Sync {
     /// If the names cannot be listed.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// Reads the first `most` bytes of a file, or all of it if it is shorter.
+    /// Reads the first `limit` bytes of a file, or all of it if it is shorter.
     ///
     /// # Errors
     /// If the file cannot be read.
-    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>>;
+    fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>>;
 
     /// Rewrites bytes of a file as they were read at this offset, so that they and the file's name survive a power cut.
     /// The default does nothing, which suits sources whose files always survive.
@@ -47,9 +47,9 @@ impl Source for Directory {
             .collect()
     }
 
-    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+    fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(self.0.join(name))?.take(most).read_to_end(&mut bytes)?;
+        File::open(self.0.join(name))?.take(limit).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -71,10 +71,10 @@ impl Source for BTreeMap<String, Vec<u8>> {
         Ok(self.keys().cloned().collect())
     }
 
-    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+    fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
         let bytes = self.get(name).ok_or(io::ErrorKind::NotFound)?;
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        Ok(bytes[..bytes.len().min(most)].to_vec())
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok(bytes[..bytes.len().min(limit)].to_vec())
     }
 }
 

@@ -122,10 +122,11 @@ pub(crate) fn open(bytes: &[u8], salt: u64, sequence: u64) -> Option<&[u8]> {
 /// The offset in `bytes` of a valid batch later than `sequence`.
 pub(crate) fn find_later(bytes: &[u8], salt: u64, sequence: u64) -> Option<usize> {
     // An upper bound of the number of batches.
-    let most = bytes.len() as u64;
+    let max_distance = bytes.len() as u64;
     (0..bytes.len().saturating_sub(FRAME_BYTES - 1)).find(|at| {
         let number = u64_at(bytes, at + 8) ^ salt;
-        number.wrapping_sub(sequence + 1) < most && open(&bytes[*at..], salt, number).is_some()
+        number.wrapping_sub(sequence + 1) < max_distance
+            && open(&bytes[*at..], salt, number).is_some()
     })
 }
 

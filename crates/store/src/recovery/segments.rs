@@ -51,8 +51,8 @@ impl Files<'_> {
         result.map_err(|source| OpenError::Io { what, path, source })
     }
 
-    pub(crate) fn read(&self, number: u64, most: u64) -> Result<Vec<u8>, OpenError> {
-        self.io("read", self.file(number), self.source.read(&segment_name(number), most))
+    pub(crate) fn read(&self, number: u64, limit: u64) -> Result<Vec<u8>, OpenError> {
+        self.io("read", self.file(number), self.source.read(&segment_name(number), limit))
     }
 
     pub(crate) fn corrupt(&self, number: u64, offset: u64, what: &'static str) -> OpenError {

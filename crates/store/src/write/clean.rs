@@ -73,11 +73,11 @@ impl Writer {
         }
         let oldest = self.segments.front()?;
         let (from, sequence) = cleaning.done.unwrap_or((HEAD_BYTES as u64, oldest.sequence));
-        let most =
+        let max_bytes =
             cleaning.due().min(max_per_commit(cleaning.last)).clamp(PIECE_BYTES, MAX_PIECE_BYTES)
                 as u64;
         let (segment, salt, end) = (oldest.number, self.salt, oldest.end);
-        Some(PieceRead { segment, salt, from, sequence, end, most })
+        Some(PieceRead { segment, salt, from, sequence, end, max_bytes })
     }
 
     /// Sets the next piece to clean.

@@ -17,7 +17,7 @@ pub(crate) struct PieceRead {
     pub(crate) sequence: u64,
     pub(crate) end: u64,
     /// Maximum size in bytes, unless a batch is longer.
-    pub(crate) most: u64,
+    pub(crate) max_bytes: u64,
 }
 
 /// Complete batches, and the progress of cleaning them.
@@ -74,7 +74,7 @@ impl Piece {
     }
 
     /// Verifies the batches, and keeps the complete ones at the start.
-    fn whole(mut self) -> Self {
+    fn verify(mut self) -> Self {
         let PieceRead { salt, sequence, .. } = self.read;
         let mut at = 0;
         while let Some(body) = frame::open(&self.bytes[at..], salt, sequence + self.batches) {
@@ -110,13 +110,13 @@ impl PieceRead {
         }
         let file = directory.open_file(name.as_bytes(), false).await;
         let file = file.map_err(|error| describe(&error))?;
-        let mut length = (self.end - self.from).min(self.most);
+        let mut length = (self.end - self.from).min(self.max_bytes);
         loop {
             let bytes = file.read_at(self.from, length as usize).await;
             let bytes = bytes.map_err(|error| describe(&error))?;
             // Not even the first batch is complete, so it is longer than the read, or invalid.
             let first = frame::length(&bytes, self.salt, self.sequence).map(|first| first as u64);
-            let piece = of(bytes).whole();
+            let piece = of(bytes).verify();
             if piece.batches > 0 {
                 return Ok(piece);
             }

@@ -122,10 +122,10 @@ fn a_short_entry_does_not_pay_for_a_long_one() {
                 let now = journal.status();
                 let rewritten = now.rewritten - before.rewritten;
                 // This includes the frame and the rest of a record.
-                let most = (64 << 10) + 8 * (length + 16) + 150;
-                assert!(rewritten <= most, "{rewritten} bytes rewritten for {length}: {now:?}");
-                let most = now.live * 9 / 4 + 4 * SEGMENT + LONG_ENTRY_BYTES as u64;
-                assert!(now.bytes <= most, "{now:?}");
+                let max = (64 << 10) + 8 * (length + 16) + 150;
+                assert!(rewritten <= max, "{rewritten} bytes rewritten for {length}: {now:?}");
+                let max = now.live * 9 / 4 + 4 * SEGMENT + LONG_ENTRY_BYTES as u64;
+                assert!(now.bytes <= max, "{now:?}");
             }
         }
         let now = journal.status();

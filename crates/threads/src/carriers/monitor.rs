@@ -151,7 +151,7 @@ impl Lanes {
             let moves = removed != self.removed[lane];
             self.ticks[lane] = if moves || length == 0 { 0 } else { self.ticks[lane] + 1 };
             self.removed[lane] = removed;
-            if moves && to.is_none_or(|(least, _)| length < least) {
+            if moves && to.is_none_or(|(shortest, _)| length < shortest) {
                 to = Some((length, lane));
             }
         }

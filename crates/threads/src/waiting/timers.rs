@@ -52,12 +52,12 @@ impl Heap {
     fn sink(&mut self, mut at: usize) {
         loop {
             let children = 2 * at + 1..(2 * at + 3).min(self.length);
-            let Some(least) = children.min_by_key(|&child| self.deadline(child)) else { return };
-            if self.deadline(at) <= self.deadline(least) {
+            let Some(earliest) = children.min_by_key(|&child| self.deadline(child)) else { return };
+            if self.deadline(at) <= self.deadline(earliest) {
                 return;
             }
-            self.swap(at, least);
-            at = least;
+            self.swap(at, earliest);
+            at = earliest;
         }
     }
 

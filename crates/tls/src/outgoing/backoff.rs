@@ -5,29 +5,29 @@ use std::time::Duration;
 
 /// The delays between the attempts of one client, such as a bridge.
 pub struct Backoff {
-    least: Duration,
-    most: Duration,
+    min: Duration,
+    max: Duration,
     /// Seed of the jitter, so that clients that lost their connections together do not reconnect together.
     seed: String,
     failures: u32,
 }
 
 impl Backoff {
-    /// Delays from `least` to `most`. Clients with different seeds have different delays.
-    pub fn new(least: Duration, most: Duration, seed: String) -> Self {
-        Self { least, most, seed, failures: 0 }
+    /// Delays from `min` to `max`. Clients with different seeds have different delays.
+    pub fn new(min: Duration, max: Duration, seed: String) -> Self {
+        Self { min, max, seed, failures: 0 }
     }
 
     /// Records that a connection lasted this long. After a long one, the delays start from the shortest again.
     pub fn lasted(&mut self, duration: Duration) {
-        if duration >= self.most {
+        if duration >= self.max {
             self.failures = 0;
         }
     }
 
     /// The delay at time `now`: between half of the nominal delay and all of it.
     pub fn next(&mut self, now: Duration) -> Duration {
-        let nominal = self.least.saturating_mul(1 << self.failures.min(20)).min(self.most);
+        let nominal = self.min.saturating_mul(1 << self.failures.min(20)).min(self.max);
         self.failures = self.failures.saturating_add(1);
         let mut hasher = DefaultHasher::new();
         (&self.seed, self.failures, now).hash(&mut hasher);

@@ -63,9 +63,9 @@ async fn attempt(
 
 /// One of `count` equal parts of a limit.
 fn part(limit: IoTimeout, count: usize) -> IoTimeout {
-    let whole = limit.duration();
-    let part = whole / u32::try_from(count).unwrap_or(u32::MAX).max(1);
-    limit.remaining(whole.saturating_sub(part))
+    let total = limit.duration();
+    let part = total / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+    limit.remaining(total.saturating_sub(part))
 }
 
 #[cfg(test)]

@@ -359,8 +359,8 @@ impl MixState {
         let Comparison { first: choice, second: peak, slows } = comparison;
         let (chosen, other) = (choice.mean(), peak.mean());
         let is_late = chosen.p99_ns > largest_p99(other.p99_ns, profiled_p99)
-            && choice.least().p99_ns > peak.largest_p99();
-        let is_undone = other.cost_ns < choice.least().cost_ns || is_late || *slows;
+            && choice.minima().p99_ns > peak.largest_p99();
+        let is_undone = other.cost_ns < choice.minima().cost_ns || is_late || *slows;
         self.peak_p99 = Some(other.p99_ns);
         if is_undone {
             self.setting = setting;
@@ -380,8 +380,8 @@ impl MixState {
     ) -> bool {
         let Comparison { first: this, second: other, .. } = comparison;
         let p99 = *self.peak_p99.get_or_insert(this.mean().p99_ns);
-        let (mean, most) = (other.mean(), largest_p99(p99, profiled_p99));
-        let is_better = mean.cost_ns < this.least().cost_ns && mean.p99_ns <= most;
+        let (mean, max_p99) = (other.mean(), largest_p99(p99, profiled_p99));
+        let is_better = mean.cost_ns < this.minima().cost_ns && mean.p99_ns <= max_p99;
         if is_better {
             self.setting = setting;
             self.pause = (self.pause / 2).max(PAUSES.0);

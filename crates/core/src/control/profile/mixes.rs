@@ -118,10 +118,10 @@ pub fn pareto(points: &[Point]) -> Vec<Point> {
         let ((cost, p99), (other_cost, other_p99)) = (key(a), key(b));
         cost.total_cmp(&other_cost).then(p99.total_cmp(&other_p99))
     });
-    let mut least = f64::INFINITY;
+    let mut min_p99 = f64::INFINITY;
     sorted.retain(|point| {
-        let is_better = point.measured.p99_ns < least;
-        least = least.min(point.measured.p99_ns);
+        let is_better = point.measured.p99_ns < min_p99;
+        min_p99 = min_p99.min(point.measured.p99_ns);
         is_better
     });
     sorted

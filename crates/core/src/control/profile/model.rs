@@ -84,9 +84,9 @@ impl Traffic {
 
     /// The least cost of a setting whose p99 is near the p99 with all processors.
     pub(super) fn least_cost(&self) -> f64 {
-        let most = 1.15 * self.measured(PEAK).p99_ns;
+        let max_p99 = 1.15 * self.measured(PEAK).p99_ns;
         let all = settings().map(|setting| self.measured(setting));
-        let acceptable = all.filter(|measured| measured.p99_ns <= most);
+        let acceptable = all.filter(|measured| measured.p99_ns <= max_p99);
         acceptable.map(|measured| measured.cost_ns).fold(f64::INFINITY, f64::min)
     }
 }

@@ -63,13 +63,13 @@ impl FromStr for Setting {
 
     /// Parses the output of [`Display`](fmt::Display). Times are in nanoseconds.
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |name: &str, most: u64| {
+        let number = |name: &str, max: u64| {
             let mut parts = text.split_whitespace();
             let value = parts.find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
             let number =
-                value.and_then(|value| value.parse::<u64>().ok()).filter(|value| *value <= most);
+                value.and_then(|value| value.parse::<u64>().ok()).filter(|value| *value <= max);
             number.ok_or_else(|| {
-                format!("{text:?} does not contain {name}=NUMBER with a number of at most {most}")
+                format!("{text:?} does not contain {name}=NUMBER with a number of at most {max}")
             })
         };
         let active = number("active", 1024)?.max(1) as usize;

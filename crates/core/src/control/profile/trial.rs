@@ -28,11 +28,11 @@ impl Samples {
         }
     }
 
-    pub(super) fn least(&self) -> Measured {
-        let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
+    pub(super) fn minima(&self) -> Measured {
+        let min = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
         Measured {
-            cost_ns: least(&mut self.of(|samples| samples.cost_ns)),
-            p99_ns: least(&mut self.of(|samples| samples.p99_ns)),
+            cost_ns: min(&mut self.of(|samples| samples.cost_ns)),
+            p99_ns: min(&mut self.of(|samples| samples.p99_ns)),
         }
     }
 

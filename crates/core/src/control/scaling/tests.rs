@@ -65,14 +65,14 @@ impl Levels {
 /// to the p99 with all processors.
 fn saving(trace: &[Segment]) -> (f64, f64) {
     let levels = Levels::of(trace);
-    (1..=SEEDS).fold((f64::INFINITY, 0.0), |(least, greatest), seed| {
+    (1..=SEEDS).fold((f64::INFINITY, 0.0), |(min_saving, max_p99), seed| {
         let mut all = Model::fixed(PROCESSORS, seed).run(trace);
         let mut law = Model::scaled(1, PROCESSORS, seed).run(trace);
         assert!(law.busy <= all.busy, "larger cohorts cost less");
         let possible = all.seats - levels.least_seats(law.p99());
         let saving = (all.seats - law.seats) / possible;
         let p99 = law.p99() as f64 / all.p99() as f64;
-        (least.min(saving), greatest.max(p99))
+        (min_saving.min(saving), max_p99.max(p99))
     })
 }
 
@@ -94,9 +94,9 @@ fn steps_and_spikes_save_most_of_what_is_possible() {
     let step = [segment(60.0, 1.0), segment(10.0, 5.0), segment(60.0, 1.0)];
     let spike = [segment(60.0, 1.0), segment(0.5, 5.0), segment(60.0, 1.0)];
     // More than 1 % of the requests arrive in the short spike before the step.
-    for (trace, most) in [(step, 1.25), (spike, 2.5)] {
+    for (trace, max_p99) in [(step, 1.25), (spike, 2.5)] {
         let (saving, p99) = saving(&trace);
-        assert!(saving >= 0.85 && p99 < most, "{saving} with a p99 of {p99}");
+        assert!(saving >= 0.85 && p99 < max_p99, "{saving} with a p99 of {p99}");
     }
 }
 

@@ -176,14 +176,14 @@ mod tests {
         uring.start(Token(1), Request::Receive { socket, max: usize::MAX });
         uring.submit().unwrap();
         let writer = std::thread::spawn(move || peer.write_all(&vec![1; 1 << 20]));
-        let mut most = 0;
+        let mut max_chunks = 0;
         for _ in 0..50 {
             uring.park(Some(Duration::from_millis(2))).unwrap();
             uring.reap(&mut Vec::new()).unwrap();
-            most = most.max(uring.sockets.get(socket).unwrap().receiving.ahead.len());
+            max_chunks = max_chunks.max(uring.sockets.get(socket).unwrap().receiving.ahead.len());
         }
         // The limit and one more run, if the kernel limits runs; otherwise twice the kernel's 32 receives in a row.
-        assert!((1..=4 + 2 * 32).contains(&most), "{most} chunks");
+        assert!((1..=4 + 2 * 32).contains(&max_chunks), "{max_chunks} chunks");
         drop(uring);
         let _ = writer.join();
     }

@@ -10,7 +10,7 @@ const TURNS: u32 = 4096;
 pub(crate) struct Window {
     size: usize,
     /// The number of buffers in the pool.
-    most: usize,
+    max_size: usize,
     /// Buffers used in this turn, and the maximum of any turn since `turns` was zero.
     used: usize,
     peak: usize,
@@ -18,10 +18,10 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A window onto a pool of `most` buffers.
-    pub(crate) fn new(most: u16) -> Self {
-        let most = usize::from(most);
-        Self { size: MIN_BUFFERS.min(most), most, used: 0, peak: 0, turns: 0 }
+    /// A window onto a pool of `max_size` buffers.
+    pub(crate) fn new(max_size: u16) -> Self {
+        let max_size = usize::from(max_size);
+        Self { size: MIN_BUFFERS.min(max_size), max_size, used: 0, peak: 0, turns: 0 }
     }
 
     /// Counts a buffer that the kernel has used.
@@ -41,7 +41,7 @@ impl Window {
     pub(crate) fn turn(&mut self) -> usize {
         self.peak = self.peak.max(std::mem::take(&mut self.used));
         self.turns += 1;
-        let wanted = (2 * self.peak).max(MIN_BUFFERS).min(self.most);
+        let wanted = (2 * self.peak).max(MIN_BUFFERS).min(self.max_size);
         self.size = self.size.max(wanted);
         if self.turns == TURNS {
             (self.size, self.peak, self.turns) = (wanted, 0, 0);

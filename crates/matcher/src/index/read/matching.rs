@@ -28,7 +28,7 @@ pub struct Match {
 pub struct Matches {
     found: Vec<Match>,
     /// Matches of subscriptions with several conjunctions, possibly repeated.
-    several: Vec<Match>,
+    multiple_rows: Vec<Match>,
     visits: Vec<Visit>,
     sorted: Vec<u64>,
     counts: Vec<u32>,
@@ -45,7 +45,7 @@ impl Matches {
     /// Removes the matches and keeps the allocation.
     pub fn clear(&mut self) {
         self.found.clear();
-        self.several.clear();
+        self.multiple_rows.clear();
     }
 
     /// The matches so far, without duplicates, in no particular order.
@@ -62,19 +62,19 @@ impl Matches {
     }
 
     fn settle(&mut self) {
-        if !self.several.is_empty() {
-            self.several.sort_unstable();
-            self.several.dedup();
-            self.found.append(&mut self.several);
+        if !self.multiple_rows.is_empty() {
+            self.multiple_rows.sort_unstable();
+            self.multiple_rows.dedup();
+            self.found.append(&mut self.multiple_rows);
         }
     }
 
     #[inline]
-    fn push(found: &mut Vec<Match>, several: &mut Vec<Match>, event: u32, id: u32) {
+    fn push(found: &mut Vec<Match>, multiple_rows: &mut Vec<Match>, event: u32, id: u32) {
         if id & MULTIPLE_ROWS == 0 {
             found.push(Match { event, subscription: Subscription(id) });
         } else {
-            several.push(Match { event, subscription: Subscription(id & !MULTIPLE_ROWS) });
+            multiple_rows.push(Match { event, subscription: Subscription(id & !MULTIPLE_ROWS) });
         }
     }
 }
@@ -92,9 +92,9 @@ impl Snapshot {
             for piece in &schema.buckets[schema.bucket(key)].pieces {
                 let piece = &*state.pieces[*piece as usize];
                 if let Some(cluster) = piece.map.get(&key) {
-                    let Matches { found, several, .. } = &mut *matches;
+                    let Matches { found, multiple_rows, .. } = &mut *matches;
                     state.check(&piece.clusters[*cluster as usize], event, |id| {
-                        Matches::push(found, several, 0, id);
+                        Matches::push(found, multiple_rows, 0, id);
                     });
                 }
             }
@@ -110,9 +110,9 @@ impl Snapshot {
         self.match_part(events, 0, 1, matches);
     }
 
-    /// Like [`match_cohort`](Snapshot::match_cohort), but gives up and returns false beyond `most` matches; matches of
-    /// filters with several conjunctions are counted separately. The matches are then incomplete: clear them, and match
-    /// fewer events at a time. A single event is always matched completely.
+    /// Like [`match_cohort`](Snapshot::match_cohort), but gives up and returns false beyond `max_matches` matches; matches
+    /// of filters with several conjunctions are counted separately. The matches are then incomplete: clear them, and
+    /// match fewer events at a time. A single event is always matched completely.
     ///
     /// # Panics
     /// If another snapshot coded an event.
@@ -120,10 +120,10 @@ impl Snapshot {
     pub fn match_cohort_within(
         &self,
         events: &[Event],
-        most: usize,
+        max_matches: usize,
         matches: &mut Matches,
     ) -> bool {
-        self.match_some(events, (0, 1), most, matches)
+        self.match_some(events, (0, 1), max_matches, matches)
     }
 
     /// Like [`match_cohort`](Snapshot::match_cohort), but only for every `parts`-th piece, starting with number `part`.
@@ -140,7 +140,7 @@ impl Snapshot {
         &self,
         events: &[Event],
         (part, parts): (u32, u32),
-        most: usize,
+        max_matches: usize,
         matches: &mut Matches,
     ) -> bool {
         assert!(part < parts, "part {part} of {parts}");
@@ -149,7 +149,7 @@ impl Snapshot {
             return true;
         }
         let state = &*self.0;
-        let Matches { found, several, visits, sorted, counts, scratch, .. } = matches;
+        let Matches { found, multiple_rows, visits, sorted, counts, scratch, .. } = matches;
         visits.clear();
         for (at, event) in events.iter().enumerate() {
             state.check_version(event);
@@ -169,11 +169,11 @@ impl Snapshot {
             if !pairs.is_empty() {
                 state.match_pairs(piece, pairs, line, of, scratch, &mut |at, id| {
                     // The rest of the piece is still checked, but uses no memory.
-                    if found.len() <= most && several.len() <= most {
-                        Matches::push(found, several, at, id);
+                    if found.len() <= max_matches && multiple_rows.len() <= max_matches {
+                        Matches::push(found, multiple_rows, at, id);
                     }
                 });
-                if found.len() > most || several.len() > most {
+                if found.len() > max_matches || multiple_rows.len() > max_matches {
                     return false;
                 }
             }

@@ -123,16 +123,18 @@ impl Advice {
             }
             from = *end;
         }
-        let most = (0..saves.len()).max_by(|a, b| saves[*a].total_cmp(&saves[*b]));
-        let Some(most) = most.filter(|most| saves[*most] > 0.0) else { return false };
-        let most = most as u32;
+        let best_schema = (0..saves.len()).max_by(|a, b| saves[*a].total_cmp(&saves[*b]));
+        let Some(best_schema) = best_schema.filter(|schema| saves[*schema] > 0.0) else {
+            return false;
+        };
+        let best_schema = best_schema as u32;
         let mut from = 0;
         for SampledRow { end, best, .. } in &mut self.sample {
-            let own = self.choices[from..*end].iter().find(|(schema, _)| *schema == most);
+            let own = self.choices[from..*end].iter().find(|(schema, _)| *schema == best_schema);
             *best = own.map_or(*best, |(_, likelihood)| f64::min(*best, *likelihood));
             from = *end;
         }
-        self.chosen.push(most);
+        self.chosen.push(best_schema);
         true
     }
 

@@ -17,11 +17,11 @@ use crate::index::rows::piece::Piece;
 const LOOSE_BATCH: usize = 64;
 
 impl Index {
-    /// Examines about `most` rows and moves those that belong elsewhere. Returns the number of rows examined,
+    /// Examines about `max_rows` rows and moves those that belong elsewhere. Returns the number of rows examined,
     /// and whether the walk is over.
-    pub(crate) fn refile(&mut self, walk: &mut Walk, most: usize) -> (usize, bool) {
+    pub(crate) fn refile(&mut self, walk: &mut Walk, max_rows: usize) -> (usize, bool) {
         let mut removed = 0;
-        while removed < most {
+        while removed < max_rows {
             let Some(piece) = self.state().pieces.get(walk.piece) else { return (removed, true) };
             // Skipping a piece also takes time.
             let Some(clusters) = walk.clusters else {

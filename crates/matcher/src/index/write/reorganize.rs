@@ -34,7 +34,7 @@ impl Index {
         self.free_slots();
     }
 
-    /// Incremental [`adapt`](Self::adapt): examines about `most` subscriptions, at about a microsecond each, and
+    /// Incremental [`adapt`](Self::adapt): examines about `max_rows` subscriptions, at about a microsecond each, and
     /// returns whether work remains. A reorganization starts when as many subscriptions have been inserted and removed
     /// as existed at the last one; until then the call does nothing. To adapt the index to its contents without a long
     /// pause, call this with 8 after each change, and with a few hundred while idle.
@@ -52,14 +52,14 @@ impl Index {
     /// assert!(index.shape().multiple > 0, "both attributes at once, as there are many now");
     /// # Ok::<(), phalanx_matcher::FilterError>(())
     /// ```
-    pub fn adapt_some(&mut self, most: usize) -> bool {
+    pub fn adapt_some(&mut self, max_rows: usize) -> bool {
         if matches!(self.reorganization, Reorganization::Not) {
             if self.changes < self.due {
                 return false;
             }
             self.begin();
         }
-        self.arrange(most);
+        self.arrange(max_rows);
         self.free_slots();
         !matches!(self.reorganization, Reorganization::Not)
     }
@@ -75,10 +75,10 @@ impl Index {
         (self.changes, self.due) = (0, self.rows.max(MIN_CHANGES));
     }
 
-    /// Continues the reorganization for about `most` rows.
-    fn arrange(&mut self, most: usize) {
-        let mut left = most;
-        while left > 0 {
+    /// Continues the reorganization for about `max_rows` rows.
+    fn arrange(&mut self, max_rows: usize) {
+        let mut remaining = max_rows;
+        while remaining > 0 {
             let taken = match std::mem::take(&mut self.reorganization) {
                 Reorganization::Not => return,
                 Reorganization::Sampling(from, advice) => self.sample(from, advice),
@@ -92,7 +92,7 @@ impl Index {
                     taken
                 }
                 Reorganization::Refiling(mut walk) => {
-                    let (taken, is_done) = self.refile(&mut walk, left);
+                    let (taken, is_done) = self.refile(&mut walk, remaining);
                     match is_done {
                         true => self.end(walk),
                         false => self.reorganization = Reorganization::Refiling(walk),
@@ -100,7 +100,7 @@ impl Index {
                     taken
                 }
             };
-            left = left.saturating_sub(taken);
+            remaining = remaining.saturating_sub(taken);
         }
     }
 

@@ -222,9 +222,9 @@ impl LocalPlacement {
         let (mut others, _) = self.candidates(address);
         let Some(own) = others.iter().position(|other| other.processor == self.index) else {
             // This processor is not active.
-            let least = others.iter().min_by_key(|other| (other.load, other.sockets))?;
+            let least_loaded = others.iter().min_by_key(|other| (other.load, other.sockets))?;
             return Some(Relocation {
-                to: least.processor,
+                to: least_loaded.processor,
                 connections: self.candidate(self.index).sockets,
                 spreads: false,
             });

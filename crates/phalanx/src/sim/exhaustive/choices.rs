@@ -84,7 +84,7 @@ impl Choices {
         while let Some(last) = self.all.pop() {
             let before = self.all.iter().filter(|choice| choice.taken > 0).count();
             let remaining = last.options - last.taken - 1;
-            if remaining > 0 && self.max_deviations.is_none_or(|most| before < most) {
+            if remaining > 0 && self.max_deviations.is_none_or(|max| before < max) {
                 self.all.push(Choice { taken: last.taken + 1, ..last });
                 self.prefix_length = self.all.len();
                 return true;

@@ -90,11 +90,8 @@ fn many_calls(driver: DriverChoice) {
                 .map(|n| {
                     stage.call(move |_| async move {
                         let call = work.call(move |counts| {
-                            let (now, most) = &**counts;
-                            most.fetch_max(
-                                now.fetch_add(1, Ordering::SeqCst) + 1,
-                                Ordering::SeqCst,
-                            );
+                            let (now, max) = &**counts;
+                            max.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                             thread::sleep(Duration::from_micros(200));
                             now.fetch_sub(1, Ordering::SeqCst);
                             vec![n; 3]
@@ -115,8 +112,8 @@ fn many_calls(driver: DriverChoice) {
     ran.unwrap();
     assert_eq!(open.load(Ordering::SeqCst), 0);
     assert_eq!(at_once.0.load(Ordering::SeqCst), 0);
-    let most = at_once.1.load(Ordering::SeqCst);
-    assert!((1..=THREADS).contains(&most), "{most} at once");
+    let max = at_once.1.load(Ordering::SeqCst);
+    assert!((1..=THREADS).contains(&max), "{max} at once");
 }
 
 fn no_more_than_may_wait(driver: DriverChoice) {

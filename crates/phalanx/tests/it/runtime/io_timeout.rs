@@ -205,10 +205,10 @@ fn assert_drained(error: io::Error) {
 /// Idle I/O ends when the program drains; other I/O does not.
 fn drained(driver: DriverChoice) {
     let (listener, address) = listener();
-    let ours = bind((Ipv4Addr::LOCALHOST, 0).into(), 1).unwrap().remove(0);
+    let idle_listener = bind((Ipv4Addr::LOCALHOST, 0).into(), 1).unwrap().remove(0);
     let mut graph = phalanx::Graph::new();
     let stage = graph.shared("test", ());
-    let ours = Mutex::new(Some(ours));
+    let idle_listener = Mutex::new(Some(idle_listener));
     let (sender, receiver) = channel();
     let sender = Mutex::new(Some(sender));
     let peer = thread::spawn(move || {
@@ -222,12 +222,12 @@ fn drained(driver: DriverChoice) {
     let done = Arc::new(AtomicUsize::new(0));
     let ran = crate::runtime::harness::runtime(driver, 1).run(graph, |start| {
         let sender = sender.lock().unwrap().take().unwrap();
-        let ours = Listener::new(ours.lock().unwrap().take().unwrap())?;
+        let idle_listener = Listener::new(idle_listener.lock().unwrap().take().unwrap())?;
         let count = done.clone();
         stage.dispatch(move |_| async move {
-            assert_drained(ours.accept().await.expect_err("drained"));
+            assert_drained(idle_listener.accept().await.expect_err("drained"));
             assert!(is_draining());
-            assert_drained(ours.accept().await.expect_err("drained at once"));
+            assert_drained(idle_listener.accept().await.expect_err("drained at once"));
             count.fetch_add(1, Ordering::SeqCst);
         })?;
         let count = done.clone();

@@ -150,11 +150,11 @@ fn a_taken_address(driver: DriverChoice) {
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
     }
     // The same holds for another group of this program: it shares its port only within the group.
-    let ours = bind((Ipv4Addr::LOCALHOST, 0).into(), 2).unwrap();
-    let address = ours[0].local_addr().unwrap();
+    let sockets = bind((Ipv4Addr::LOCALHOST, 0).into(), 2).unwrap();
+    let address = sockets[0].local_addr().unwrap();
     assert_eq!(bind(address, 2).unwrap_err().kind(), ErrorKind::AddrInUse);
     one(driver, move |_| async move {
-        let listener = Listener::new(ours.into_iter().next().unwrap()).unwrap();
+        let listener = Listener::new(sockets.into_iter().next().unwrap()).unwrap();
         assert_eq!(listener.local_addr().unwrap(), address);
         drop(listener);
         // The driver closes it when it is dropped, or a little later.

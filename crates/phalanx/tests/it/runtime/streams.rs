@@ -310,8 +310,8 @@ fn a_write_with_many_requests_in_flight(driver: DriverChoice) {
             at_once += 1;
         }
         // The bound of a sweep.
-        let most = if matches!(driver, DriverChoice::Poll) { 64 } else { 0 };
-        assert_eq!(at_once, most);
+        let expected = if matches!(driver, DriverChoice::Poll) { 64 } else { 0 };
+        assert_eq!(at_once, expected);
         peer.read_exact(&mut vec![0; at_once + 1]).unwrap();
     });
 }

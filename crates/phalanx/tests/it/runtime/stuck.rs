@@ -46,8 +46,11 @@ fn child(name: &str, driver: DriverChoice) -> Option<(Child, BufReader<ChildStde
     Some((child, stderr))
 }
 
-/// Sends at most `most` signals until the child ends. Returns its exit code and its output.
-fn signal((mut child, mut stderr): (Child, BufReader<ChildStderr>), most: u32) -> (i32, String) {
+/// Sends at most `max_signals` signals until the child ends. Returns its exit code and its output.
+fn signal(
+    (mut child, mut stderr): (Child, BufReader<ChildStderr>),
+    max_signals: u32,
+) -> (i32, String) {
     let pid = Pid::from_child(&child);
     let start = Instant::now();
     let mut sent = 0;
@@ -59,7 +62,7 @@ fn signal((mut child, mut stderr): (Child, BufReader<ChildStderr>), most: u32) -
             child.kill().unwrap();
             panic!("it survives {sent} signals");
         }
-        if sent < most {
+        if sent < max_signals {
             kill_process(pid, Signal::INT).unwrap();
             sent += 1;
         }

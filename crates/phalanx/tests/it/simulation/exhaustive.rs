@@ -283,11 +283,11 @@ fn moves(world: &mut World, outcome: Rc<RefCell<Vec<u64>>>) {
 #[test]
 fn merging_loses_no_outcome() {
     let programs: [(Program, usize); 4] = [(calls, 2), (channels, 2), (sessions, 2), (moves, 2)];
-    for (at, (program, least)) in programs.into_iter().enumerate() {
+    for (at, (program, min_outcomes)) in programs.into_iter().enumerate() {
         let (every, plain) = outcomes(bounds(|bounds| bounds.merges = false), program);
         let (merged, coverage) = outcomes(Bounds::default(), program);
         assert_eq!(every, merged, "program {at}: {plain} and {coverage}");
-        assert!(every.len() >= least, "program {at}: {every:?}");
+        assert!(every.len() >= min_outcomes, "program {at}: {every:?}");
         assert!(coverage.is_complete() && coverage.runs <= plain.runs, "program {at}: {coverage}");
         if at == 0 {
             assert!(

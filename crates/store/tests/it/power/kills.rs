@@ -24,8 +24,8 @@ impl Source for AfterKill {
         self.cached.names()
     }
 
-    fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
-        self.cached.read(name, most)
+    fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+        self.cached.read(name, limit)
     }
 
     fn write_again(&self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {

@@ -72,8 +72,8 @@ fn of(user: usize) -> impl Fn(&str) -> bool {
 async fn use_it(mut user: User, journal: phalanx_store::Journal, results: Results, mut rng: Rng) {
     while !is_draining() && results.borrow().len() < 400 {
         // Several concurrent appends, each started before the previous one ends. Only a new session is awaited.
-        let (most, mut calls) = (rng.usize(1..6), Vec::new());
-        while calls.len() < most {
+        let (max_calls, mut calls) = (rng.usize(1..6), Vec::new());
+        while calls.len() < max_calls {
             let (entry, place) = (user.entry(), results.borrow().len());
             results.borrow_mut().push((entry.clone(), AppendOutcome::Unknown));
             let puts_session = entry.records().any(|it| matches!(it, Record::Session { .. }));

@@ -37,10 +37,10 @@ impl InterleaveRing {
         self.length.get() + self.preempted.get() == MAX_INTERLEAVED
     }
 
-    /// The number of operations that may start: `most`, or none while the ring is full.
+    /// The number of operations that may start: `max`, or none while the ring is full.
     #[inline]
-    pub(crate) fn limit(&self, most: usize) -> usize {
-        if self.is_full() && !self.is_empty() { 0 } else { most }
+    pub(crate) fn limit(&self, max: usize) -> usize {
+        if self.is_full() && !self.is_empty() { 0 } else { max }
     }
 
     /// Sets the waiting operations aside while `interruption` runs a cohort of another stage, which must not resume

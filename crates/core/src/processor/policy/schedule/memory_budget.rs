@@ -112,8 +112,8 @@ impl Processor {
     /// Runs one cohort of a stage, with as many operations as fit into `available`, but at least one.
     fn visit_at_most(&self, stage: usize, available: usize, world: &impl World) -> usize {
         let local = &self.stages[stage];
-        let most = (available / self.request_bytes(stage)).max(1);
-        let declared = local.max_cohort.replace(most.min(local.max_cohort.get()));
+        let max_cohort = (available / self.request_bytes(stage)).max(1);
+        let declared = local.max_cohort.replace(max_cohort.min(local.max_cohort.get()));
         let ran = self.visit(stage, world);
         local.max_cohort.set(declared);
         ran
