@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::on_each_driver;
 use phalanx_mqtt::{QoS, Version};
 use phalanx_testkit::allocations::{CountingAllocator, live_bytes};
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 use phalanx_testkit::{TIMEOUT, eventually};
 
 #[global_allocator]
@@ -36,9 +36,9 @@ fn payload(number: usize) -> String {
 fn peak(address: SocketAddr, scale: usize, at_peak: impl FnOnce()) {
     let sessions: Vec<_> = (0..SESSIONS).map(|n| format!("session {n}")).collect();
     for (n, name) in sessions.iter().enumerate() {
-        let (mut client, _) = Client::begin(address, &Begin::lasting(name));
+        let (mut client, _) = Client::connect_with(address, &ConnectOptions::persistent(name));
         client.subscribe(&format!("queue/{n}"), QoS::AtLeastOnce);
-        client.leave();
+        client.disconnect();
     }
     let mut publisher = Client::new(address, "publisher");
     for n in 0..SESSIONS * QUEUED / scale {
@@ -51,16 +51,16 @@ fn peak(address: SocketAddr, scale: usize, at_peak: impl FnOnce()) {
     drop(crowd);
     (0..RETAINED / scale).for_each(|n| publisher.retain(&format!("kept/{n}"), ""));
     for name in &sessions {
-        let (mut client, _) = Client::begin(address, &Begin::lasting(name));
+        let (mut client, _) = Client::connect_with(address, &ConnectOptions::persistent(name));
         for _ in 0..QUEUED / scale {
             let message = client.next();
             client.acknowledge(&message.message());
         }
-        client.leave();
+        client.disconnect();
         // This connection replaces the session with one that ends with it.
-        Client::begin(address, &Begin::of(Version::V5, name)).0.leave();
+        Client::connect_with(address, &ConnectOptions::new(Version::V5, name)).0.disconnect();
     }
-    publisher.leave();
+    publisher.disconnect();
 }
 
 /// The resident memory of the process, in bytes.

@@ -9,7 +9,7 @@ use phalanx::runtime::{ActiveProcessors, DriverChoice, Started};
 use phalanx_broker::{Config, Scheme, Serving, serve};
 use phalanx_mqtt::{Delivery, Packet, QoS};
 use phalanx_testkit::driver::is_tested;
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 use phalanx_testkit::{Steps, TIMEOUT, eventually, http};
 
 const WORKERS: usize = 8;
@@ -151,22 +151,22 @@ fn receive(client: &mut Client, arrived: &Receiver<()>) {
 /// A client with a persistent session connects, subscribes and disconnects. Then another client publishes. The
 /// acknowledged messages arrive when the first client reconnects.
 fn come_and_go(address: SocketAddr, ended: &AtomicBool) {
-    let lasting = Begin::lasting("comes and goes");
-    let (mut client, _) = Client::begin(address, &lasting);
+    let lasting = ConnectOptions::persistent("comes and goes");
+    let (mut client, _) = Client::connect_with(address, &lasting);
     client.subscribe("away", QoS::AtLeastOnce);
-    client.leave();
+    client.disconnect();
     for round in 0.. {
         let mut publisher = Client::new(address, "meanwhile");
         for number in 0..3 {
             assert!(!publisher.publish("away", &format!("{round} {number}")).is_failure());
         }
-        publisher.leave();
-        let (mut client, is_present) = Client::begin(address, &lasting);
+        publisher.disconnect();
+        let (mut client, is_present) = Client::connect_with(address, &lasting);
         assert!(is_present, "the session is kept");
         for number in 0..3 {
             client.receives("away", &format!("{round} {number}"));
         }
-        client.leave();
+        client.disconnect();
         if ended.load(Ordering::Relaxed) {
             return;
         }

@@ -62,7 +62,7 @@ pub fn id(number: u16) -> PacketId {
 
 /// Parameters of a CONNECT.
 #[derive(Debug)]
-pub struct Begin<'a> {
+pub struct ConnectOptions<'a> {
     /// The protocol version.
     pub version: Version,
     /// The client identifier.
@@ -79,17 +79,17 @@ pub struct Begin<'a> {
     pub login: Option<(&'a str, &'a str)>,
 }
 
-impl<'a> Begin<'a> {
+impl<'a> ConnectOptions<'a> {
     /// A clean session without a keep-alive interval.
-    pub fn of(version: Version, id: &'a str) -> Self {
+    pub fn new(version: Version, id: &'a str) -> Self {
         let properties = Vec::new();
         Self { version, id, clean: true, keep_alive: 0, properties, will: None, login: None }
     }
 
     /// MQTT 5 with a persistent session.
-    pub fn lasting(id: &'a str) -> Self {
+    pub fn persistent(id: &'a str) -> Self {
         let properties = vec![Property::SessionExpiry(u32::MAX)];
-        Self { clean: false, properties, ..Self::of(Version::V5, id) }
+        Self { clean: false, properties, ..Self::new(Version::V5, id) }
     }
 }
 
@@ -113,9 +113,12 @@ impl Client {
     }
 
     /// A client with an accepted session; the flag is `session present`.
-    pub fn begin(broker: impl Into<SocketAddr>, begin: &Begin<'_>) -> (Self, bool) {
-        let mut client = Self::open(broker, begin.version);
-        client.connect(begin);
+    pub fn connect_with(
+        broker: impl Into<SocketAddr>,
+        options: &ConnectOptions<'_>,
+    ) -> (Self, bool) {
+        let mut client = Self::open(broker, options.version);
+        client.send_connect(options);
         match client.next().packet() {
             Packet::ConnAck(ack) => {
                 assert_eq!(ack.reason, Reason::SUCCESS, "{ack:?}");
@@ -126,9 +129,9 @@ impl Client {
     }
 
     /// Connects with the expectation of a rejection, and returns its reason.
-    pub fn expect_rejection(broker: impl Into<SocketAddr>, begin: &Begin<'_>) -> Reason {
-        let mut client = Self::open(broker, begin.version);
-        client.connect(begin);
+    pub fn expect_rejection(broker: impl Into<SocketAddr>, options: &ConnectOptions<'_>) -> Reason {
+        let mut client = Self::open(broker, options.version);
+        client.send_connect(options);
         let received = client.next();
         let Packet::ConnAck(ack) = received.packet() else {
             panic!("expected a CONNACK, got {received:?}")
@@ -139,27 +142,27 @@ impl Client {
 
     /// An accepted MQTT 5 client.
     pub fn new(broker: impl Into<SocketAddr>, id: &str) -> Self {
-        Self::begin(broker, &Begin::of(Version::V5, id)).0
+        Self::connect_with(broker, &ConnectOptions::new(Version::V5, id)).0
     }
 
     /// Sends CONNECT.
-    pub fn connect(&mut self, begin: &Begin<'_>) {
-        let properties = buffer(&begin.properties);
-        let will_properties = buffer(begin.will.as_ref().map_or(&[], |will| &will.4));
-        let will = begin.will.as_ref().map(|(topic, payload, qos, retain, _)| Will {
+    pub fn send_connect(&mut self, options: &ConnectOptions<'_>) {
+        let properties = buffer(&options.properties);
+        let will_properties = buffer(options.will.as_ref().map_or(&[], |will| &will.4));
+        let will = options.will.as_ref().map(|(topic, payload, qos, retain, _)| Will {
             topic,
             payload: payload.as_bytes(),
             qos: *qos,
             retain: *retain,
             properties: will_properties.get(),
         });
-        self.say(&Packet::Connect(Connect {
-            version: begin.version,
-            client_id: begin.id,
-            clean_start: begin.clean,
-            keep_alive: begin.keep_alive,
-            username: begin.login.map(|(name, _)| name),
-            password: begin.login.map(|(_, password)| password.as_bytes()),
+        self.send(&Packet::Connect(Connect {
+            version: options.version,
+            client_id: options.id,
+            clean_start: options.clean,
+            keep_alive: options.keep_alive,
+            username: options.login.map(|(name, _)| name),
+            password: options.login.map(|(_, password)| password.as_bytes()),
             will,
             properties: properties.get(),
         }));
@@ -177,7 +180,7 @@ impl Client {
     }
 
     /// Sends a packet.
-    pub fn say(&mut self, packet: &Packet<'_>) {
+    pub fn send(&mut self, packet: &Packet<'_>) {
         self.send_bytes(&encode(packet, self.version));
     }
 
@@ -220,7 +223,7 @@ impl Client {
     }
 
     /// The reason of a DISCONNECT by the broker; `None` if the connection ends without one.
-    pub fn ended(&mut self) -> Option<Reason> {
+    pub fn wait_for_close(&mut self) -> Option<Reason> {
         let mut reason = None;
         while let Some(received) = self.try_next() {
             assert!(reason.is_none(), "nothing comes behind the end: {:?}", received.packet());
@@ -242,7 +245,7 @@ impl Client {
     }
 
     /// Sends SUBSCRIBE.
-    pub fn ask_for(&mut self, filters: &[(&str, SubscribeOptions)]) {
+    pub fn send_subscribe(&mut self, filters: &[(&str, SubscribeOptions)]) {
         self.send_subscribe_with(filters, &[]);
     }
 
@@ -255,7 +258,7 @@ impl Client {
         filters.iter().for_each(|(filter, options)| subscriptions.push(filter, *options).unwrap());
         let properties = buffer(properties);
         let (id, filters) = (id(0x5555), subscriptions.to_subscribe());
-        self.say(&Packet::Subscribe(Subscribe { id, filters, properties: properties.get() }));
+        self.send(&Packet::Subscribe(Subscribe { id, filters, properties: properties.get() }));
     }
 
     /// Subscribes with a QoS, which must be granted.
@@ -283,7 +286,7 @@ impl Client {
         }
         let (id, filters) = (id(0x5556), subscriptions.to_unsubscribe());
         let properties = Properties::NONE;
-        self.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
+        self.send(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
     }
 
     /// The reason codes of the next answer of this kind. Earlier messages are kept for later.
@@ -316,7 +319,7 @@ impl Client {
         properties: &[Property<'_>],
     ) {
         let properties = buffer(properties);
-        self.say(&Packet::Publish(Publish {
+        self.send(&Packet::Publish(Publish {
             topic,
             payload: payload.as_bytes(),
             delivery,
@@ -357,7 +360,7 @@ impl Client {
     /// Acknowledges a QoS 1 message.
     pub fn acknowledge(&mut self, message: &Publish<'_>) {
         if let Delivery::AtLeastOnce(id) = message.delivery {
-            self.say(&Packet::PubAck(Ack::of(id)));
+            self.send(&Packet::PubAck(Ack::of(id)));
         }
     }
 
@@ -371,14 +374,14 @@ impl Client {
     }
 
     /// Disconnects, and waits until the broker has noticed.
-    pub fn leave(mut self) {
-        self.say(&Packet::Disconnect(Disconnect::because(Reason::SUCCESS)));
-        assert_eq!(self.ended(), None);
+    pub fn disconnect(mut self) {
+        self.send(&Packet::Disconnect(Disconnect::because(Reason::SUCCESS)));
+        assert_eq!(self.wait_for_close(), None);
     }
 
     /// Closes the connection without DISCONNECT, and waits until the broker has noticed.
     pub fn drop_connection(mut self) {
         self.stream.shutdown(std::net::Shutdown::Write).unwrap();
-        self.ended();
+        self.wait_for_close();
     }
 }

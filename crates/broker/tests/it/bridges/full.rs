@@ -2,7 +2,7 @@
 
 use phalanx_broker::Direction;
 use phalanx_mqtt::QoS;
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 
 use super::{Node, any, bridge, config, fill, receive_all, topic};
 
@@ -16,10 +16,10 @@ fn messages_of_the_remote_broker_wait_while_the_journal_is_full() {
     small.limits.persistence_bytes = 200_000;
     let local = Node::start(small);
     local.wait_for_bridge("b");
-    let begin = Begin::lasting("subscriber");
-    let (mut subscriber, _) = Client::begin(local.address, &begin);
+    let begin = ConnectOptions::persistent("subscriber");
+    let (mut subscriber, _) = Client::connect_with(local.address, &begin);
     subscriber.subscribe("t", QoS::AtLeastOnce);
     drop(subscriber);
     fill(remote.address, local.address);
-    receive_all(&mut Client::begin(local.address, &begin).0);
+    receive_all(&mut Client::connect_with(local.address, &begin).0);
 }

@@ -10,7 +10,7 @@ use phalanx_mqtt::{
     Version,
 };
 use phalanx_testkit::TIMEOUT;
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 
 use super::suback::send;
 use super::{Node, any, bridge, config, topic};
@@ -94,7 +94,8 @@ fn full(
     let local = Node::start(small);
     let mut remote = Remote::accept(listener, !clean_start);
     local.wait_for_bridge("b");
-    let (mut subscriber, _) = Client::begin(local.address, &Begin::lasting("subscriber"));
+    let (mut subscriber, _) =
+        Client::connect_with(local.address, &ConnectOptions::persistent("subscriber"));
     subscriber.subscribe("t", QoS::AtLeastOnce);
     let (mut publisher, payload) = (Client::new(local.address, "publisher"), "x".repeat(10_000));
     let mut ids = Vec::new();

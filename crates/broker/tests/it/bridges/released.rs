@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use phalanx_broker::Direction;
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, QoS};
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 
 use super::mosquitto::{program, start};
 use super::owing::Remote;
@@ -15,7 +15,7 @@ const MESSAGES: u16 = 10;
 
 /// Begins the session of a bridge, and leaves QoS 2 messages incomplete.
 fn begin_session(remote: SocketAddr) {
-    let (mut earlier, _) = Client::begin(remote, &Begin::lasting("bridge-b"));
+    let (mut earlier, _) = Client::connect_with(remote, &ConnectOptions::persistent("bridge-b"));
     for number in 1..=MESSAGES {
         earlier.publish_with("out", "earlier", Delivery::ExactlyOnce(id(number)), false, &[]);
         assert!(matches!(earlier.next().packet(), Packet::PubRec(_)));

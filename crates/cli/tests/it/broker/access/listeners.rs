@@ -7,7 +7,7 @@ use std::path::Path;
 use phalanx_access::passwd;
 use phalanx_mqtt::{Reason, Version};
 use phalanx_testkit::authority::{Authority, Pair};
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 use tempfile::TempDir;
 
 use crate::broker::access::tls;
@@ -51,8 +51,8 @@ fn start(driver: &str, folder: &Path, text: &str) -> (Broker, [SocketAddr; 3]) {
     (broker, addresses)
 }
 
-fn with<'a>(login: (&'a str, &'a str), id: &'a str) -> Begin<'a> {
-    Begin { login: Some(login), ..Begin::of(Version::V5, id) }
+fn with<'a>(login: (&'a str, &'a str), id: &'a str) -> ConnectOptions<'a> {
+    ConnectOptions { login: Some(login), ..ConnectOptions::new(Version::V5, id) }
 }
 
 fn each_address_has_its_own_logins(driver: &str) {
@@ -62,21 +62,21 @@ fn each_address_has_its_own_logins(driver: &str) {
     let text = format!("{LISTEN}[[listener]]\n{of_two}\n[[listener]]\n{of_three}\n");
     let (_broker, [two, three, four]) = start(driver, folder.path(), &text);
     let (eve, adam) = (with(("eve", "apple"), "a"), with(("adam", "rib"), "a"));
-    let anonymous = Begin::of(Version::V5, "b");
-    Client::begin(two, &anonymous);
-    Client::begin(two, &eve);
+    let anonymous = ConnectOptions::new(Version::V5, "b");
+    Client::connect_with(two, &anonymous);
+    Client::connect_with(two, &eve);
     assert_eq!(Client::expect_rejection(two, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
     assert_eq!(Client::expect_rejection(three, &anonymous), Reason::NOT_AUTHORIZED);
     assert_eq!(Client::expect_rejection(three, &eve), Reason::BAD_USER_NAME_OR_PASSWORD);
     assert_eq!(Client::expect_rejection(four, &anonymous), Reason::NOT_AUTHORIZED);
-    Client::begin(four, &eve);
+    Client::connect_with(four, &eve);
     assert_eq!(Client::expect_rejection(four, &adam), Reason::BAD_USER_NAME_OR_PASSWORD);
     let long = "x".repeat(1025);
     assert_eq!(Client::expect_rejection(three, &with((&long, "rib"), "a")), Reason::NOT_AUTHORIZED);
     // The user name is the client identifier, so the second connection takes the session over.
-    let (mut first, _) = Client::begin(three, &adam);
-    Client::begin(three, &with(("adam", "rib"), "c"));
-    assert_eq!(first.ended(), Some(Reason::SESSION_TAKEN_OVER));
+    let (mut first, _) = Client::connect_with(three, &adam);
+    Client::connect_with(three, &with(("adam", "rib"), "c"));
+    assert_eq!(first.wait_for_close(), Some(Reason::SESSION_TAKEN_OVER));
 }
 
 fn limits_and_versions_of_an_address(driver: &str) {
@@ -85,20 +85,25 @@ fn limits_and_versions_of_an_address(driver: &str) {
                max-connections = 1\nmax-packet-size = 200\n";
     let text = format!("allow-anonymous = true\n{LISTEN}{own}");
     let (_broker, [two, three, _]) = start(driver, folder.path(), &text);
-    let old = Begin::of(Version::V3, "a");
+    let old = ConnectOptions::new(Version::V3, "a");
     let refused = Client::expect_rejection(two, &old);
     assert_eq!(refused, Reason::UNSUPPORTED_PROTOCOL_VERSION);
-    Client::begin(three, &old);
+    Client::connect_with(three, &old);
     // The connection that was refused may not have ended yet.
     let mut first = phalanx_testkit::eventually("a free connection", || {
         let mut client = Client::open(two, Version::V5);
-        client.connect(&Begin::of(Version::V5, "b"));
+        client.send_connect(&ConnectOptions::new(Version::V5, "b"));
         let accepted = client.next();
         matches!(accepted.packet(), phalanx_mqtt::Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS)
             .then_some(client)
     });
-    assert_eq!(Client::expect_rejection(two, &Begin::of(Version::V5, "c")), Reason::SERVER_BUSY);
-    Client::begin(three, &Begin::of(Version::V5, "c")).0.publish("t", &"x".repeat(300));
+    assert_eq!(
+        Client::expect_rejection(two, &ConnectOptions::new(Version::V5, "c")),
+        Reason::SERVER_BUSY
+    );
+    Client::connect_with(three, &ConnectOptions::new(Version::V5, "c"))
+        .0
+        .publish("t", &"x".repeat(300));
     let long = phalanx_testkit::mqtt::encode(
         &phalanx_mqtt::Packet::Publish(phalanx_mqtt::Publish {
             topic: "t",
@@ -111,7 +116,7 @@ fn limits_and_versions_of_an_address(driver: &str) {
         Version::V5,
     );
     first.send_bytes(&long);
-    assert_eq!(first.ended(), Some(Reason::PACKET_TOO_LARGE));
+    assert_eq!(first.wait_for_close(), Some(Reason::PACKET_TOO_LARGE));
 }
 
 fn certificates_of_one_address(driver: &str) {
@@ -147,14 +152,14 @@ fn settings_of_an_address_are_reloaded(driver: &str) {
     let own = "[[listener]]\naddress = \"mqtt://127.0.0.2:0\"\nallow-anonymous = true\n";
     let text = format!("{LISTEN}{own}");
     let (broker, [two, three, _]) = start(driver, folder.path(), &text);
-    let anonymous = Begin::of(Version::V5, "a");
-    Client::begin(two, &anonymous);
+    let anonymous = ConnectOptions::new(Version::V5, "a");
+    Client::connect_with(two, &anonymous);
     assert_eq!(Client::expect_rejection(three, &anonymous), Reason::NOT_AUTHORIZED);
     fs::write(folder.path().join("broker.toml"), text.replace("2:0\"\nallow", "3:0\"\nallow"))
         .unwrap();
     broker.rereads("reloaded");
     assert_eq!(Client::expect_rejection(two, &anonymous), Reason::NOT_AUTHORIZED);
-    Client::begin(three, &anonymous);
+    Client::connect_with(three, &anonymous);
 }
 
 fn a_broken_certificate_of_one_address_changes_no_other(driver: &str) {
@@ -197,6 +202,6 @@ fn values_that_stay_are_those_in_force(driver: &str) {
         );
         let refused = Client::expect_rejection(&broker, &with(("eve", "apple"), "a"));
         assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD, "{file}");
-        Client::begin(&broker, &with(("adam", "rib"), "b"));
+        Client::connect_with(&broker, &with(("adam", "rib"), "b"));
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use phalanx_access::passwd;
 use phalanx_mqtt::{Ack, Delivery, Packet, QoS, Reason, SubscribeOptions, Version};
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 use tempfile::TempDir;
 
 use crate::broker::process::Broker;
@@ -78,25 +78,26 @@ impl Files {
     }
 }
 
-fn login_eve(version: Version, id: &str) -> Begin<'_> {
-    Begin { login: Some(("eve", "apple")), ..Begin::of(version, id) }
+fn login_eve(version: Version, id: &str) -> ConnectOptions<'_> {
+    ConnectOptions { login: Some(("eve", "apple")), ..ConnectOptions::new(version, id) }
 }
 
-fn login_adam(version: Version, id: &str) -> Begin<'_> {
-    Begin { login: Some(("adam", "rib")), ..Begin::of(version, id) }
+fn login_adam(version: Version, id: &str) -> ConnectOptions<'_> {
+    ConnectOptions { login: Some(("adam", "rib")), ..ConnectOptions::new(version, id) }
 }
 
 fn users_need_their_passwords(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &[]);
     for version in [Version::V3, Version::V5] {
-        Client::begin(&broker, &login_eve(version, "a"));
+        Client::connect_with(&broker, &login_eve(version, "a"));
         for login in [("eve", "rib"), ("eve", ""), ("snake", "apple"), ("", "apple")] {
-            let options = Begin { login: Some(login), ..Begin::of(version, "a") };
+            let options =
+                ConnectOptions { login: Some(login), ..ConnectOptions::new(version, "a") };
             let refused = Client::expect_rejection(&broker, &options);
             assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD, "{login:?}");
         }
-        let refused = Client::expect_rejection(&broker, &Begin::of(version, "a"));
+        let refused = Client::expect_rejection(&broker, &ConnectOptions::new(version, "a"));
         assert_eq!(refused, Reason::NOT_AUTHORIZED);
     }
 }
@@ -106,11 +107,12 @@ fn users_need_their_passwords(driver: &str) {
 fn a_crowd_with_wrong_passwords(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &[]);
-    Client::begin(&broker, &login_eve(Version::V5, "a"));
-    let wrong = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "b") };
+    Client::connect_with(&broker, &login_eve(Version::V5, "a"));
+    let wrong =
+        ConnectOptions { login: Some(("eve", "rib")), ..ConnectOptions::new(Version::V5, "b") };
     let mut clients: Vec<_> = (0..150).map(|_| Client::open(&broker, Version::V5)).collect();
-    clients.iter_mut().for_each(|client| client.connect(&wrong));
-    Client::begin(&broker, &login_eve(Version::V5, "c"));
+    clients.iter_mut().for_each(|client| client.send_connect(&wrong));
+    Client::connect_with(&broker, &login_eve(Version::V5, "c"));
     let refused = clients.iter_mut().map(|client| match client.next().packet() {
         Packet::ConnAck(ack) => ack.reason,
         other => panic!("expected a CONNACK, got {other:?}"),
@@ -124,49 +126,53 @@ fn a_crowd_with_wrong_passwords(driver: &str) {
     assert!(reasons.iter().all(|reason| known.contains(reason)), "{reasons:?}");
     // The first lock-out lasts for a second, in which a slow machine may have compared no other password.
     eventually("a lock-out", || {
-        let options = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "e") };
+        let options =
+            ConnectOptions { login: Some(("eve", "rib")), ..ConnectOptions::new(Version::V5, "e") };
         (Client::expect_rejection(&broker, &options) == Reason::CONNECTION_RATE_EXCEEDED)
             .then_some(())
     });
-    Client::begin(&broker, &login_eve(Version::V5, "d"));
+    Client::connect_with(&broker, &login_eve(Version::V5, "d"));
     eventually("a message", || broker.stderr().contains("logins refused: ").then_some(()));
 }
 
 fn anonymous_clients_if_allowed(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &["--allow-anonymous"]);
-    Client::begin(&broker, &Begin::of(Version::V5, "a"));
-    Client::begin(&broker, &login_eve(Version::V5, "b"));
+    Client::connect_with(&broker, &ConnectOptions::new(Version::V5, "a"));
+    Client::connect_with(&broker, &login_eve(Version::V5, "b"));
     // With a user name, the password is checked although anonymous clients are allowed.
-    let options = Begin { login: Some(("eve", "rib")), ..Begin::of(Version::V5, "c") };
+    let options =
+        ConnectOptions { login: Some(("eve", "rib")), ..ConnectOptions::new(Version::V5, "c") };
     assert_eq!(Client::expect_rejection(&broker, &options), Reason::BAD_USER_NAME_OR_PASSWORD);
 }
 
 fn a_session_belongs_to_its_user(driver: &str) {
     let files = Files::new("");
     let broker = files.broker_with(driver, &["--allow-anonymous"]);
-    let lasting = |options: Begin<'static>| Begin { clean: false, ..options };
-    let (mut client, _) = Client::begin(&broker, &lasting(login_eve(Version::V3, "hers")));
+    let persistent = |options: ConnectOptions<'static>| ConnectOptions { clean: false, ..options };
+    let (mut client, _) =
+        Client::connect_with(&broker, &persistent(login_eve(Version::V3, "hers")));
     client.subscribe("t", QoS::AtLeastOnce);
-    let others = || [login_adam(Version::V5, "hers"), Begin::of(Version::V5, "hers")];
-    for options in others().into_iter().chain([lasting(login_adam(Version::V3, "hers"))]) {
+    let others = || [login_adam(Version::V5, "hers"), ConnectOptions::new(Version::V5, "hers")];
+    for options in others().into_iter().chain([persistent(login_adam(Version::V3, "hers"))]) {
         assert_eq!(Client::expect_rejection(&broker, &options), Reason::NOT_AUTHORIZED);
     }
     // The holder is not affected, and keeps its session while it is disconnected.
     Client::new(&broker, "publisher").publish("t", "one");
     client.receives("t", "one");
-    client.leave();
+    client.disconnect();
     Client::new(&broker, "publisher").publish("t", "two");
     for options in others() {
         assert_eq!(Client::expect_rejection(&broker, &options), Reason::NOT_AUTHORIZED);
     }
-    let (mut client, present) = Client::begin(&broker, &lasting(login_eve(Version::V3, "hers")));
+    let (mut client, present) =
+        Client::connect_with(&broker, &persistent(login_eve(Version::V3, "hers")));
     assert!(present);
     client.receives("t", "two");
-    client.leave();
+    client.disconnect();
     // After the session has ended, another user may use the client id.
-    Client::begin(&broker, &login_eve(Version::V5, "hers")).0.leave();
-    Client::begin(&broker, &login_adam(Version::V5, "hers"));
+    Client::connect_with(&broker, &login_eve(Version::V5, "hers")).0.disconnect();
+    Client::connect_with(&broker, &login_adam(Version::V5, "hers"));
 }
 
 const RULES: &str = "\
@@ -183,9 +189,9 @@ topic read inbox/adam
 fn forbidden_publishes_are_rejected(driver: &str) {
     let files = Files::new(RULES);
     let broker = files.broker(driver);
-    let (mut adam, _) = Client::begin(&broker, &login_adam(Version::V5, "adam"));
+    let (mut adam, _) = Client::connect_with(&broker, &login_adam(Version::V5, "adam"));
     adam.subscribe("garden/#", QoS::ExactlyOnce);
-    let (mut eve, _) = Client::begin(&broker, &login_eve(Version::V5, "eve"));
+    let (mut eve, _) = Client::connect_with(&broker, &login_eve(Version::V5, "eve"));
     assert_eq!(eve.publish("garden/tree", "1"), Reason::SUCCESS);
     assert_eq!(eve.publish("garden/snake/says", "2"), Reason::NOT_AUTHORIZED);
     assert_eq!(eve.publish("elsewhere", "3"), Reason::NOT_AUTHORIZED);
@@ -205,7 +211,7 @@ fn forbidden_publishes_are_rejected(driver: &str) {
     assert_eq!(reasons, [yes, no, yes, no, yes]);
     // The exchanges of rejected messages are complete.
     for (n, known) in [(1, yes), (2, Reason::PACKET_IDENTIFIER_NOT_FOUND), (3, yes)] {
-        eve.say(&Packet::PubRel(Ack::of(id(n))));
+        eve.send(&Packet::PubRel(Ack::of(id(n))));
         let received = eve.next();
         assert!(
             matches!(received.packet(), Packet::PubComp(ack) if ack.reason == known),
@@ -222,17 +228,18 @@ fn forbidden_publishes_are_rejected(driver: &str) {
     }
     // A will is a publish.
     let will = |topic| Some((topic, "gone", QoS::AtMostOnce, false, Vec::new()));
-    let heir = Begin { will: will("garden/snake/x"), ..self::login_eve(Version::V5, "will") };
+    let heir =
+        ConnectOptions { will: will("garden/snake/x"), ..self::login_eve(Version::V5, "will") };
     assert_eq!(Client::expect_rejection(&broker, &heir), Reason::NOT_AUTHORIZED);
-    let heir = Begin { will: will("garden/will"), ..self::login_eve(Version::V3, "will") };
-    Client::begin(&broker, &heir).0.drop_connection();
+    let heir = ConnectOptions { will: will("garden/will"), ..self::login_eve(Version::V3, "will") };
+    Client::connect_with(&broker, &heir).0.drop_connection();
     adam.receives("garden/will", "gone");
     // MQTT 3.1.1 has no reason code for it: the message is dropped.
-    let (mut old, _) = Client::begin(&broker, &self::login_eve(Version::V3, "old"));
+    let (mut old, _) = Client::connect_with(&broker, &self::login_eve(Version::V3, "old"));
     assert_eq!(old.publish("elsewhere", "4"), Reason::SUCCESS);
     old.publish_with("elsewhere", "5", Delivery::ExactlyOnce(id(9)), false, &[]);
     assert!(matches!(old.next().packet(), Packet::PubRec(ack) if !ack.reason.is_failure()));
-    old.say(&Packet::PubRel(Ack::of(id(9))));
+    old.send(&Packet::PubRel(Ack::of(id(9))));
     assert!(matches!(old.next().packet(), Packet::PubComp(_)));
     assert_eq!(old.publish("garden/old", "6"), Reason::SUCCESS);
     adam.receives("garden/old", "6");
@@ -242,20 +249,21 @@ fn forbidden_messages_are_not_delivered(driver: &str) {
     let files = Files::new(RULES);
     let broker = files.broker(driver);
     let plain = SubscribeOptions::default();
-    let (mut eve, _) = Client::begin(&broker, &login_eve(Version::V5, "eve"));
+    let (mut eve, _) = Client::connect_with(&broker, &login_eve(Version::V5, "eve"));
     eve.retain("garden/first", "0");
-    let (mut adam, _) = Client::begin(&broker, &login_adam(Version::V5, "adam"));
+    let (mut adam, _) = Client::connect_with(&broker, &login_adam(Version::V5, "adam"));
     let no = Reason::NOT_AUTHORIZED;
     let subscriptions = [("weather/#", plain), ("inbox/eve", plain), ("$share/g/weather", plain)];
     assert_eq!(adam.subscribe_with(&subscriptions, &[]), [no; 3]);
-    let (mut old, _) = Client::begin(&broker, &self::login_adam(Version::V3, "old"));
+    let (mut old, _) = Client::connect_with(&broker, &self::login_adam(Version::V3, "old"));
     assert_eq!(old.subscribe_with(&[("weather/#", plain)], &[]), [Reason::UNSPECIFIED_ERROR]);
     // A partly allowed subscription is accepted, and its messages are filtered: retained ones, and content
     // matches too.
     assert_eq!(adam.subscribe_with(&[("#", plain), ("+/+?n=1", plain)], &[]), [Reason::SUCCESS; 2]);
     adam.receives("garden/first", "0");
-    let (mut member, _) = Client::begin(&broker, &self::login_adam(Version::V5, "member"));
-    let (mut owner_client, _) = Client::begin(&broker, &self::login_eve(Version::V5, "hers"));
+    let (mut member, _) = Client::connect_with(&broker, &self::login_adam(Version::V5, "member"));
+    let (mut owner_client, _) =
+        Client::connect_with(&broker, &self::login_eve(Version::V5, "hers"));
     for client in [&mut member, &mut owner_client] {
         assert_eq!(client.subscribe_with(&[("$share/g/#", plain)], &[]), [Reason::SUCCESS]);
     }
@@ -290,9 +298,9 @@ fn only_the_broker_publishes_system_topics(driver: &str) {
 fn files_are_reloaded(driver: &str) {
     let files = Files::new(RULES);
     let broker = files.broker(driver);
-    let (mut adam, _) = Client::begin(&broker, &login_adam(Version::V5, "adam"));
+    let (mut adam, _) = Client::connect_with(&broker, &login_adam(Version::V5, "adam"));
     adam.subscribe("garden/#", QoS::AtMostOnce);
-    let (mut eve, _) = Client::begin(&broker, &login_eve(Version::V5, "eve"));
+    let (mut eve, _) = Client::connect_with(&broker, &login_eve(Version::V5, "eve"));
     // A file with an error changes nothing.
     files.rules("topic grant #");
     broker.rereads("not reloaded; the old configuration remains in effect");
@@ -308,8 +316,11 @@ fn files_are_reloaded(driver: &str) {
     assert_eq!(eve.publish("inbox/adam", "x"), Reason::NOT_AUTHORIZED);
     let refused = Client::expect_rejection(&broker, &self::login_eve(Version::V5, "again"));
     assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
-    let options = Begin { login: Some(("eve", "pear")), ..Begin::of(Version::V5, "again") };
-    Client::begin(&broker, &options);
+    let options = ConnectOptions {
+        login: Some(("eve", "pear")),
+        ..ConnectOptions::new(Version::V5, "again")
+    };
+    Client::connect_with(&broker, &options);
 }
 
 #[test]
@@ -338,8 +349,8 @@ fn tokens_are_passwords(driver: &str) {
     let arguments = ["--config", config.to_str().unwrap(), "--acl-file", rules.to_str().unwrap()];
     let broker = Broker::start_with(driver, &arguments);
     for version in [Version::V5, Version::V3] {
-        let options = |login| Begin { login, ..Begin::of(version, "c") };
-        let mut client = Client::begin(&broker, &options(Some(("eve", TOKEN)))).0;
+        let options = |login| ConnectOptions { login, ..ConnectOptions::new(version, "c") };
+        let mut client = Client::connect_with(&broker, &options(Some(("eve", TOKEN)))).0;
         if version == Version::V5 {
             let reason = client.publish("eve/a", "x");
             assert_ne!(reason, Reason::NOT_AUTHORIZED, "the token names the user");
@@ -365,9 +376,10 @@ fn tokens_are_passwords(driver: &str) {
     // Another audience, and beside users with passwords.
     with("other");
     broker.rereads("reloaded: ");
-    let refused = Begin { login: Some(("eve", TOKEN)), ..Begin::of(Version::V5, "c") };
+    let refused =
+        ConnectOptions { login: Some(("eve", TOKEN)), ..ConnectOptions::new(Version::V5, "c") };
     assert_eq!(Client::expect_rejection(&broker, &refused), Reason::BAD_USER_NAME_OR_PASSWORD);
     let both = files.broker_with(driver, &["--config", config.to_str().unwrap()]);
-    drop(Client::begin(&both, &login_eve(Version::V5, "c")));
+    drop(Client::connect_with(&both, &login_eve(Version::V5, "c")));
     assert_eq!(Client::expect_rejection(&both, &refused), Reason::BAD_USER_NAME_OR_PASSWORD);
 }

@@ -10,7 +10,7 @@ use phalanx_mqtt::{
     Auth, Delivery, Packet, Properties, Property, PropertyBuffer, QoS, Reason, Version,
 };
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 use ring::{digest, hmac, pbkdf2};
 use tempfile::TempDir;
 
@@ -89,7 +89,11 @@ impl<'a> Scram<'a> {
         let properties =
             vec![Property::AuthenticationMethod(self.method), Property::AuthenticationData(&first)];
         // A session belongs to one user, and may outlast its connection for a moment.
-        client.connect(&Begin { properties, login, ..Begin::of(Version::V5, &self.bare) });
+        client.send_connect(&ConnectOptions {
+            properties,
+            login,
+            ..ConnectOptions::new(Version::V5, &self.bare)
+        });
         client
     }
 
@@ -97,7 +101,7 @@ impl<'a> Scram<'a> {
         let mut properties = PropertyBuffer::new();
         properties.push(Property::AuthenticationMethod(self.method)).unwrap();
         properties.push(Property::AuthenticationData(data)).unwrap();
-        client.say(&Packet::Auth(Auth { reason, properties: properties.get() }));
+        client.send(&Packet::Auth(Auth { reason, properties: properties.get() }));
     }
 
     /// Connects with a whole exchange.
@@ -169,14 +173,19 @@ fn clients_prove_that_they_know_their_passwords(driver: &str) {
         client.subscribe("t", QoS::AtMostOnce);
         client.publish_with("t", "x", Delivery::AtMostOnce, false, &[]);
         client.receives("t", "x");
-        client.leave();
+        client.disconnect();
         // The keys also verify the password of a client that sends it.
         for version in [Version::V3, Version::V5] {
             let login = Some((user, password));
-            Client::begin(&broker, &Begin { login, ..Begin::of(version, user) });
+            Client::connect_with(
+                &broker,
+                &ConnectOptions { login, ..ConnectOptions::new(version, user) },
+            );
             let login = Some((user, "pear"));
-            let refused =
-                Client::expect_rejection(&broker, &Begin { login, ..Begin::of(version, user) });
+            let refused = Client::expect_rejection(
+                &broker,
+                &ConnectOptions { login, ..ConnectOptions::new(version, user) },
+            );
             assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
         }
     }
@@ -205,7 +214,7 @@ fn exchanges_of_other_forms_are_refused(driver: &str) {
     assert_eq!(refused(&mut other.connect(&broker, None)), Reason::BAD_AUTHENTICATION_METHOD);
     let mut client = Client::open(&broker, Version::V5);
     let properties = vec![Property::AuthenticationData(b"n,,n=eve,r=a")];
-    client.connect(&Begin { properties, ..Begin::of(Version::V5, "a") });
+    client.send_connect(&ConnectOptions { properties, ..ConnectOptions::new(Version::V5, "a") });
     assert_eq!(refused(&mut client), Reason::PROTOCOL_ERROR);
     // Malformed first messages, and another user in CONNECT.
     let malformed = Scram { bare: "n=eve".into(), ..Scram::new("SCRAM-SHA-256", "eve", "apple") };
@@ -231,7 +240,7 @@ fn exchanges_of_other_forms_are_refused(driver: &str) {
     ] {
         let mut client = eve.connect(&broker, None);
         self::challenge(&mut client, eve.method);
-        client.say(&packet);
+        client.send(&packet);
         assert_eq!(refused(&mut client), Reason::PROTOCOL_ERROR, "{packet:?}");
         assert!(client.try_next().is_none());
     }
@@ -261,20 +270,24 @@ fn clients_authenticate_again(driver: &str) {
     let mut client = connected();
     let other = Scram::new("SCRAM-SHA-256", "snake", "hiss");
     other.auth(&mut client, Reason::RE_AUTHENTICATE, &other.first());
-    assert_eq!(client.ended(), Some(Reason::NOT_AUTHORIZED));
+    assert_eq!(client.wait_for_close(), Some(Reason::NOT_AUTHORIZED));
     let mut client = connected();
     eve.auth(&mut client, Reason::CONTINUE_AUTHENTICATION, &eve.first());
-    assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+    assert_eq!(client.wait_for_close(), Some(Reason::PROTOCOL_ERROR));
     let mut client = connected();
     eve.auth(&mut client, Reason::RE_AUTHENTICATE, &eve.first());
     challenge(&mut client, eve.method);
     eve.auth(&mut client, Reason::RE_AUTHENTICATE, &eve.first());
-    assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+    assert_eq!(client.wait_for_close(), Some(Reason::PROTOCOL_ERROR));
     // A client that has sent its password has no method.
     let login = Some(("eve", "apple"));
-    let mut client = Client::begin(&broker, &Begin { login, ..Begin::of(Version::V5, "b") }).0;
+    let mut client = Client::connect_with(
+        &broker,
+        &ConnectOptions { login, ..ConnectOptions::new(Version::V5, "b") },
+    )
+    .0;
     eve.auth(&mut client, Reason::RE_AUTHENTICATE, &eve.first());
-    assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+    assert_eq!(client.wait_for_close(), Some(Reason::PROTOCOL_ERROR));
     // The password in force counts.
     let mut client = connected();
     fs::write(home.path().join("users"), users("plum")).unwrap();

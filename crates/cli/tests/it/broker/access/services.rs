@@ -9,7 +9,7 @@ use std::thread;
 use phalanx_mqtt::{Delivery, QoS, Reason, SubscribeOptions, Version};
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 use phalanx_testkit::process::Signal;
 use phalanx_testkit::site::Site;
 
@@ -82,8 +82,8 @@ fn serve(
     }
 }
 
-fn options<'a>(version: Version, user: &'a str, password: &'a str) -> Begin<'a> {
-    Begin { login: Some((user, password)), ..Begin::of(version, "c") }
+fn options<'a>(version: Version, user: &'a str, password: &'a str) -> ConnectOptions<'a> {
+    ConnectOptions { login: Some((user, password)), ..ConnectOptions::new(version, "c") }
 }
 
 fn keys_of_tokens_are_fetched(driver: &str) {
@@ -95,7 +95,7 @@ fn keys_of_tokens_are_fetched(driver: &str) {
     with(&format!("http://{}/keys", service.address));
     let broker = Broker::start_with(driver, &["--config", config.to_str().unwrap()]);
     for version in [Version::V5, Version::V3] {
-        Client::begin(&broker, &options(version, "eve", TOKEN));
+        Client::connect_with(&broker, &options(version, "eve", TOKEN));
         let refused =
             Client::expect_rejection(&broker, &options(version, "eve", &TOKEN[..TOKEN.len() - 4]));
         assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
@@ -106,7 +106,7 @@ fn keys_of_tokens_are_fetched(driver: &str) {
     service.answers(500, "");
     broker.rereads("reloaded: ");
     eventually("a fetch after the reload", || (service.count() > 1).then_some(()));
-    Client::begin(&broker, &options(Version::V5, "eve", TOKEN));
+    Client::connect_with(&broker, &options(Version::V5, "eve", TOKEN));
     let line = "the keys of the last fetch stay in use";
     eventually(line, || broker.stderr().contains(line).then_some(()));
     // Keys of another URL are not those of this one.
@@ -137,7 +137,7 @@ fn keys_are_fetched_from_a_trusted_server_only(driver: &str) {
         let broker = Broker::start_with(driver, &arguments);
         let options = options(Version::V5, "eve", TOKEN);
         if is_trusted {
-            Client::begin(&broker, &options);
+            Client::connect_with(&broker, &options);
         } else {
             assert_eq!(Client::expect_rejection(&broker, &options), Reason::SERVER_UNAVAILABLE);
             let line = "cannot fetch the keys: ";
@@ -154,17 +154,17 @@ fn a_service_decides_about_logins(driver: &str) {
     let broker = Broker::start_with(driver, &arguments);
     for version in [Version::V5, Version::V3] {
         service.answers(200, r#"{"result": "allow"}"#);
-        Client::begin(&broker, &options(version, "eve", "apple"));
+        Client::connect_with(&broker, &options(version, "eve", "apple"));
         service.answers(403, "");
         let refused = Client::expect_rejection(&broker, &options(version, "eve", "pear"));
         assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);
         // A client without a user name is not anonymous.
-        let refused = Client::expect_rejection(&broker, &Begin::of(version, "c"));
+        let refused = Client::expect_rejection(&broker, &ConnectOptions::new(version, "c"));
         assert_eq!(refused, Reason::NOT_AUTHORIZED);
         service.answers(500, "");
         let refused = Client::expect_rejection(&broker, &options(version, "eve", "plum"));
         assert_eq!(refused, Reason::SERVER_UNAVAILABLE);
-        Client::begin(&broker, &options(version, "eve", "apple"));
+        Client::connect_with(&broker, &options(version, "eve", "apple"));
     }
     // One each for apple and pear, and two for plum.
     assert_eq!(service.count(), 4);
@@ -183,17 +183,17 @@ fn a_silent_service_delays_only_its_logins(driver: &str) {
     let mut arguments = vec!["--auth-http-login-url", &*url, "--auth-http-timeout", "1m"];
     arguments.extend(["--auth-http-max-requests", "1", "--auth-http-allow-lifetime", "1h"]);
     let mut broker = Broker::start_with(driver, &arguments);
-    Client::begin(&broker, &options(Version::V5, "eve", "apple"));
+    Client::connect_with(&broker, &options(Version::V5, "eve", "apple"));
     service.answers(0, "");
     // One request is sent, and the other logins wait.
     let waiting = ["pear", "plum", "fig"].map(|password| {
         let mut client = Client::open(&broker, Version::V5);
-        client.connect(&options(Version::V5, "eve", password));
+        client.send_connect(&options(Version::V5, "eve", password));
         client
     });
     eventually("a request", || (service.count() == 2).then_some(()));
     // A login with a kept answer does not wait.
-    Client::begin(&broker, &options(Version::V3, "eve", "apple"));
+    Client::connect_with(&broker, &options(Version::V3, "eve", "apple"));
     assert_eq!(service.count(), 2);
     // Neither does a shutdown.
     broker.signal(Signal::TERM);
@@ -237,8 +237,10 @@ fn a_service_decides_about_topics(driver: &str) {
     );
     // A will is a message.
     let will = Some(("a/c", "gone", QoS::AtMostOnce, false, Vec::new()));
-    let refused =
-        Client::expect_rejection(&broker, &Begin { will, ..Begin::of(Version::V5, "other") });
+    let refused = Client::expect_rejection(
+        &broker,
+        &ConnectOptions { will, ..ConnectOptions::new(Version::V5, "other") },
+    );
     assert_eq!(refused, Reason::NOT_AUTHORIZED);
     assert_eq!(writer.publish("a/b", "five"), Reason::SUCCESS);
     reader.receives("a/b", "five");
@@ -256,7 +258,7 @@ fn a_service_that_fails_denies_topics(driver: &str) {
     assert_eq!(answers, [Reason::IMPLEMENTATION_SPECIFIC_ERROR; 2]);
     assert_eq!(service.count(), request_count + 1, "once for each packet");
     // MQTT 3.1.1 would take the message for delivered.
-    let (mut old, _) = Client::begin(&broker, &Begin::of(Version::V3, "old"));
+    let (mut old, _) = Client::connect_with(&broker, &ConnectOptions::new(Version::V3, "old"));
     old.publish_with("a/b", "two", Delivery::AtLeastOnce(id(7)), false, &[]);
     assert_eq!(old.rest(), b"");
     eventually("a message", || broker.stderr().contains("not_decided").then_some(()));

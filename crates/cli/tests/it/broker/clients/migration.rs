@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Output;
 
 use phalanx_mqtt::{Reason, Version};
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 
 use crate::broker::process::Broker;
 use crate::server::bare;
@@ -22,11 +22,13 @@ fn passwords_of_mosquitto_are_accepted(driver: &str) {
     fs::write(users.path(), USERS).unwrap();
     let broker = Broker::start_with(driver, &["--password-file", users.path().to_str().unwrap()]);
     for user in ["new", "old"] {
-        let begin =
-            |password| Begin { login: Some((user, password)), ..Begin::of(Version::V3, user) };
-        Client::begin(&broker, &begin("apple"));
+        let options = |password| ConnectOptions {
+            login: Some((user, password)),
+            ..ConnectOptions::new(Version::V3, user)
+        };
+        Client::connect_with(&broker, &options("apple"));
         assert_eq!(
-            Client::expect_rejection(&broker, &begin("pear")),
+            Client::expect_rejection(&broker, &options("pear")),
             Reason::BAD_USER_NAME_OR_PASSWORD
         );
     }

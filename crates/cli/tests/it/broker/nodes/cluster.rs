@@ -6,7 +6,7 @@ use std::process::Command;
 
 use phalanx_mqtt::{QoS, Reason};
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 use phalanx_testkit::nats::NatsServer;
 use phalanx_testkit::tcp::own_address;
 use tempfile::TempDir;
@@ -87,7 +87,7 @@ fn receive_up_to(client: &mut Client, last: &str) -> Vec<String> {
 
 /// Opens the kept session of the subscriber.
 fn subscriber(node: &Broker) -> (Client, bool) {
-    Client::begin(node, &Begin::lasting("subscriber"))
+    Client::connect_with(node, &ConnectOptions::persistent("subscriber"))
 }
 
 fn a_killed_node_returns(driver: &'static str) {

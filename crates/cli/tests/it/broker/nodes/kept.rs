@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use phalanx_mqtt::{Ack, Delivery, Packet, QoS, Reason, Version};
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 use phalanx_testkit::nats::NatsServer;
 use phalanx_testkit::process::Signal;
 use phalanx_testkit::tcp::own_address;
@@ -64,7 +64,7 @@ pub(super) fn assert_reports(node: &Broker, what: &str) {
 
 /// Opens the kept session of the subscriber.
 pub(super) fn subscriber(node: &Broker) -> (Client, bool) {
-    Client::begin(node, &Begin::lasting("subscriber"))
+    Client::connect_with(node, &ConnectOptions::persistent("subscriber"))
 }
 
 /// A kept session with a subscription, and 100 messages in its queue that were acknowledged to their publisher.
@@ -72,7 +72,7 @@ pub(super) fn queue(node: &Broker) {
     let (mut client, is_present) = subscriber(node);
     assert!(!is_present);
     client.subscribe("t", QoS::AtLeastOnce);
-    client.leave();
+    client.disconnect();
     let mut publisher = Client::new(node, "publisher");
     for n in 0..100 {
         assert_eq!(publisher.publish("t", &n.to_string()), Reason::SUCCESS);
@@ -101,7 +101,7 @@ fn a_killed_nodes_sessions_are_adopted(driver: &'static str) {
     assert!(is_present);
     receives_all(&mut client);
     // It is an ordinary session of the other node, whose journal has it.
-    client.leave();
+    client.disconnect();
     second.ends_well();
     let second = nodes.start("b");
     let (mut client, is_present) = subscriber(&second);
@@ -113,7 +113,7 @@ fn a_killed_nodes_sessions_are_adopted(driver: &'static str) {
     assert_eq!(returned.exit().code(), Some(ADOPTED));
     let returned = nodes.start("a");
     assert!(nodes.directory("a").join("adopted-journal").exists());
-    let (_, is_present) = Client::begin(&returned, &Begin::lasting("another"));
+    let (_, is_present) = Client::connect_with(&returned, &ConnectOptions::persistent("another"));
     assert!(!is_present);
 }
 
@@ -137,12 +137,12 @@ fn a_stopped_node_finds_that_its_sessions_were_adopted(driver: &'static str) {
     let Some(nodes) = Nodes::new(driver) else { return };
     let (mut first, second) = (nodes.start("a"), nodes.start("b"));
     queue(&first);
-    let (mut idle, _) = Client::begin(&first, &Begin::lasting("idle"));
+    let (mut idle, _) = Client::connect_with(&first, &ConnectOptions::persistent("idle"));
     first.signal(Signal::STOP);
     assert_reports(&second, "adopted 2 sessions of node a");
     first.signal(Signal::CONT);
     assert_eq!(first.exit().code(), Some(ADOPTED));
-    assert!(idle.ended().is_some_and(|reason| reason.is_failure()));
+    assert!(idle.wait_for_close().is_some_and(|reason| reason.is_failure()));
     let (mut client, is_present) = subscriber(&second);
     assert!(is_present);
     receives_all(&mut client);
@@ -172,7 +172,7 @@ fn a_node_that_returns_in_time_keeps_its_sessions(driver: &'static str) {
 /// Connects the subscriber to continue its session. Returns the reason if it is refused.
 fn try_subscriber(node: &Broker) -> Result<(Client, bool), Reason> {
     let mut client = Client::open(node, Version::V5);
-    client.connect(&Begin::lasting("subscriber"));
+    client.send_connect(&ConnectOptions::persistent("subscriber"));
     match client.next().packet() {
         Packet::ConnAck(ack) if ack.reason == Reason::SUCCESS => Ok((client, ack.session_present)),
         Packet::ConnAck(ack) => Err(ack.reason),
@@ -185,16 +185,16 @@ fn a_client_gets_its_session_or_is_refused(driver: &'static str) {
     let [first, second, third] = ["a", "b", "c"].map(|name| nodes.start(name));
     queue(&first);
     // One with shared subscriptions stays.
-    let (mut member, _) = Client::begin(&first, &Begin::lasting("member"));
+    let (mut member, _) = Client::connect_with(&first, &ConnectOptions::persistent("member"));
     member.subscribe("$share/g/t", QoS::AtLeastOnce);
     let mut refused = Client::open(&second, Version::V5);
-    refused.connect(&Begin::lasting("member"));
+    refused.send_connect(&ConnectOptions::persistent("member"));
     match refused.next().packet() {
         Packet::ConnAck(ack) => assert_eq!(ack.reason, Reason::USE_ANOTHER_SERVER),
         other => panic!("expected a CONNACK, got {other:?}"),
     }
     // A client without a session gets one, and a clean session is begun anywhere.
-    let (_, is_present) = Client::begin(&third, &Begin::lasting("another"));
+    let (_, is_present) = Client::connect_with(&third, &ConnectOptions::persistent("another"));
     assert!(!is_present);
     Client::new(&third, "clean");
     first.crashes();
@@ -235,7 +235,7 @@ impl Publisher {
                 Packet::PubRec(ack) => assert_eq!(ack.reason, Reason::SUCCESS, "{payload}"),
                 other => panic!("expected a PUBREC, got {other:?}"),
             }
-            self.client.say(&Packet::PubRel(Ack::of(number)));
+            self.client.send(&Packet::PubRel(Ack::of(number)));
             assert!(matches!(self.client.next().packet(), Packet::PubComp(_)));
             self.sent += 1;
         }
@@ -257,10 +257,10 @@ fn receives_numbers(client: &mut Client, count: usize) -> Vec<(String, usize)> {
                 let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
                 all.push((publish.topic.to_owned(), number));
                 let Delivery::ExactlyOnce(id) = publish.delivery else { panic!("{publish:?}") };
-                client.say(&Packet::PubRec(Ack::of(id)));
+                client.send(&Packet::PubRec(Ack::of(id)));
             }
             Packet::PubRel(ack) => {
-                client.say(&Packet::PubComp(Ack::of(ack.id)));
+                client.send(&Packet::PubComp(Ack::of(ack.id)));
                 released += 1;
             }
             other => panic!("{other:?}"),
@@ -275,7 +275,7 @@ fn messages_of_other_nodes_reach_adopted_sessions(driver: &'static str) {
     [&adopter, &other].iter().for_each(|node| assert_reports(node, "node a: connected"));
     let (mut client, _) = subscriber(&first);
     client.subscribe("of/+", QoS::ExactlyOnce);
-    client.leave();
+    client.disconnect();
     let mut at_adopter = Publisher::new(&adopter, "b");
     let mut at_other = Publisher::new(&other, "c");
     let mut publish = || {
@@ -302,7 +302,7 @@ fn messages_of_other_nodes_reach_adopted_sessions(driver: &'static str) {
     at_adopter.receives(&received, 0);
     at_other.receives(&received, 0);
     client.receives_nothing();
-    client.leave();
+    client.disconnect();
     // The adopting node is lost, too.
     let before = at_other.sent;
     adopter.crashes();
@@ -331,19 +331,22 @@ fn messages_for_other_nodes_survive_their_publishers_node(driver: &'static str) 
     [&second, &third].iter().for_each(|node| assert_reports(node, "node a: connected"));
     let (mut client, _) = subscriber(&second);
     client.subscribe("of/+", QoS::ExactlyOnce);
-    client.leave();
+    client.disconnect();
     let mut observer = Client::new(&third, "observer");
     observer.subscribe("will", QoS::AtLeastOnce);
     let will = Some(("will", "gone", QoS::AtLeastOnce, false, Vec::new()));
-    let (_willing, _) = Client::begin(&first, &Begin { will, ..Begin::lasting("willing") });
+    let (_willing, _) = Client::connect_with(
+        &first,
+        &ConnectOptions { will, ..ConnectOptions::persistent("willing") },
+    );
     // A node that is stopped cannot say whether it has the session.
-    let (mut publisher, _) = Client::begin(&first, &Begin::lasting("publisher"));
+    let (mut publisher, _) = Client::connect_with(&first, &ConnectOptions::persistent("publisher"));
     second.signal(Signal::STOP);
     for n in 0..40 {
         let delivery = Delivery::ExactlyOnce(id(1));
         publisher.publish_with("of/a", &format!("{n:060000}"), delivery, false, &[]);
         assert!(matches!(publisher.next().packet(), Packet::PubRec(_)));
-        publisher.say(&Packet::PubRel(Ack::of(id(1))));
+        publisher.send(&Packet::PubRel(Ack::of(id(1))));
         assert!(matches!(publisher.next().packet(), Packet::PubComp(_)));
     }
     publisher.publish_with("kept", "retained", Delivery::AtLeastOnce(id(2)), true, &[]);

@@ -50,7 +50,7 @@ fn a_session_follows_its_client(driver: &'static str) {
     publishers.iter().for_each(|own| own.receives(&inbox.received, 0));
     // The earlier node disconnects its client.
     let (_next, _) = subscriber(&all[1]);
-    assert_eq!(client.ended(), Some(Reason::SESSION_TAKEN_OVER));
+    assert_eq!(client.wait_for_close(), Some(Reason::SESSION_TAKEN_OVER));
 }
 
 /// QoS 2 messages of a client, over several connections: their topics and numbers.
@@ -72,11 +72,11 @@ impl Inbox {
                         let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
                         self.received.push((publish.topic.to_owned(), number));
                     }
-                    client.say(&Packet::PubRec(Ack::of(id)));
+                    client.send(&Packet::PubRec(Ack::of(id)));
                 }
                 Packet::PubRel(ack) => {
                     self.open.retain(|id| *id != ack.id);
-                    client.say(&Packet::PubComp(Ack::of(ack.id)));
+                    client.send(&Packet::PubComp(Ack::of(ack.id)));
                 }
                 other => panic!("{other:?}"),
             }
@@ -90,7 +90,7 @@ fn a_moved_session_survives_its_nodes(driver: &'static str) {
     queue(&first);
     let (client, is_present) = subscriber(&second);
     assert!(is_present);
-    client.leave();
+    client.disconnect();
     // It may be killed before it has ended its copy, which is adopted then, and ends.
     first.crashes();
     second.crashes();

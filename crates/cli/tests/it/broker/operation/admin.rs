@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use phalanx_mqtt::{Packet, QoS, Reason, Version};
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 use phalanx_testkit::nats::NatsServer;
 use phalanx_testkit::tcp::own_address;
 use serde_json::{Value, json};
@@ -113,12 +113,12 @@ fn the_api_needs_a_token(driver: &str) {
 
 fn clients_are_listed_and_disconnected(driver: &str) {
     let server = AdminBroker::start(driver);
-    let mut online = Client::begin(&server.broker, &Begin::lasting("ne/ar")).0;
+    let mut online = Client::connect_with(&server.broker, &ConnectOptions::persistent("ne/ar")).0;
     online.subscribe("a/+", QoS::AtLeastOnce);
     online.subscribe("$share/g/b", QoS::AtMostOnce);
-    let mut offline = Client::begin(&server.broker, &Begin::lasting("away")).0;
+    let mut offline = Client::connect_with(&server.broker, &ConnectOptions::persistent("away")).0;
     offline.subscribe("a/b", QoS::AtLeastOnce);
-    offline.leave();
+    offline.disconnect();
     let mut writer = Client::new(&server.broker, "writer");
     writer.publish("a/b", "x");
     let offline = eventually("the queued message", || {
@@ -166,7 +166,7 @@ fn banned_clients_cannot_connect(driver: &str) {
     assert_eq!((status, &response["disconnected"]), (200, &json!(1)));
     assert!(matches!(client.next().packet(), Packet::Disconnect(_)));
     assert_eq!(
-        Client::expect_rejection(&server.broker, &Begin::of(Version::V5, "c")),
+        Client::expect_rejection(&server.broker, &ConnectOptions::new(Version::V5, "c")),
         Reason::BANNED
     );
     let bans = server.get("bans");
@@ -176,7 +176,7 @@ fn banned_clients_cannot_connect(driver: &str) {
     Client::new(&server.broker, "c");
     assert_eq!(server.call("POST", "bans", Some(json!({ "address": "127.0.0.1" }))).0, 200);
     assert_eq!(
-        Client::expect_rejection(&server.broker, &Begin::of(Version::V3, "d")),
+        Client::expect_rejection(&server.broker, &ConnectOptions::new(Version::V3, "d")),
         Reason::NOT_AUTHORIZED
     );
     // The same address.
@@ -247,13 +247,13 @@ fn retained_messages_are_browsed_and_changed(driver: &str) {
 
 fn a_client_and_a_topic_are_traced(driver: &str) {
     let server = AdminBroker::start(driver);
-    let begin = |body: Value| {
+    let options = |body: Value| {
         let (status, trace) = server.call("POST", "traces", Some(body));
         assert_eq!(status, 200, "{trace}");
         trace["id"].as_u64().unwrap()
     };
-    let client = begin(json!({ "client": "reader", "seconds": 60 }));
-    let topics = begin(json!({ "filter": "t/+", "seconds": 60 }));
+    let client = options(json!({ "client": "reader", "seconds": 60 }));
+    let topics = options(json!({ "filter": "t/+", "seconds": 60 }));
     let mut reader = Client::new(&server.broker, "reader");
     reader.subscribe("#", QoS::AtMostOnce);
     let mut writer = Client::new(&server.broker, "writer");

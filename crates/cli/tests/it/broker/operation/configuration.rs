@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use phalanx_mqtt::{Delivery, Packet, Property, Reason, SubscribeOptions, Version};
 use phalanx_testkit::authority::{self, Authority, Pair};
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 use tempfile::TempDir;
 
 use crate::broker::process::Broker;
@@ -297,16 +297,16 @@ fn a_file_takes_effect(driver: &str) {
     let ConfiguredBroker { broker, .. } = &ConfiguredBroker::start(driver, text);
     broker.next_address();
     assert_eq!(
-        Client::expect_rejection(broker, &Begin::of(Version::V5, "a")),
+        Client::expect_rejection(broker, &ConnectOptions::new(Version::V5, "a")),
         Reason::NOT_AUTHORIZED
     );
-    let (mut eve, _) = Client::begin(broker, &login("a"));
+    let (mut eve, _) = Client::connect_with(broker, &login("a"));
     assert_eq!(eve.publish("garden/tree", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
     assert_eq!(eve.publish("elsewhere", "x"), Reason::NOT_AUTHORIZED);
 }
 
-fn login(id: &'static str) -> Begin<'static> {
-    Begin { login: Some(("eve", "apple")), ..Begin::of(Version::V5, id) }
+fn login(id: &'static str) -> ConnectOptions<'static> {
+    ConnectOptions { login: Some(("eve", "apple")), ..ConnectOptions::new(Version::V5, id) }
 }
 
 /// A configuration with passwords and access rules.
@@ -315,7 +315,7 @@ const PROTECTED: &str = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-fi
 fn a_file_is_reloaded(driver: &str) {
     let configured = ConfiguredBroker::start(driver, PROTECTED);
     let ConfiguredBroker { home, file, broker } = &configured;
-    let (mut eve, _) = Client::begin(broker, &login("a"));
+    let (mut eve, _) = Client::connect_with(broker, &login("a"));
     // Other access rules, fewer subscriptions, a shorter keep-alive, and a change that needs a restart.
     fs::write(home.path().join("others"), "user eve\ntopic readwrite sea/#\n").unwrap();
     let second = "listen = '127.0.0.1:0'\npassword-file = 'users'\nacl-file = 'others'\n\
@@ -339,7 +339,7 @@ fn a_file_is_reloaded(driver: &str) {
     eve.publish_with("sea/1", &"x".repeat(300), Delivery::AtMostOnce, false, &[]);
     eve.receives("sea/1", &"x".repeat(300));
     let mut other = Client::open(broker, Version::V5);
-    other.connect(&login("b"));
+    other.send_connect(&login("b"));
     let received = other.next();
     let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
     let properties: Vec<Property<'_>> = ack.properties.iter().collect();
@@ -351,7 +351,7 @@ fn a_file_is_reloaded(driver: &str) {
 fn listen_addresses_are_reloaded(driver: &str) {
     let configured = ConfiguredBroker::start(driver, "listen = '127.0.0.1:0'\n");
     let broker = &configured.broker;
-    let (mut client, _) = Client::begin(broker, &Begin::of(Version::V5, "a"));
+    let (mut client, _) = Client::connect_with(broker, &ConnectOptions::new(Version::V5, "a"));
     configured.reload("listen = ['127.0.0.1:0', 'ws://127.0.0.2:0']\n", "reloaded: ");
     let added = broker.next_address();
     assert_eq!(added.ip().to_string(), "127.0.0.2");
@@ -368,7 +368,7 @@ fn listen_addresses_are_reloaded(driver: &str) {
 fn reloads_are_atomic(driver: &str) {
     let configured = ConfiguredBroker::start(driver, PROTECTED);
     let ConfiguredBroker { home, broker, .. } = &configured;
-    let (mut eve, _) = Client::begin(broker, &login("a"));
+    let (mut eve, _) = Client::connect_with(broker, &login("a"));
     fs::write(home.path().join("all"), "topic readwrite #\n").unwrap();
     for invalid in [
         "acl-file = 'all'\nmax-queued-mesages = 1\n",
@@ -383,7 +383,7 @@ fn reloads_are_atomic(driver: &str) {
     let messages = configured.reload("listen = '127.0.0.1:0'\nacl-file = 'all'\n", "reloaded: ");
     assert!(messages.contains("password-file: changed"), "{messages}");
     assert_eq!(
-        Client::expect_rejection(broker, &Begin::of(Version::V5, "b")),
+        Client::expect_rejection(broker, &ConnectOptions::new(Version::V5, "b")),
         Reason::NOT_AUTHORIZED
     );
 }
@@ -392,7 +392,8 @@ fn a_reload_does_not_admit_everyone(driver: &str) {
     let config_with = |logins: &str| format!("listen = '127.0.0.1:0'\n{logins}");
     let service = config_with("[auth-http]\nlogin-url = 'http://127.0.0.1:9/'\n");
     let configured = ConfiguredBroker::start(driver, &service);
-    let refused = || Client::expect_rejection(&configured.broker, &Begin::of(Version::V5, "b"));
+    let refused =
+        || Client::expect_rejection(&configured.broker, &ConnectOptions::new(Version::V5, "b"));
     assert_eq!(refused(), Reason::NOT_AUTHORIZED);
     for logins in ["password-file = 'users'\n", ""] {
         let messages = configured.reload(&config_with(logins), "not reloaded; the old");

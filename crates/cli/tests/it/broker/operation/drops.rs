@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 use phalanx_testkit::{eventually, http};
 
 use crate::broker::process::Broker;
@@ -85,7 +85,7 @@ fn dropped_messages_are_counted(driver: &str) {
     // There is no reason code at QoS 0 and in 3.1.1.
     writer.publish_with("closed", "x", Delivery::AtMostOnce, false, &[]);
     assert_eq!(writer.publish("closed", "x"), Reason::NOT_AUTHORIZED);
-    let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
+    let mut old = Client::connect_with(&broker, &ConnectOptions::new(Version::V3, "old")).0;
     assert_eq!(old.publish("closed", "x"), Reason::SUCCESS);
     assert_eq!(dropped(admin, "not_authorized"), 3);
     // They count for max-message-rate too.
@@ -96,12 +96,15 @@ fn dropped_messages_are_counted(driver: &str) {
     let line = "mqtt_subscriptions_rejected_total{reason=\"subscription_not_authorized\"} 1";
     assert!(metrics_text.contains(line), "{metrics_text}");
     // A disconnected client, and one with a small maximum packet size.
-    let (mut offline, _) = Client::begin(&broker, &Begin::lasting("away"));
+    let (mut offline, _) = Client::connect_with(&broker, &ConnectOptions::persistent("away"));
     offline.subscribe("open/+", QoS::AtLeastOnce);
-    offline.leave();
+    offline.disconnect();
     let short = vec![Property::MaximumPacketSize(100)];
-    let mut small =
-        Client::begin(&broker, &Begin { properties: short, ..Begin::of(Version::V5, "small") }).0;
+    let mut small = Client::connect_with(
+        &broker,
+        &ConnectOptions { properties: short, ..ConnectOptions::new(Version::V5, "small") },
+    )
+    .0;
     small.subscribe("open/long", QoS::AtMostOnce);
     writer.publish_with("open/a", "x", Delivery::AtMostOnce, false, &[]);
     writer.publish("open/long", &"x".repeat(200));
@@ -113,8 +116,8 @@ fn dropped_messages_are_counted(driver: &str) {
         eventually(reason, || (dropped(admin, reason) == count).then_some(()));
     }
     // The queue is dropped with the session.
-    let begin = Begin { clean: true, ..Begin::lasting("away") };
-    let (mut offline, _) = Client::begin(&broker, &begin);
+    let begin = ConnectOptions { clean: true, ..ConnectOptions::persistent("away") };
+    let (mut offline, _) = Client::connect_with(&broker, &begin);
     assert_eq!(dropped(admin, "session_ended"), 5);
     // A SUBSCRIBE receives as many retained messages as its queue holds, which is more for small ones: here all
     // of them.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx_mqtt::{Ack, Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client, id, identifiers};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id, identifiers};
 
 use crate::broker::process::Broker;
 use crate::server::bare;
@@ -42,23 +42,23 @@ fn restart(driver: &str, home: &tempfile::TempDir, broker: Broker) -> Broker {
     Broker::start_on(driver, &home.path().join("data"))
 }
 
-fn lasting(broker: &Broker, name: &str) -> Client {
-    Client::begin(broker, &Begin::lasting(name)).0
+fn persistent(broker: &Broker, name: &str) -> Client {
+    Client::connect_with(broker, &ConnectOptions::persistent(name)).0
 }
 
 fn resume(broker: &Broker, name: &str) -> Client {
-    let (client, present) = Client::begin(broker, &Begin::lasting(name));
+    let (client, present) = Client::connect_with(broker, &ConnectOptions::persistent(name));
     assert!(present, "{name}");
     client
 }
 
 fn queued_messages_survive(driver: &str) {
     let (home, mut broker) = keeping(driver);
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     reader.subscribe("t/+", QoS::AtLeastOnce);
-    let old = Begin { clean: false, ..Begin::of(Version::V3, "old") };
-    Client::begin(&broker, &old).0.subscribe("t/#", QoS::ExactlyOnce);
-    reader.leave();
+    let old = ConnectOptions { clean: false, ..ConnectOptions::new(Version::V3, "old") };
+    Client::connect_with(&broker, &old).0.subscribe("t/#", QoS::ExactlyOnce);
+    reader.disconnect();
     for n in 0..3 {
         let mut writer = Client::new(&broker, "writer");
         assert_eq!(writer.publish("t/1", &format!("one {n}")), Reason::SUCCESS);
@@ -76,10 +76,10 @@ fn queued_messages_survive(driver: &str) {
         assert!(message.properties.user().eq([("k", "v")]));
         let expires = |property| matches!(property, Property::MessageExpiry(900..=1000));
         assert!(message.properties.iter().any(expires));
-        reader.say(&Packet::PubAck(Ack::of(message.delivery.id().unwrap())));
+        reader.send(&Packet::PubAck(Ack::of(message.delivery.id().unwrap())));
     }
     reader.receives_nothing();
-    let (mut old, present) = Client::begin(&broker, &old);
+    let (mut old, present) = Client::connect_with(&broker, &old);
     assert!(present);
     let first = old.next().message().payload.to_owned();
     assert_eq!(first, b"one 0");
@@ -90,7 +90,7 @@ fn queued_messages_survive(driver: &str) {
 
 fn unacknowledged_messages_are_sent_again(driver: &str) {
     let (home, mut broker) = keeping(driver);
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     reader.subscribe("t", QoS::ExactlyOnce);
     let mut writer = Client::new(&broker, "writer");
     writer.publish("t", "one");
@@ -110,26 +110,26 @@ fn unacknowledged_messages_are_sent_again(driver: &str) {
 
 fn a_release_is_continued(driver: &str) {
     let (home, broker) = keeping(driver);
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     reader.subscribe("t", QoS::ExactlyOnce);
     let mut writer = Client::new(&broker, "writer");
     writer.publish_with("t", "x", Delivery::ExactlyOnce(id(1)), false, &[]);
     let number = reader.next().message().delivery.id().unwrap();
-    reader.say(&Packet::PubRec(Ack::of(number)));
+    reader.send(&Packet::PubRec(Ack::of(number)));
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
     let broker = restart(driver, &home, broker);
     let mut reader = resume(&broker, "reader");
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "but not the message");
-    reader.say(&Packet::PubComp(Ack::of(number)));
+    reader.send(&Packet::PubComp(Ack::of(number)));
     reader.receives_nothing();
 }
 
 fn a_message_in_progress_is_accepted_once(driver: &str) {
     let (home, broker) = keeping(driver);
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     reader.subscribe("t", QoS::AtLeastOnce);
-    reader.leave();
-    let mut writer = lasting(&broker, "writer");
+    reader.disconnect();
+    let mut writer = persistent(&broker, "writer");
     let publish = |writer: &mut Client| {
         writer.publish_with("t", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
         assert!(matches!(writer.next().packet(), Packet::PubRec(_)));
@@ -138,7 +138,7 @@ fn a_message_in_progress_is_accepted_once(driver: &str) {
     let broker = restart(driver, &home, broker);
     let mut writer = resume(&broker, "writer");
     publish(&mut writer);
-    writer.say(&Packet::PubRel(Ack::of(id(7))));
+    writer.send(&Packet::PubRel(Ack::of(id(7))));
     assert_eq!(writer.next().packet(), Packet::PubComp(Ack::of(id(7))));
     // After release, the packet identifier belongs to another message.
     let broker = restart(driver, &home, broker);
@@ -151,7 +151,7 @@ fn a_message_in_progress_is_accepted_once(driver: &str) {
 
 fn subscriptions_survive(driver: &str) {
     let (home, broker) = keeping(driver);
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     let options = SubscribeOptions { qos: QoS::AtLeastOnce, ..SubscribeOptions::default() };
     let number = [Property::SubscriptionIdentifier(300)];
     reader.subscribe_with(&[("a/+", options)], &number);
@@ -160,7 +160,7 @@ fn subscriptions_survive(driver: &str) {
     reader.subscribe("gone", QoS::AtLeastOnce);
     assert_eq!(reader.unsubscribe("gone"), [Reason::SUCCESS]);
     for name in ["one", "two"] {
-        lasting(&broker, name).subscribe("$share/group/d", QoS::AtLeastOnce);
+        persistent(&broker, name).subscribe("$share/group/d", QoS::AtLeastOnce);
     }
     let broker = restart(driver, &home, broker);
     let mut reader = resume(&broker, "reader");
@@ -196,7 +196,7 @@ fn retained_messages_are_kept(driver: &str) {
     writer.retain("d", "last");
     let broker = restart(driver, &home, broker);
     // A session's copy outlives the next retained message.
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     reader.subscribe("a", QoS::AtLeastOnce);
     assert!(reader.next().message().retain);
     let mut writer = Client::new(&broker, "writer");
@@ -215,17 +215,17 @@ fn retained_messages_are_kept(driver: &str) {
 
 fn a_will_is_published_by_the_next(driver: &str) {
     let (home, broker) = keeping(driver);
-    let mut subscriber = lasting(&broker, "heir");
+    let mut subscriber = persistent(&broker, "heir");
     subscriber.subscribe("wills", QoS::AtLeastOnce);
-    let with_will = |begin, text, properties| {
+    let with_will = |options, text, properties| {
         let will = Some(("wills", text, QoS::AtLeastOnce, false, properties));
-        Client::begin(&broker, &Begin { will, ..begin }).0
+        Client::connect_with(&broker, &ConnectOptions { will, ..options }).0
     };
     let delayed = vec![Property::WillDelay(100_000)];
-    let _lost = with_will(Begin::of(Version::V3, "a"), "of a", vec![]);
-    with_will(Begin::lasting("b"), "of b", vec![]).leave();
-    let _waits = with_will(Begin::lasting("c"), "of c", delayed);
-    with_will(Begin::lasting("d"), "of d", vec![]).drop_connection();
+    let _lost = with_will(ConnectOptions::new(Version::V3, "a"), "of a", vec![]);
+    with_will(ConnectOptions::persistent("b"), "of b", vec![]).disconnect();
+    let _waits = with_will(ConnectOptions::persistent("c"), "of c", delayed);
+    with_will(ConnectOptions::persistent("d"), "of d", vec![]).drop_connection();
     subscriber.receives("wills", "of d");
     // The answer is on disk when the next one is sent.
     subscriber.receives_nothing();
@@ -239,43 +239,45 @@ fn a_will_is_published_by_the_next(driver: &str) {
 
 fn removed_state_stays_removed(driver: &str) {
     let (home, broker) = keeping(driver);
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     reader.subscribe("t", QoS::AtLeastOnce);
     Client::new(&broker, "writer").publish("t", "x");
-    let begin = Begin { clean: true, ..Begin::lasting("reader") };
-    assert!(!Client::begin(&broker, &begin).1);
+    let options = ConnectOptions { clean: true, ..ConnectOptions::persistent("reader") };
+    assert!(!Client::connect_with(&broker, &options).1);
     // A session that ends with its connection is removed, too.
     let mut brief = Client::new(&broker, "brief");
     brief.subscribe("t", QoS::AtLeastOnce);
     let broker = restart(driver, &home, broker);
     resume(&broker, "reader").receives_nothing();
-    assert!(!Client::begin(&broker, &Begin::lasting("brief")).1);
+    assert!(!Client::connect_with(&broker, &ConnectOptions::persistent("brief")).1);
     let reason = Client::new(&broker, "writer").publish("t", "no recipients");
     assert_eq!(reason, Reason::NO_MATCHING_SUBSCRIBERS);
 }
 
 fn a_session_expires_meanwhile(driver: &str) {
     let (home, broker) = keeping(driver);
-    let short =
-        |name| Begin { properties: vec![Property::SessionExpiry(1)], ..Begin::lasting(name) };
-    let mut subscriber = lasting(&broker, "heir");
+    let short = |name| ConnectOptions {
+        properties: vec![Property::SessionExpiry(1)],
+        ..ConnectOptions::persistent(name)
+    };
+    let mut subscriber = persistent(&broker, "heir");
     subscriber.subscribe("wills", QoS::AtLeastOnce);
     let will = Some(("wills", "late", QoS::AtLeastOnce, false, vec![Property::WillDelay(1000)]));
-    let mut client = Client::begin(&broker, &Begin { will, ..short("short") }).0;
+    let mut client = Client::connect_with(&broker, &ConnectOptions { will, ..short("short") }).0;
     client.subscribe("t", QoS::AtLeastOnce);
     client.drop_connection();
     broker.crashes();
     std::thread::sleep(Duration::from_millis(2100));
     let broker = Broker::start_on(driver, &home.path().join("data"));
     resume(&broker, "heir").receives("wills", "late");
-    assert!(!Client::begin(&broker, &short("short")).1);
+    assert!(!Client::connect_with(&broker, &short("short")).1);
 }
 
 fn state_survives_a_graceful_shutdown(driver: &str) {
     let (home, mut broker) = keeping(driver);
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     reader.subscribe("t", QoS::AtLeastOnce);
-    reader.leave();
+    reader.disconnect();
     Client::new(&broker, "writer").publish("t", "x");
     broker.ends_well();
     let broker = Broker::start_on(driver, &home.path().join("data"));
@@ -295,7 +297,7 @@ fn a_directory_is_locked(driver: &str) {
 /// More subscriptions than are processed at once; all are answered in order and stored.
 fn a_long_packet_is_processed_in_pieces(driver: &str) {
     let (home, broker) = keeping(driver);
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     let options = SubscribeOptions::default();
     let filters: Vec<_> =
         (0..10_000).map(|n| if n == 5000 { "not#".to_owned() } else { format!("t/{n}") }).collect();
@@ -339,7 +341,7 @@ fn data_is_checked(driver: &str) {
     let output = check(home.path());
     assert_eq!(output.status.code(), Some(2), "a wrong directory is no backup: {output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("no journal"), "{output:?}");
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     reader.subscribe("t", QoS::AtLeastOnce);
     Client::new(&broker, "writer").publish("t", "x");
     broker.crashes();
@@ -375,7 +377,7 @@ fn data_is_checked(driver: &str) {
 fn a_missing_journal_is_reported(driver: &str) {
     let (home, broker) = keeping(driver);
     let data = home.path().join("data");
-    let mut reader = lasting(&broker, "reader");
+    let mut reader = persistent(&broker, "reader");
     reader.subscribe("t", QoS::AtLeastOnce);
     Client::new(&broker, "writer").publish("t", "x");
     broker.crashes();
@@ -405,5 +407,5 @@ fn a_missing_journal_is_reported(driver: &str) {
     eventually("a message", || broker.stderr().contains("no journal").then_some(()));
     broker.crashes();
     let broker = Broker::start_with_data(driver, &["--persistence-dir", data]);
-    assert!(!Client::begin(&broker, &Begin::lasting("reader")).1);
+    assert!(!Client::connect_with(&broker, &ConnectOptions::persistent("reader")).1);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use phalanx_access::passwd;
 use phalanx_mqtt::{Delivery, Packet, Reason, Version};
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 use serde_json::Value;
 
 use crate::broker::process::Broker;
@@ -41,7 +41,11 @@ fn events_of_a_client_as_json(driver: &str) {
     let rules = ["--acl-file", rules.path().to_str().unwrap()];
     let arguments = [&["--log-events", ALL, "--log-format", "json"], &rules[..]].concat();
     let mut broker = Broker::start_with(driver, &arguments);
-    let mut first = Client::begin(&broker, &Begin { keep_alive: 7, ..Begin::lasting("c\"1") }).0;
+    let mut first = Client::connect_with(
+        &broker,
+        &ConnectOptions { keep_alive: 7, ..ConnectOptions::persistent("c\"1") },
+    )
+    .0;
     let connected = &objects(&broker, "connected", 1)[0];
     assert_eq!(
         (&connected["address"], &connected["client"]),
@@ -52,7 +56,7 @@ fn events_of_a_client_as_json(driver: &str) {
     assert_eq!(session, [&Value::from("5"), &7.into(), &false.into()]);
     assert!(connected["port"].is_u64() && connected["time"].as_str().unwrap().ends_with('Z'));
     assert!(connected.get("user").is_none(), "an anonymous client has no user: {connected}");
-    let (mut second, _) = Client::begin(&broker, &Begin::lasting("c\"1"));
+    let (mut second, _) = Client::connect_with(&broker, &ConnectOptions::persistent("c\"1"));
     let taken_over = &objects(&broker, "taken_over", 1)[0];
     assert_eq!((&taken_over["client"], &taken_over["from"]), (&"c\"1".into(), &"127.0.0.1".into()));
     assert!(matches!(first.next().packet(), Packet::Disconnect(_)));
@@ -68,7 +72,7 @@ fn events_of_a_client_as_json(driver: &str) {
     let fields =
         [&dropped["reason"], &dropped["topic"], &dropped["publisher"], &dropped["address"]];
     assert_eq!(fields, ["not_authorized", "t", "third", "127.0.0.1"]);
-    third.leave();
+    third.disconnect();
     let left = &objects(&broker, "disconnected", 3)[2];
     assert_eq!(
         (&left["reason"], &left["seconds"]),
@@ -97,10 +101,11 @@ fn refused_logins_as_text(driver: &str) {
     let broker =
         Broker::start_with(driver, &["--password-file", users, "--log-events", "refusals"]);
     let user = "eve\" address=10.9.9.9 port=1 reason=\"x";
-    let begin = Begin { login: Some((user, "pear")), ..Begin::of(Version::V5, "c") };
-    assert_eq!(Client::expect_rejection(&broker, &begin), Reason::BAD_USER_NAME_OR_PASSWORD);
+    let options =
+        ConnectOptions { login: Some((user, "pear")), ..ConnectOptions::new(Version::V5, "c") };
+    assert_eq!(Client::expect_rejection(&broker, &options), Reason::BAD_USER_NAME_OR_PASSWORD);
     assert_eq!(
-        Client::expect_rejection(&broker, &Begin::of(Version::V3, "d")),
+        Client::expect_rejection(&broker, &ConnectOptions::new(Version::V3, "d")),
         Reason::NOT_AUTHORIZED
     );
     let lines = lines(&broker, " refused address=", 2);
@@ -122,7 +127,7 @@ fn classes_and_rates_are_reloaded(driver: &str) {
     let write = |keys: &str| fs::write(file.path(), format!("listen = \"0\"\n{keys}")).unwrap();
     write("");
     let broker = Broker::start_by(driver, file.path());
-    Client::new(&broker, "silent").leave();
+    Client::new(&broker, "silent").disconnect();
     write("log-events = \"connects\"\nlog-rate = 1");
     broker.rereads("reloaded");
     // More than the limit of any one second.
@@ -134,7 +139,7 @@ fn classes_and_rates_are_reloaded(driver: &str) {
 
 fn nothing_is_logged_by_default(driver: &str) {
     let mut broker = Broker::start(driver);
-    Client::new(&broker, "a").leave();
+    Client::new(&broker, "a").disconnect();
     broker.ends_well();
     assert!(!broker.stderr().contains("connected"), "{}", broker.stderr());
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use phalanx_mqtt::{Delivery, QoS};
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 use phalanx_testkit::{eventually, http};
 use serde_json::Value;
 
@@ -46,13 +46,13 @@ fn messages_and_connections_are_shown(driver: &str) {
     let listener = format!("{{listener=\"mqtt://{}\"}}", broker.address);
     // The broker has a second address, with its own series.
     let websocket = "listener=\"ws://127.0.0.1:";
-    let mut offline = Client::begin(&broker, &Begin::lasting("away")).0;
+    let mut offline = Client::connect_with(&broker, &ConnectOptions::persistent("away")).0;
     offline.subscribe("t", QoS::AtLeastOnce);
     let mut online = Client::new(&broker, "near");
     online.subscribe("t", QoS::AtLeastOnce);
     becomes(admin, "mqtt_listener_connections", &listener, 2);
     assert_eq!(sum(admin, "mqtt_listener_connections", websocket), 0);
-    offline.leave();
+    offline.disconnect();
     becomes(admin, "mqtt_listener_connections", &listener, 1);
     assert_eq!(sum(admin, "mqtt_listener_connections_accepted_total", &listener), 2);
     let mut writer = Client::new(&broker, "writer");
@@ -69,7 +69,12 @@ fn messages_and_connections_are_shown(driver: &str) {
     assert!(sum(admin, "mqtt_retained_bytes", "") > 0);
     // Both sessions end, and their messages are dropped.
     drop(online);
-    Client::begin(&broker, &Begin { clean: true, ..Begin::lasting("away") }).0.leave();
+    Client::connect_with(
+        &broker,
+        &ConnectOptions { clean: true, ..ConnectOptions::persistent("away") },
+    )
+    .0
+    .disconnect();
     becomes(admin, "mqtt_queued_messages", "", 0);
     becomes(admin, "mqtt_queued_bytes", "", 0);
     becomes(admin, "mqtt_inflight_messages", "", 0);

@@ -1,7 +1,7 @@
 //! The topics below `$SYS/broker`.
 
 use phalanx_mqtt::{QoS, SubscribeOptions, Version};
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 
 use crate::broker::process::Broker;
 
@@ -34,13 +34,13 @@ fn system_topics_are_published(driver: &str) {
     // Updates may arrive before the retained message, without the retain flag.
     let received = (0..100).map(|_| client.next()).find(|received| received.message().retain);
     assert!(received.expect("what is retained").message().topic.starts_with("$SYS/broker/"));
-    let (mut other, _) = Client::begin(&broker, &Begin::lasting("other"));
+    let (mut other, _) = Client::connect_with(&broker, &ConnectOptions::persistent("other"));
     other.subscribe("a/+/c", QoS::AtLeastOnce);
     other.subscribe("b", QoS::AtLeastOnce);
     other.unsubscribe("b");
     other.retain("a/b", "kept");
-    other.leave();
-    let (_old, _) = Client::begin(&broker, &Begin::of(Version::V3, "old"));
+    other.disconnect();
+    let (_old, _) = Client::connect_with(&broker, &ConnectOptions::new(Version::V3, "old"));
     // Subscribe to each separately, since unchanged values are not published again.
     for (topic, value) in [
         ("clients/connected", "2"),
@@ -51,7 +51,8 @@ fn system_topics_are_published(driver: &str) {
         ("retained messages/count", "1"),
     ] {
         let topic = format!("$SYS/broker/{topic}");
-        let (mut requester, _) = Client::begin(&broker, &Begin::of(Version::V5, "reader"));
+        let (mut requester, _) =
+            Client::connect_with(&broker, &ConnectOptions::new(Version::V5, "reader"));
         requester.subscribe(&topic, QoS::AtMostOnce);
         becomes(&mut requester, &topic, value);
     }

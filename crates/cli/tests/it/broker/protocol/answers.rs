@@ -3,7 +3,7 @@
 use phalanx_mqtt::{
     Ack, Delivery, Disconnect, Packet, Property, QoS, Reason, SubscribeOptions, Version,
 };
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 
 use crate::broker::process::Broker;
 
@@ -85,28 +85,28 @@ fn empty_filters(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
         for subscribes in [true, false] {
-            let mut client = Client::begin(&broker, &Begin::of(version, "odd")).0;
+            let mut client = Client::connect_with(&broker, &ConnectOptions::new(version, "odd")).0;
             let properties = if version == Version::V5 { &[0][..] } else { &[] };
             let (kind, options) = if subscribes { (0x82, &[0][..]) } else { (0xa2, &[][..]) };
             let one = |filter: &[u8]| [&[0, filter.len() as u8][..], filter, options].concat();
             let body = [&[0, 1][..], properties, &one(b"good"), &one(b"")].concat();
             client.send_bytes(&[&[kind, body.len() as u8][..], &body].concat());
             let expected = (version == Version::V5).then_some(Reason::PROTOCOL_ERROR);
-            assert_eq!(client.ended(), expected, "{version:?} {kind:x}");
+            assert_eq!(client.wait_for_close(), expected, "{version:?} {kind:x}");
         }
     }
 }
 
 /// A client with this maximum packet size.
-fn with_max_packet_size<'a>(id: &'a str, max_size: u32) -> Begin<'a> {
+fn with_max_packet_size<'a>(id: &'a str, max_size: u32) -> ConnectOptions<'a> {
     let properties = vec![Property::MaximumPacketSize(max_size)];
-    Begin { properties, ..Begin::of(Version::V5, id) }
+    ConnectOptions { properties, ..ConnectOptions::new(Version::V5, id) }
 }
 
 fn connack_within_the_clients_maximum(driver: &str) {
     let broker = Broker::start(driver);
     // Receive maximum, topic alias maximum and maximum packet size: 16 bytes.
-    Client::begin(&broker, &with_max_packet_size("fits", 16));
+    Client::connect_with(&broker, &with_max_packet_size("fits", 16));
     // The property cannot be omitted, since the client would violate the limit.
     let words = Property::AuthenticationMethod("in steps");
     for (max_size, reason) in [
@@ -116,7 +116,7 @@ fn connack_within_the_clients_maximum(driver: &str) {
         (1, None),
     ] {
         let mut client = Client::open(&broker, Version::V5);
-        client.connect(&with_max_packet_size("small", max_size));
+        client.send_connect(&with_max_packet_size("small", max_size));
         let bytes = client.rest();
         assert!(bytes.len() <= max_size as usize, "{bytes:x?}");
         assert_eq!(bytes.get(3).map(|code| Reason(*code)), reason, "{max_size}");
@@ -124,9 +124,9 @@ fn connack_within_the_clients_maximum(driver: &str) {
     // A reason string that does not fit is omitted.
     for (max_size, with_reason_string) in [(5, false), (40, false), (200, true)] {
         let mut client = Client::open(&broker, Version::V5);
-        let mut begin = with_max_packet_size("steps", max_size);
-        begin.properties.push(words);
-        client.connect(&begin);
+        let mut options = with_max_packet_size("steps", max_size);
+        options.properties.push(words);
+        client.send_connect(&options);
         let bytes = client.rest();
         assert!(
             bytes.len() <= max_size as usize && (bytes.len() > 5) == with_reason_string,
@@ -143,25 +143,25 @@ fn suback_and_unsuback_within_the_clients_maximum(driver: &str) {
         many.iter().map(|filter| (filter.as_str(), SubscribeOptions::default())).collect();
     // A fixed header of two bytes, an identifier of two, no properties, and a byte per reason.
     for (max_size, fits) in [(45, true), (44, false)] {
-        let mut client = Client::begin(&broker, &with_max_packet_size("many", max_size)).0;
+        let mut client = Client::connect_with(&broker, &with_max_packet_size("many", max_size)).0;
         if fits {
             assert_eq!(client.subscribe_with(&subscriptions, &[]), [Reason::SUCCESS; 40]);
             assert_eq!(client.unsubscribe_all(&many), [Reason::SUCCESS; 40]);
             continue;
         }
-        client.ask_for(&subscriptions);
+        client.send_subscribe(&subscriptions);
         // No subscription exists without the client's knowledge.
-        assert_eq!(client.ended(), Some(Reason::PACKET_TOO_LARGE));
-        let mut client = Client::begin(&broker, &with_max_packet_size("many", max_size)).0;
-        client.ask_for(&subscriptions[..39]);
+        assert_eq!(client.wait_for_close(), Some(Reason::PACKET_TOO_LARGE));
+        let mut client = Client::connect_with(&broker, &with_max_packet_size("many", max_size)).0;
+        client.send_subscribe(&subscriptions[..39]);
         client.next();
         client.send_unsubscribe(&many);
-        assert_eq!(client.ended(), Some(Reason::PACKET_TOO_LARGE));
+        assert_eq!(client.wait_for_close(), Some(Reason::PACKET_TOO_LARGE));
     }
     // The reason string of a rejected filter is sent only if the packet has room for it.
     for (max_size, with_reason_string) in [(20, false), (200, true)] {
-        let mut client = Client::begin(&broker, &with_max_packet_size("wrong", max_size)).0;
-        client.ask_for(&[("a/#/b", SubscribeOptions::default())]);
+        let mut client = Client::connect_with(&broker, &with_max_packet_size("wrong", max_size)).0;
+        client.send_subscribe(&[("a/#/b", SubscribeOptions::default())]);
         let received = client.next();
         let Packet::SubAck(ack) = received.packet() else { panic!("{received:?}") };
         assert_eq!(ack.reasons, [Reason::TOPIC_FILTER_INVALID.0]);
@@ -174,7 +174,7 @@ fn acknowledgements_and_disconnect_within_the_clients_maximum(driver: &str) {
     std::fs::write(&rules, "topic readwrite open\n").unwrap();
     let broker = Broker::start_with(driver, &["--acl-file", rules.path().to_str().unwrap()]);
     for (max_size, with_reason_string) in [(20, false), (200, true)] {
-        let mut client = Client::begin(&broker, &with_max_packet_size("curt", max_size)).0;
+        let mut client = Client::connect_with(&broker, &with_max_packet_size("curt", max_size)).0;
         for delivery in [Delivery::AtLeastOnce(id(1)), Delivery::ExactlyOnce(id(2))] {
             client.publish_with("closed", "x", delivery, false, &[]);
             let received = client.next();
@@ -184,7 +184,7 @@ fn acknowledgements_and_disconnect_within_the_clients_maximum(driver: &str) {
             assert_eq!(ack.reason, Reason::NOT_AUTHORIZED);
             assert_eq!(!ack.properties.is_empty(), with_reason_string, "{max_size}");
         }
-        client.say(&Packet::PubRel(Ack::of(id(3))));
+        client.send(&Packet::PubRel(Ack::of(id(3))));
         let received = client.next();
         let Packet::PubComp(ack) = received.packet() else { panic!("{received:?}") };
         assert_eq!(ack.reason, Reason::PACKET_IDENTIFIER_NOT_FOUND);
@@ -197,7 +197,7 @@ fn acknowledgements_and_disconnect_within_the_clients_maximum(driver: &str) {
         assert_eq!(!properties.is_empty(), with_reason_string, "{max_size}");
     }
     // The limit applies to messages as well.
-    let mut small = Client::begin(&broker, &with_max_packet_size("small", 30)).0;
+    let mut small = Client::connect_with(&broker, &with_max_packet_size("small", 30)).0;
     small.subscribe("open", QoS::AtMostOnce);
     let mut writer = Client::new(&broker, "writer");
     writer.publish("open", &"x".repeat(100));

@@ -4,7 +4,7 @@ use phalanx_mqtt::{
     Delivery, Kind, Packet, Property, PropertyBuffer, QoS, Reason, Subscribe, SubscribeOptions,
     SubscriptionBuffer, Unsubscribe, Version,
 };
-use phalanx_testkit::mqtt::{Begin, Client, id, identifiers};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id, identifiers};
 use tempfile::tempdir;
 
 use crate::broker::process::Broker;
@@ -40,7 +40,7 @@ fn publish(client: &mut Client, topic: &str, payload: &str, user: &[(&str, &str)
 fn a_filter_after_the_topic(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
-        let mut reader = Client::begin(&broker, &Begin::of(version, "reader")).0;
+        let mut reader = Client::connect_with(&broker, &ConnectOptions::new(version, "reader")).0;
         reader.subscribe("sensor/+/temperature?location=roomA&value>25", QoS::AtMostOnce);
         let mut writer = Client::new(&broker, "writer");
         let room = |room, value| [("location", room), ("value", value)];
@@ -57,7 +57,7 @@ fn a_filter_after_the_topic(driver: &str) {
 fn a_filter_before_the_topic(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
-        let mut reader = Client::begin(&broker, &Begin::of(version, "reader")).0;
+        let mut reader = Client::connect_with(&broker, &ConnectOptions::new(version, "reader")).0;
         let filters = [
             "$where/room = 'A%2FB' AND NOT value <= %2B25/#",
             "$where/sign LIKE '%23%25' OR sign = '%2B'/sensor/+/sign",
@@ -218,7 +218,7 @@ fn refused(client: &mut Client, filter: &str, user: &[(&str, &str)]) -> (Vec<u8>
     let mut properties = PropertyBuffer::new();
     user.iter().for_each(|(name, value)| properties.push(Property::User(name, value)).unwrap());
     let (id, filters, properties) = (id(1), subscriptions.to_subscribe(), properties.get());
-    client.say(&Packet::Subscribe(Subscribe { id, filters, properties }));
+    client.send(&Packet::Subscribe(Subscribe { id, filters, properties }));
     let received = client.next();
     let Packet::SubAck(ack) = received.packet() else { panic!("{received:?}") };
     let words = ack.properties.iter().find_map(|property| match property {
@@ -262,15 +262,15 @@ fn errors_have_a_reason_string(driver: &str) {
     let mut properties = PropertyBuffer::new();
     properties.push(Property::User("where", "a = 1")).unwrap();
     let (id, filters, properties) = (id(2), subscriptions.to_unsubscribe(), properties.get());
-    client.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
+    client.send(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
     assert_eq!(client.answer(Kind::UnsubAck), [Reason::TOPIC_FILTER_INVALID]);
     assert_eq!(client.unsubscribe("t"), [Reason::SUCCESS]);
     // Clients that opt out of problem information get no reason string.
-    let begin = Begin {
+    let options = ConnectOptions {
         properties: vec![Property::RequestProblemInformation(false)],
-        ..Begin::of(Version::V5, "curt")
+        ..ConnectOptions::new(Version::V5, "curt")
     };
-    let mut curt = Client::begin(&broker, &begin).0;
+    let mut curt = Client::connect_with(&broker, &options).0;
     assert_eq!(refused(&mut curt, "t?a", &[]), (none, String::new()));
 }
 
@@ -294,7 +294,7 @@ fn the_filter_identifies_the_subscription(driver: &str) {
     let mut properties = PropertyBuffer::new();
     where_a.iter().for_each(|property| properties.push(*property).unwrap());
     let (id, filters, properties) = (id(2), subscriptions.to_unsubscribe(), properties.get());
-    reader.say(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
+    reader.send(&Packet::Unsubscribe(Unsubscribe { id, filters, properties }));
     assert_eq!(reader.answer(Kind::UnsubAck), [Reason::SUCCESS]);
     assert_eq!(writer.publish("t", "gone"), Reason::NO_MATCHING_SUBSCRIBERS);
 }
@@ -319,24 +319,24 @@ fn retained_messages_are_filtered(driver: &str) {
 
 fn a_session_keeps_its_filters(driver: &str) {
     let broker = Broker::start(driver);
-    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     reader.subscribe("t?v=1", QoS::AtLeastOnce);
     reader.subscribe("$where/v = 3/#", QoS::AtLeastOnce);
-    reader.leave();
+    reader.disconnect();
     let mut writer = Client::new(&broker, "writer");
     for value in ["1", "2", "3"] {
         let user = [Property::User("v", value)];
         writer.publish_with("t", value, Delivery::AtLeastOnce(id(1)), false, &user);
         writer.next();
     }
-    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     reader.receives("t", "1");
     reader.receives("t", "3");
     reader.receives_nothing();
-    reader.leave();
+    reader.disconnect();
     // The filters end with the session.
-    let clean_session = Begin { clean: true, ..Begin::lasting("reader") };
-    drop(Client::begin(&broker, &clean_session));
+    let clean_session = ConnectOptions { clean: true, ..ConnectOptions::persistent("reader") };
+    drop(Client::connect_with(&broker, &clean_session));
     let user = [Property::User("v", "1")];
     writer.publish_with("t", "x", Delivery::AtLeastOnce(id(1)), false, &user);
     let received = writer.next();
@@ -384,23 +384,23 @@ fn literal_topic_filters(driver: &str) {
         publish(&mut writer, "list", "by content", &[("page", "2")]);
         reader.receives_nothing();
     };
-    let begin = |version| Begin { version, ..Begin::lasting("reader") };
+    let options = |version| ConnectOptions { version, ..ConnectOptions::persistent("reader") };
     for version in [Version::V3, Version::V5] {
         arguments.push("--content-filters=false");
         let broker = start(&arguments);
-        let (mut reader, _) = Client::begin(&broker, &begin(version));
+        let (mut reader, _) = Client::connect_with(&broker, &options(version));
         filters.iter().for_each(|filter| reader.subscribe(filter, QoS::AtLeastOnce));
         receives_all(&broker, &mut reader);
         drop(broker);
         arguments.pop();
         let broker = start(&arguments);
-        let (mut reader, _) = Client::begin(&broker, &begin(version));
+        let (mut reader, _) = Client::connect_with(&broker, &options(version));
         receives_all(&broker, &mut reader);
         reader.subscribe(filters[0], QoS::AtLeastOnce);
         let mut writer = Client::new(&broker, "writer");
         publish(&mut writer, "list", "by content", &[("page", "2")]);
         reader.receives("list", "by content");
-        drop(Client::begin(&broker, &Begin { clean: true, ..begin(version) }));
+        drop(Client::connect_with(&broker, &ConnectOptions { clean: true, ..options(version) }));
     }
     let broker = start(&arguments);
     let mut reader = Client::new(&broker, "reader");

@@ -54,7 +54,7 @@ fn each_filter_receives_the_messages_of_its_row(driver: &str) {
                 reader.receives(topic, payload);
             }
             reader.receives_nothing();
-            reader.leave();
+            reader.disconnect();
         }
     }
     assert_eq!(filters, 24);

@@ -1,7 +1,7 @@
 //! QoS 1 and 2, and the number of messages in flight.
 
 use phalanx_mqtt::{Ack, Delivery, Packet, PacketId, Property, QoS, Reason, Version};
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 
 use crate::broker::process::Broker;
 
@@ -19,21 +19,23 @@ crate::on_each_driver!(
 fn exactly_once_in_both_directions(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
-        let mut subscriber = Client::begin(&broker, &Begin::of(version, "reader")).0;
+        let mut subscriber =
+            Client::connect_with(&broker, &ConnectOptions::new(version, "reader")).0;
         subscriber.subscribe("a/#", QoS::ExactlyOnce);
-        let mut publisher = Client::begin(&broker, &Begin::of(version, "writer")).0;
+        let mut publisher =
+            Client::connect_with(&broker, &ConnectOptions::new(version, "writer")).0;
         publisher.publish_with("a/b", "one", Delivery::ExactlyOnce(id(9)), false, &[]);
         assert_eq!(publisher.next().packet(), Packet::PubRec(Ack::of(id(9))));
-        publisher.say(&Packet::PubRel(Ack::of(id(9))));
+        publisher.send(&Packet::PubRel(Ack::of(id(9))));
         assert_eq!(publisher.next().packet(), Packet::PubComp(Ack::of(id(9))));
 
         let received = subscriber.next();
         let Delivery::ExactlyOnce(number) = received.message().delivery else {
             panic!("{received:?}")
         };
-        subscriber.say(&Packet::PubRec(Ack::of(number)));
+        subscriber.send(&Packet::PubRec(Ack::of(number)));
         assert_eq!(subscriber.next().packet(), Packet::PubRel(Ack::of(number)));
-        subscriber.say(&Packet::PubComp(Ack::of(number)));
+        subscriber.send(&Packet::PubComp(Ack::of(number)));
         subscriber.receives_nothing();
     }
 }
@@ -41,9 +43,11 @@ fn exactly_once_in_both_directions(driver: &str) {
 /// With a receive maximum of 2 the third message waits for an acknowledgement.
 fn the_receive_maximum_is_respected(driver: &str) {
     let broker = Broker::start(driver);
-    let begin =
-        Begin { properties: vec![Property::ReceiveMaximum(2)], ..Begin::of(Version::V5, "slow") };
-    let mut slow = Client::begin(&broker, &begin).0;
+    let options = ConnectOptions {
+        properties: vec![Property::ReceiveMaximum(2)],
+        ..ConnectOptions::new(Version::V5, "slow")
+    };
+    let mut slow = Client::connect_with(&broker, &options).0;
     slow.subscribe("t", QoS::AtLeastOnce);
     let mut publisher = Client::new(&broker, "writer");
     for n in 0..5 {
@@ -56,9 +60,9 @@ fn the_receive_maximum_is_respected(driver: &str) {
         numbers.push(received.message().delivery.id().unwrap());
         // Acknowledge only after two messages, so that a premature third one is detected.
         if n >= 1 {
-            slow.say(&Packet::PingReq);
+            slow.send(&Packet::PingReq);
             assert_eq!(slow.next().packet(), Packet::PingResp, "no third message");
-            slow.say(&Packet::PubAck(Ack::of(numbers[n - 1])));
+            slow.send(&Packet::PubAck(Ack::of(numbers[n - 1])));
         }
     }
 }
@@ -85,7 +89,7 @@ fn duplicates_are_accepted_once(driver: &str) {
     }
     client.receives_nothing();
     // After PUBREL the packet identifier starts another message.
-    client.say(&Packet::PubRel(Ack::of(id(4))));
+    client.send(&Packet::PubRel(Ack::of(id(4))));
     assert_eq!(client.next().packet(), Packet::PubComp(Ack::of(id(4))));
     client.publish_with("t", "again", Delivery::ExactlyOnce(id(4)), false, &[]);
     let kinds = [client.next(), client.next()]
@@ -96,13 +100,13 @@ fn duplicates_are_accepted_once(driver: &str) {
 fn an_unknown_packet_identifier(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "odd");
-    client.say(&Packet::PubRel(Ack::of(id(3))));
+    client.send(&Packet::PubRel(Ack::of(id(3))));
     let reason = Reason::PACKET_IDENTIFIER_NOT_FOUND;
     assert_eq!(client.next().packet(), Packet::PubComp(Ack { reason, ..Ack::of(id(3)) }));
-    client.say(&Packet::PubRec(Ack::of(id(5))));
+    client.send(&Packet::PubRec(Ack::of(id(5))));
     assert_eq!(client.next().packet(), Packet::PubRel(Ack { reason, ..Ack::of(id(5)) }));
-    client.say(&Packet::PubAck(Ack::of(id(5))));
-    client.say(&Packet::PubComp(Ack::of(id(5))));
+    client.send(&Packet::PubAck(Ack::of(id(5))));
+    client.send(&Packet::PubComp(Ack::of(id(5))));
     client.receives_nothing();
 }
 
@@ -134,7 +138,7 @@ fn the_order_is_preserved_under_load(driver: &str) {
         let before = last[n % 2].replace(n);
         assert!(before.is_none_or(|before| before + 2 == n), "{n} behind {before:?}");
         if let Some(id) = message.delivery.id() {
-            subscriber.say(&Packet::PubAck(Ack::of(id)));
+            subscriber.send(&Packet::PubAck(Ack::of(id)));
         }
     }
     writer.join().unwrap();
@@ -143,8 +147,8 @@ fn the_order_is_preserved_under_load(driver: &str) {
 fn messages_beyond_the_clients_maximum_are_not_sent(driver: &str) {
     let broker = Broker::start(driver);
     let properties = vec![Property::MaximumPacketSize(100)];
-    let begin = Begin { properties, ..Begin::of(Version::V5, "small") };
-    let mut small = Client::begin(&broker, &begin).0;
+    let options = ConnectOptions { properties, ..ConnectOptions::new(Version::V5, "small") };
+    let mut small = Client::connect_with(&broker, &options).0;
     small.subscribe("t", QoS::AtLeastOnce);
     let mut publisher = Client::new(&broker, "writer");
     publisher.publish("t", &"x".repeat(200));
@@ -154,9 +158,11 @@ fn messages_beyond_the_clients_maximum_are_not_sent(driver: &str) {
 
 fn topic_aliases(driver: &str) {
     let broker = Broker::start(driver);
-    let begin =
-        Begin { properties: vec![Property::TopicAliasMaximum(1)], ..Begin::of(Version::V5, "c") };
-    let mut client = Client::begin(&broker, &begin).0;
+    let options = ConnectOptions {
+        properties: vec![Property::TopicAliasMaximum(1)],
+        ..ConnectOptions::new(Version::V5, "c")
+    };
+    let mut client = Client::connect_with(&broker, &options).0;
     client.subscribe("a/#", QoS::AtMostOnce);
     let alias = [Property::TopicAlias(7)];
     client.publish_with("a/one", "1", Delivery::AtMostOnce, false, &alias);
@@ -193,7 +199,7 @@ fn packet_identifiers_are_reused(driver: &str) {
         }
         let received = client.next();
         if let Packet::Publish(publish) = received.packet() {
-            client.say(&Packet::PubAck(Ack::of(publish.delivery.id().unwrap())));
+            client.send(&Packet::PubAck(Ack::of(publish.delivery.id().unwrap())));
             received_count += 1;
         }
     }

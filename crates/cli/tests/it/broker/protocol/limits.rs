@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_mqtt::{Delivery, Packet, QoS, Reason, SubscribeOptions, Version};
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 
 use crate::broker::process::Broker;
 
@@ -40,18 +40,18 @@ fn connections_of_an_address(driver: &str) {
     let first = Client::new(&broker, "1");
     let _second = Client::new(&broker, "2");
     for version in [Version::V3, Version::V5] {
-        let refused = Client::expect_rejection(&broker, &Begin::of(version, "3"));
+        let refused = Client::expect_rejection(&broker, &ConnectOptions::new(version, "3"));
         let expected = match version {
             Version::V3 => Reason::SERVER_UNAVAILABLE,
             Version::V5 => Reason::QUOTA_EXCEEDED,
         };
         assert_eq!(refused, expected);
     }
-    first.leave();
+    first.disconnect();
     // The connection slot is free once the broker has noticed the close.
     eventually("a free connection slot", || {
         let mut client = Client::open(&broker, Version::V5);
-        client.connect(&Begin::of(Version::V5, "3"));
+        client.send_connect(&ConnectOptions::new(Version::V5, "3"));
         let received = client.next();
         matches!(received.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
     });
@@ -63,7 +63,7 @@ fn the_connection_rate_of_an_address(driver: &str) {
     let mut clients = Vec::new();
     let refused = loop {
         let mut client = Client::open(&broker, Version::V5);
-        client.connect(&Begin::of(Version::V5, &format!("c{}", clients.len())));
+        client.send_connect(&ConnectOptions::new(Version::V5, &format!("c{}", clients.len())));
         let received = client.next();
         let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
         if ack.reason.is_failure() {
@@ -81,7 +81,7 @@ fn the_connection_rate_of_an_address(driver: &str) {
     client.receives("t", "x");
     eventually("another", || {
         let mut client = Client::open(&broker, Version::V5);
-        client.connect(&Begin::of(Version::V5, "later"));
+        client.send_connect(&ConnectOptions::new(Version::V5, "later"));
         let received = client.next();
         matches!(received.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
     });
@@ -133,13 +133,13 @@ fn more_clients_than_descriptors(driver: &str) {
     let broker = Broker::start_limited(driver, 64);
     let all: Vec<_> = (0..32).map(|n| Client::new(&broker, &format!("c{n}"))).collect();
     for _ in 0..8 {
-        let refused = Client::expect_rejection(&broker, &Begin::of(Version::V5, "late"));
+        let refused = Client::expect_rejection(&broker, &ConnectOptions::new(Version::V5, "late"));
         assert_eq!(refused, Reason::SERVER_BUSY);
     }
-    all.into_iter().for_each(Client::leave);
+    all.into_iter().for_each(Client::disconnect);
     eventually("a free connection slot", || {
         let mut client = Client::open(&broker, Version::V5);
-        client.connect(&Begin::of(Version::V5, "after"));
+        client.send_connect(&ConnectOptions::new(Version::V5, "after"));
         let received = client.next();
         matches!(received.packet(), Packet::ConnAck(ack) if !ack.reason.is_failure()).then_some(())
     });
@@ -179,7 +179,11 @@ fn a_client_that_does_not_read_is_reset(driver: &str) {
     let mut subscriber = Client::new(&broker, "heir");
     subscriber.subscribe("wills", QoS::AtMostOnce);
     let will = Some(("wills", "gone", QoS::AtMostOnce, false, Vec::new()));
-    let mut slow = Client::begin(&broker, &Begin { will, ..Begin::of(Version::V5, "slow") }).0;
+    let mut slow = Client::connect_with(
+        &broker,
+        &ConnectOptions { will, ..ConnectOptions::new(Version::V5, "slow") },
+    )
+    .0;
     slow.subscribe("much", QoS::AtMostOnce);
     let mut slow = slow.into_stream();
     let (mut writer, payload) = (Client::new(&broker, "writer"), "x".repeat(200 << 10));

@@ -1,7 +1,7 @@
 //! Rejected packets, and the form of the rejection.
 
 use phalanx_mqtt::{Delivery, Packet, Property, QoS, Reason, SubscribeOptions, Version};
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 
 use crate::broker::process::Broker;
 use crate::server::bare;
@@ -31,7 +31,7 @@ fn broken_packets(driver: &str) {
     ] {
         let mut client = Client::new(&broker, "odd");
         client.send_bytes(bytes);
-        assert_eq!(client.ended(), Some(reason), "{bytes:x?}");
+        assert_eq!(client.wait_for_close(), Some(reason), "{bytes:x?}");
     }
     // A connection that begins with another packet or protocol gets no answer, or a rejection.
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\xc0\x00", b"\x00\x00"] {
@@ -53,10 +53,10 @@ fn packets_that_are_too_long(driver: &str) {
     client.publish_with("t", &"x".repeat(900), Delivery::AtLeastOnce(id(1)), false, &[]);
     assert!(matches!(client.next().packet(), Packet::PubAck(_)));
     client.publish_with("t", &"x".repeat(1000), Delivery::AtLeastOnce(id(1)), false, &[]);
-    assert_eq!(client.ended(), Some(Reason::PACKET_TOO_LARGE));
+    assert_eq!(client.wait_for_close(), Some(Reason::PACKET_TOO_LARGE));
     let mut client = Client::new(&broker, "deep");
     client.publish_with(&"/".repeat(300), "x", Delivery::AtMostOnce, false, &[]);
-    assert_eq!(client.ended(), Some(Reason::TOPIC_NAME_INVALID));
+    assert_eq!(client.wait_for_close(), Some(Reason::TOPIC_NAME_INVALID));
 }
 
 fn invalid_filters(driver: &str) {
@@ -76,7 +76,7 @@ fn invalid_filters(driver: &str) {
     assert_eq!(client.subscribe_with(&subscriptions, &[]), [none, success, none, none, none]);
     client.publish_with("good/one", "x", Delivery::AtMostOnce, false, &[]);
     client.receives("good/one", "x");
-    let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
+    let mut old = Client::connect_with(&broker, &ConnectOptions::new(Version::V3, "old")).0;
     let reasons = old.subscribe_with(&[("a/#/b", options), ("b", options)], &[]);
     assert_eq!(reasons, [Reason::UNSPECIFIED_ERROR, success]);
 }
@@ -91,7 +91,7 @@ fn invalid_aliases(driver: &str) {
         let mut client = Client::new(&broker, "odd");
         let properties = [Property::TopicAlias(alias)];
         client.publish_with(topic, "x", Delivery::AtMostOnce, false, &properties);
-        assert_eq!(client.ended(), Some(reason), "{topic} {alias}");
+        assert_eq!(client.wait_for_close(), Some(reason), "{topic} {alias}");
     }
 }
 
@@ -102,14 +102,17 @@ fn more_than_the_receive_maximum(driver: &str) {
     for number in 1..=1100 {
         client.publish_with("t", "x", Delivery::ExactlyOnce(id(number)), false, &[]);
     }
-    assert_eq!(client.ended(), Some(Reason::RECEIVE_MAXIMUM_EXCEEDED));
+    assert_eq!(client.wait_for_close(), Some(Reason::RECEIVE_MAXIMUM_EXCEEDED));
 }
 
 fn a_keep_alive_that_is_too_long(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-keep-alive", "60s"]);
     for (requested, server_keep_alive) in [(0, Some(60)), (120, Some(60)), (30, None)] {
         let mut client = Client::open(&broker, Version::V5);
-        client.connect(&Begin { keep_alive: requested, ..Begin::of(Version::V5, "a") });
+        client.send_connect(&ConnectOptions {
+            keep_alive: requested,
+            ..ConnectOptions::new(Version::V5, "a")
+        });
         let received = client.next();
         let Packet::ConnAck(ack) = received.packet() else { panic!("{received:?}") };
         let own = ack.properties.iter().find_map(|property| match property {
@@ -124,7 +127,7 @@ fn authentication_in_steps(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::open(&broker, Version::V5);
     let properties = vec![Property::AuthenticationMethod("SCRAM-SHA-256")];
-    client.connect(&Begin { properties, ..Begin::of(Version::V5, "a") });
+    client.send_connect(&ConnectOptions { properties, ..ConnectOptions::new(Version::V5, "a") });
     let received = client.next();
     let Packet::ConnAck(ack) = received.packet() else { panic!() };
     assert_eq!(ack.reason, Reason::BAD_AUTHENTICATION_METHOD);
@@ -150,17 +153,20 @@ fn too_many_connections(driver: &str) {
     for (version, reason) in
         [(Version::V5, Reason::SERVER_BUSY), (Version::V3, Reason::SERVER_UNAVAILABLE)]
     {
-        assert_eq!(Client::expect_rejection(&broker, &Begin::of(version, "one more")), reason);
+        assert_eq!(
+            Client::expect_rejection(&broker, &ConnectOptions::new(version, "one more")),
+            reason
+        );
     }
     let mut more = Client::open(&broker, Version::V5);
     assert!(more.try_next().is_none(), "no answer without a request, and the connection closes");
-    all.pop().unwrap().leave();
+    all.pop().unwrap().disconnect();
     // The connection slot is free once the broker has noticed the close.
     loop {
         let mut client = Client::open(&broker, Version::V5);
         let mut connect = Vec::new();
-        let begin = b"\x10\x0d\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x00";
-        connect.extend_from_slice(begin);
+        let options = b"\x10\x0d\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x00";
+        connect.extend_from_slice(options);
         client.send_bytes(&connect);
         match client.next().packet() {
             Packet::ConnAck(ack) if ack.reason == Reason::SERVER_BUSY => (),
@@ -173,11 +179,11 @@ fn too_many_connections(driver: &str) {
 fn clients_are_told_of_the_shutdown(driver: &str) {
     let mut broker = Broker::start(driver);
     let mut client = Client::new(&broker, "there");
-    let (mut waiting, _) = Client::begin(&broker, &Begin::lasting("waiting"));
+    let (mut waiting, _) = Client::connect_with(&broker, &ConnectOptions::persistent("waiting"));
     waiting.subscribe("t", QoS::AtLeastOnce);
-    waiting.leave();
+    waiting.disconnect();
     broker.ends_well();
-    assert_eq!(client.ended(), Some(Reason::SERVER_SHUTTING_DOWN));
+    assert_eq!(client.wait_for_close(), Some(Reason::SERVER_SHUTTING_DOWN));
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn the_flag_is_that_of_publishing_if_asked_for(driver: &str) {
         publisher.publish("flag", "y");
         assert!(!reader.next().message().retain);
         publisher.retain("flag", "");
-        reader.leave();
+        reader.disconnect();
     }
 }
 
@@ -109,7 +109,7 @@ fn no_local_applies_to_later_sessions(driver: &str) {
     client.retain("a/own", "mine");
     client.subscribe_with(&[("a/#", options)], &[]);
     client.receives_nothing();
-    client.leave();
+    client.disconnect();
     Client::new(&broker, "other").retain("a/other", "theirs");
     let mut second_writer = Client::new(&broker, "writer");
     second_writer.subscribe_with(&[("a/#", options)], &[]);

@@ -4,7 +4,7 @@ use phalanx_mqtt::{
     Ack, Delivery, Disconnect, Packet, Property, PropertyBuffer, Publish, QoS, Reason, Version,
 };
 use phalanx_testkit::eventually;
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 
 use crate::broker::process::Broker;
 
@@ -23,29 +23,29 @@ crate::on_each_driver!(
 
 fn messages_are_queued_for_disconnected_clients(driver: &str) {
     let broker = Broker::start(driver);
-    let old = Begin { clean: false, ..Begin::of(Version::V3, "old") };
-    for begin in [Begin::lasting("new"), old] {
-        let (mut reader, present) = Client::begin(&broker, &begin);
+    let old = ConnectOptions { clean: false, ..ConnectOptions::new(Version::V3, "old") };
+    for options in [ConnectOptions::persistent("new"), old] {
+        let (mut reader, present) = Client::connect_with(&broker, &options);
         assert!(!present);
         reader.subscribe("t", QoS::AtLeastOnce);
-        reader.leave();
+        reader.disconnect();
         let mut publisher = Client::new(&broker, "writer");
         (0..3).for_each(|n| assert_eq!(publisher.publish("t", &n.to_string()), Reason::SUCCESS));
         publisher.publish_with("t", "nobody waits", Delivery::AtMostOnce, false, &[]);
         let expiry = [Property::MessageExpiry(0)];
         publisher.publish_with("t", "too old", Delivery::AtLeastOnce(id(1)), false, &expiry);
         publisher.next();
-        let (mut reader, present) = Client::begin(&broker, &begin);
+        let (mut reader, present) = Client::connect_with(&broker, &options);
         assert!(present);
         (0..3).for_each(|n| reader.receives("t", &n.to_string()));
         reader.receives_nothing();
-        reader.leave();
+        reader.disconnect();
     }
 }
 
 fn messages_in_flight_are_sent_again(driver: &str) {
     let broker = Broker::start(driver);
-    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     reader.subscribe("t", QoS::ExactlyOnce);
     let mut publisher = Client::new(&broker, "writer");
     publisher.publish("t", "one");
@@ -53,43 +53,44 @@ fn messages_in_flight_are_sent_again(driver: &str) {
     let first = reader.next().message().delivery;
     let second = reader.next().message().delivery;
     reader.drop_connection();
-    let (mut reader, present) = Client::begin(&broker, &Begin::lasting("reader"));
+    let (mut reader, present) =
+        Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     assert!(present);
     for (text, delivery) in [("one", first), ("two", second)] {
         let received = reader.next();
         let message = received.message();
         assert!(message.duplicate, "it was sent before");
         assert_eq!((message.payload, message.delivery), (text.as_bytes(), delivery));
-        reader.say(&Packet::PubAck(Ack::of(delivery.id().unwrap())));
+        reader.send(&Packet::PubAck(Ack::of(delivery.id().unwrap())));
     }
-    reader.leave();
-    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.disconnect();
+    let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     reader.receives_nothing();
 }
 
 fn a_release_is_repeated(driver: &str) {
     let broker = Broker::start(driver);
-    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     reader.subscribe("t", QoS::ExactlyOnce);
     let mut publisher = Client::new(&broker, "writer");
     publisher.publish_with("t", "x", Delivery::ExactlyOnce(id(1)), false, &[]);
     let number = reader.next().message().delivery.id().unwrap();
-    reader.say(&Packet::PubRec(Ack::of(number)));
+    reader.send(&Packet::PubRec(Ack::of(number)));
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
     reader.drop_connection();
-    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "but not the message");
-    reader.say(&Packet::PubComp(Ack::of(number)));
+    reader.send(&Packet::PubComp(Ack::of(number)));
     reader.receives_nothing();
     // A message is not accepted twice over two connections.
-    let (mut both, _) = Client::begin(&broker, &Begin::lasting("both"));
+    let (mut both, _) = Client::connect_with(&broker, &ConnectOptions::persistent("both"));
     both.subscribe("own", QoS::AtMostOnce);
     both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
     let is_publish =
         [both.next(), both.next()].map(|received| matches!(received.packet(), Packet::Publish(_)));
     assert!(is_publish.contains(&true), "the message and its answer");
     both.drop_connection();
-    let (mut both, _) = Client::begin(&broker, &Begin::lasting("both"));
+    let (mut both, _) = Client::connect_with(&broker, &ConnectOptions::persistent("both"));
     both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
     assert!(matches!(both.next().packet(), Packet::PubRec(_)));
     both.receives_nothing();
@@ -105,13 +106,15 @@ fn nobody_receives(writer: &mut Client) {
 
 fn a_clean_start_forgets(driver: &str) {
     let broker = Broker::start(driver);
-    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     reader.subscribe("t", QoS::AtLeastOnce);
-    reader.leave();
+    reader.disconnect();
     let mut publisher = Client::new(&broker, "writer");
     publisher.publish("t", "waits");
-    let (mut reader, present) =
-        Client::begin(&broker, &Begin { clean: true, ..Begin::lasting("reader") });
+    let (mut reader, present) = Client::connect_with(
+        &broker,
+        &ConnectOptions { clean: true, ..ConnectOptions::persistent("reader") },
+    );
     assert!(!present);
     reader.receives_nothing();
     nobody_receives(&mut publisher);
@@ -120,11 +123,12 @@ fn a_clean_start_forgets(driver: &str) {
 
 fn a_session_is_taken_over(driver: &str) {
     let broker = Broker::start(driver);
-    let (mut before, _) = Client::begin(&broker, &Begin::lasting("same"));
+    let (mut before, _) = Client::connect_with(&broker, &ConnectOptions::persistent("same"));
     before.subscribe("t", QoS::AtLeastOnce);
-    let (mut successor, present) = Client::begin(&broker, &Begin::lasting("same"));
+    let (mut successor, present) =
+        Client::connect_with(&broker, &ConnectOptions::persistent("same"));
     assert!(present);
-    assert_eq!(before.ended(), Some(Reason::SESSION_TAKEN_OVER));
+    assert_eq!(before.wait_for_close(), Some(Reason::SESSION_TAKEN_OVER));
     Client::new(&broker, "writer").publish("t", "x");
     successor.receives("t", "x");
 }
@@ -132,26 +136,26 @@ fn a_session_is_taken_over(driver: &str) {
 fn a_session_expires(driver: &str) {
     let broker = Broker::start(driver);
     let properties = vec![Property::SessionExpiry(1)];
-    let begin = Begin { properties, ..Begin::lasting("short") };
-    let (mut client, _) = Client::begin(&broker, &begin);
+    let options = ConnectOptions { properties, ..ConnectOptions::persistent("short") };
+    let (mut client, _) = Client::connect_with(&broker, &options);
     client.subscribe("t", QoS::AtLeastOnce);
-    client.leave();
+    client.disconnect();
     // Its subscription ends with it.
     nobody_receives(&mut Client::new(&broker, "writer"));
-    assert!(!Client::begin(&broker, &begin).1);
+    assert!(!Client::connect_with(&broker, &options).1);
     // A session that ends with its connection cannot be extended at DISCONNECT.
     let mut client = Client::new(&broker, "brief");
     let mut properties = PropertyBuffer::new();
     properties.push(Property::SessionExpiry(5)).unwrap();
     let (reason, properties) = (Reason::SUCCESS, properties.get());
-    client.say(&Packet::Disconnect(Disconnect { reason, properties }));
-    assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+    client.send(&Packet::Disconnect(Disconnect { reason, properties }));
+    assert_eq!(client.wait_for_close(), Some(Reason::PROTOCOL_ERROR));
 }
 
 fn a_client_id_is_assigned(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::open(&broker, Version::V5);
-    client.connect(&Begin::of(Version::V5, ""));
+    client.send_connect(&ConnectOptions::new(Version::V5, ""));
     let received = client.next();
     let Packet::ConnAck(ack) = received.packet() else { panic!() };
     let name = ack.properties.iter().find_map(|property| match property {
@@ -160,9 +164,9 @@ fn a_client_id_is_assigned(driver: &str) {
     });
     assert!(name.is_some_and(|name| name.len() > 20), "{name:?}");
     // In 3.1.1 the client id may be empty with a clean session.
-    Client::begin(&broker, &Begin::of(Version::V3, ""));
+    Client::connect_with(&broker, &ConnectOptions::new(Version::V3, ""));
     let mut client = Client::open(&broker, Version::V3);
-    client.connect(&Begin { clean: false, ..Begin::of(Version::V3, "") });
+    client.send_connect(&ConnectOptions { clean: false, ..ConnectOptions::new(Version::V3, "") });
     let received = client.next();
     let Packet::ConnAck(ack) = received.packet() else { panic!() };
     assert_eq!(ack.reason, Reason::CLIENT_IDENTIFIER_NOT_VALID);
@@ -171,14 +175,14 @@ fn a_client_id_is_assigned(driver: &str) {
 
 fn the_queue_is_bounded(driver: &str) {
     let broker = Broker::start_with(driver, &["--max-queued-messages", "3"]);
-    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     reader.subscribe("t", QoS::AtLeastOnce);
-    reader.leave();
+    reader.disconnect();
     let mut publisher = Client::new(&broker, "writer");
     for n in 0..5 {
         publisher.publish("t", &n.to_string());
     }
-    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     (0..3).for_each(|n| reader.receives("t", &n.to_string()));
     reader.receives_nothing();
     publisher.publish("t", "there is room again");
@@ -189,14 +193,14 @@ fn the_queue_is_bounded(driver: &str) {
 fn a_session_of_one_connection_is_not_resumed(driver: &str) {
     let broker = Broker::start(driver);
     for version in [Version::V3, Version::V5] {
-        let mut first = Client::begin(&broker, &Begin::of(version, "name")).0;
+        let mut first = Client::connect_with(&broker, &ConnectOptions::new(version, "name")).0;
         first.subscribe("t", QoS::AtLeastOnce);
-        let lasting = Begin { clean: false, ..Begin::of(version, "name") };
-        let (mut second, present) = Client::begin(&broker, &lasting);
+        let persistent = ConnectOptions { clean: false, ..ConnectOptions::new(version, "name") };
+        let (mut second, present) = Client::connect_with(&broker, &persistent);
         assert!(!present, "{version:?}");
         nobody_receives(&mut Client::new(&broker, "writer"));
         second.receives_nothing();
-        second.leave();
+        second.disconnect();
     }
 }
 
@@ -205,7 +209,7 @@ fn too_many_messages_in_flight(driver: &str) {
     let broker = Broker::start(driver);
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("late", QoS::AtLeastOnce);
-    let (mut writer, _) = Client::begin(&broker, &Begin::lasting("writer"));
+    let (mut writer, _) = Client::connect_with(&broker, &ConnectOptions::persistent("writer"));
     for n in 1..=1000 {
         writer.publish_with("early", "x", Delivery::ExactlyOnce(id(n)), false, &[]);
     }
@@ -225,9 +229,10 @@ fn too_many_messages_in_flight(driver: &str) {
         Packet::Publish(message).encode(Version::V5, &mut bytes).unwrap();
     }
     writer.send_bytes(&bytes);
-    assert_eq!(writer.ended(), Some(Reason::RECEIVE_MAXIMUM_EXCEEDED));
+    assert_eq!(writer.wait_for_close(), Some(Reason::RECEIVE_MAXIMUM_EXCEEDED));
     reader.receives_nothing();
-    let (mut writer, present) = Client::begin(&broker, &Begin::lasting("writer"));
+    let (mut writer, present) =
+        Client::connect_with(&broker, &ConnectOptions::persistent("writer"));
     assert!(present);
     writer.publish_with("late", "again", Delivery::ExactlyOnce(id(1001)), false, &[]);
     reader.receives("late", "again");

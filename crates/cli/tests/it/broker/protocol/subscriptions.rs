@@ -1,7 +1,7 @@
 //! Delivery by filters, options, identifiers and groups.
 
 use phalanx_mqtt::{Delivery, Property, QoS, Reason, SubscribeOptions, Version};
-use phalanx_testkit::mqtt::{Begin, Client, identifiers};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, identifiers};
 
 use crate::broker::process::Broker;
 
@@ -34,7 +34,7 @@ fn wildcards_match(driver: &str) {
         publisher.publish(unwanted, "no");
         publisher.publish(expected, "yes");
         subscriber.receives(expected, "yes");
-        subscriber.leave();
+        subscriber.disconnect();
     }
 }
 
@@ -68,9 +68,9 @@ fn no_local(driver: &str) {
     let filters: Vec<_> = (0..5000).map(|n| format!("f/{n}")).collect();
     let mut subscriptions: Vec<_> = filters.iter().map(|filter| (filter.as_str(), PLAIN)).collect();
     subscriptions.push(("$share/g/t", own));
-    let mut client = Client::begin(&broker, &Begin::lasting("lasting")).0;
-    client.ask_for(&subscriptions);
-    assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+    let mut client = Client::connect_with(&broker, &ConnectOptions::persistent("lasting")).0;
+    client.send_subscribe(&subscriptions);
+    assert_eq!(client.wait_for_close(), Some(Reason::PROTOCOL_ERROR));
     let none = Client::new(&broker, "other").publish("f/0", "x");
     assert_eq!(none, Reason::NO_MATCHING_SUBSCRIBERS);
 }
@@ -121,7 +121,7 @@ fn a_group_shares_messages(driver: &str) {
     all.sort_unstable();
     assert!(all.into_iter().eq(0..30));
     // A disconnected member gets no further messages.
-    members.pop().unwrap().leave();
+    members.pop().unwrap().disconnect();
     for n in 0..10 {
         publisher.publish("jobs/x", &n.to_string());
     }
@@ -135,7 +135,7 @@ fn properties_are_passed_on(driver: &str) {
     let broker = Broker::start(driver);
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("t", QoS::AtMostOnce);
-    let mut old = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
+    let mut old = Client::connect_with(&broker, &ConnectOptions::new(Version::V3, "old")).0;
     old.subscribe("t", QoS::AtMostOnce);
     let mut publisher = Client::new(&broker, "writer");
     let passed = [

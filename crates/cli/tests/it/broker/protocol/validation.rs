@@ -2,7 +2,7 @@
 //! message, and would then receive it again.
 
 use phalanx_mqtt::{Delivery, Kind, Packet, Property, QoS, Reason, Version};
-use phalanx_testkit::mqtt::{Begin, Client, id};
+use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 
 use crate::broker::process::Broker;
 
@@ -49,7 +49,11 @@ fn an_invalid_response_topic(driver: &str) {
         {
             let mut client = Client::new(&broker, "odd");
             client.publish_with(topic, "poison", delivery, true, &properties);
-            assert_eq!(client.ended(), Some(reason), "{topic:?} {properties:?} {delivery:?}");
+            assert_eq!(
+                client.wait_for_close(),
+                Some(reason),
+                "{topic:?} {properties:?} {delivery:?}"
+            );
         }
         nothing_has_come(&broker, &mut reader, &n.to_string());
     }
@@ -60,7 +64,7 @@ fn an_invalid_response_topic(driver: &str) {
     reader.receives("t", "good");
     let poison = [alias, Property::ResponseTopic("#")];
     client.publish_with("", "poison", Delivery::AtMostOnce, false, &poison);
-    assert_eq!(client.ended(), Some(Reason::PROTOCOL_ERROR));
+    assert_eq!(client.wait_for_close(), Some(Reason::PROTOCOL_ERROR));
 }
 
 /// Also in 3.1.1, which has topics only.
@@ -69,11 +73,11 @@ fn texts_with_disallowed_code_points(driver: &str) {
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("#", QoS::AtMostOnce);
     for topic in ["a\u{1}", "a\u{9f}b", "\u{fdd0}", "\u{1ffff}"] {
-        let mut client = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
+        let mut client = Client::connect_with(&broker, &ConnectOptions::new(Version::V3, "old")).0;
         client.publish_with(topic, "poison", Delivery::AtMostOnce, false, &[]);
-        assert_eq!(client.ended(), None, "{topic:?}");
+        assert_eq!(client.wait_for_close(), None, "{topic:?}");
     }
-    let mut client = Client::begin(&broker, &Begin::of(Version::V3, "old")).0;
+    let mut client = Client::connect_with(&broker, &ConnectOptions::new(Version::V3, "old")).0;
     client.publish_with("é/🦀", "good", Delivery::AtMostOnce, false, &[]);
     reader.receives("é/🦀", "good");
 }
@@ -126,8 +130,8 @@ fn invalid_wills(driver: &str) {
     let broker = Broker::start(driver);
     for (topic, properties, reason) in invalid() {
         let will = Some((topic, "gone", QoS::AtMostOnce, true, properties.clone()));
-        let begin = Begin { will, ..Begin::of(Version::V5, "mortal") };
-        assert_eq!(Client::expect_rejection(&broker, &begin), reason, "{topic:?} {properties:?}");
+        let options = ConnectOptions { will, ..ConnectOptions::new(Version::V5, "mortal") };
+        assert_eq!(Client::expect_rejection(&broker, &options), reason, "{topic:?} {properties:?}");
     }
     let mut client = Client::open(&broker, Version::V5);
     // A will with the property that its payload is UTF-8, and the payload 0xff.
@@ -161,12 +165,13 @@ fn messages_stored_by_an_earlier_version(driver: &str) {
         broker.ends_well();
     }
     let broker = Broker::start_on(driver, data.path());
-    let (mut reader, is_present) = Client::begin(&broker, &Begin::lasting("reader"));
+    let (mut reader, is_present) =
+        Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     assert!(is_present);
     reader.receives("queued/good", "good");
     reader.receives_nothing();
     // A message without a recipient is gone, and is not sent later.
-    reader.leave();
-    let (mut reader, _) = Client::begin(&broker, &Begin::lasting("reader"));
+    reader.disconnect();
+    let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     reader.receives_nothing();
 }

@@ -71,7 +71,7 @@ impl Socket {
         count > 0
     }
 
-    fn say(&mut self, first: u8, payload: &[u8]) {
+    fn send(&mut self, first: u8, payload: &[u8]) {
         self.stream.write_all(&frame(first, payload)).unwrap();
     }
 
@@ -173,22 +173,22 @@ fn pings_and_the_close(driver: &str) {
     let (broker, address) = start(driver, &[]);
     let mut socket = Socket::open(address);
     // Before the CONNECT, within a message, and after it.
-    socket.say(0x89, b"early");
+    socket.send(0x89, b"early");
     assert_eq!(socket.next(), Some((0x8a, b"early".to_vec())));
-    socket.say(0x02, &CONNECT[..5]);
-    socket.say(0x89, b"amid");
+    socket.send(0x02, &CONNECT[..5]);
+    socket.send(0x89, b"amid");
     assert_eq!(socket.next(), Some((0x8a, b"amid".to_vec())));
-    socket.say(0x80, &CONNECT[5..]);
+    socket.send(0x80, &CONNECT[5..]);
     assert_eq!(socket.next().unwrap().1[0], CONNACK);
-    socket.say(0x89, b"late");
+    socket.send(0x89, b"late");
     assert_eq!(socket.next(), Some((0x8a, b"late".to_vec())));
     // A close frame is answered.
-    socket.say(0x88, &1001u16.to_be_bytes());
+    socket.send(0x88, &1001u16.to_be_bytes());
     assert_eq!(socket.next(), Some((0x88, 1001u16.to_be_bytes().to_vec())));
     assert_eq!(socket.next(), None);
     // After DISCONNECT the broker sends a close frame.
     let mut socket = Socket::open(address);
-    socket.say(0x82, &[CONNECT, b"\xe0\x00"].concat());
+    socket.send(0x82, &[CONNECT, b"\xe0\x00"].concat());
     assert_eq!(socket.next().unwrap().1[0], CONNACK);
     assert_eq!(socket.next(), Some((0x88, 1000u16.to_be_bytes().to_vec())));
     assert_eq!(socket.next(), None);
@@ -208,7 +208,7 @@ fn invalid_frames_close_the_connection(driver: &str) {
         for (bytes, code) in &table {
             let mut socket = Socket::open(address);
             if with_connect {
-                socket.say(0x82, CONNECT);
+                socket.send(0x82, CONNECT);
                 assert_eq!(socket.next().unwrap().1[0], CONNACK);
             }
             socket.stream.write_all(bytes).unwrap();
@@ -218,7 +218,7 @@ fn invalid_frames_close_the_connection(driver: &str) {
     }
     // MQTT errors are reported by MQTT.
     let mut socket = Socket::open(address);
-    socket.say(0x82, &[CONNECT, b"\xf0\x00"].concat());
+    socket.send(0x82, &[CONNECT, b"\xf0\x00"].concat());
     let (_, mut bytes) = socket.next().unwrap();
     if bytes.len() == usize::from(bytes[1]) + 2 {
         bytes = socket.next().unwrap().1;

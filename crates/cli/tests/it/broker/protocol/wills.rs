@@ -1,7 +1,7 @@
 //! Wills of lost clients.
 
 use phalanx_mqtt::{Disconnect, Packet, Property, QoS, Reason, SubscribeOptions, Version};
-use phalanx_testkit::mqtt::{Begin, Client};
+use phalanx_testkit::mqtt::{Client, ConnectOptions};
 
 use crate::broker::process::Broker;
 
@@ -16,8 +16,8 @@ crate::on_each_driver!(
     wills_have_the_topics_of_messages,
 );
 
-fn with_will<'a>(begin: Begin<'a>, properties: Vec<Property<'a>>) -> Begin<'a> {
-    Begin { will: Some(("wills", "gone", QoS::AtLeastOnce, false, properties)), ..begin }
+fn with_will<'a>(options: ConnectOptions<'a>, properties: Vec<Property<'a>>) -> ConnectOptions<'a> {
+    ConnectOptions { will: Some(("wills", "gone", QoS::AtLeastOnce, false, properties)), ..options }
 }
 
 /// A broker, and a subscriber to wills.
@@ -31,36 +31,48 @@ fn start(driver: &str) -> (Broker, Client) {
 fn a_lost_connection_publishes_the_will(driver: &str) {
     let (broker, mut subscriber) = start(driver);
     for version in [Version::V3, Version::V5] {
-        Client::begin(&broker, &with_will(Begin::of(version, "a"), Vec::new())).0.drop_connection();
+        Client::connect_with(&broker, &with_will(ConnectOptions::new(version, "a"), Vec::new()))
+            .0
+            .drop_connection();
         subscriber.receives("wills", "gone");
     }
     // A protocol error has the same effect.
-    let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
+    let mut client = Client::connect_with(
+        &broker,
+        &with_will(ConnectOptions::new(Version::V5, "a"), Vec::new()),
+    )
+    .0;
     client.send_bytes(b"\xf0\x01\x00\xff");
-    client.ended();
+    client.wait_for_close();
     subscriber.receives("wills", "gone");
 }
 
 fn a_disconnect_discards_the_will(driver: &str) {
     let (broker, mut subscriber) = start(driver);
-    Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0.leave();
+    Client::connect_with(&broker, &with_will(ConnectOptions::new(Version::V5, "a"), Vec::new()))
+        .0
+        .disconnect();
     subscriber.receives_nothing();
 }
 
 fn a_disconnect_with_will_publishes_it(driver: &str) {
     let (broker, mut subscriber) = start(driver);
-    let mut client = Client::begin(&broker, &with_will(Begin::of(Version::V5, "a"), Vec::new())).0;
-    client.say(&Packet::Disconnect(Disconnect::because(Reason::DISCONNECT_WITH_WILL)));
+    let mut client = Client::connect_with(
+        &broker,
+        &with_will(ConnectOptions::new(Version::V5, "a"), Vec::new()),
+    )
+    .0;
+    client.send(&Packet::Disconnect(Disconnect::because(Reason::DISCONNECT_WITH_WILL)));
     subscriber.receives("wills", "gone");
 }
 
 fn reconnecting_within_the_delay_discards_the_will(driver: &str) {
     let (broker, mut subscriber) = start(driver);
-    let begin = || with_will(Begin::lasting("a"), vec![Property::WillDelay(3600)]);
-    Client::begin(&broker, &begin()).0.drop_connection();
-    let (client, present) = Client::begin(&broker, &begin());
+    let options = || with_will(ConnectOptions::persistent("a"), vec![Property::WillDelay(3600)]);
+    Client::connect_with(&broker, &options()).0.drop_connection();
+    let (client, present) = Client::connect_with(&broker, &options());
     assert!(present);
-    client.leave();
+    client.disconnect();
     subscriber.receives_nothing();
 }
 
@@ -68,9 +80,9 @@ fn reconnecting_within_the_delay_discards_the_will(driver: &str) {
 fn a_delay_ends_with_the_session(driver: &str) {
     let (broker, mut subscriber) = start(driver);
     let properties = vec![Property::SessionExpiry(1)];
-    let begin = Begin { properties, ..Begin::of(Version::V5, "a") };
+    let options = ConnectOptions { properties, ..ConnectOptions::new(Version::V5, "a") };
     let delay = vec![Property::WillDelay(3600), Property::User("why", "it knows")];
-    Client::begin(&broker, &with_will(begin, delay)).0.drop_connection();
+    Client::connect_with(&broker, &with_will(options, delay)).0.drop_connection();
     let received = subscriber.next();
     assert_eq!(received.message().payload, b"gone");
     let properties: Vec<_> = received.message().properties.iter().collect();
@@ -79,44 +91,47 @@ fn a_delay_ends_with_the_session(driver: &str) {
 
 fn a_keep_alive_timeout_publishes_the_will(driver: &str) {
     let (broker, mut subscriber) = start(driver);
-    let begin = Begin { keep_alive: 1, ..Begin::of(Version::V5, "a") };
-    let mut client = Client::begin(&broker, &with_will(begin, Vec::new())).0;
-    assert_eq!(client.ended(), Some(Reason::KEEP_ALIVE_TIMEOUT));
+    let options = ConnectOptions { keep_alive: 1, ..ConnectOptions::new(Version::V5, "a") };
+    let mut client = Client::connect_with(&broker, &with_will(options, Vec::new())).0;
+    assert_eq!(client.wait_for_close(), Some(Reason::KEEP_ALIVE_TIMEOUT));
     subscriber.receives("wills", "gone");
 }
 
 fn no_local_applies_to_the_will(driver: &str) {
     let (broker, mut subscriber) = start(driver);
     for no_local in [true, false] {
-        let begin = with_will(Begin { clean: true, ..Begin::lasting("a") }, Vec::new());
-        let mut client = Client::begin(&broker, &begin).0;
+        let begin = with_will(
+            ConnectOptions { clean: true, ..ConnectOptions::persistent("a") },
+            Vec::new(),
+        );
+        let mut client = Client::connect_with(&broker, &begin).0;
         let qos = QoS::AtLeastOnce;
         let options = SubscribeOptions { qos, no_local, ..SubscribeOptions::default() };
         client.subscribe_with(&[("wills", options)], &[]);
         client.drop_connection();
         subscriber.receives("wills", "gone");
-        let (mut client, present) = Client::begin(&broker, &Begin::lasting("a"));
+        let (mut client, present) = Client::connect_with(&broker, &ConnectOptions::persistent("a"));
         assert!(present);
         match no_local {
             true => client.receives_nothing(),
             false => client.receives("wills", "gone"),
         }
-        client.leave();
+        client.disconnect();
     }
 }
 
 fn wills_have_the_topics_of_messages(driver: &str) {
     let (broker, mut subscriber) = start(driver);
     subscriber.subscribe("$own/#", QoS::AtMostOnce);
-    let begin = |topic| Begin {
+    let options = |topic| ConnectOptions {
         will: Some((topic, "gone", QoS::AtMostOnce, false, Vec::new())),
-        ..Begin::of(Version::V5, "a")
+        ..ConnectOptions::new(Version::V5, "a")
     };
-    Client::begin(&broker, &begin("$own/t")).0.drop_connection();
+    Client::connect_with(&broker, &options("$own/t")).0.drop_connection();
     subscriber.receives("$own/t", "gone");
     for topic in ["$SYS", "$SYS/t"] {
         assert_eq!(
-            Client::expect_rejection(&broker, &begin(topic)),
+            Client::expect_rejection(&broker, &options(topic)),
             Reason::TOPIC_NAME_INVALID,
             "{topic}"
         );
