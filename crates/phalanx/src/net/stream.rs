@@ -344,7 +344,8 @@ impl Stream {
     /// request on it is in progress.
     ///
     /// This processor may be inactive, or use a whole core while another core is idle. Or the connection uses state of
-    /// the processor `near`, which stays there, and one core can do the work of both processors.
+    /// the processor `near`, which stays there, and one core can do the work of both processors. A connection that uses
+    /// state of this processor stays, unless the number of active processors has changed.
     ///
     /// Use it for connections that must be paused before they can move. Others can simply be offered.
     pub fn should_move(&self, near: Option<usize>) -> bool {

@@ -117,7 +117,10 @@ impl Io {
         near: Option<usize>,
     ) -> Option<Target> {
         let placement = &self.placement;
-        if placement.shared.members.len() == 1 {
+        let is_near = near == Some(placement.index);
+        // A connection leaves its state only where processors may be inactive: elsewhere, its work would need both.
+        let stays = is_near && placement.offers.active.get().0 == 0;
+        if stays || placement.shared.members.len() == 1 {
             return None;
         }
         let now = now();
@@ -129,7 +132,7 @@ impl Io {
         if let Some(target) = plan.and_then(|plan| placement.follow(plan, listener)) {
             return Some(target);
         }
-        let near = near.filter(|near| *near != placement.index)?;
+        let near = near.filter(|_| !is_near)?;
         let joins = placement.should_join(placement.address(listener)?, near, now);
         let processor = u16::try_from(near).ok().filter(|_| joins)?;
         Some(Target { processor, spreads: false })
@@ -293,7 +296,7 @@ mod tests {
         processor.enter(|| {
             let joins = |near| place.should_join(address, near, now());
             assert!(joins(0) && !joins(2), "there is no processor 2");
-            place.shared.relocations.spread.store(nanoseconds(now()) + 1, Ordering::Relaxed);
+            place.shared.relocations.last_spread.store(nanoseconds(now()) + 1, Ordering::Relaxed);
             assert!(!joins(0));
         });
     }
