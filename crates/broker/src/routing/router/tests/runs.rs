@@ -6,8 +6,8 @@ use super::*;
 use crate::durable::simulated::with_journal;
 use crate::model::delivery::Delivery as Delivered;
 
-const ONCE: Delivery = Delivery::AtMostOnce;
-const LEAST: Delivery = Delivery::AtLeastOnce(PacketId::MIN);
+const AT_MOST_ONCE: Delivery = Delivery::AtMostOnce;
+const AT_LEAST_ONCE: Delivery = Delivery::AtLeastOnce(PacketId::MIN);
 
 /// A message of the publisher with this slot.
 fn of(publisher: u32, topic: &str, delivery: Delivery) -> Arc<Message> {
@@ -35,8 +35,8 @@ fn consecutive_messages_of_a_topic_are_delivered_together() {
     table.router.subscribe(client(1), vec![request("t")]);
     table.router.subscribe(client(2), vec![request("#")]);
     let messages = [
-        [of(5, "t", ONCE), of(5, "t", ONCE), of(6, "t", ONCE)],
-        [of(5, "u", ONCE), of(5, "t", ONCE), of(5, "t", LEAST)],
+        [of(5, "t", AT_MOST_ONCE), of(5, "t", AT_MOST_ONCE), of(6, "t", AT_MOST_ONCE)],
+        [of(5, "u", AT_MOST_ONCE), of(5, "t", AT_MOST_ONCE), of(5, "t", AT_LEAST_ONCE)],
     ];
     let expected = [(2, 3), (1, 3), (2, 1), (2, 1), (1, 1), (2, 1), (1, 1)];
     assert_eq!(routed(&mut table, &messages.concat()), expected);
@@ -52,21 +52,30 @@ fn a_run_has_the_same_receivers() {
     own.options.no_local = true;
     table.router.subscribe(client(5), vec![own]);
     table.router.subscribe(client(1), vec![request("t")]);
-    let all = [of(6, "t", ONCE), of(6, "t", ONCE), of(5, "t", ONCE), of(5, "t", ONCE)];
+    let all = [
+        of(6, "t", AT_MOST_ONCE),
+        of(6, "t", AT_MOST_ONCE),
+        of(5, "t", AT_MOST_ONCE),
+        of(5, "t", AT_MOST_ONCE),
+    ];
     assert_eq!(routed(&mut table, &all), [(5, 2), (1, 2), (1, 2)]);
     // Two members of a group alternate.
     for slot in [3, 4] {
         table.router.subscribe(client(slot), vec![request("$share/g/s")]);
     }
-    let all: Vec<_> = (0..4).map(|_| of(6, "s", ONCE)).collect();
+    let all: Vec<_> = (0..4).map(|_| of(6, "s", AT_MOST_ONCE)).collect();
     assert!(routed(&mut table, &all).iter().all(|own| own.1 == 1));
     // Content filters see each message.
     table.router.subscribe(client(1), vec![request("c"), request("c?n=1")]);
-    let all: Vec<_> = (0..4).map(|_| of(6, "c", ONCE)).collect();
+    let all: Vec<_> = (0..4).map(|_| of(6, "c", AT_MOST_ONCE)).collect();
     assert_eq!(routed(&mut table, &all), [(1, 1); 4]);
     // Publishers wait for nodes.
     table.router.subscribe(node(7, "b"), vec![request("t")]);
-    assert!(routed(&mut table, &[of(6, "t", ONCE), of(6, "t", ONCE)]).iter().all(|own| own.1 == 1));
+    assert!(
+        routed(&mut table, &[of(6, "t", AT_MOST_ONCE), of(6, "t", AT_MOST_ONCE)])
+            .iter()
+            .all(|own| own.1 == 1)
+    );
 }
 
 /// Few deliveries are permitted at a time, so that a run is divided, also by a message that a content filter selects before.
@@ -107,7 +116,12 @@ fn each_stored_delivery_has_its_number() {
         let own = SubscriptionRequest { options: own, ..request("t") };
         table.router.subscribe(Subscriber { durable_id: 1, ..client(1) }, vec![own]);
         let mut batches = [DeliveryBatch::default()];
-        let all = [of(5, "t", LEAST), of(5, "t", LEAST), of(5, "t", ONCE), of(5, "t", ONCE)];
+        let all = [
+            of(5, "t", AT_LEAST_ONCE),
+            of(5, "t", AT_LEAST_ONCE),
+            of(5, "t", AT_MOST_ONCE),
+            of(5, "t", AT_MOST_ONCE),
+        ];
         table.router.publish_own(&all, &mut batches, (&table.policy, Duration::ZERO));
         let [batch] = batches;
         let numbers = batch.deliveries.iter().map(|own| (own.count, own.number != 0));
