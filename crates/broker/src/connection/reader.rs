@@ -77,6 +77,7 @@ pub(super) fn connection(
         wants_reasons,
         reauthentication: mechanism.map(Reauthentication::new).map(Box::new),
         since: now(),
+        stays_until: Duration::ZERO,
         rate_limit,
     };
     Connection::new(shared, client)
@@ -150,10 +151,13 @@ impl Connection {
 
     /// Whether another processor should serve the connection. A client that receives messages uses its own session, and
     /// one that only publishes uses those of its receivers.
-    fn should_leave(&mut self) -> bool {
-        let near = match self.outbox.receives() {
+    fn should_leave(&self) -> bool {
+        if self.client.stays_until > now() {
+            return false;
+        }
+        let near = match self.outbox.has_received() {
             true => Some(self.key.partition.into()),
-            false => self.client.publishing.take_near(),
+            false => self.client.publishing.receivers_at(),
         };
         self.stream.should_move(near)
     }

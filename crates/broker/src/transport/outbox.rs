@@ -27,8 +27,8 @@ pub(crate) struct Outbox {
     is_closed: Cell<bool>,
     /// Whether the sender was asked to stop, or has stopped, because the connection may move to another processor.
     leaving: Cell<Leaving>,
-    /// Whether the session has sent messages on this connection since it came to this processor.
-    receives: Cell<bool>,
+    /// Whether the session has sent messages on this connection.
+    has_received: Cell<bool>,
     /// Why the sender closed the connection, if it did.
     cause: Cell<Option<Cause>>,
     /// Whether the client gets time to read the last response before the connection is closed.
@@ -65,7 +65,7 @@ impl Outbox {
             is_disconnected: Cell::new(false),
             is_closed: Cell::new(false),
             leaving: Cell::new(Leaving::No),
-            receives: Cell::new(false),
+            has_received: Cell::new(false),
             cause: Cell::new(None),
             lingers: Cell::new(false),
             sender: Notify::default(),
@@ -142,12 +142,12 @@ impl Outbox {
     }
 
     /// Records that the session sends messages on this connection.
-    pub(crate) fn set_receives(&self) {
-        self.receives.set(true);
+    pub(crate) fn set_received(&self) {
+        self.has_received.set(true);
     }
 
-    pub(crate) fn receives(&self) -> bool {
-        self.receives.get()
+    pub(crate) fn has_received(&self) -> bool {
+        self.has_received.get()
     }
 
     /// Asks the sender to stop when it has sent everything.

@@ -26,7 +26,7 @@ use crate::requests::JOURNAL_FULL;
 /// Initial number of messages routed together. It adapts to the deliveries per message of the last batch.
 const INITIAL_BATCH: usize = 16;
 /// Number of consecutive batches for the sessions of one processor after which a publisher may move there.
-const MIN_NEAR: u8 = 8;
+const MIN_BATCHES: u8 = 8;
 /// Limits of one routed batch: expected deliveries, bytes.
 const MAX_BATCH_DELIVERIES: usize = 65_536;
 const MAX_BATCH_BYTES: usize = 1 << 20;
@@ -41,8 +41,8 @@ pub(in crate::connection) struct Publishing {
     most: usize,
     /// Deliveries per message of the last batch.
     pub(in crate::connection) each: usize,
-    /// The processor of the sessions that the last batches used, and the number of these batches.
-    near: (Option<u16>, u8),
+    /// The processor of all receivers of the last batches, and the number of these batches.
+    receivers: (Option<u16>, u8),
     /// Whether the session was persistent when the connection began.
     pub(in crate::connection) persistent: bool,
     /// The session's key and its ID in the journal; 0 if it is not persistent.
@@ -65,7 +65,7 @@ impl Publishing {
             most_aliases,
             most: INITIAL_BATCH,
             each: 1,
-            near: (None, 0),
+            receivers: (None, 0),
             persistent,
             session,
             sends_again: false,
@@ -73,17 +73,16 @@ impl Publishing {
         }
     }
 
-    /// Records that a batch used the sessions of one processor.
-    pub(in crate::connection) fn used(&mut self, near: Option<u16>) {
-        let (before, count) = self.near;
-        self.near = (near, if near == before { count.saturating_add(1) } else { 1 });
+    /// Records the processor of all receivers of a batch, if there is only one.
+    pub(in crate::connection) fn record_receivers(&mut self, at: Option<u16>) {
+        let (before, count) = self.receivers;
+        self.receivers = (at, if at == before { count.saturating_add(1) } else { 1 });
     }
 
-    /// The processor of the sessions that this publisher uses. Known once in [`MIN_NEAR`] batches.
-    pub(in crate::connection) fn take_near(&mut self) -> Option<usize> {
-        let (near, count) = &mut self.near;
-        let is_known = *count >= MIN_NEAR;
-        near.filter(|_| is_known && std::mem::take(count) > 0).map(usize::from)
+    /// The processor of the receivers of the last [`MIN_BATCHES`] batches, if there is only one.
+    pub(in crate::connection) fn receivers_at(&self) -> Option<usize> {
+        let (at, count) = self.receivers;
+        at.filter(|_| count >= MIN_BATCHES).map(usize::from)
     }
 
     /// Adds a message to the batch.

@@ -62,6 +62,8 @@ pub(super) struct Client {
     pub(super) reauthentication: Option<Box<Reauthentication>>,
     /// Time of acceptance.
     pub(super) since: Duration,
+    /// The connection stays on its processor until this time, because it could not leave.
+    pub(super) stays_until: Duration,
     /// The publish rate limit, if configured.
     pub(super) rate_limit: Option<Box<RateLimit>>,
 }

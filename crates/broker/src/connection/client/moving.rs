@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::Stream;
+use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_mqtt::Reason;
 use phalanx_service::ListenAddress;
@@ -37,6 +38,8 @@ use crate::transport::outbox::Outbox;
 
 /// Maximum time for the sender to stop.
 const STOP_LIMIT: Duration = Duration::from_millis(100);
+/// The time between two attempts to move a connection. Each interrupts the sender, and the reader waits up to [`STOP_LIMIT`].
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The state of a connection on its way to another processor. If it does not arrive, the session is detached.
 pub(crate) struct Moving(Option<State>);
@@ -48,6 +51,8 @@ struct State {
     peer: Peer,
     /// Maximum packet size of the client, in bytes.
     most: usize,
+    /// Whether the session has sent messages on this connection.
+    has_received: bool,
     /// The settings in force when the connection was accepted.
     config: Arc<Config>,
     listener: Option<ListenAddress>,
@@ -72,7 +77,8 @@ impl Connection {
         if has_stopped && stream.offer_with(take) {
             return None;
         }
-        let connection = connection.expect("it has not moved");
+        let mut connection = connection.expect("it has not moved");
+        connection.client.stays_until = now() + RETRY_INTERVAL;
         if connection.outbox.go_on() {
             sender::start(&connection.shared);
         }
@@ -91,6 +97,7 @@ impl Moving {
             connection_id,
             peer,
             most: outbox.most(),
+            has_received: outbox.has_received(),
             config: context.config.clone(),
             listener: context.listener,
             stages: context.stages,
@@ -121,13 +128,16 @@ impl Moving {
         mut context: Rc<Context>,
     ) -> Box<Connection> {
         let state = self.0.take().expect("it arrives once");
-        let State { client, key, connection_id, peer, most, .. } = state;
+        let State { client, key, connection_id, peer, most, has_received, .. } = state;
         if !Arc::ptr_eq(&state.config, &context.config) {
             let own = Rc::make_mut(&mut context);
             (own.config, own.listener) = (state.config, state.listener);
         }
         let stream = Rc::new(Transport::Wire(wire));
         let (outbox, spare) = (Rc::new(Outbox::new(client.version, most)), Cell::default());
+        if has_received {
+            outbox.set_received();
+        }
         let shared = Rc::new(Shared { stream, context, outbox, peer, key, connection_id, spare });
         sender::start(&shared);
         Connection::new(shared, client)
@@ -202,6 +212,7 @@ mod tests {
                 wants_reasons: true,
                 reauthentication: None,
                 since: Duration::ZERO,
+                stays_until: Duration::ZERO,
                 rate_limit: None,
             };
             drop(Moving(Some(State {
@@ -210,6 +221,7 @@ mod tests {
                 connection_id: opened.connection_id,
                 peer: Peer::of_bridge(origin, metrics),
                 most: 100,
+                has_received: false,
                 config,
                 listener: None,
                 stages,

@@ -86,7 +86,7 @@ pub(in crate::connection) fn send(shared: Rc<Shared>) -> impl Future<Output = ()
                         let (bytes, at_most_once) = output.into_parts();
                         // Empty if the pull was interrupted.
                         if !bytes.is_empty() {
-                            shared.outbox.set_receives();
+                            shared.outbox.set_received();
                         }
                         (bytes, at_most_once)
                     }
@@ -210,7 +210,7 @@ impl WaitingSender for Shared {
         if sent == 0 {
             return false;
         }
-        self.outbox.set_receives();
+        self.outbox.set_received();
         self.context.counters.bytes_sent.add(sent as u64);
         self.peer.listener.bytes_sent.add(sent as u64);
         if sent < bytes.len() {

@@ -80,7 +80,7 @@ impl Connection {
                 self.client.publishing.adapt_batch(own.each);
                 // The session of this client knows its QoS 2 messages.
                 let near = if own.begun.is_some() { Some(self.key.partition) } else { own.near };
-                self.client.publishing.used(near);
+                self.client.publishing.record_receivers(near);
             }
             message_pool::recycle(&mut own.messages);
             let mut reasons = own.reasons.drain(..);

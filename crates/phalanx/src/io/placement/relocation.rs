@@ -61,6 +61,8 @@ pub(in crate::io) struct Offers {
     /// The time of the last measurement, and the thread's CPU time then.
     measured: Cell<(Duration, u64)>,
     plan: Cell<Option<Plan>>,
+    /// Until this time, connections do not join the state on this processor.
+    no_join: Cell<(usize, Duration)>,
     /// The number of active processors, and the time until which newly active ones count as idle.
     active: Cell<(usize, Duration)>,
 }
@@ -133,7 +135,14 @@ impl Io {
             return Some(target);
         }
         let near = near.filter(|_| !is_near)?;
+        let (refused, until) = placement.offers.no_join.get();
+        if near == refused && now < until {
+            return None;
+        }
         let joins = placement.should_join(placement.address(listener)?, near, now);
+        if !joins {
+            placement.offers.no_join.set((near, now + LOAD_INTERVAL));
+        }
         let processor = u16::try_from(near).ok().filter(|_| joins)?;
         Some(Target { processor, spreads: false })
     }
