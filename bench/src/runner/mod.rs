@@ -195,7 +195,8 @@ impl Runner {
         }
         if plan.features.proxy && self.upstream.is_none() {
             let (on, name) = (&self.cores.load, "upstream".to_owned());
-            let spec = ServerSpec { name, ..self.web_of(ours().0, on.len(), &ANSWER_ALL) };
+            let web = self.web_of(&self.site.root, ours().0, on.len(), &ANSWER_ALL);
+            let spec = ServerSpec { name, ..web };
             self.upstream = Some(Server::start(spec, on, &directory, &self.site)?);
         }
         let (specs, versions) = self.specs(plan, processors, cores.len(), &directory)?;
@@ -237,7 +238,7 @@ impl Runner {
 
     /// An additional `phalanx web`, to start by [`add_spec`](Self::add_spec).
     pub(crate) fn web(&self, driver: &'static str, arguments: &[&str]) -> ServerSpec {
-        let spec = self.web_of(driver, self.machine.processors, arguments);
+        let spec = self.web_of(&self.site.root, driver, self.machine.processors, arguments);
         ServerSpec { name: format!("{}-{}", spec.name, self.servers.len()), ..spec }
     }
 

@@ -1,6 +1,7 @@
 //! Selection of the servers to measure.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,12 +27,22 @@ impl Runner {
         directory: &Path,
     ) -> io::Result<(Vec<ServerSpec>, Versions)> {
         let Plan { wants, arguments, features, .. } = *plan;
-        let root = &self.site.root;
-        let upstream = self.upstream.as_ref().map(|server| server.process.address);
+        let empty = directory.join("empty");
+        let root = match features.proxy {
+            // A proxy without the files cannot answer in place of its upstream server, so it fails to start if it does
+            // not forward.
+            true => {
+                fs::create_dir_all(&empty)?;
+                &empty
+            }
+            false => &self.site.root,
+        };
+        let upstream = self.upstream.as_ref().filter(|_| features.proxy);
+        let upstream = upstream.map(|server| server.process.address);
         let program = process::own()?;
         let mut specs = Vec::new();
         for driver in ["uring", "poll"] {
-            let web = self.web_of(driver, processors, arguments);
+            let web = self.web_of(root, driver, processors, arguments);
             specs.push(with_features(web, directory, features, upstream));
             let mut floor = Command::new(&program);
             floor.args(["floor-server", "--driver", driver]);
@@ -70,16 +81,17 @@ impl Runner {
         Ok((specs, versions(&WEB)))
     }
 
-    /// `phalanx web` with this many workers and additional arguments.
+    /// `phalanx web` for the files in `root`, with this many workers and additional arguments.
     pub(super) fn web_of(
         &self,
+        root: &Path,
         driver: &'static str,
         processors: usize,
         arguments: &[&str],
     ) -> ServerSpec {
         let mut web = Command::new(&self.phalanx);
         let scheme = if self.certificate.is_some() { "https" } else { "http" };
-        web.arg("web").arg(&self.site.root).arg(format!("--listen={scheme}://127.0.0.1:0"));
+        web.arg("web").arg(root).arg(format!("--listen={scheme}://127.0.0.1:0"));
         web.arg(format!("--workers={processors}")).args(["--driver", driver]).args(arguments);
         if let Some(Certificate { chain, key }) = &self.certificate {
             web.arg("--tls-certificate").arg(chain).arg("--tls-key").arg(key);

@@ -61,7 +61,8 @@ fn other_scenes_are_measured() {
     }
 }
 
-/// Servers that forward the requests to another one.
+/// Servers that forward the requests to another one. They have no files, so a server that does not forward fails the
+/// probe at its start.
 #[test]
 fn proxies_are_measured() {
     let report = measured("web --quick --only=phalanx,floor,lighttpd,nginx --scene=proxy");
