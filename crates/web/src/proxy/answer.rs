@@ -59,11 +59,19 @@ pub(super) async fn receive_head(
         let timeout = limit.map_or(IoTimeout::NONE, IoTimeout::after);
         match wire.read(input, timeout.remaining(now().saturating_sub(begun))).await {
             Ok(1..) => has_line = input[before..].contains(&b'\n'),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(Failure::ResponseTimeout);
-            }
-            _ => return Err(Failure::Closed),
+            Ok(0) => return Err(Failure::Closed),
+            Err(error) => return Err(read_failure(&error, limit)),
         }
+    }
+}
+
+/// The failure for an `error` of a receive with this `limit`. The kernel's `ETIMEDOUT` has the same kind as an exceeded
+/// limit, but means that the peer acknowledges no packets. Only errors of the kernel have a code.
+fn read_failure(error: &io::Error, limit: Option<Duration>) -> Failure {
+    let is_ours = limit.is_some() && error.raw_os_error().is_none();
+    match error.kind() {
+        io::ErrorKind::TimedOut if is_ours => Failure::ResponseTimeout,
+        _ => Failure::Closed,
     }
 }
 
@@ -164,4 +172,23 @@ fn of<'a>(fields: &[Field<'a>], wanted: &str) -> impl Iterator<Item = &'a [u8]> 
 fn declared(fields: &[Field<'_>]) -> Option<u64> {
     let value = of(fields, "content-length").next()?;
     str::from_utf8(value).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn only_the_time_limit_is_a_response_timeout() {
+        let limit = Some(Duration::from_secs(1));
+        let own = io::Error::from(io::ErrorKind::TimedOut);
+        let kernel = io::Error::from(Errno::TIMEDOUT);
+        assert_eq!(kernel.kind(), own.kind());
+        assert_eq!(read_failure(&own, limit), Failure::ResponseTimeout);
+        assert_eq!(read_failure(&own, None), Failure::Closed);
+        assert_eq!(read_failure(&kernel, limit), Failure::Closed);
+        assert_eq!(read_failure(&io::ErrorKind::ConnectionReset.into(), limit), Failure::Closed);
+    }
 }
