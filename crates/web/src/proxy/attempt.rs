@@ -80,10 +80,11 @@ pub(super) async fn attempt(
     let mut input = Vec::new();
     // Without a body, the receives have the time limit, which costs less than a timer.
     let limit = Some(rule.response_timeout);
-    let (of_receives, of_head) = if job.body == Body::None { (limit, None) } else { (None, limit) };
+    let (read_limit, timer_limit) =
+        if job.body == Body::None { (limit, None) } else { (None, limit) };
     let received = {
-        let mut head = pin!(receive_head(wire, &mut input, job, of_receives));
-        uploading.receive(head.as_mut(), of_head).await
+        let mut head = pin!(receive_head(wire, &mut input, job, read_limit));
+        uploading.receive(head.as_mut(), timer_limit).await
     };
     let response = match received {
         Received::Head(Ok(response)) => response,

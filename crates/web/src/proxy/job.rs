@@ -259,7 +259,7 @@ fn lines(
     out
 }
 
-/// As the address formats, which for IPv4 costs ten times as much.
+/// The text of an address. For IPv4, its `Display` implementation costs ten times as much as this code.
 fn address_text(address: IpAddr) -> Vec<u8> {
     let IpAddr::V4(address) = address else { return address.to_string().into() };
     let mut text = Vec::with_capacity("255.255.255.255".len());
