@@ -89,6 +89,28 @@ fn a_slow_server_is_504() {
     );
 }
 
+/// The time limit covers the whole head. Single bytes do not restart it.
+#[test]
+fn a_server_that_sends_single_bytes_is_504() {
+    let backend = || {
+        Backend::new(|mut peer, _| {
+            peer.head();
+            let head = format!("HTTP/1.1 200 OK\r\nX: {:0100}\r\nContent-Length: 0\r\n\r\n", 0);
+            for byte in head.bytes() {
+                if peer.stream.write_all(&[byte]).is_err() {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        })
+    };
+    with(
+        backend,
+        |proxy| proxy.response_timeout = Duration::from_millis(60),
+        |server, _| assert!(get(server, "/api").starts_with("HTTP/1.1 504 ")),
+    );
+}
+
 /// The server closes its connection after the first response without announcing it.
 #[test]
 fn requests_that_may_be_repeated_are() {
