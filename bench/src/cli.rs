@@ -149,7 +149,7 @@ impl load::Options {
             }
         };
         if self.json {
-            report.raw.take_if(|_| !self.histograms);
+            report.raw.take_if(|_| !self.raw);
             println!("{}", report.to_json())
         } else {
             print!("{report}")

@@ -117,9 +117,9 @@ pub struct Options {
     #[arg(long)]
     pub json: bool,
 
-    /// Also write all latencies, with their counts, for a process that adds several reports
+    /// Also write `raw`: all counts, readings and latencies, for a process that adds several reports
     #[arg(long, hide = true, requires = "json")]
-    pub histograms: bool,
+    pub raw: bool,
 }
 
 impl Options {

@@ -138,7 +138,7 @@ impl Load<'_> {
             .args(server.features.http2.then_some("--http2"))
             .args(server.features.http3.then_some("--http3"))
             .args(["--duration", &seconds(self.slice), "--warmup", &seconds(self.warmup)])
-            .args(["--json", "--histograms"])
+            .args(["--json", "--raw"])
             .args(shot.arguments(self.site))
             .args(server.process.family.iter().map(|process| format!("--pid={process}")))
             .process_group(0)

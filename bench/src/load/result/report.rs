@@ -76,7 +76,7 @@ pub struct Report {
     /// The same without the kernel.
     #[serde(default)]
     pub server_user_events_per_request: Option<Events>,
-    /// The source of the figures. In JSON only for a process that adds several reports.
+    /// The source of the figures. In JSON only with `--raw`, for a process that adds several reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) raw: Option<Raw>,
 }
