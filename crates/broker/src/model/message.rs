@@ -325,6 +325,12 @@ impl Message {
             && is_plain(earlier)
     }
 
+    /// Whether No Local excludes the same clients from this message and from `other`. The publisher of a will is known only
+    /// by its client identifier.
+    pub(crate) fn has_publisher_of(&self, other: &Self) -> bool {
+        self.from == other.from && self.publisher == other.publisher
+    }
+
     /// Whether it has expired at `now`.
     pub(crate) fn has_expired(&self, now: Duration) -> bool {
         self.expires.is_some_and(|expires| expires <= now)

@@ -83,7 +83,8 @@ impl Router {
             if let Some((first, count)) = runs.last_mut()
                 && *first + *count == n
                 && message.is_like(&messages[*first])
-                && (message.from == messages[*first].from || !has_no_local(&found[receivers..]))
+                && (message.has_publisher_of(&messages[*first])
+                    || !has_no_local(&found[receivers..]))
             {
                 *count += 1;
                 repeated += found.len() - receivers;

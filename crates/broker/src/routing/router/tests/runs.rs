@@ -78,6 +78,25 @@ fn a_run_has_the_same_receivers() {
     );
 }
 
+/// A will has no session, and is known to be of its client only by the client identifier.
+#[test]
+fn wills_of_two_clients_are_no_run_with_no_local() {
+    let will_of = |slot| {
+        let (topic, properties) = ("t", Properties::NONE);
+        let will = Will { topic, payload: b"x", qos: QoS::AtMostOnce, retain: false, properties };
+        let mut message = Message::of_will(&will);
+        message.publisher = Some(client(slot).identity.client);
+        Arc::new(message)
+    };
+    let mut table = Table::new(&Limits::default(), RecoveredRoutes::default());
+    let mut own = request("t");
+    own.options.no_local = true;
+    table.router.subscribe(client(5), vec![own]);
+    table.router.subscribe(client(1), vec![request("t")]);
+    let wills = [will_of(5), will_of(6), will_of(6)];
+    assert_eq!(routed(&mut table, &wills), [(1, 1), (5, 2), (1, 2)]);
+}
+
 /// Few deliveries are permitted at a time, so that a run is divided, also by a message that a content filter selects before.
 #[test]
 fn every_message_of_a_run_is_routed_once() {
