@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::num::NonZero;
 use std::pin::pin;
+use std::time::Duration;
 
-use phalanx::select;
 use phalanx::sync::oneshot;
 use phalanx::task::Either;
+use phalanx::{select, sleep};
 use phalanx_access::Action;
 use phalanx_mqtt::{
     Packet, Properties, Property, PropertyBuffer, Reason, SubAck, Subscribe, SubscribeOptions,
@@ -39,6 +40,10 @@ const MAX_CHUNK_CONDITIONS: usize = SubscriptionSize::MAX_AT_ONCE;
 const _: () = assert!(
     MAX_CHUNK_SUBSCRIPTIONS * 64 + MAX_CHUNK_BYTES + 3 * 65_535 < phalanx_store::Entry::MAX_BYTES
 );
+
+/// Maximum time for which the output of the session waits for SUBACK. A disk rarely takes as long for a write; with a slower
+/// one, the messages of other subscriptions would fill the session's queue, and be dropped.
+const MAX_SESSION_HOLD: Duration = Duration::from_millis(100);
 
 /// The size of the current chunk.
 #[derive(Default)]
@@ -88,7 +93,8 @@ impl Connection {
         let mut why = Why::Borrowed("");
         let (mut all, mut reasons, mut chunk) = (Vec::new(), Vec::new(), Chunk::default());
         let mut is_undecided = false;
-        for (filter, options) in subscribe.filters.iter() {
+        let mut left = subscribe.filters.iter().peekable();
+        while let Some((filter, options)) = left.next() {
             let asked = parser.as_ref().map_err(|what| Why::Owned(what.clone()));
             let asked = asked.and_then(|parser| parser.parse(filter).map_err(Why::Owned));
             let asked = asked.and_then(|asked| check(&asked).map(|()| asked));
@@ -128,12 +134,11 @@ impl Connection {
                 }
                 reason
             }));
-            if chunk.is_full(size.0, size.1) {
-                self.subscribe_chunk(std::mem::take(&mut all), &mut reasons).await?;
+            let is_last = left.peek().is_none();
+            if chunk.is_full(size.0, size.1) || is_last {
+                let is_only = is_last && reasons.is_empty();
+                self.subscribe_chunk(std::mem::take(&mut all), is_only, &mut reasons).await?;
             }
-        }
-        if !all.is_empty() {
-            self.subscribe_chunk(all, &mut reasons).await?;
         }
         // Other nodes have to know the filters before the response: a message published after it must reach this client.
         if let Some(peers) =
@@ -153,26 +158,34 @@ impl Connection {
         Ok(())
     }
 
-    /// Subscribes to one chunk, and appends the reason codes to `reasons`.
+    /// Subscribes to one chunk, and appends the reason codes to `reasons`. `is_only` tells whether the packet has no other
+    /// chunks.
     async fn subscribe_chunk(
         &self,
         chunk: Vec<Result<SubscriptionRequest, Reason>>,
+        is_only: bool,
         reasons: &mut Vec<u8>,
     ) -> Result<(), End> {
-        // Retained messages follow SUBACK, which many clients expect, although they may precede it (§3.8.4). Another node
-        // sends its requests between its messages, which need not wait.
-        if !self.client.identity.is_node() {
+        // Retained messages follow SUBACK, which many clients expect, although they may precede it (§3.8.4). The messages of
+        // other subscriptions wait as well, so several chunks, which may take long, hold nothing. Another node sends its
+        // requests between its messages, which need not wait.
+        if is_only && !self.client.identity.is_node() {
             self.outbox.hold_session();
         }
         let (stages, connection) = (self.context.stages, (self.key, self.connection_id));
         let (has_many, many) = oneshot::shared();
         let asked = stages.sessions.subscribe(connection, chunk, stages.routing, Some(has_many));
-        let mut asked = pin!(asked);
-        let asked = match select(asked.as_mut(), many).await {
+        let (mut asked, mut limit) = (pin!(asked), pin!(sleep(MAX_SESSION_HOLD)));
+        let is_too_long = async {
+            // Many messages would not fit the session's queue. There are not many if the sender is dropped.
+            if let Either::Left(None) = select(many, limit.as_mut()).await {
+                limit.await;
+            }
+        };
+        let asked = match select(asked.as_mut(), is_too_long).await {
             Either::Left(asked) => asked,
-            Either::Right(has_many) => {
-                // Many messages would not fit the session's queue.
-                has_many.inspect(|()| self.outbox.release_session());
+            Either::Right(()) => {
+                self.outbox.release_session();
                 asked.await
             }
         };
