@@ -96,22 +96,28 @@ impl Copies {
         if !is_written || !is_plain {
             return;
         }
-        self.of = Some((delivery.message, how.clone(), attachment.version));
-        self.bytes.clear();
-        self.bytes.extend_from_slice(&attachment.out[before..]);
-        self.ids.clear();
-        self.size = 0;
-        if how.qos == QoS::AtMostOnce {
+        let packets = &attachment.out[before..];
+        if packets.len() > MAX_WRITE_AHEAD {
+            // No client may write as much ahead.
             return;
         }
-        let mut at = 0;
-        for message in run {
-            let packet = &self.bytes[at..];
-            let longer = packet[1..].iter().take_while(|byte| **byte >= 0x80).count();
-            self.ids.push(at + 2 + longer + 2 + message.topic.len());
-            self.size += message.size();
-            let Ok(Some(frame)) = Frame::split(packet, Frame::MAX_PACKET) else { return };
-            at += frame.length();
+        self.of = None;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(packets);
+        self.ids.clear();
+        self.size = 0;
+        if how.qos != QoS::AtMostOnce {
+            let mut at = 0;
+            for message in run {
+                let packet = &self.bytes[at..];
+                let longer = packet[1..].iter().take_while(|byte| **byte >= 0x80).count();
+                self.ids.push(at + 2 + longer + 2 + message.topic.len());
+                self.size += message.size();
+                let Ok(Some(frame)) = Frame::split(packet, Frame::MAX_PACKET) else { return };
+                at += frame.length();
+            }
         }
+        // Set last, because copies without all identifiers would repeat those of another client.
+        self.of = Some((delivery.message, how.clone(), attachment.version));
     }
 }
