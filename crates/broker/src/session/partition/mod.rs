@@ -77,7 +77,7 @@ pub(crate) struct Sessions {
     scratch: PropertyBuffer,
     /// Unused output buffers. Idle connections have no buffer.
     spares: Vec<Vec<u8>>,
-    copies: Copies,
+    pub(super) copies: Copies,
     pub(super) wal: Wal,
     pub(super) delivery_limiter: DeliveryLimiter,
     /// Records of changes not yet appended to the WAL, and the LSN of the last append.

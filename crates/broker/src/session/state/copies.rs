@@ -23,6 +23,9 @@ pub(in crate::session) struct Copies {
     ids: Vec<usize>,
     /// The size of the messages, for limits.
     size: usize,
+    /// The number of deliveries written from copies.
+    #[cfg(test)]
+    pub(in crate::session) used: usize,
 }
 
 impl Copies {
@@ -37,7 +40,7 @@ impl Copies {
 
     /// Writes the packets of a delivery if they were encoded for another client. Returns whether they were.
     pub(in crate::session) fn write(
-        &self,
+        &mut self,
         (delivery, run): (&Delivery, &[Arc<Message>]),
         session: &mut Session,
         context: &mut SendContext<'_>,
@@ -59,6 +62,10 @@ impl Copies {
         }
         if let Some(attachment) = &mut session.attachment {
             attachment.out = out;
+        }
+        #[cfg(test)]
+        {
+            self.used += 1;
         }
         true
     }

@@ -1,18 +1,22 @@
 //! Packets that are encoded once for several clients.
 
+use std::num::NonZero;
+
 use super::*;
+use crate::model::delivery::Identifiers;
 
 /// Clients of both versions, with a small receive maximum, with a maximum packet size, and with topic aliases. One that is
 /// not connected is the last.
 fn clients(sessions: &mut Sessions) -> Vec<ClientKey> {
+    let plain = || Opening { receive_maximum: 100, ..opening() };
     let all = [
-        opening(),
-        opening(),
-        Opening { version: Version::V3, ..opening() },
-        Opening { receive_maximum: 2, ..opening() },
-        Opening { most: 60, ..opening() },
-        Opening { most_aliases: 1, ..opening() },
-        opening(),
+        plain(),
+        plain(),
+        Opening { version: Version::V3, ..plain() },
+        Opening { receive_maximum: 2, ..plain() },
+        Opening { most: 60, ..plain() },
+        Opening { most_aliases: 1, ..plain() },
+        plain(),
     ];
     let mut open = |(n, own)| {
         let opening = Opening { client_id: format!("c{n}").into(), ..own };
@@ -26,20 +30,34 @@ fn clients(sessions: &mut Sessions) -> Vec<ClientKey> {
 /// The output of a client, and the numbers of messages in flight and in the queue.
 type Held = (Vec<u8>, usize, usize);
 
-/// Delivers runs to all clients, in one batch or in a batch for each message and client. Returns what each client has, the
-/// number of messages delivered, and the drops.
-fn delivered(
-    runs: &[&[Arc<Message>]],
-    are_together: bool,
-) -> (Vec<Held>, u64, Vec<(DropReason, u64)>) {
+/// The options of deliveries of a message through different subscriptions.
+fn hows(message: &Message) -> [How; 4] {
+    let plain = How { qos: message.qos, ..How::default() };
+    [
+        plain.clone(),
+        How { retain: true, ..plain.clone() },
+        How { identifiers: Identifiers::of(NonZero::new(7)), ..plain.clone() },
+        How { qos: QoS::AtMostOnce, ..plain },
+    ]
+}
+
+/// What each client has, the number of messages delivered, and the drops.
+type Delivered = (Vec<Held>, u64, Vec<(DropReason, u64)>);
+
+/// Delivers runs to all clients with all options, in one batch or in a batch for each message and client. Returns also the
+/// number of deliveries written from copies.
+fn delivered(runs: &[&[Arc<Message>]], are_together: bool) -> (Delivered, usize) {
     let mut sessions = sessions();
     let (keys, mut together) = (clients(&mut sessions), DeliveryBatch::default());
     for run in runs {
-        let how = How { qos: run[0].qos, ..How::default() };
-        for key in &keys {
+        for (how, key) in
+            hows(&run[0]).iter().flat_map(|how| keys.iter().map(move |key| (how, key)))
+        {
             together.add_run(*key, run, how.clone());
             for message in run.iter().filter(|_| !are_together) {
-                deliver(&mut sessions, *key, std::slice::from_ref(message), at(0));
+                let mut alone = DeliveryBatch::default();
+                alone.add(*key, message, how.clone());
+                sessions.deliver(&alone, at(0));
             }
         }
     }
@@ -52,7 +70,8 @@ fn delivered(
         (out, session.inflight.len(), session.queue.len())
     };
     let held = keys.iter().map(held).collect();
-    (held, sessions.counters.delivered.count(), dropped(&sessions))
+    let used = sessions.copies.used;
+    ((held, sessions.counters.delivered.count(), dropped(&sessions)), used)
 }
 
 #[test]
@@ -63,6 +82,8 @@ fn clients_get_what_they_would_get_alone() {
         let of = |payload: &[u8]| expiring(delivery, payload, Some(5));
         let long = of(&[0; 200]);
         let runs = [&[of(b"1"), of(b"2")][..], &[of(b"3"), long, of(b"4")], &[of(b"5")]];
-        assert_eq!(delivered(&runs, true), delivered(&runs, false), "{delivery:?}");
+        let ((together, used), (alone, _)) = (delivered(&runs, true), delivered(&runs, false));
+        assert_eq!(together, alone, "{delivery:?}");
+        assert!(used > 0, "{delivery:?}");
     }
 }
