@@ -206,7 +206,7 @@ pub(crate) async fn read_retained(
         let received = wire.next().await?;
         packets_received.set(packets_received.get() + 1);
         let packet = match received.packet() {
-            // Retained messages may arrive before the SUBACK; other messages arrive after it.
+            // SUBACK comes first, unless the disk is slow or the retained messages are many.
             Packet::SubAck(ack) => {
                 check_suback(&ack)?;
                 wire.send(&Packet::Publish(Publish {
