@@ -131,7 +131,7 @@ impl CallGraph {
     /// let processor = graph.build(1).remove(0).build(Box::new(|| ()));
     /// let invoke = move || answer.dispatch(move |_| async move { parse.dispatch(|_| async {}).unwrap() });
     /// processor.enter(invoke).unwrap();
-    /// while processor.turn(&phalanx_core::Still).ran > 0 {}
+    /// while processor.turn(&phalanx_core::IdleWorld).ran > 0 {}
     /// let undeclared = processor.control().call_graph().undeclared();
     /// assert_eq!(undeclared, ["\"answer\" invokes \"parse\""]);
     /// ```

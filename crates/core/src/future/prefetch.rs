@@ -33,7 +33,7 @@ use crate::processor;
 ///         });
 ///         # lookup.detach().unwrap();
 ///     }
-///     # processor.turn(&phalanx_core::Still);
+///     # processor.turn(&phalanx_core::IdleWorld);
 /// });
 /// # assert_eq!(processor.live(), 0);
 /// ```

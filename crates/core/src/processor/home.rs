@@ -25,7 +25,7 @@ impl ProcessorId {
     /// static RELEASED: AtomicBool = AtomicBool::new(false);
     /// let id = processor.id();
     /// std::thread::spawn(move || id.run_later(|| RELEASED.store(true, Ordering::Relaxed))).join().unwrap();
-    /// processor.turn(&phalanx_core::Still);
+    /// processor.turn(&phalanx_core::IdleWorld);
     /// assert!(RELEASED.load(Ordering::Relaxed));
     /// ```
     pub fn run_later(self, act: impl FnOnce() + Send + 'static) {

@@ -21,7 +21,7 @@ use crate::world::World;
 ///
 /// ```
 /// use phalanx_core::Graph;
-/// # use phalanx_core::Still;
+/// # use phalanx_core::IdleWorld;
 ///
 /// let mut graph = Graph::new();
 /// let stage = graph.shared("stage", ());
@@ -34,8 +34,8 @@ use crate::world::World;
 /// let steps = processor.stepping();
 /// assert_eq!(steps.ready().collect::<Vec<_>>(), [0]);
 /// // A cohort of two of the three operations, and then one of the remaining operation.
-/// assert_eq!(steps.run(0, 2, |_| 0, &Still), 2);
-/// assert_eq!(steps.run(0, 2, |_| 0, &Still), 1);
+/// assert_eq!(steps.run(0, 2, |_| 0, &IdleWorld), 2);
+/// assert_eq!(steps.run(0, 2, |_| 0, &IdleWorld), 1);
 /// assert!(processor.leaks().is_empty());
 /// ```
 #[derive(Clone, Copy)]

@@ -22,7 +22,7 @@ use crate::brief::Brief;
 ///     to_right.send(call);
 ///     to_left.send(right.call(|_| async { from_left.await.unwrap().await.unwrap() }));
 /// });
-/// while processor.turn(&phalanx_core::Still).ran > 0 {}
+/// while processor.turn(&phalanx_core::IdleWorld).ran > 0 {}
 ///
 /// let cycles = Waits::cycles(&[processor.waits()]);
 /// let stages: Vec<_> = cycles[0].operations.iter().map(|operation| operation.stage).collect();

@@ -112,7 +112,7 @@ impl Control {
     /// # let processor = Graph::new().build(1).remove(0).build(Box::new(|| ()));
     /// let (sender, answers) = std::sync::mpsc::channel();
     /// processor.control().inspect_waits(move |waits| _ = sender.send(waits));
-    /// processor.turn(&phalanx_core::Still);
+    /// processor.turn(&phalanx_core::IdleWorld);
     /// assert!(Waits::cycles(&[answers.recv().unwrap()]).is_empty());
     /// ```
     pub fn inspect_waits(&self, deliver: impl FnOnce(Waits) + Clone + Send + 'static) {

@@ -16,8 +16,8 @@ const MAX_KEPT: usize = 16 * 1024;
 /// The packets of the last delivery of a batch that were encoded.
 #[derive(Default)]
 pub(in crate::session) struct Copies {
-    /// The first message, and how it was encoded.
-    of: Option<(u32, How, Version)>,
+    /// The first message, the number of messages, and how they were encoded.
+    of: Option<(u32, usize, How, Version)>,
     bytes: Vec<u8>,
     /// The positions of the packet identifiers.
     ids: Vec<usize>,
@@ -45,7 +45,7 @@ impl Copies {
         session: &mut Session,
         context: &mut SendContext<'_>,
     ) -> bool {
-        if !self.are_for(delivery, session, context.limits.queued_bytes) {
+        if !self.are_for((delivery, run), session, context.limits.queued_bytes) {
             return false;
         }
         let Some(attachment) = &mut session.attachment else { return false };
@@ -71,12 +71,18 @@ impl Copies {
     }
 
     /// Whether the session may write the packets immediately for this delivery.
-    fn are_for(&self, delivery: &Delivery, session: &Session, most: usize) -> bool {
-        let (Some((first, how, version)), Some(attachment)) = (&self.of, &session.attachment)
+    fn are_for(
+        &self,
+        (delivery, run): (&Delivery, &[Arc<Message>]),
+        session: &Session,
+        most: usize,
+    ) -> bool {
+        let (Some((first, count, how, version)), Some(attachment)) =
+            (&self.of, &session.attachment)
         else {
             return false;
         };
-        *first == delivery.message
+        (*first, *count) == (delivery.message, run.len())
             && *how == delivery.how
             && *version == attachment.version
             && attachment.most_aliases == 0
@@ -125,6 +131,6 @@ impl Copies {
             }
         }
         // Set last, because copies without all identifiers would repeat those of another client.
-        self.of = Some((delivery.message, how.clone(), attachment.version));
+        self.of = Some((delivery.message, run.len(), how.clone(), attachment.version));
     }
 }

@@ -70,7 +70,7 @@ use crate::stage::declaration::StageParts;
 /// # let processors: Vec<_> =
 /// #     graph.build(2).into_iter().map(|builder| builder.build(Box::new(|| ()))).collect();
 /// # processors[0].enter(start);
-/// # for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&phalanx_core::Still); }) }
+/// # for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&phalanx_core::IdleWorld); }) }
 /// # assert_eq!(total.load(std::sync::atomic::Ordering::Relaxed), 1);
 /// ```
 pub trait Policy: Send + Sync + Sized + 'static {

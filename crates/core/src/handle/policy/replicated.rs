@@ -87,7 +87,7 @@ impl<V: Send + Sync + 'static> Policy for Replicated<V> {
 /// let main = graph.shared("main", ());
 /// # let processors: Vec<_> =
 /// #     graph.build(2).into_iter().map(|builder| builder.build(Box::new(|| ()))).collect();
-/// # let turns = || for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&phalanx_core::Still); }) };
+/// # let turns = || for _ in 0..20 { processors.iter().for_each(|p| { p.turn(&phalanx_core::IdleWorld); }) };
 /// # for processor in &processors {
 /// #     processor.enter(|| main.dispatch(move |_| async move {
 /// #         assert_eq!(name(users, names, 7).await, 6);
