@@ -42,8 +42,8 @@ pub enum LogFormat {
 ///     bytes: 2326,
 ///     referer: b"",
 ///     agent: b"curl/8",
-///     began: Duration::from_millis(784_111_777_250),
-///     took: Duration::from_micros(1500),
+///     start: Duration::from_millis(784_111_777_250),
+///     duration: Duration::from_micros(1500),
 /// };
 /// let (mut out, mut time) = (Vec::new(), LogTime::default());
 /// access.write(&LogFormat::Combined, &mut time, &mut out);
