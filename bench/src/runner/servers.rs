@@ -29,8 +29,7 @@ impl Runner {
         let Plan { wants, arguments, features, .. } = *plan;
         let empty = directory.join("empty");
         let root = match features.proxy {
-            // A proxy without the files cannot answer in place of its upstream server, so it fails to start if it does
-            // not forward.
+            // The proxy has no files, so the probe at its start fails unless it forwards requests.
             true => {
                 fs::create_dir_all(&empty)?;
                 &empty

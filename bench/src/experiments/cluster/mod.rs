@@ -107,7 +107,7 @@ impl Options {
     }
 }
 
-/// Measures the cases. One that fails is reported, and does not end the run.
+/// Measures the cases. A case that fails is reported and does not end the run.
 pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let options = options.settled();

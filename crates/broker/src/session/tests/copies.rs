@@ -5,8 +5,8 @@ use std::num::NonZero;
 use super::*;
 use crate::model::delivery::Identifiers;
 
-/// Clients of both versions, with a small receive maximum, with a maximum packet size, and with topic aliases. One that is
-/// not connected is the last.
+/// Clients of both versions, with a small receive maximum, with a maximum packet size, and with topic aliases. The last
+/// client is not connected.
 fn clients(sessions: &mut Sessions) -> Vec<ClientKey> {
     let plain = || Opening { receive_maximum: 100, ..opening() };
     let all = [
@@ -41,7 +41,7 @@ fn hows(message: &Message) -> [How; 4] {
     ]
 }
 
-/// What each client has, the number of messages delivered, and the drops.
+/// The messages of each client, the number of delivered messages, and the drops.
 type Delivered = (Vec<Held>, u64, Vec<(DropReason, u64)>);
 
 /// Delivers runs to all clients with all options, in one batch or in a batch for each message and client. Returns also the

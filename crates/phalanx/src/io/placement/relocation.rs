@@ -61,7 +61,7 @@ pub(in crate::io) struct Offers {
     /// The time of the last measurement, and the thread's CPU time then.
     measured: Cell<(Duration, u64)>,
     plan: Cell<Option<Plan>>,
-    /// Until this time, connections do not join the state on this processor.
+    /// A processor whose state connections may not join before this time.
     no_join: Cell<(usize, Duration)>,
     /// The number of active processors, and the time until which newly active ones count as idle.
     active: Cell<(usize, Duration)>,
