@@ -4,7 +4,7 @@ use phalanx::net::{PollStream, Polled, Stream};
 
 /// A stream with the I/O traits of the crates whose features are enabled. See the [crate's page](crate).
 ///
-/// It stays on its processor: elsewhere, every function fails with [`Elsewhere`](phalanx::net::Elsewhere). A
+/// It stays on its processor: elsewhere, every function fails with [`OwnerError`](phalanx::net::OwnerError). A
 /// [`portable`](crate::portable()) stream works on any thread.
 #[derive(Debug)]
 pub struct Compat<S>(S);
@@ -35,7 +35,7 @@ impl<S: PollStream> Compat<S> {
     pub(crate) fn here(&mut self) -> std::io::Result<&mut S> {
         match self.0.is_home() {
             true => Ok(&mut self.0),
-            false => Err(phalanx::net::Elsewhere::AnotherProcessor.into()),
+            false => Err(phalanx::net::OwnerError::WrongProcessor.into()),
         }
     }
 }

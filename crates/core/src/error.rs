@@ -84,10 +84,10 @@ pub enum CallError {
     #[error(
         "the call was awaited on a processor other than the one that created it; await it there"
     )]
-    Elsewhere,
+    WrongProcessor,
     /// The handler of a cohort operation dropped the reply without sending it ([`CohortStage`](crate::CohortStage)).
     #[error("the handler of stage \"{stage}\" dropped the reply without sending it")]
-    Unanswered {
+    ReplyDropped {
         /// The stage's name.
         stage: &'static str,
     },

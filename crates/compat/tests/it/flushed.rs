@@ -7,7 +7,7 @@ use phalanx::net::{PollStream, Polled};
 use phalanx_compat::{Compat, portable};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::elsewhere::{CONTENT_BYTES, on_thread, serve};
+use crate::wrong_processor::{CONTENT_BYTES, on_thread, serve};
 
 /// A stream that sends nothing before it is flushed.
 struct Holding {

@@ -1,6 +1,6 @@
 //! Streams, futures and threads of others on Phalanx.
 
-mod elsewhere;
 mod flushed;
 mod simulated;
 mod turns;
+mod wrong_processor;

@@ -35,7 +35,7 @@ use crate::program::processor_id::ProcessorId;
 /// is dropped.
 ///
 /// A call belongs to the processor that created it. If it is awaited on another one, it resolves to
-/// [`CallError::Elsewhere`], or to [`CallError::Cancelled`] if its processor has ended. It can be dropped anywhere.
+/// [`CallError::WrongProcessor`], or to [`CallError::Cancelled`] if its processor has ended. It can be dropped anywhere.
 ///
 /// A call is `Send` if its result is, so that a future that contains it can be `Send` too, such as a handler of an HTTP
 /// framework.
@@ -223,7 +223,7 @@ fn abandon(slot: Slot, identity: u32) {
 /// The error of a call that is awaited away from its processor.
 #[cold]
 fn unreachable_call(identity: u32) -> CallError {
-    if ProcessorId(identity).is_alive() { CallError::Elsewhere } else { CallError::Cancelled }
+    if ProcessorId(identity).is_alive() { CallError::WrongProcessor } else { CallError::Cancelled }
 }
 
 /// Releases the slot of a call that is awaited away from its processor, and returns the error.

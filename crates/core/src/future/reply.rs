@@ -24,7 +24,7 @@ use crate::program::processor_id::ProcessorId;
 /// The right to reply to one item of a cohort, immediately or later. It may be stored or moved into an operation, but
 /// it cannot leave its processor.
 ///
-/// Dropping it fails the call with [`CallError::Unanswered`]. If the caller has dropped its call, or its session has
+/// Dropping it fails the call with [`CallError::ReplyDropped`]. If the caller has dropped its call, or its session has
 /// ended, the value is dropped.
 ///
 /// ```compile_fail
@@ -53,7 +53,7 @@ impl<O> Reply<O> {
     ///
     /// # Panics
     /// If called on a processor other than the one that created the reply. The call then fails with
-    /// [`CallError::Unanswered`].
+    /// [`CallError::ReplyDropped`].
     #[track_caller]
     pub fn send(self, value: O) {
         at_home(self.identity, "a reply", |p| {
@@ -110,7 +110,7 @@ impl Processor {
         // While a handler runs, the reason for the drop is not known yet: the handler may be panicking.
         if is_awaited(slot, serial) && !self.scratch.replies.lost(slot, serial) {
             let stage = self.stage_name(slot.stage.get());
-            self.fail_suspended(slot, serial, CallError::Unanswered { stage });
+            self.fail_suspended(slot, serial, CallError::ReplyDropped { stage });
         }
     }
 

@@ -32,7 +32,7 @@ fn a_call_on_another_processor_or_beyond_its_own_reaches_nothing() {
         one.enter(|| [1, 2].map(|n| stage.call(move |_| async move { n })));
     settle(std::slice::from_ref(&one), &HostileWorld::default());
     let polled = two.enter(|| poll_once(&mut elsewhere, Waker::noop()));
-    assert_eq!(polled, Poll::Ready(Err(CallError::Elsewhere)));
+    assert_eq!(polled, Poll::Ready(Err(CallError::WrongProcessor)));
     drop(one);
     let polled = two.enter(|| poll_once(&mut late, Waker::noop()));
     assert_eq!(polled, Poll::Ready(Err(CallError::Cancelled)));

@@ -10,7 +10,6 @@
 mod common;
 mod support;
 
-mod elsewhere;
 mod endings;
 mod handles;
 mod lost;
@@ -20,3 +19,4 @@ mod sent_calls;
 mod subscribers;
 mod threads;
 mod wakers;
+mod wrong_processor;

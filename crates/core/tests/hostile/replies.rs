@@ -110,7 +110,7 @@ fn a_reply_sent_elsewhere_panics_and_the_caller_gets_an_error() {
     one.enter(|| assert!(!call.is_finished()));
     one.turn(&world);
     let panics = one.enter(|| poll_once(&mut call, Waker::noop()));
-    assert!(matches!(panics, Poll::Ready(Err(CallError::Unanswered { .. }))), "{panics:?}");
+    assert!(matches!(panics, Poll::Ready(Err(CallError::ReplyDropped { .. }))), "{panics:?}");
 }
 
 /// The value that nobody awaits any more has a destructor that ends the item of another reply.

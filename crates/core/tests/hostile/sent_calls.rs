@@ -29,7 +29,7 @@ fn other_threads_cancel_and_drop_calls() {
                 }
                 2 => {
                     let answer = poll_once(&mut call, Waker::noop());
-                    let Poll::Ready(Err(CallError::Elsewhere | CallError::Cancelled)) = answer
+                    let Poll::Ready(Err(CallError::WrongProcessor | CallError::Cancelled)) = answer
                     else {
                         panic!("a call was answered elsewhere: {answer:?}");
                     };

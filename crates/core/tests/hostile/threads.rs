@@ -71,7 +71,7 @@ fn remote_operations_that_panic_are_dropped_once() {
                 drop(session.end());
                 drop(b);
                 for result in join(vec![a, c, d]).await {
-                    assert!(!matches!(result, Err(CallError::Unanswered { .. })), "{result:?}");
+                    assert!(!matches!(result, Err(CallError::ReplyDropped { .. })), "{result:?}");
                 }
                 session.end().await;
             }

@@ -138,7 +138,7 @@ fn unanswered_callers_get_an_error() {
         settle(&processor, &world, || ());
         answers.take()
     };
-    let unanswered = Err(CallError::Unanswered { stage: "fussy" });
+    let unanswered = Err(CallError::ReplyDropped { stage: "fussy" });
     let panicked = Err(CallError::Panicked { stage: "fussy", message: "at five".into() });
     assert_eq!(
         call_items(&[0, 1, 9, 4]),
@@ -292,7 +292,7 @@ fn panics_and_ends_travel_home_too() {
         }
     });
     let panicked = CallError::Panicked { stage: "there", message: "there".into() };
-    let unanswered = CallError::Unanswered { stage: "there" };
+    let unanswered = CallError::ReplyDropped { stage: "there" };
     assert_eq!(*RESULTS.lock().unwrap(), [Err(panicked), Err(unanswered)]);
 }
 

@@ -121,7 +121,7 @@ fn a_panic_fails_its_items_and_the_next_cohort_begins() {
     settle(&processor, &world, || call_each(front, journal, [5, 0], &replies));
     until_rest(&processor, &world);
     let panicked = || CallError::Panicked { stage: "journal", message: "by intent".into() };
-    let unanswered = CallError::Unanswered { stage: "journal" };
+    let unanswered = CallError::ReplyDropped { stage: "journal" };
     let expected = [(1, Err(panicked())), (13, Err(panicked())), (5, Ok(1)), (0, Err(unanswered))];
     let mut replies = replies.take();
     replies[2..].sort_by_key(|(item, _)| std::cmp::Reverse(*item));

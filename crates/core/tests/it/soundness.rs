@@ -365,7 +365,7 @@ fn a_call_that_strays_is_over() {
     let mut call = one.enter(|| a.call(|_| async { 1 }));
     let mut late = one.enter(|| a.call(|_| async { 2 }));
     let elsewhere = two.enter(|| poll_once(&mut call, Waker::noop()));
-    assert_eq!(elsewhere, Poll::Ready(Err(CallError::Elsewhere)));
+    assert_eq!(elsewhere, Poll::Ready(Err(CallError::WrongProcessor)));
     drop(one);
     assert_eq!(poll_once(&mut late, Waker::noop()), Poll::Ready(Err(CallError::Cancelled)));
 }

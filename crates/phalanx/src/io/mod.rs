@@ -62,7 +62,7 @@ use self::placement::LocalPlacement;
 pub(crate) use self::placement::{
     Accepted, LoadSample, Loads, Placement, Saturated, SaturationProbe, active_changed, place,
 };
-pub use self::request::Elsewhere;
+pub use self::request::OwnerError;
 pub(crate) use self::request::{Receive, RequestFuture, request, run_on_home};
 pub(crate) use self::sending::SendPayload;
 pub(crate) use self::socket::HomeSocket;
@@ -333,7 +333,7 @@ impl Io {
         waker: &Waker,
     ) -> io::Result<usize> {
         if self.closed.get() {
-            return Err(Elsewhere::Ended.into());
+            return Err(OwnerError::Ended.into());
         }
         let expires = match timeout.duration() {
             Duration::MAX => Duration::MAX,
@@ -375,7 +375,7 @@ impl Io {
                 self.replace_waker(key, waker)
             }
             Some(State::Abandoned | State::ReturningToBacklog(_) | State::Finishing(_)) | None => {
-                Poll::Ready(Err(Elsewhere::Ended.into()))
+                Poll::Ready(Err(OwnerError::Ended.into()))
             }
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Both are `Send`, because futures that contain them may have to be. So they may move to another processor, to another
 //! program or to a thread without a processor, where the index would refer to another request or connection. Therefore
-//! each contains the identity of its processor. Using it elsewhere fails with [`Elsewhere`], and dropping it elsewhere
+//! each contains the identity of its processor. Using it elsewhere fails with [`OwnerError`], and dropping it elsewhere
 //! sends a command to its processor.
 
 use std::fmt;
@@ -27,26 +27,26 @@ use super::{Io, IoTimeout, NO_RUNTIME, try_with, with_any};
 /// [`Other`](io::ErrorKind::Other).
 ///
 /// ```
-/// use phalanx::net::Elsewhere;
+/// use phalanx::net::OwnerError;
 ///
 /// fn explain(error: &std::io::Error) -> &'static str {
 ///     match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-///         Some(Elsewhere::AnotherProcessor) => "moved by call_on?",
-///         Some(Elsewhere::Ended) => "kept from another run?",
+///         Some(OwnerError::WrongProcessor) => "moved by call_on?",
+///         Some(OwnerError::Ended) => "kept from another run?",
 ///         _ => "the network",
 ///     }
 /// }
-/// # assert_eq!(explain(&Elsewhere::Ended.into()), "kept from another run?");
+/// # assert_eq!(explain(&OwnerError::Ended.into()), "kept from another run?");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Elsewhere {
+pub enum OwnerError {
     /// The socket or request belongs to another processor, of this program or of another one.
     #[error(
         "a socket or request was used on a processor other than the one that created it; \
          send the bytes to that processor and use it there"
     )]
-    AnotherProcessor,
+    WrongProcessor,
     /// The program of the socket or request has ended.
     #[error(
         "a socket or request was used after the program that made it had ended; \
@@ -55,15 +55,15 @@ pub enum Elsewhere {
     Ended,
 }
 
-impl From<Elsewhere> for io::Error {
-    fn from(error: Elsewhere) -> Self {
+impl From<OwnerError> for io::Error {
+    fn from(error: OwnerError) -> Self {
         Self::other(error)
     }
 }
 
 #[cold]
-pub(super) fn elsewhere(home: ProcessorId) -> io::Error {
-    if home.is_alive() { Elsewhere::AnotherProcessor.into() } else { Elsewhere::Ended.into() }
+pub(super) fn owner_error(home: ProcessorId) -> io::Error {
+    if home.is_alive() { OwnerError::WrongProcessor.into() } else { OwnerError::Ended.into() }
 }
 
 /// Runs `act` with the I/O of the processor `home`: immediately if this is its thread, otherwise later on that thread.
@@ -138,7 +138,7 @@ impl<R> RequestFuture<R> {
                 let key = io.start_inline(request().into(), IoTimeout::NONE, waker)?;
                 Ok(Self(Progress::InFlight { key, home }))
             }
-            _ => Err(elsewhere(home)),
+            _ => Err(owner_error(home)),
         })
     }
 
@@ -164,9 +164,9 @@ impl<R> RequestFuture<R> {
 
     /// Abandons a request that was polled on the wrong processor.
     #[cold]
-    fn fail_elsewhere(&mut self, home: ProcessorId) -> Poll<io::Result<Done>> {
+    fn fail_moved(&mut self, home: ProcessorId) -> Poll<io::Result<Done>> {
         drop(Self(self.end()));
-        Poll::Ready(Err(elsewhere(home)))
+        Poll::Ready(Err(owner_error(home)))
     }
 
     /// The result of a poll outside a processor.
@@ -177,7 +177,7 @@ impl<R> RequestFuture<R> {
     fn poll_outside(&mut self) -> Poll<io::Result<Done>> {
         match self.0 {
             Progress::New { home: Some(home), .. } | Progress::InFlight { home, .. } => {
-                self.fail_elsewhere(home)
+                self.fail_moved(home)
             }
             Progress::New { home: None, .. } | Progress::Over => panic!("{NO_RUNTIME}"),
         }
@@ -192,9 +192,7 @@ impl<R: Into<Request> + Unpin> Future for RequestFuture<R> {
         with_any(|io| {
             let Some(io) = io else { return this.poll_outside() };
             match this.0 {
-                Progress::New { home: Some(home), .. } if home != io.home => {
-                    this.fail_elsewhere(home)
-                }
+                Progress::New { home: Some(home), .. } if home != io.home => this.fail_moved(home),
                 Progress::New { timeout, .. } => {
                     let Progress::New { request, .. } = this.end() else {
                         unreachable!("matched above")
@@ -203,7 +201,7 @@ impl<R: Into<Request> + Unpin> Future for RequestFuture<R> {
                     this.0 = Progress::InFlight { key, home: io.home };
                     Poll::Pending
                 }
-                Progress::InFlight { home, .. } if home != io.home => this.fail_elsewhere(home),
+                Progress::InFlight { home, .. } if home != io.home => this.fail_moved(home),
                 Progress::InFlight { key, .. } => {
                     let result = io.take_result(key, context.waker());
                     if result.is_ready() {

@@ -11,7 +11,7 @@ use phalanx_driver::{Driver, Request, Socket};
 
 use super::abandoned::LastWrite;
 use super::placement::{PassedState, Target};
-use super::request::{RequestFuture, elsewhere, run_on_home};
+use super::request::{RequestFuture, owner_error, run_on_home};
 use super::{Io, IoTimeout, try_with, with, with_any};
 
 /// The value of `move_target` that means no processor.
@@ -151,7 +151,7 @@ impl HomeSocket {
     /// the request moves.
     ///
     /// # Errors
-    /// [`Elsewhere`](super::Elsewhere), and the errors of starting a request.
+    /// [`OwnerError`](super::OwnerError), and the errors of starting a request.
     #[inline]
     pub(crate) fn start<R: Into<Request>>(
         &self,
@@ -211,14 +211,14 @@ impl HomeSocket {
     /// Calls the driver with this socket.
     ///
     /// # Errors
-    /// [`Elsewhere`] on another processor and outside a processor, and the errors of `f`.
+    /// [`OwnerError`] on another processor and outside a processor, and the errors of `f`.
     pub(crate) fn driver<R>(
         &self,
         f: impl FnOnce(&mut dyn Driver, Socket) -> io::Result<R>,
     ) -> io::Result<R> {
         with_any(|io| match io {
             Some(io) if io.home == self.home => io.try_driver(|driver| f(driver, self.socket)),
-            _ => Err(elsewhere(self.home)),
+            _ => Err(owner_error(self.home)),
         })
     }
 

@@ -9,7 +9,7 @@ use super::Stream;
 use crate::io::{Accepted, HomeSocket, place, with};
 
 /// A TCP or Unix listening socket of this processor. Using it on another processor fails with
-/// [`Elsewhere`](super::Elsewhere). Dropping it closes the socket.
+/// [`OwnerError`](super::OwnerError). Dropping it closes the socket.
 ///
 /// ```
 /// use phalanx::net::{IoTimeout, Listener, Stream, bind};

@@ -8,7 +8,7 @@
 //! | [`Resolver`] | addresses of host names |
 //! | [`Polled`], [`PollStream`] | streams for poll functions, the base of adaptors such as `phalanx-compat` |
 //!
-//! Every socket belongs to the processor that created it; using it on another processor fails with [`Elsewhere`]. Every
+//! Every socket belongs to the processor that created it; using it on another processor fails with [`OwnerError`]. Every
 //! wait takes an [`IoTimeout`]. The methods take `&self`: one operation may read a stream while another one writes to
 //! it, but two reads or two writes at the same time fail with [`ResourceBusy`](std::io::ErrorKind::ResourceBusy).
 
@@ -39,4 +39,4 @@ pub use self::resolver::Resolver;
 pub use self::split::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 pub use self::stream::{SentFile, Stream};
 pub use self::udp::{Received, UdpSocket};
-pub use crate::io::{Elsewhere, IoTimeout};
+pub use crate::io::{IoTimeout, OwnerError};

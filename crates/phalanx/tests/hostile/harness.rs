@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use phalanx::net::{Elsewhere, IoTimeout, Stream};
+use phalanx::net::{IoTimeout, OwnerError, Stream};
 use phalanx::runtime::{DriverChoice, ExitReport};
 use phalanx::{CallError, Graph, SharedStage};
 use phalanx_testkit::TIMEOUT;
@@ -69,10 +69,10 @@ where
     (result.unwrap_or_else(|error| panic!("{error}")), ended.expect("the program runs"))
 }
 
-/// The [`Elsewhere`] error of `result`.
-pub(crate) fn elsewhere<T>(result: io::Result<T>) -> Elsewhere {
+/// The [`OwnerError`] error of `result`.
+pub(crate) fn owner_error<T>(result: io::Result<T>) -> OwnerError {
     let error = result.err().expect("it fails");
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Elsewhere>());
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<OwnerError>());
     *inner.unwrap_or_else(|| panic!("another error: {error}"))
 }
 

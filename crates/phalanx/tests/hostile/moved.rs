@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx::fs::Dir;
-use phalanx::net::{Elsewhere, IoTimeout, Listener, Stream};
+use phalanx::net::{IoTimeout, Listener, OwnerError, Stream};
 use phalanx::runtime::DriverChoice;
 use phalanx::shutdown::{drain, draining};
 use phalanx::{CallError, Session, SharedStage, sleep, yield_now};
@@ -17,7 +17,7 @@ use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::tcp::listener;
 
 use crate::harness::{
-    assert_closed, closed, elsewhere, on_each_driver, pair, poll_once, program, read,
+    assert_closed, closed, on_each_driver, owner_error, pair, poll_once, program, read,
 };
 
 on_each_driver!(
@@ -62,15 +62,15 @@ fn a_stream_on_another_processor(driver: DriverChoice) {
         let moved = stage.call_on(1, move |_| async move {
             let mut bytes = Vec::new();
             let read = own.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
-            assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
+            assert_eq!(owner_error(read), OwnerError::WrongProcessor);
             assert_eq!(bytes, b"");
             let write = own.write(b"wrong".to_vec(), IoTimeout::after(TIMEOUT)).await;
-            assert_eq!(elsewhere(write), Elsewhere::AnotherProcessor);
+            assert_eq!(owner_error(write), OwnerError::WrongProcessor);
             let skip = own.skip(1, &mut bytes, IoTimeout::after(TIMEOUT)).await;
-            assert_eq!(elsewhere(skip), Elsewhere::AnotherProcessor);
-            assert_eq!(elsewhere(own.peer_addr()), Elsewhere::AnotherProcessor);
+            assert_eq!(owner_error(skip), OwnerError::WrongProcessor);
+            assert_eq!(owner_error(own.peer_addr()), OwnerError::WrongProcessor);
             let shutdown = own.shutdown(std::net::Shutdown::Both);
-            assert_eq!(elsewhere(shutdown), Elsewhere::AnotherProcessor);
+            assert_eq!(owner_error(shutdown), OwnerError::WrongProcessor);
         });
         moved.await.unwrap();
         other_peer.write_all(b"theirs").unwrap();
@@ -87,7 +87,7 @@ fn a_read_that_has_begun_on_another_processor(driver: DriverChoice) {
         let (other, mut other_peer) = reader_on_1(stage).await;
         let moved = stage.call_on(1, move |_| async move {
             let (result, stream) = reading.await;
-            assert_eq!(elsewhere(result), Elsewhere::AnotherProcessor);
+            assert_eq!(owner_error(result), OwnerError::WrongProcessor);
             // It may return to its processor, where it works again.
             stream
         });
@@ -151,8 +151,8 @@ fn an_answer_that_waits_for_a_read_that_left(driver: DriverChoice) {
         my_peer.write_all(b"in the buffer").unwrap();
         // The result waits in a buffer of the driver when the read moves.
         sleep(Duration::from_millis(20)).await;
-        let moved = stage.call_on(1, move |_| async move { elsewhere(reading.await.0) });
-        assert_eq!(moved.await.unwrap(), Elsewhere::AnotherProcessor);
+        let moved = stage.call_on(1, move |_| async move { owner_error(reading.await.0) });
+        assert_eq!(moved.await.unwrap(), OwnerError::WrongProcessor);
     });
 }
 
@@ -164,8 +164,8 @@ fn a_stream_beyond_its_runtime(driver: DriverChoice) {
         peer.write_all(b"mine").unwrap();
         let mut bytes = Vec::new();
         let read_kept = kept.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
-        assert_eq!(elsewhere(read_kept), Elsewhere::Ended);
-        assert_eq!(elsewhere(kept.peer_addr()), Elsewhere::Ended);
+        assert_eq!(owner_error(read_kept), OwnerError::Ended);
+        assert_eq!(owner_error(kept.peer_addr()), OwnerError::Ended);
         drop(kept);
         assert_eq!(read(own).await.0.unwrap(), b"mine", "the new connection is untouched");
     });
@@ -187,7 +187,7 @@ fn a_read_beyond_its_runtime(driver: DriverChoice) {
         let (stream, mut peer) = pair().await;
         let mut own = read(stream);
         assert!(poll_once(&mut own).await.is_pending());
-        assert_eq!(elsewhere(one.await.0), Elsewhere::Ended);
+        assert_eq!(owner_error(one.await.0), OwnerError::Ended);
         drop(two);
         yield_now().await;
         peer.write_all(b"mine").unwrap();
@@ -216,8 +216,8 @@ fn two_runtimes_at_once(driver: DriverChoice) {
         my_peer.write_all(b"mine").unwrap();
         let mut bytes = Vec::new();
         let result = stream.read(&mut bytes, IoTimeout::after(TIMEOUT)).await;
-        assert_eq!(elsewhere(result), Elsewhere::AnotherProcessor);
-        assert_eq!(elsewhere(reading.await.0), Elsewhere::AnotherProcessor);
+        assert_eq!(owner_error(result), OwnerError::WrongProcessor);
+        assert_eq!(owner_error(reading.await.0), OwnerError::WrongProcessor);
         drop(stream);
         assert_eq!(read(own).await.0.unwrap(), b"mine");
         (peer, reading_peer)
@@ -234,8 +234,8 @@ fn a_listener_on_another_processor(driver: DriverChoice) {
         let (socket, address) = listener();
         let listener = Listener::new(socket).unwrap();
         let moved = stage.call_on(1, move |_| async move {
-            assert_eq!(elsewhere(listener.local_addr()), Elsewhere::AnotherProcessor);
-            assert_eq!(elsewhere(listener.accept().await), Elsewhere::AnotherProcessor);
+            assert_eq!(owner_error(listener.local_addr()), OwnerError::WrongProcessor);
+            assert_eq!(owner_error(listener.accept().await), OwnerError::WrongProcessor);
         });
         moved.await.unwrap();
         // Its own processor has closed it, so nothing listens.
@@ -258,7 +258,7 @@ fn a_file_on_another_processor(driver: DriverChoice) {
         let is_pending = poll_once(&mut syncing).await.is_pending();
         let moved = stage.call_on(1, move |_| async move {
             if is_pending {
-                assert_eq!(elsewhere(syncing.await), Elsewhere::AnotherProcessor);
+                assert_eq!(owner_error(syncing.await), OwnerError::WrongProcessor);
             }
             // A file does not belong to a driver: it is open in the whole program.
             file.write_at(0, "written on 1").await.unwrap();

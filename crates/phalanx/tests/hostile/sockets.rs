@@ -4,13 +4,15 @@ use std::io::{Read, Write};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use phalanx::net::{Bytes, Elsewhere, IoTimeout, OwnedReadHalf, OwnedWriteHalf, Stream, UdpSocket};
+use phalanx::net::{
+    Bytes, IoTimeout, OwnedReadHalf, OwnedWriteHalf, OwnerError, Stream, UdpSocket,
+};
 use phalanx::runtime::DriverChoice;
 
 use phalanx_testkit::TIMEOUT;
 
 use crate::harness::{
-    Reading, closed, elsewhere, on_each_driver, pair, poll_once, program, read, run,
+    Reading, closed, on_each_driver, owner_error, pair, poll_once, program, read, run,
 };
 
 on_each_driver!(
@@ -30,16 +32,16 @@ fn halves_on_another_processor(driver: DriverChoice) {
         let moved = stage.call_on(1, move |_| async move {
             let timeout = IoTimeout::after(TIMEOUT);
             let mut bytes = Vec::new();
-            let wrong = Elsewhere::AnotherProcessor;
-            assert_eq!(elsewhere(read.read(&mut bytes, timeout).await), wrong);
-            assert_eq!(elsewhere(read.read_exact(&mut [0; 3], timeout).await), wrong);
-            assert_eq!(elsewhere(write.write(b"wrong".to_vec(), timeout).await), wrong);
+            let wrong = OwnerError::WrongProcessor;
+            assert_eq!(owner_error(read.read(&mut bytes, timeout).await), wrong);
+            assert_eq!(owner_error(read.read_exact(&mut [0; 3], timeout).await), wrong);
+            assert_eq!(owner_error(write.write(b"wrong".to_vec(), timeout).await), wrong);
             let parts = [Bytes::from("wrong"), Bytes::from("too")];
-            assert_eq!(elsewhere(write.write_vectored(parts, timeout).await), wrong);
-            assert_eq!(elsewhere(write.shutdown()), wrong);
-            assert_eq!(elsewhere(write.local_addr()), wrong);
-            assert_eq!(elsewhere(read.as_ref().set_nodelay(true)), wrong);
-            assert_eq!(elsewhere(read.as_ref().set_keepalive(None)), wrong);
+            assert_eq!(owner_error(write.write_vectored(parts, timeout).await), wrong);
+            assert_eq!(owner_error(write.shutdown()), wrong);
+            assert_eq!(owner_error(write.local_addr()), wrong);
+            assert_eq!(owner_error(read.as_ref().set_nodelay(true)), wrong);
+            assert_eq!(owner_error(read.as_ref().set_keepalive(None)), wrong);
             (read, write)
         });
         let (read, write) = moved.await.unwrap();
@@ -86,8 +88,8 @@ fn halves_beyond_their_runtime(driver: DriverChoice) {
     program(driver, 1, |_| async move {
         let timeout = IoTimeout::after(TIMEOUT);
         let late = read.read(&mut Vec::new(), timeout).await;
-        assert_eq!(elsewhere(late), Elsewhere::Ended);
-        assert_eq!(elsewhere(write.shutdown()), Elsewhere::Ended);
+        assert_eq!(owner_error(late), OwnerError::Ended);
+        assert_eq!(owner_error(write.shutdown()), OwnerError::Ended);
         drop(write);
         drop(read);
     });
@@ -103,16 +105,16 @@ fn a_stream_without_a_processor(driver: DriverChoice) {
         let (stream, wrong) = thread::spawn(|| use_elsewhere(moved)).join().unwrap();
         (started, stream, wrong)
     });
-    assert_eq!(wrong, [Elsewhere::AnotherProcessor; 2]);
-    assert_eq!(use_elsewhere(started).1, [Elsewhere::Ended; 2]);
-    assert_eq!(use_elsewhere(read(stream)).1, [Elsewhere::Ended; 2]);
+    assert_eq!(wrong, [OwnerError::WrongProcessor; 2]);
+    assert_eq!(use_elsewhere(started).1, [OwnerError::Ended; 2]);
+    assert_eq!(use_elsewhere(read(stream)).1, [OwnerError::Ended; 2]);
 }
 
 /// The errors of a read and of a method of its stream, on this thread.
-fn use_elsewhere(mut reading: Reading) -> (Stream, [Elsewhere; 2]) {
+fn use_elsewhere(mut reading: Reading) -> (Stream, [OwnerError; 2]) {
     let polled = reading.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let Poll::Ready((read, stream)) = polled else { panic!("it waits") };
-    let wrong = [elsewhere(read), elsewhere(stream.local_addr())];
+    let wrong = [owner_error(read), owner_error(stream.local_addr())];
     (stream, wrong)
 }
 
@@ -123,12 +125,12 @@ fn a_datagram_socket_on_another_processor(driver: DriverChoice) {
         let address = own.local_addr().unwrap();
         let moved = stage.call_on(1, move |_| async move {
             let other = UdpSocket::bind(any).unwrap();
-            let (timeout, wrong) = (IoTimeout::after(TIMEOUT), Elsewhere::AnotherProcessor);
-            assert_eq!(elsewhere(own.recv_from(&mut [0; 9], timeout).await), wrong);
-            assert_eq!(elsewhere(own.send_to("x", any, timeout).await), wrong);
-            assert_eq!(elsewhere(own.connect(any)), wrong);
-            assert_eq!(elsewhere(own.local_addr()), wrong);
-            assert_eq!(elsewhere(own.drops()), wrong);
+            let (timeout, wrong) = (IoTimeout::after(TIMEOUT), OwnerError::WrongProcessor);
+            assert_eq!(owner_error(own.recv_from(&mut [0; 9], timeout).await), wrong);
+            assert_eq!(owner_error(own.send_to("x", any, timeout).await), wrong);
+            assert_eq!(owner_error(own.connect(any)), wrong);
+            assert_eq!(owner_error(own.local_addr()), wrong);
+            assert_eq!(owner_error(own.drops()), wrong);
             drop(own);
             other.local_addr().unwrap()
         });
@@ -155,7 +157,7 @@ fn a_receive_that_has_begun_on_another_processor(driver: DriverChoice) {
         assert!(poll_once(&mut receiving).await.is_pending());
         let moved = stage.call_on(1, move |_| async move {
             let (received, own) = receiving.await;
-            assert_eq!(elsewhere(received), Elsewhere::AnotherProcessor);
+            assert_eq!(owner_error(received), OwnerError::WrongProcessor);
             own
         });
         let own = moved.await.unwrap();

@@ -198,7 +198,7 @@ mod tests {
         }
         let (_, answers) = request_reads(gather, merged, drop, file, &requests).await;
         for answer in answers {
-            let unanswered = matches!(answer, Err(CallError::Unanswered { .. }));
+            let unanswered = matches!(answer, Err(CallError::ReplyDropped { .. }));
             assert!(unanswered, "the caller gets an error");
         }
     }

@@ -32,7 +32,7 @@ impl From<&CallError> for Failure {
     fn from(error: &CallError) -> Self {
         match error {
             // No reply: the aggregator could not call the disk stage.
-            CallError::Full { .. } | CallError::Cancelled | CallError::Unanswered { .. } => {
+            CallError::Full { .. } | CallError::Cancelled | CallError::ReplyDropped { .. } => {
                 Self::Busy
             }
             _ => Self::Broken,

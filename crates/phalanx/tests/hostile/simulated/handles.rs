@@ -52,14 +52,14 @@ fn calls_leave_their_processor() {
         },
         |here, (calls, finished): ([Call<u32>; 5], Call<u32>)| async move {
             let [awaited, dropped, ended, run, detached] = calls;
-            assert_eq!(awaited.await, Err(CallError::Elsewhere));
-            assert_eq!(finished.await, Err(CallError::Elsewhere));
+            assert_eq!(awaited.await, Err(CallError::WrongProcessor));
+            assert_eq!(finished.await, Err(CallError::WrongProcessor));
             drop(dropped);
             ended.cancel();
             ended.detach().unwrap();
             detached.detach().unwrap();
             let (at, result) = select_all(vec![run, here.stage.call(|_| later())]).await;
-            assert_eq!((at, result), (0, Err(CallError::Elsewhere)));
+            assert_eq!((at, result), (0, Err(CallError::WrongProcessor)));
         },
         no_client,
     );
@@ -87,7 +87,10 @@ fn joins_leave_their_processor() {
             [polled_once(pair()).await, polled_once(pair()).await]
         },
         |_, [awaited, dropped]| async move {
-            assert_eq!(awaited.await, (Err(CallError::Elsewhere), Err(CallError::Elsewhere)));
+            assert_eq!(
+                awaited.await,
+                (Err(CallError::WrongProcessor), Err(CallError::WrongProcessor))
+            );
             drop(dropped);
         },
         no_client,
@@ -222,7 +225,7 @@ fn replies_leave_their_processor() {
                 let call = items.call(item.clone());
                 here.stage
                     .dispatch(move |_| async move {
-                        let unanswered = CallError::Unanswered { stage: "items" };
+                        let unanswered = CallError::ReplyDropped { stage: "items" };
                         assert_eq!(call.await, Err(unanswered));
                     })
                     .unwrap();

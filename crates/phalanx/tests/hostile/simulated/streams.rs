@@ -6,11 +6,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use phalanx::Graph;
-use phalanx::net::{Elsewhere, IoTimeout, Stream};
+use phalanx::net::{IoTimeout, OwnerError, Stream};
 use phalanx::sim::{self, Client, Faults, Net};
 
 use super::{LocalProgram, SEEDS, address, panics, plain, polled_once, two};
-use crate::harness::{Reading, elsewhere, read};
+use crate::harness::{Reading, owner_error, read};
 
 /// Sends its processor's number, and reads to the end.
 async fn exchange(net: &Net, processor: usize) {
@@ -39,11 +39,11 @@ fn streams_and_reads_leave_their_processor() {
             let mut mine = polled_once(read(here.listener.accept().await.unwrap())).await;
             let mut bytes = Vec::new();
             let read = stream.read(&mut bytes, IoTimeout::NONE).await;
-            assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
-            assert_eq!(elsewhere(stream.peer_addr()), Elsewhere::AnotherProcessor);
+            assert_eq!(owner_error(read), OwnerError::WrongProcessor);
+            assert_eq!(owner_error(stream.peer_addr()), OwnerError::WrongProcessor);
             drop(stream);
             let (read, stream) = moved.await;
-            assert_eq!(elsewhere(read), Elsewhere::AnotherProcessor);
+            assert_eq!(owner_error(read), OwnerError::WrongProcessor);
             drop(stream);
             let (bytes, _stream) = (&mut mine).await;
             assert_eq!(bytes.unwrap(), [1; 3]);
@@ -85,8 +85,8 @@ fn reads_are_dropped_elsewhere() {
         },
         |here, (one, listener)| async move {
             drop(one);
-            assert_eq!(elsewhere(listener.accept().await), Elsewhere::AnotherProcessor);
-            assert_eq!(elsewhere(listener.local_addr()), Elsewhere::AnotherProcessor);
+            assert_eq!(owner_error(listener.accept().await), OwnerError::WrongProcessor);
+            assert_eq!(owner_error(listener.local_addr()), OwnerError::WrongProcessor);
             drop(listener);
             reads_its_own(&here).await;
         },
@@ -117,8 +117,8 @@ fn keeper(world: &mut sim::World) {
                 None => RETAINED.set(Some((stream, reading))),
                 Some((stream, reading)) => {
                     let read = stream.read(&mut Vec::new(), IoTimeout::NONE).await;
-                    assert_eq!(elsewhere(read), Elsewhere::Ended);
-                    assert_eq!(elsewhere(reading.await.0), Elsewhere::Ended);
+                    assert_eq!(owner_error(read), OwnerError::Ended);
+                    assert_eq!(owner_error(reading.await.0), OwnerError::Ended);
                 }
             }
             let (bytes, _mine) = read(listener.accept().await.unwrap()).await;

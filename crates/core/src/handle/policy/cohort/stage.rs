@@ -46,7 +46,7 @@ impl<I: 'static, O: 'static> Stage<Items<I, O>> {
     /// Passes `item` to the stage's next cohort on this processor. Await the call for the reply.
     ///
     /// The call resolves to [`CallError::Panicked`] if the handler panicked before it replied, and to
-    /// [`CallError::Unanswered`] if the reply was dropped.
+    /// [`CallError::ReplyDropped`] if the reply was dropped.
     #[track_caller]
     pub fn call(&self, item: I) -> Call<O> {
         let call_site = self.key().call_site();

@@ -63,7 +63,7 @@ impl Processor {
         handler.clear();
         let (answered_count, lost) = self.scratch.replies.end();
         let name = self.stage_name(stage as u8);
-        let error = panic.as_deref().map_or(CallError::Unanswered { stage: name }, |panic| {
+        let error = panic.as_deref().map_or(CallError::ReplyDropped { stage: name }, |panic| {
             self.record_panic(stage as u8, display_name((vtable.operation)()), site, panic)
         });
         let mut failed = 0;

@@ -145,10 +145,10 @@ fn handles_are_used_on_another_processor() {
         panics(&mut || drop(own.session.guard()));
         panics(&mut || _ = own.session.operations());
         panics(&mut || own.session.scope(|| ()));
-        let elsewhere = Err(CallError::Elsewhere);
+        let elsewhere = Err(CallError::WrongProcessor);
         assert_eq!(poll_once(&mut own.finished, Waker::noop()), Poll::Ready(elsewhere.clone()));
         assert_eq!(poll_once(&mut own.call, Waker::noop()), Poll::Ready(elsewhere));
-        let elsewhere = Err(CallError::Elsewhere);
+        let elsewhere = Err(CallError::WrongProcessor);
         let both = (elsewhere.clone(), elsewhere);
         assert_eq!(poll_once(&mut own.join, Waker::noop()), Poll::Ready(both));
     });

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Waker};
 use std::thread::{self, ThreadId};
 
-use phalanx::net::{Elsewhere, Listeners, Polled, Stream};
+use phalanx::net::{Listeners, OwnerError, Polled, Stream};
 use phalanx::sync::oneshot;
 use phalanx::{Graph, Runtime, SharedStage};
 use phalanx_compat::{Closed, Compat, local, portable};
@@ -145,7 +145,7 @@ fn a_stream_fails_elsewhere() {
         |_, stream| async move {
             let mut stream = Compat::from(stream);
             let error = on_thread(async move { stream.write_all(b"x").await.unwrap_err() }).await;
-            assert!(error.get_ref().is_some_and(|inner| inner.is::<Elsewhere>()), "{error}");
+            assert!(error.get_ref().is_some_and(|inner| inner.is::<OwnerError>()), "{error}");
         },
         |mut client| assert_eq!(client.read(&mut [0; 9]).unwrap(), 0),
     );
