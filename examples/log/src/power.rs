@@ -24,9 +24,9 @@ fn server(world: &mut World, left: Option<Vec<u8>>) {
         world.file("log", bytes);
     }
     // Faults of connections are not tested here; a file that cannot be opened is not a log.
-    let Faults { disk, full, short, uncached, slow, again, .. } = Faults::drawn(world.seed());
+    let Faults { disk, full, short, uncached, slow, retry, .. } = Faults::random(world.seed());
     let (disk, full) = (disk / 8, full / 8);
-    world.set_faults(Faults { disk, full, short, uncached, slow, again, ..Faults::NONE });
+    world.set_faults(Faults { disk, full, short, uncached, slow, retry, ..Faults::NONE });
     let mut graph = Graph::new();
     let stages = Stages::declare(&mut graph, &world.root(), &Arc::new(Commits::default()));
     let listeners = world.listen(ADDRESS);

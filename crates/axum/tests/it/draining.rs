@@ -21,7 +21,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 fn simulate<C: Future<Output = ()> + 'static>(client: impl Fn(Client, Net) -> C + Copy + 'static) {
     sim::explore(3, |world| {
         let address = "10.0.0.1:80".parse().unwrap();
-        world.set_faults(Faults { at_once: 500, ..Faults::NONE });
+        world.set_faults(Faults { immediate: 500, ..Faults::NONE });
         world.set_steady();
         let mut graph = Graph::new();
         let http = Options::new().header_timeout(None).declare(&mut graph);

@@ -26,7 +26,7 @@ fn simulate<C: Future<Output = ()> + 'static>(
 ) {
     sim::explore(3, |world| {
         let address = "10.0.0.1:80".parse().unwrap();
-        world.set_faults(Faults { at_once: 500, ..Faults::NONE });
+        world.set_faults(Faults { immediate: 500, ..Faults::NONE });
         world.set_steady();
         let mut graph = Graph::new();
         let http = options(Options::new()).declare(&mut graph);

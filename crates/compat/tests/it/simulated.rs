@@ -32,9 +32,9 @@ fn simulate<S, C>(
     let build = |seed, world: &mut World| {
         let address = "10.0.0.1:80".parse().unwrap();
         world.set_processors(1);
-        let drawn = Faults::drawn(seed);
-        let reset = if with_resets { drawn.reset } else { 0 };
-        world.set_faults(Faults { reset, accept: 0, ..drawn });
+        let random = Faults::random(seed);
+        let reset = if with_resets { random.reset } else { 0 };
+        world.set_faults(Faults { reset, accept: 0, ..random });
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
         let endpoints = world.listen(address);

@@ -123,7 +123,7 @@ impl Sim {
         let mut has_postponed = false;
         let mut waiting = 0;
         while let Some(flight) = flights.get(waiting) {
-            let is_postponed = !eager && self.world.chance(faults.again);
+            let is_postponed = !eager && self.world.chance(faults.retry);
             has_postponed |= is_postponed;
             if flight.cancelled && !is_postponed {
                 self.end_early(flights.remove(waiting));

@@ -105,7 +105,7 @@ impl Sim {
     /// Cancels a request, unless it completes first.
     pub(super) fn end_early(&mut self, mut flight: InFlight) {
         let faults = self.world.faults();
-        let is_late = flight.at > self.world.now() || !self.world.chance(faults.again);
+        let is_late = flight.at > self.world.now() || !self.world.chance(faults.retry);
         let result = if is_late {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
@@ -278,7 +278,7 @@ impl Driver for Sim {
         self.sockets.open(socket)?;
         let mut flights = self.new.iter().chain(&self.flights);
         let is_sending = flights.any(|flight| sends_on(&flight.op) == Some(socket));
-        if is_sending || !self.world.chance(self.world.faults().at_once) {
+        if is_sending || !self.world.chance(self.world.faults().immediate) {
             return Ok(0);
         }
         self.calls += 1;
@@ -345,7 +345,7 @@ impl Driver for Sim {
         if flight.op.is_of_a_file() && self.world.chance(500) {
             // A file's request may already be in progress, and then continues.
             self.flights.push(flight);
-        } else if flight.op.may_end_late() && self.world.chance(self.world.faults().again) {
+        } else if flight.op.may_end_late() && self.world.chance(self.world.faults().retry) {
             self.flights.push(InFlight { cancelled: true, ..flight });
         } else {
             self.end_early(flight);

@@ -21,7 +21,7 @@ pub struct Faults {
     /// An arrival or a completion takes up to two seconds, instead of a fraction of a millisecond.
     pub slow: u32,
     /// A call that could succeed returns `EINTR` or `EAGAIN`. Drivers repeat the call, so it appears as a delay.
-    pub again: u32,
+    pub retry: u32,
     /// Data of a file is not in the page cache.
     pub uncached: u32,
     /// A datagram is lost.
@@ -31,7 +31,7 @@ pub struct Faults {
     /// A datagram may overtake earlier ones to the same socket.
     pub reordered: u32,
     /// A write completes immediately, as most writes of real drivers do, instead of in a later turn.
-    pub at_once: u32,
+    pub immediate: u32,
     /// A program's TCP connect fails (`ECONNREFUSED`, `ETIMEDOUT`). Connects of simulated clients never fail this way.
     pub connect: u32,
 }
@@ -46,22 +46,22 @@ impl Faults {
         full: 0,
         short: 0,
         slow: 0,
-        again: 0,
+        retry: 0,
         uncached: 0,
         lost: 0,
         duplicated: 0,
         reordered: 0,
-        at_once: 0,
+        immediate: 0,
         connect: 0,
     };
 
     /// Delays and short transfers, but no errors.
     pub const MILD: Self =
-        Self { short: 300, slow: 5, again: 200, uncached: 300, at_once: 500, ..Self::NONE };
+        Self { short: 300, slow: 5, retry: 200, uncached: 300, immediate: 500, ..Self::NONE };
 
     /// Rates drawn from `seed`: some faults are frequent and others never happen. This finds bugs that appear only when
     /// one call always fails, or never does.
-    pub fn drawn(seed: u64) -> Self {
+    pub fn random(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut rate = |max: u32| if rng.bool() { 0 } else { rng.u32(..=max) };
         Self {
@@ -72,12 +72,12 @@ impl Faults {
             full: rate(200),
             short: rate(800),
             slow: rate(50),
-            again: rate(500),
+            retry: rate(500),
             uncached: rate(1000),
             lost: rate(200),
             duplicated: rate(200),
             reordered: rate(500),
-            at_once: rate(1000),
+            immediate: rate(1000),
             connect: rate(200),
         }
     }

@@ -55,7 +55,7 @@ fn run(seed: u64, faults: Faults) -> Vec<String> {
 #[test]
 fn a_world_repeats() {
     for seed in 0..20 {
-        let faults = Faults::drawn(seed);
+        let faults = Faults::random(seed);
         assert_eq!(run(seed, faults), run(seed, faults));
     }
     assert_ne!(run(1, Faults::MILD), run(2, Faults::MILD));

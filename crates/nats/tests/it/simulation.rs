@@ -52,7 +52,7 @@ fn world(world: &mut World) {
     // One seed in thousands draws so many faults that the messages need more than the default number of steps.
     world.set_most_steps(4_000_000);
     if world.draw(2) == 0 {
-        world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
+        world.set_faults(Faults { full: 0, ..Faults::random(world.seed()) });
     }
     let (cuts, net) = (world.draw(4), world.net());
     program(world, move |model, stage, resolver| {

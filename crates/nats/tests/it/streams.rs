@@ -74,7 +74,7 @@ fn world(world: &mut World) {
     // As in `simulation.rs`.
     world.set_most_steps(4_000_000);
     if world.draw(2) == 0 {
-        let faults = Faults::drawn(world.seed());
+        let faults = Faults::random(world.seed());
         // With more of them, most connections end before an answer.
         world.set_faults(Faults { full: 0, reset: faults.reset.min(3), ..faults });
     }

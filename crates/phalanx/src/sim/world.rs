@@ -135,7 +135,7 @@ impl World {
         self.outside.set_time_of_day(time);
     }
 
-    /// Sets the frequency of network and disk faults. The default is [`Faults::MILD`]. [`Faults::drawn`], which chooses
+    /// Sets the frequency of network and disk faults. The default is [`Faults::MILD`]. [`Faults::random`], which chooses
     /// them by the seed, finds the most bugs.
     ///
     /// # Panics

@@ -33,7 +33,7 @@ fn simulate<S, C>(
     sim::explore(4, |world| {
         let address = "10.0.0.1:443".parse().unwrap();
         world.set_processors(1);
-        world.set_faults(Faults { at_once: 500, ..Faults::NONE });
+        world.set_faults(Faults { immediate: 500, ..Faults::NONE });
         // Otherwise a second may pass within a few steps.
         world.set_steady();
         let mut graph = Graph::new();

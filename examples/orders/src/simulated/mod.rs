@@ -99,7 +99,7 @@ async fn shop(net: Net, address: std::net::SocketAddr, number: i64, outcomes: Ou
 
 /// Clients place orders. Counts those that were placed.
 fn orders(world: &mut World, placed: Arc<AtomicUsize>) {
-    world.set_faults(Faults::drawn(world.seed()));
+    world.set_faults(Faults::random(world.seed()));
     world.set_most_steps(2_000_000);
     let (http, db) = ("10.0.0.1:80".parse().unwrap(), "10.0.0.2:5432".parse().unwrap());
     let server = Server::new(world.seed());

@@ -76,7 +76,7 @@ const EACH: usize = 8;
 fn packets_are_not_split() {
     sim::explore_each(200, |seed| {
         sim::run(seed, |world| {
-            world.set_faults(Faults { short: 700, at_once: 300, ..Faults::NONE });
+            world.set_faults(Faults { short: 700, immediate: 300, ..Faults::NONE });
             begin(world, &config(world), |_| ());
             let net = world.net();
             world.client(async move {

@@ -35,7 +35,7 @@ fn world(world: &mut World) {
     world.set_most_steps(60_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
-        world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
+        world.set_faults(Faults { full: 0, ..Faults::random(world.seed()) });
     }
     shared.breaks.set(world.draw(3) > 0);
     shared.subscribers_at.set(Brokers::one(1));

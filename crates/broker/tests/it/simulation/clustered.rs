@@ -77,7 +77,7 @@ fn world(world: &mut World) {
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
         // No random resets, because no lane would last: connections to NATS are cut below, and clients cut their own.
-        world.set_faults(Faults { full: 0, reset: 0, ..Faults::drawn(world.seed()) });
+        world.set_faults(Faults { full: 0, reset: 0, ..Faults::random(world.seed()) });
     }
     shared.breaks.set(world.draw(3) > 0);
     let at = 1 + world.draw(2) as usize;

@@ -21,7 +21,7 @@ fn world(world: &mut World) {
     world.set_processors(2 + world.seed() as usize % 3);
     world.set_most_steps(2_000_000);
     if world.draw(2) == 0 {
-        world.set_faults(Faults { reset: 0, accept: 0, full: 0, ..Faults::drawn(world.seed()) });
+        world.set_faults(Faults { reset: 0, accept: 0, full: 0, ..Faults::random(world.seed()) });
     }
     begin(world, &config(world), |_| ());
     let is_ready = Rc::new(Cell::new(false));

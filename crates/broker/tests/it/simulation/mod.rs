@@ -137,7 +137,7 @@ fn run_world(world: &mut World, started: impl Fn(ActiveProcessors) + 'static) {
     world.set_most_steps(2_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
-        world.set_faults(Faults { full: 0, ..Faults::drawn(world.seed()) });
+        world.set_faults(Faults { full: 0, ..Faults::random(world.seed()) });
     }
     shared.breaks.set(world.draw(3) > 0);
     begin(world, &config(world), started);

@@ -91,7 +91,7 @@ fn run_life<E: ClientSet>(
         world.set_most_steps(4_000_000);
         start_time.into_iter().for_each(|start_time| world.set_time_of_day(start_time));
         let breaks = world.draw(3) > 0;
-        let faults = if world.draw(2) == 0 { Faults::MILD } else { Faults::drawn(seed) };
+        let faults = if world.draw(2) == 0 { Faults::MILD } else { Faults::random(seed) };
         // No disk errors: when the disk refuses writes, clients retransmit messages later, in another order.
         world.set_faults(Faults { open: 0, disk: 0, full: 0, ..faults });
         start_broker(world, seed, files);

@@ -94,7 +94,7 @@ fn explore(seeds: u64, processors: impl Fn(u64) -> usize) {
         let outcome = Rc::new(Outcome::default());
         sim::run(seed, |world| {
             world.set_processors(processors(seed));
-            world.set_faults(Faults { reset: 0, accept: 0, ..Faults::drawn(seed) });
+            world.set_faults(Faults { reset: 0, accept: 0, ..Faults::random(seed) });
             let address = "10.0.0.1:80".parse().unwrap();
             server(world, &outcome, address);
             for key in 0..CLIENTS {

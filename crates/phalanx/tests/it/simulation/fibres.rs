@@ -41,7 +41,7 @@ fn world_of_lines(world: &mut World) {
     let clients = graph.shared("clients", ());
     let count = graph.shared("count", Mutex::new(0));
     let listeners = world.listen(address);
-    world.set_faults(Faults::drawn(world.seed()));
+    world.set_faults(Faults::random(world.seed()));
     world.program(graph, move |start| {
         let listener = listeners.listener(start)?;
         clients.dispatch(move |_| {

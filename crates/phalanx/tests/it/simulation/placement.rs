@@ -31,7 +31,7 @@ fn echo(
     rounds: usize,
     on_start: impl Fn(ActiveProcessors) + 'static,
 ) -> Rc<Cell<usize>> {
-    world.set_faults(Faults { reset: 0, accept: 0, ..Faults::drawn(world.seed()) });
+    world.set_faults(Faults { reset: 0, accept: 0, ..Faults::random(world.seed()) });
     let address: SocketAddr = "10.0.0.1:80".parse().unwrap();
     let listeners = world.listen(address);
     let mut graph = Graph::new();

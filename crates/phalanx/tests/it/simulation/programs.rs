@@ -335,7 +335,7 @@ fn a_killed_program_cleans_nothing_up() {
     sim::explore(20, |world| {
         world.program(Graph::new(), |_| Ok(()));
         let (net, address) = (world.net(), "10.0.0.1:80".parse().unwrap());
-        world.set_faults(sim::Faults { at_once: 1000, ..sim::Faults::NONE });
+        world.set_faults(sim::Faults { immediate: 1000, ..sim::Faults::NONE });
         world.client(async move {
             for kills in [true, false] {
                 net.write_file("home/lock", b"held".to_vec());

@@ -34,7 +34,7 @@ fn echo_world(world: &mut World) {
     let mut graph = Graph::new();
     let stage = graph.shared("echo", ());
     let listeners = world.listen(address);
-    world.set_faults(Faults::drawn(world.seed()));
+    world.set_faults(Faults::random(world.seed()));
     world.program(graph, move |start| {
         let listener = listeners.listener(start)?;
         stage.dispatch(move |_| accept(listener, stage))?;

@@ -74,7 +74,7 @@ fn server_of_squares(world: &mut World, faults: Faults) {
 #[test]
 fn datagrams_are_repeated_until_they_arrive() {
     sim::explore(100, |world| {
-        let faults = Faults::drawn(world.seed());
+        let faults = Faults::random(world.seed());
         server_of_squares(world, Faults { lost: 300, duplicated: 200, reordered: 300, ..faults });
     });
 }
@@ -175,7 +175,7 @@ fn reads_that_the_drain_drops_leave_nothing() {
 fn a_dropped_accept_loses_no_connection() {
     const CLIENTS: u64 = 10;
     sim::explore(200, |world| {
-        world.set_faults(Faults { reset: 0, accept: 0, slow: 0, ..Faults::drawn(world.seed()) });
+        world.set_faults(Faults { reset: 0, accept: 0, slow: 0, ..Faults::random(world.seed()) });
         let address = "10.0.0.1:7".parse().unwrap();
         let listeners = world.listen(address);
         let mut graph = Graph::new();
@@ -261,7 +261,7 @@ fn receives_that_are_dropped_and_repeated() {
     let answers = Rc::new(Cell::new(0));
     let counted = answers.clone();
     sim::explore(50, move |world| {
-        world.set_faults(Faults { again: 700, ..Faults::MILD });
+        world.set_faults(Faults { retry: 700, ..Faults::MILD });
         world.set_processors(1);
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());

@@ -122,7 +122,7 @@ fn only_rejected_rows_fail_on_a_reliable_network() {
 #[test]
 fn each_query_has_one_outcome_whatever_breaks() {
     sim::explore(10, |world| {
-        let faults = Faults::drawn(world.seed());
+        let faults = Faults::random(world.seed());
         world.set_faults(faults);
         world.set_most_steps(2_000_000);
         let (connections, batch) = (1 + world.draw(2) as usize, 1 + world.draw(40) as usize);

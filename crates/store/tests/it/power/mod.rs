@@ -114,9 +114,9 @@ fn live(
     let segments = Rc::new(Cell::new(0));
     sim::run(seed, |world| {
         files.into_iter().for_each(|(name, bytes)| world.file(&name, bytes));
-        let Faults { disk, full, short, uncached, slow, again, .. } = Faults::drawn(seed);
+        let Faults { disk, full, short, uncached, slow, retry, .. } = Faults::random(seed);
         let (disk, full) = (disk / 12, full / 4);
-        world.set_faults(Faults { disk, full, short, uncached, slow, again, ..Faults::NONE });
+        world.set_faults(Faults { disk, full, short, uncached, slow, retry, ..Faults::NONE });
         let mut graph = Graph::new();
         let stage = graph.shared("users", ());
         let store = store(world.root());

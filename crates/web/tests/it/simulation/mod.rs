@@ -122,7 +122,7 @@ async fn run_misbehaving_client(net: Net, conditions: Conditions) {
 fn web(world: &mut World) {
     let (has_faults, has_short_timeouts) = (world.draw(2) == 0, world.draw(2) == 0);
     if has_faults {
-        world.set_faults(Faults::drawn(world.seed()));
+        world.set_faults(Faults::random(world.seed()));
     }
     let shuts_down = world.draw(4) == 0;
     let features = Features::random(world);

@@ -347,7 +347,7 @@ pub(super) fn proxy(world: &mut World, speak_http2: bool) {
         restarts: restarts.then(|| Duration::from_micros(world.draw(200_000))),
     };
     if conditions.has_faults {
-        world.set_faults(Faults::drawn(world.seed()));
+        world.set_faults(Faults::random(world.seed()));
     }
     world.set_most_steps(1_000_000);
     let mut rule = Proxy { prefix: "/".into(), ..Proxy::default() };
