@@ -170,7 +170,7 @@ impl HighLoad {
     /// Processes the load at `now`, a time in nanoseconds. `load` is the total load of all processors, in thousandths
     /// of one, and `capacity` is the number of active processors, both without bottlenecks. Returns whether the load
     /// has been too high for long enough.
-    pub fn lasts(&mut self, now: u64, load: f64, capacity: usize) -> bool {
+    pub fn update(&mut self, now: u64, load: f64, capacity: usize) -> bool {
         if load <= UP_LOAD * capacity as f64 || capacity == 0 {
             self.since = None;
             return false;
@@ -278,7 +278,7 @@ impl Scaling {
 
     /// Whether `load` has been too high for `capacity` processors for a while.
     fn is_high(&mut self, now: u64, load: f64, capacity: usize) -> bool {
-        self.high.lasts(now, load, capacity) && self.active < self.max
+        self.high.update(now, load, capacity) && self.active < self.max
     }
 
     /// The number of processors after a saturation, when the true load is unknown. If the load has grown slowly, a few

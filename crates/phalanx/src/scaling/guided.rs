@@ -51,7 +51,7 @@ impl Saturation {
         let is_divisible = |processor: &&ProcessorLoad| !processor.is_bottleneck();
         let load: u32 = loads.iter().filter(is_divisible).map(|processor| processor.load).sum();
         let active = loads[..active].iter().filter(is_divisible);
-        let is_high = self.high.lasts(at.as_nanos() as u64, load.into(), active.clone().count());
+        let is_high = self.high.update(at.as_nanos() as u64, load.into(), active.clone().count());
         is_high || are_saturated(load.into(), active)
     }
 }
