@@ -145,7 +145,7 @@ impl Supervisor {
             }
             let (error, what) = match result {
                 Ok(duration) => {
-                    backoff.lasted(duration);
+                    backoff.record_connection(duration);
                     let why = self.status.last_error();
                     (why.unwrap_or_else(|| "connection lost".into()), "disconnected")
                 }
@@ -154,7 +154,7 @@ impl Supervisor {
             if self.status.set_disconnected(error.clone(), now()) || what == "disconnected" {
                 report(format_args!("bridge {}: {what}: {error}; trying again", self.bridge.name));
             }
-            let delay = backoff.next(now());
+            let delay = backoff.next_delay(now());
             select(select(sleep(delay), self.handle.wake.notified()), draining()).await;
         }
     }

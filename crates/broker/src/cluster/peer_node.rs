@@ -156,7 +156,7 @@ impl PeerNode {
         self.session.set(None);
         self.is_busy.set(false);
         let mut backoff = self.backoff.borrow_mut();
-        backoff.lasted(now().saturating_sub(self.lane_started.get()));
-        self.next_try.set(now() + backoff.next(now()));
+        backoff.record_connection(now().saturating_sub(self.lane_started.get()));
+        self.next_try.set(now() + backoff.next_delay(now()));
     }
 }

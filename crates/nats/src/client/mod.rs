@@ -150,7 +150,7 @@ impl Client {
                         let start = now();
                         on_state(Ok(server));
                         last_error = format!("{server}: {}", Box::pin(self.0.serve(session)).await);
-                        backoff.lasted(now() - start);
+                        backoff.record_connection(now() - start);
                         // Try the next server first, because the lost one may accept connections without responding.
                         first = index + 1;
                         break;
@@ -165,7 +165,7 @@ impl Client {
                 return;
             }
             on_state(Err(last_error));
-            let delay = backoff.next(now());
+            let delay = backoff.next_delay(now());
             select(select(sleep(delay), self.0.stopped.notified()), draining()).await;
         }
     }

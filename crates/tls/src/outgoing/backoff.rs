@@ -18,15 +18,15 @@ impl Backoff {
         Self { min, max, seed, failures: 0 }
     }
 
-    /// Records that a connection lasted this long. After a long one, the delays start from the shortest again.
-    pub fn lasted(&mut self, duration: Duration) {
+    /// Records the duration of a connection. After a long one, the delays start from the shortest again.
+    pub fn record_connection(&mut self, duration: Duration) {
         if duration >= self.max {
             self.failures = 0;
         }
     }
 
     /// The delay at time `now`: between half of the nominal delay and all of it.
-    pub fn next(&mut self, now: Duration) -> Duration {
+    pub fn next_delay(&mut self, now: Duration) -> Duration {
         let nominal = self.min.saturating_mul(1 << self.failures.min(20)).min(self.max);
         self.failures = self.failures.saturating_add(1);
         let mut hasher = DefaultHasher::new();
@@ -45,15 +45,15 @@ mod tests {
         let at = Duration::from_secs;
         let mut backoff = Backoff::new(at(1), at(30), "a".into());
         for nominal in [1, 2, 4, 8, 16, 30, 30] {
-            let delay = backoff.next(at(7));
+            let delay = backoff.next_delay(at(7));
             assert!(delay >= at(nominal) / 2 && delay <= at(nominal), "{delay:?} of {nominal}");
         }
-        backoff.lasted(at(29));
-        assert!(backoff.next(at(7)) >= at(15));
-        backoff.lasted(at(30));
-        assert!(backoff.next(at(7)) <= at(1));
+        backoff.record_connection(at(29));
+        assert!(backoff.next_delay(at(7)) >= at(15));
+        backoff.record_connection(at(30));
+        assert!(backoff.next_delay(at(7)) <= at(1));
         let mut other = Backoff::new(at(1), at(30), "b".into());
         let mut one = Backoff::new(at(1), at(30), "a".into());
-        assert_ne!(one.next(at(7)), other.next(at(7)));
+        assert_ne!(one.next_delay(at(7)), other.next_delay(at(7)));
     }
 }
