@@ -31,7 +31,7 @@ impl Error {
     }
 
     /// A description of the error.
-    pub const fn what(&self) -> &'static str {
+    pub const fn message(&self) -> &'static str {
         self.message
     }
 }

@@ -18,7 +18,7 @@ pub(crate) enum End {
 
 impl From<Error> for End {
     fn from(error: Error) -> Self {
-        Self::Because(error.reason, error.what())
+        Self::Because(error.reason, error.message())
     }
 }
 

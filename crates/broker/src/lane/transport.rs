@@ -43,7 +43,7 @@ impl Lane {
     fn process_packets(&self, input: &[u8], buffer: &mut Vec<u8>) -> Result<usize, String> {
         let mut taken = 0;
         while let Some(frame) = Frame::split(&input[taken..], self.options.max_incoming_packet)
-            .map_err(|error| error.what())?
+            .map_err(|error| error.message())?
         {
             let bytes = &input[taken..taken + frame.length()];
             taken += frame.length();
@@ -53,7 +53,7 @@ impl Lane {
                 }
                 kind => {
                     let packet =
-                        Packet::decode(frame, Version::V5).map_err(|error| error.what())?;
+                        Packet::decode(frame, Version::V5).map_err(|error| error.message())?;
                     match packet {
                         Packet::Subscribe(subscribe) => self.record_announced(&subscribe),
                         Packet::SubAck(ack) => self.handle_answer(ack.reasons),

@@ -27,7 +27,7 @@ pub(crate) fn check(
     properties: Properties<'_>,
     payload: &[u8],
 ) -> Result<(), (Reason, &'static str)> {
-    check_content(topic, properties, payload).map_err(|error| (error.reason, error.what()))?;
+    check_content(topic, properties, payload).map_err(|error| (error.reason, error.message()))?;
     let is_deep = |property| matches!(property, Property::ResponseTopic(own) if !is_shallow(own));
     if !properties.are_user() && properties.iter().any(is_deep) {
         return Err((Reason::TOPIC_NAME_INVALID, "the response topic has more than 200 levels"));

@@ -102,7 +102,7 @@ impl Connection {
     /// When the packet is too long, or the connection is lost.
     pub(super) fn send(&mut self, packet: &Packet<'_>) -> Result<(), Failure> {
         let encoded = packet.encode(self.version, &mut self.output);
-        encoded.map_err(|error| Failure::Usage(error.what().to_owned()))?;
+        encoded.map_err(|error| Failure::Usage(error.message().to_owned()))?;
         self.flush();
         Ok(())
     }

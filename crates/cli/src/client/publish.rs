@@ -106,7 +106,7 @@ impl Pub {
         let user = self.user_properties.iter().map(|(name, value)| Property::User(name, value));
         for property in user.chain(self.expiry.map(Property::MessageExpiry)) {
             let result = properties.push(property);
-            result.map_err(|error| Failure::Usage(error.what().to_owned()))?;
+            result.map_err(|error| Failure::Usage(error.message().to_owned()))?;
         }
         if connection.version == Version::V3 && !properties.get().is_empty() {
             let reason =

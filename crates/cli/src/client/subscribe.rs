@@ -144,7 +144,7 @@ impl Sub {
         let options = SubscribeOptions { qos: self.qos, ..SubscribeOptions::default() };
         for topic in &self.topics {
             let result = subscriptions.push(topic, options);
-            result.map_err(|error| Failure::Usage(error.what().to_owned()))?;
+            result.map_err(|error| Failure::Usage(error.message().to_owned()))?;
         }
         Ok(subscriptions)
     }
@@ -155,7 +155,7 @@ impl Sub {
         let fields = self.json_payload.then_some(Property::User("$payload", "json"));
         for property in filter.into_iter().chain(fields) {
             let result = properties.push(property);
-            result.map_err(|error| Failure::Usage(error.what().to_owned()))?;
+            result.map_err(|error| Failure::Usage(error.message().to_owned()))?;
         }
         Ok(properties)
     }

@@ -146,12 +146,12 @@ impl Candidate<'_> {
                             data(&auth, mechanism, reason).map(<[u8]>::to_vec)
                         }
                         Ok(_) => Err((Reason::PROTOCOL_ERROR, "another packet instead of AUTH")),
-                        Err(error) => Err((error.reason, error.what())),
+                        Err(error) => Err((error.reason, error.message())),
                     };
                     input.drain(..length);
                     return Some(data);
                 }
-                Err(error) => return Some(Err((error.reason, error.what()))),
+                Err(error) => return Some(Err((error.reason, error.message()))),
             }
             match self.stream.read(input, self.timeout()).await {
                 Ok(1..) => (),

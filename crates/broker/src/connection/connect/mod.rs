@@ -76,7 +76,7 @@ pub(super) async fn accept_client(
                 return None;
             }
             Err(error) => {
-                let why = (error.reason, error.what());
+                let why = (error.reason, error.message());
                 logging::refused(context, &peer.origin, (None, None), why);
                 if let Some(refusal) = answer_to_malformed(input, error) {
                     refuse(&stream, limits, refusal).await;
@@ -109,7 +109,7 @@ pub(super) async fn accept_client(
             read
         }
         Err(error) => {
-            logging::refused(context, &peer.origin, (None, None), (error.reason, error.what()));
+            logging::refused(context, &peer.origin, (None, None), (error.reason, error.message()));
             Err(answer_to_malformed(input, error)?)
         }
         Ok(_) => return None,

@@ -36,7 +36,7 @@ pub(super) fn maximum_packet_size(properties: Properties<'_>) -> usize {
 /// The response to the malformed CONNECT at the start of `input`; `None` if it gets no response.
 pub(super) fn answer_to_malformed(input: &[u8], error: Error) -> Option<Refusal> {
     let version = Connect::response_version(input)?;
-    let (most, reason, what) = (usize::MAX, error.reason, error.what());
+    let (most, reason, what) = (usize::MAX, error.reason, error.message());
     // MQTT 3.1.1 requires closing the connection without a response (its MQTT-3.1.4-1).
     let is_told = version == Version::V5 || reason == Reason::UNSUPPORTED_PROTOCOL_VERSION;
     is_told.then_some(Refusal { version, most, reason, what })
