@@ -46,8 +46,8 @@ pub use check_queue::{Check, CheckQueue, declare_checks};
 pub use error::{FileError, LineError};
 pub use htpasswd::Htpasswd;
 pub use http::{
-    Action, CallOutOptions, CallOuts, Candidate, Endpoint, Fetcher, Permission, Permissions,
-    Undecided,
+    Action, CallOutError, CallOutOptions, CallOuts, Candidate, Endpoint, Fetcher, Permission,
+    Permissions,
 };
 pub use jwt::{Claims, Jwt, KEYS_MISSING, RemoteKeys};
 pub use passwords::{Attempt, Passwords};

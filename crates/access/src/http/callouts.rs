@@ -9,7 +9,7 @@ use phalanx::time::now;
 use phalanx_guard::{Login, Logins, Refusal, network};
 
 use super::answers::Answers;
-use super::pool::{CallOutOptions, Field, Job, Pool, Queue, Undecided, lock};
+use super::pool::{CallOutError, CallOutOptions, Field, Job, Pool, Queue, lock};
 use super::{Endpoint, Fetcher};
 
 /// A service that decides about logins. Clones share the queue, the workers and the cache.
@@ -54,7 +54,7 @@ impl CallOuts {
         candidate: Candidate<'_>,
         client: u64,
         fetcher: &Fetcher,
-    ) -> Result<bool, Undecided> {
+    ) -> Result<bool, CallOutError> {
         let (pool, queue, at) = (&self.0, &self.0.queue, now());
         let Candidate { user, password, client_id, is_assigned, address } = candidate;
         // The request contains the password as text, so it must be UTF-8.
@@ -79,7 +79,7 @@ impl CallOuts {
         if let Some((allowed, _)) = known {
             let (recorded, refused) = queue.logins.record_verified(login, allowed, at);
             refuse(refused);
-            return recorded.map(|()| allowed).map_err(Undecided::Refused);
+            return recorded.map(|()| allowed).map_err(CallOutError::Refused);
         }
         let enqueue = |queue: &WaitingLogins, job| refuse(queue.logins.enqueue(login, job, at));
         pool.ask((body, answer), fetcher, enqueue).await
@@ -105,5 +105,7 @@ impl Queue for WaitingLogins {
 }
 
 fn refuse(refused: Vec<(Job, Refusal)>) {
-    refused.into_iter().for_each(|(job, refusal)| job.reply.send(Err(Undecided::Refused(refusal))));
+    refused
+        .into_iter()
+        .for_each(|(job, refusal)| job.reply.send(Err(CallOutError::Refused(refusal))));
 }

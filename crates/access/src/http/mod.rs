@@ -26,4 +26,4 @@ use exchange::is_closed;
 pub(crate) use exchange::{Request, exchange};
 pub use fetcher::Fetcher;
 pub use permissions::{Action, Permission, Permissions};
-pub use pool::{CallOutOptions, Undecided};
+pub use pool::{CallOutError, CallOutOptions};

@@ -10,7 +10,7 @@ use phalanx::time::now;
 use phalanx_guard::Refusal;
 
 use super::answers::Answers;
-use super::pool::{CallOutOptions, Field, Job, Pool, Queue, Undecided, lock};
+use super::pool::{CallOutError, CallOutOptions, Field, Job, Pool, Queue, lock};
 use super::{Endpoint, Fetcher};
 
 /// Requests that wait, beyond those that are being sent. Each client waits for at most one.
@@ -65,7 +65,7 @@ impl Permissions {
         &self,
         permission: Permission<'_>,
         fetcher: &Fetcher,
-    ) -> Result<(bool, Duration), Undecided> {
+    ) -> Result<(bool, Duration), CallOutError> {
         let (pool, queue, now) = (&self.0, &self.0.queue, now());
         let answer = queue.keys.hash_one(permission);
         let known = lock(&queue.answers).get(answer, now);
@@ -92,7 +92,7 @@ impl Permissions {
             let mut jobs = lock(&queue.jobs);
             match jobs.len() < MAX_WAITING {
                 true => jobs.push_back(job),
-                false => job.reply.send(Err(Undecided::Refused(Refusal::Busy))),
+                false => job.reply.send(Err(CallOutError::Refused(Refusal::Busy))),
             }
         };
         let allowed = pool.ask((body, answer), fetcher, enqueue).await?;

@@ -65,9 +65,9 @@ impl CallOutOptions {
     }
 }
 
-/// Why the service did not decide.
+/// The error of a call-out that returned no decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Undecided {
+pub enum CallOutError {
     /// The service was not asked.
     Refused(Refusal),
     /// The service did not answer in time, or not as expected.
@@ -80,7 +80,7 @@ pub(super) struct Job {
     /// The cache key of its answer.
     pub(super) answer: u64,
     pub(super) deadline: Duration,
-    pub(super) reply: oneshot::Sender<Result<bool, Undecided>>,
+    pub(super) reply: oneshot::Sender<Result<bool, CallOutError>>,
 }
 
 /// Waiting requests.
@@ -123,7 +123,7 @@ impl<Q: Queue> Pool<Q> {
         (body, answer): (Vec<u8>, u64),
         fetcher: &Fetcher,
         enqueue: impl FnOnce(&Q, Job),
-    ) -> Result<bool, Undecided> {
+    ) -> Result<bool, CallOutError> {
         let (reply, received) = oneshot::shared();
         let deadline = now() + self.options.timeout;
         enqueue(&self.queue, Job { body, answer, deadline, reply });
@@ -131,7 +131,7 @@ impl<Q: Queue> Pool<Q> {
         // The wait in the queue and the request have the same limit. This timeout also ends the wait if no worker could
         // be started.
         let decision = timeout(2 * self.options.timeout, received).await;
-        decision.ok().flatten().unwrap_or(Err(Undecided::Unavailable))
+        decision.ok().flatten().unwrap_or(Err(CallOutError::Unavailable))
     }
 
     /// The body of a request with these fields; `None` if it is too long.
@@ -256,7 +256,7 @@ impl<Q: Queue> Worker<Q> {
             return;
         }
         if now() > job.deadline {
-            return job.reply.send(Err(Undecided::Unavailable));
+            return job.reply.send(Err(CallOutError::Unavailable));
         }
         let decision = self.ask(&job.body).await;
         self.pool.log(decision.as_ref().err().map(String::as_str));
@@ -265,7 +265,7 @@ impl<Q: Queue> Worker<Q> {
         if let Ok(allowed) = decision {
             self.pool.queue.record_decision(tag, job.answer, allowed, &self.pool.options);
         }
-        job.reply.send(decision.map_err(|_| Undecided::Unavailable));
+        job.reply.send(decision.map_err(|_| CallOutError::Unavailable));
     }
 
     /// Sends a request, on the connection of the last one if it is open.

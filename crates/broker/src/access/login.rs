@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use phalanx::time::time_of_day;
 use phalanx_access::{
-    Attempt, CallOuts, Candidate, Fetcher, FileError, Jwt, KEYS_MISSING, Passwords, Undecided,
+    Attempt, CallOutError, CallOuts, Candidate, Fetcher, FileError, Jwt, KEYS_MISSING, Passwords,
     Users,
 };
 use phalanx_guard::Refusal;
@@ -159,11 +159,11 @@ async fn by_service(
     match callouts.verify(candidate, login.address_key(), fetcher).await {
         Ok(true) => Ok(name.into()),
         Ok(false) => Err((Reason::BAD_USER_NAME_OR_PASSWORD, "")),
-        Err(Undecided::Refused(Refusal::LockedOut(_))) => Err(locked_out()),
-        Err(Undecided::Refused(Refusal::Busy)) => {
+        Err(CallOutError::Refused(Refusal::LockedOut(_))) => Err(locked_out()),
+        Err(CallOutError::Refused(Refusal::Busy)) => {
             Err((Reason::SERVER_BUSY, "too many logins wait"))
         }
-        Err(Undecided::Unavailable) => {
+        Err(CallOutError::Unavailable) => {
             Err((Reason::SERVER_UNAVAILABLE, "the service of auth-http does not decide"))
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use phalanx::sleep;
 use phalanx::time::now;
-use phalanx_access::{CallOutOptions, CallOuts, Candidate, Endpoint, Undecided};
+use phalanx_access::{CallOutError, CallOutOptions, CallOuts, Candidate, Endpoint};
 use phalanx_guard::{PAIR_FAILURES, Refusal};
 
 use super::{CLOSE, URL, run, seconds};
@@ -52,7 +52,7 @@ fn answers_are_used_for_their_lifetime() {
         assert_eq!(body, expected);
         // With the status 401 the service refuses the broker itself, so the login remains undecided.
         service.answers(401, "", "");
-        assert_eq!(verify("fig").await, Err(Undecided::Unavailable));
+        assert_eq!(verify("fig").await, Err(CallOutError::Unavailable));
         service.requests.borrow_mut().pop();
         service.answers(403, "", "");
         for _ in 0..3 {
@@ -128,18 +128,18 @@ fn a_request_is_repeated_only_after_a_closed_connection() {
         service.answers(200, "", "");
         assert_eq!(verify("apple").await, Ok(true));
         *service.answer.borrow_mut() = CLOSE.into();
-        assert_eq!(verify("pear").await, Err(Undecided::Unavailable));
+        assert_eq!(verify("pear").await, Err(CallOutError::Unavailable));
         assert_eq!((service.count(), service.connections.get()), (3, 2));
         service.answers(200, "", "");
         assert_eq!(verify("plum").await, Ok(true));
         // Neither a malformed answer nor the end of the time causes another request.
         service.answers(200, "", &"x".repeat(100_000));
-        assert_eq!(verify("pear").await, Err(Undecided::Unavailable));
+        assert_eq!(verify("pear").await, Err(CallOutError::Unavailable));
         assert_eq!(service.count(), 5);
         service.answers(200, "", "");
         assert_eq!(verify("fig").await, Ok(true));
         service.answer.borrow_mut().clear();
-        assert_eq!(verify("pear").await, Err(Undecided::Unavailable));
+        assert_eq!(verify("pear").await, Err(CallOutError::Unavailable));
         assert_eq!((service.count(), service.connections.get()), (7, 4));
     });
 }
@@ -152,9 +152,12 @@ fn an_empty_body_accepts_only_with_its_length() {
         let verify = async |password| logins.verify(candidate(password), 1, &fetcher).await;
         service.is_closing.set(true);
         for (head, expected) in [
-            ("HTTP/1.0 200 X\r\n\r\n", Err(Undecided::Unavailable)),
-            ("HTTP/1.1 200 X\r\n\r\n", Err(Undecided::Unavailable)),
-            ("HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n", Err(Undecided::Unavailable)),
+            ("HTTP/1.0 200 X\r\n\r\n", Err(CallOutError::Unavailable)),
+            ("HTTP/1.1 200 X\r\n\r\n", Err(CallOutError::Unavailable)),
+            (
+                "HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Err(CallOutError::Unavailable),
+            ),
             ("HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", Ok(true)),
             ("HTTP/1.1 204 X\r\n\r\n", Ok(true)),
             ("HTTP/1.0 200 X\r\nContent-Length: 0\r\n\r\n", Ok(true)),
@@ -176,7 +179,7 @@ fn without_the_service_known_logins_are_accepted() {
         {
             service.answers(status, "", body);
             let verified = logins.verify(candidate("pear"), 1, &fetcher).await;
-            assert_eq!(verified, Err(Undecided::Unavailable), "{status}");
+            assert_eq!(verified, Err(CallOutError::Unavailable), "{status}");
         }
         assert_eq!(service.count(), 5);
         // No answer at all: requests and waits are limited in number and time.
@@ -187,7 +190,7 @@ fn without_the_service_known_logins_are_accepted() {
             let login = move |_| async move {
                 let password = n.to_string();
                 let verified = logins.verify(candidate(&password), 1, &fetcher).await;
-                assert_eq!(verified, Err(Undecided::Unavailable));
+                assert_eq!(verified, Err(CallOutError::Unavailable));
                 done.set(done.get() + 1);
             };
             stage.dispatch(login).unwrap();
@@ -225,7 +228,7 @@ fn denied_logins_lock_out_a_user() {
         }
         for (password, name) in [("x", "another"), ("0", "a kept answer")] {
             let found = logins.verify(candidate(password), 1, &fetcher).await;
-            let is_refused = matches!(found, Err(Undecided::Refused(Refusal::LockedOut(_))));
+            let is_refused = matches!(found, Err(CallOutError::Refused(Refusal::LockedOut(_))));
             assert!(is_refused, "{name}: {found:?}");
         }
         assert_eq!(logins.verify(candidate("apple"), 1, &fetcher).await, Ok(true));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phalanx::time::now;
-use phalanx_access::{Action, CallOutOptions, Endpoint, Permission, Permissions, Undecided};
+use phalanx_access::{Action, CallOutError, CallOutOptions, Endpoint, Permission, Permissions};
 use phalanx_guard::Refusal;
 
 use super::{URL, run, seconds};
@@ -73,10 +73,10 @@ fn answers_are_of_one_topic_and_action() {
         // A denial is kept for a shorter time than a permission.
         service.answers(500, "", "");
         seconds(6).await;
-        assert_eq!(check(permission("a/c")).await, Err(Undecided::Unavailable));
+        assert_eq!(check(permission("a/c")).await, Err(CallOutError::Unavailable));
         assert_eq!(check(permission("a/b")).await, Ok(true));
         seconds(60).await;
-        assert_eq!(check(permission("a/b")).await, Err(Undecided::Unavailable));
+        assert_eq!(check(permission("a/b")).await, Err(CallOutError::Unavailable));
     });
 }
 
@@ -90,7 +90,7 @@ fn waiting_requests_are_limited() {
             let call = stage.dispatch(move |_| async move {
                 let topic = n.to_string();
                 let result = permissions.ask(permission(&topic), &fetcher).await;
-                assert_eq!(result, Err(Undecided::Unavailable));
+                assert_eq!(result, Err(CallOutError::Unavailable));
             });
             call.unwrap();
             if n == 1 {
@@ -101,7 +101,7 @@ fn waiting_requests_are_limited() {
         }
         phalanx::sleep(Duration::from_millis(1)).await;
         let refused = permissions.ask(permission("x"), &fetcher).await;
-        assert_eq!(refused, Err(Undecided::Refused(Refusal::Busy)));
+        assert_eq!(refused, Err(CallOutError::Refused(Refusal::Busy)));
         // The others end within their time.
         seconds(10).await;
     });
