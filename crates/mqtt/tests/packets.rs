@@ -96,7 +96,7 @@ fn version() -> impl Strategy<Value = Version> {
 }
 
 fn qos() -> impl Strategy<Value = QoS> {
-    (0u8..3).prop_map(|number| QoS::of(number).unwrap())
+    (0u8..3).prop_map(|number| QoS::from_u8(number).unwrap())
 }
 
 fn id() -> impl Strategy<Value = PacketId> {
@@ -269,9 +269,9 @@ fn known_bytes() {
     assert!(read.retain && read.duplicate);
 
     let mut out = Vec::new();
-    Packet::PubAck(Ack::of(PacketId::new(5).unwrap())).encode(Version::V5, &mut out).unwrap();
+    Packet::PubAck(Ack::success(PacketId::new(5).unwrap())).encode(Version::V5, &mut out).unwrap();
     Packet::PingResp.encode(Version::V5, &mut out).unwrap();
-    Packet::Disconnect(Disconnect::because(Reason::SESSION_TAKEN_OVER))
+    Packet::Disconnect(Disconnect::new(Reason::SESSION_TAKEN_OVER))
         .encode(Version::V5, &mut out)
         .unwrap();
     assert_eq!(out, b"\x40\x02\x00\x05\xd0\x00\xe0\x01\x8e");

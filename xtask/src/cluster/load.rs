@@ -173,7 +173,7 @@ impl Publisher {
         for message in in_flight.iter_mut() {
             message.since = Instant::now();
             match message.is_released {
-                true => wire.send(&Packet::PubRel(Ack::of(id(message.number))))?,
+                true => wire.send(&Packet::PubRel(Ack::success(id(message.number))))?,
                 false => self.send(wire, message.number, true)?,
             }
         }
@@ -216,7 +216,7 @@ impl Publisher {
             match release {
                 Some(id) => {
                     message.is_released = true;
-                    wire.send(&Packet::PubRel(Ack::of(id)))?;
+                    wire.send(&Packet::PubRel(Ack::success(id)))?;
                 }
                 None => drop(in_flight.remove(at)),
             }
@@ -317,13 +317,17 @@ impl Subscriber {
                     }
                     match message.delivery {
                         Delivery::AtMostOnce => (),
-                        Delivery::AtLeastOnce(id) => wire.send(&Packet::PubAck(Ack::of(id)))?,
-                        Delivery::ExactlyOnce(id) => wire.send(&Packet::PubRec(Ack::of(id)))?,
+                        Delivery::AtLeastOnce(id) => {
+                            wire.send(&Packet::PubAck(Ack::success(id)))?
+                        }
+                        Delivery::ExactlyOnce(id) => {
+                            wire.send(&Packet::PubRec(Ack::success(id)))?
+                        }
                     }
                 }
                 Packet::PubRel(ack) => {
                     received.remove(&ack.id);
-                    wire.send(&Packet::PubComp(Ack::of(ack.id)))?;
+                    wire.send(&Packet::PubComp(Ack::success(ack.id)))?;
                 }
                 other => return Err(io::Error::other(format!("unexpected {other:?}"))),
             }

@@ -136,7 +136,7 @@ pub(super) fn retained(at: &Node, max: usize) -> io::Result<BTreeMap<String, u64
                 std::str::from_utf8(message.payload).ok().and_then(|text| text.parse().ok());
             found.insert(message.topic.to_owned(), number.unwrap_or_default());
             if let Some(id) = message.delivery.id() {
-                wire.send(&Packet::PubAck(Ack::of(id)))?;
+                wire.send(&Packet::PubAck(Ack::success(id)))?;
             }
         }
     }

@@ -158,7 +158,7 @@ impl<'a> Login<'a> {
                 Property::ServerKeepAlive(seconds) => granted.keep_alive = seconds,
                 Property::RetainAvailable(is) => granted.retain_available = is,
                 Property::MaximumQos(qos) => {
-                    granted.max_qos = QoS::of(qos).map_err(|error| error.to_string())?;
+                    granted.max_qos = QoS::from_u8(qos).map_err(|error| error.to_string())?;
                 }
                 _ => (),
             }

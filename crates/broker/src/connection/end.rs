@@ -72,7 +72,7 @@ mod tests {
         let outbox = Outbox::new(Version::V5, usize::MAX);
         for code in of_connack {
             let reason = in_disconnect(Reason(code));
-            outbox.push(&Packet::Disconnect(Disconnect::because(reason)));
+            outbox.push(&Packet::Disconnect(Disconnect::new(reason)));
         }
         assert!(!outbox.is_empty());
     }

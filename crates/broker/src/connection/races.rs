@@ -48,7 +48,7 @@ fn the_session_is_detached_before_the_connection_closes() {
                     let asked = Wire::open_with_expiry(&net, &format!("client {number}"), 0).await;
                     let (mut wire, _) = asked.ok().expect("the broker accepts the connection");
                     assert_eq!(sessions.get(), 1);
-                    let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
+                    let goodbye = Packet::Disconnect(Disconnect::new(Reason::SUCCESS));
                     assert!(wire.send(&goodbye).await.is_ok() && wire.wait_for_close().await);
                     assert_eq!(sessions.get(), 0, "the session of client {number} still exists");
                 }
@@ -89,7 +89,7 @@ fn a_banned_client_does_not_stay_connected() {
             world.client(async move {
                 let (mut earlier, _) =
                     Wire::open_with_expiry(&net, "c", 3600).await.ok().expect("not banned");
-                let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
+                let goodbye = Packet::Disconnect(Disconnect::new(Reason::SUCCESS));
                 assert!(earlier.send(&goodbye).await.is_ok() && earlier.wait_for_close().await);
                 has_session.set(true);
                 let client = Wire::open_with_expiry(&net, "c", 3600).await;

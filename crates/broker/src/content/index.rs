@@ -431,7 +431,7 @@ mod tests {
         use crate::content::parse::parse_key;
 
         let mut content = ContentIndex::new();
-        let options = SubscribeOptions::of_byte(0).unwrap();
+        let options = SubscribeOptions::from_byte(0).unwrap();
         let own = Subscription { options, identifier: None, covered: Covered::UNKNOWN };
         let mut sizes = Vec::new();
         for n in 0..500 {

@@ -75,7 +75,7 @@ pub(crate) fn flags(qos: QoS, retain: bool) -> u8 {
 /// Decodes a byte written by [`flags`]; `None` if it is invalid.
 pub(crate) fn of_flags(flags: u8) -> Option<(QoS, bool)> {
     (flags & !(3 | RETAIN) == 0).then_some(())?;
-    Some((QoS::of(flags & 3).ok()?, flags & RETAIN != 0))
+    Some((QoS::from_u8(flags & 3).ok()?, flags & RETAIN != 0))
 }
 
 /// Appends the record of a message.
@@ -126,7 +126,7 @@ pub(crate) fn read_message(
             *last = Some(publisher.into());
         }
     }
-    let properties = Properties::of_message(properties).ok()?;
+    let properties = Properties::from_bytes(properties).ok()?;
     let expires = (expires > 0).then(|| clocks.of_day_ms(expires));
     let mut message =
         Message::from_buffers(number, (topic, payload), (properties, qos, retain), expires);
@@ -254,7 +254,7 @@ fn read_will(mut bytes: &[u8]) -> Option<Will> {
     let stored = StoredMessage {
         topic: str::from_utf8(topic).ok()?,
         payload,
-        properties: Properties::of_message(properties).ok()?,
+        properties: Properties::from_bytes(properties).ok()?,
         qos,
         retain,
     };

@@ -357,7 +357,7 @@ fn requests_of(stored: &phalanx_store::Session) -> Result<Vec<SubscriptionReques
                 continue;
             }
         };
-        let options = SubscribeOptions::of_byte(own.options);
+        let options = SubscribeOptions::from_byte(own.options);
         let options = options.map_err(|error| what(error.message().to_owned()))?;
         let identifier = NonZero::new(own.identifier);
         let ParsedSubscription { key, content } = parsed;

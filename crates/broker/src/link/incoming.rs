@@ -133,9 +133,9 @@ impl Link {
         self.count_drop(name, reason, true);
         let answer = match publish.delivery {
             Delivery::AtMostOnce => return,
-            Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
+            Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::success(id)),
             // The session will answer PUBREL with "packet identifier not found", which completes the message.
-            Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
+            Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::success(id)),
         };
         // Cannot fail: the packet is short.
         let _ = answer.encode(Version::V5, &mut self.own_packets.borrow_mut());

@@ -102,9 +102,9 @@ impl Link {
         self.count_drop(publish.topic, reason, false);
         let answer = match publish.delivery {
             Delivery::AtMostOnce => return Ok(()),
-            Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
+            Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::success(id)),
             // The remote broker will answer PUBREL with "packet identifier not found", which completes the message.
-            Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
+            Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::success(id)),
         };
         answer.encode(Version::V5, &mut self.injected.borrow_mut()).map_err(decode_error)?;
         // PINGRESP wakes the reader, which then takes the acknowledgement.

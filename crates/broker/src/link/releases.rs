@@ -44,7 +44,7 @@ impl Unreleased {
         let ids = (1..=PacketId::MAX.get()).filter_map(PacketId::new);
         for (id, _) in ids.zip(&*self.outstanding.borrow()).filter(|(_, own)| **own) {
             // Cannot fail: the packet is short.
-            let _ = Packet::PubRel(Ack::of(id)).encode(Version::V5, &mut packets);
+            let _ = Packet::PubRel(Ack::success(id)).encode(Version::V5, &mut packets);
         }
         packets
     }

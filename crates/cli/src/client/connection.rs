@@ -255,7 +255,7 @@ impl Connection {
     /// # Errors
     /// When the delivery is uncertain: the broker closed the connection or did not respond.
     pub(super) fn disconnect(mut self) -> Result<(), Failure> {
-        self.send(&Packet::Disconnect(Disconnect::because(Reason::SUCCESS)))?;
+        self.send(&Packet::Disconnect(Disconnect::new(Reason::SUCCESS)))?;
         let mut deadline = Instant::now() + TIMEOUT;
         // The broker closes the connection after reading DISCONNECT. Packets received until then are ignored.
         loop {

@@ -84,6 +84,6 @@ fn timeout(text: &str) -> Result<Duration, String> {
 
 /// Parses a QoS.
 fn qos(text: &str) -> Result<phalanx_mqtt::QoS, String> {
-    let qos = text.parse().ok().and_then(|number| phalanx_mqtt::QoS::of(number).ok());
+    let qos = text.parse().ok().and_then(|number| phalanx_mqtt::QoS::from_u8(number).ok());
     qos.ok_or_else(|| "0 (at most once), 1 (at least once) or 2 (exactly once)".to_owned())
 }

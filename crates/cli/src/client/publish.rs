@@ -208,7 +208,9 @@ impl Publisher<'_> {
                 let reason = reason_text(ack.reason, ack.properties);
                 return Err(Failure::Broker(format!("the broker rejected the message: {reason}")));
             }
-            Packet::PubRec(ack) => return self.connection.send(&Packet::PubRel(Ack::of(ack.id))),
+            Packet::PubRec(ack) => {
+                return self.connection.send(&Packet::PubRel(Ack::success(ack.id)));
+            }
             Packet::PubAck(ack) => ack.id,
             Packet::PubComp(Ack { id, reason: Reason::SUCCESS, .. }) => id,
             Packet::PubComp(ack) => {

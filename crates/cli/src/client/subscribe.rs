@@ -229,7 +229,7 @@ impl ActiveSubscription {
             Packet::Publish(message) => self.print(&message),
             Packet::PubRel(ack) => {
                 self.received_ids.remove(&ack.id);
-                self.connection.send(&Packet::PubComp(Ack::of(ack.id)))
+                self.connection.send(&Packet::PubComp(Ack::success(ack.id)))
             }
             _ => Ok(()),
         }
@@ -247,8 +247,8 @@ impl ActiveSubscription {
         }
         match message.delivery {
             Delivery::AtMostOnce => Ok(()),
-            Delivery::AtLeastOnce(id) => self.connection.send(&Packet::PubAck(Ack::of(id))),
-            Delivery::ExactlyOnce(id) => self.connection.send(&Packet::PubRec(Ack::of(id))),
+            Delivery::AtLeastOnce(id) => self.connection.send(&Packet::PubAck(Ack::success(id))),
+            Delivery::ExactlyOnce(id) => self.connection.send(&Packet::PubRec(Ack::success(id))),
         }
     }
 }

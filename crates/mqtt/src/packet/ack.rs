@@ -21,13 +21,13 @@ pub struct Ack<'a> {
 
 impl<'a> Ack<'a> {
     /// A successful acknowledgement.
-    pub const fn of(id: PacketId) -> Self {
+    pub const fn success(id: PacketId) -> Self {
         Self { id, reason: Reason::SUCCESS, properties: Properties::NONE }
     }
 
     pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         let mut reader = Reader(frame.body);
-        let mut ack = Self::of(reader.id()?);
+        let mut ack = Self::success(reader.id()?);
         if version == Version::V5 {
             (ack.reason, ack.properties) = reason_and_properties(&mut reader, frame.kind)?;
         }

@@ -97,7 +97,7 @@ impl<'a> Connect<'a> {
         let keep_alive = reader.u16()?;
         let properties = version.properties(&mut reader, PropertyContext::of(Kind::Connect))?;
         let client_id = reader.text()?;
-        let qos = QoS::of(flags >> 3 & 3)?;
+        let qos = QoS::from_u8(flags >> 3 & 3)?;
         let retain = flags & WILL_RETAIN != 0;
         let will = if flags & WILL != 0 {
             let properties = version.properties(&mut reader, PropertyContext::WILL)?;

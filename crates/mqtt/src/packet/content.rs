@@ -66,7 +66,7 @@ mod tests {
         properties.iter().for_each(|property| buffer.push(*property).unwrap());
         let written = check_content(topic, buffer.get(), payload);
         // The check gives the same result for encoded and decoded properties.
-        let read = Properties::of_message(buffer.get().as_bytes()).unwrap();
+        let read = Properties::from_bytes(buffer.get().as_bytes()).unwrap();
         assert_eq!(check_content(topic, read, payload), written);
         written.err().map(|error| error.reason)
     }

@@ -19,7 +19,7 @@ pub struct Disconnect<'a> {
 
 impl<'a> Disconnect<'a> {
     /// A DISCONNECT without properties.
-    pub const fn because(reason: Reason) -> Self {
+    pub const fn new(reason: Reason) -> Self {
         Self { reason, properties: Properties::NONE }
     }
 

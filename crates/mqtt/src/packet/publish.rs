@@ -31,7 +31,7 @@ impl QoS {
     ///
     /// # Errors
     /// If `number` is more than 2.
-    pub const fn of(number: u8) -> Result<Self, Error> {
+    pub const fn from_u8(number: u8) -> Result<Self, Error> {
         match number {
             0 => Ok(Self::AtMostOnce),
             1 => Ok(Self::AtLeastOnce),
@@ -100,7 +100,7 @@ impl<'a> Publish<'a> {
             topic::check_name(topic)?;
         }
         let duplicate = frame.flags & DUPLICATE != 0;
-        let delivery = match QoS::of(frame.flags >> 1 & 3)? {
+        let delivery = match QoS::from_u8(frame.flags >> 1 & 3)? {
             QoS::AtMostOnce if duplicate => {
                 return Err(Error::malformed("a QoS 0 message has the DUP flag"));
             }

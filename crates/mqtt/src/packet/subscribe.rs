@@ -44,7 +44,7 @@ impl SubscribeOptions {
             return Err(Error::malformed("reserved options of a subscription are set"));
         }
         Ok(Self {
-            qos: QoS::of(byte & 3)?,
+            qos: QoS::from_u8(byte & 3)?,
             no_local: byte & 0x04 != 0,
             retain_as_published: byte & 0x08 != 0,
             retain_handling: match byte >> 4 {
@@ -68,7 +68,7 @@ impl SubscribeOptions {
     ///
     /// # Errors
     /// If the byte is invalid.
-    pub fn of_byte(byte: u8) -> Result<Self, Error> {
+    pub fn from_byte(byte: u8) -> Result<Self, Error> {
         Self::read(byte, Version::V5)
     }
 }
@@ -107,7 +107,7 @@ impl<'a> Subscriptions<'a> {
             // The filters were validated, so only the end of input fails.
             let filter = reader.text().ok()?;
             let options = match self.options {
-                true => SubscribeOptions::of_byte(reader.byte().ok()?).ok()?,
+                true => SubscribeOptions::from_byte(reader.byte().ok()?).ok()?,
                 false => SubscribeOptions::default(),
             };
             Some((filter, options))

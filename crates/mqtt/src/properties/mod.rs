@@ -96,7 +96,7 @@ impl<'a> Properties<'a> {
     ///
     /// # Errors
     /// If the bytes are not valid properties of a message.
-    pub fn of_message(bytes: &'a [u8]) -> Result<Self, Error> {
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, Error> {
         check(bytes, PropertyContext::of(Kind::Publish)).map(|kinds| Self { bytes, kinds })
     }
 

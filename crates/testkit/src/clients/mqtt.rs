@@ -360,7 +360,7 @@ impl Client {
     /// Acknowledges a QoS 1 message.
     pub fn acknowledge(&mut self, message: &Publish<'_>) {
         if let Delivery::AtLeastOnce(id) = message.delivery {
-            self.send(&Packet::PubAck(Ack::of(id)));
+            self.send(&Packet::PubAck(Ack::success(id)));
         }
     }
 
@@ -375,7 +375,7 @@ impl Client {
 
     /// Disconnects, and waits until the broker has noticed.
     pub fn disconnect(mut self) {
-        self.send(&Packet::Disconnect(Disconnect::because(Reason::SUCCESS)));
+        self.send(&Packet::Disconnect(Disconnect::new(Reason::SUCCESS)));
         assert_eq!(self.wait_for_close(), None);
     }
 

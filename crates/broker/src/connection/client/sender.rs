@@ -179,7 +179,7 @@ impl Shared {
         self.outbox.set_cause(Cause::Session(reason));
         self.outbox.close_with_words();
         if self.outbox.version() == Version::V5 {
-            let farewell = Packet::Disconnect(Disconnect::because(reason));
+            let farewell = Packet::Disconnect(Disconnect::new(reason));
             // Cannot fail: the packet is short.
             let _ = farewell.encode(Version::V5, &mut bytes);
         }

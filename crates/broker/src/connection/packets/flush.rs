@@ -41,7 +41,7 @@ impl Connection {
                 true => Reason::SUCCESS,
                 false => Reason::PACKET_IDENTIFIER_NOT_FOUND,
             };
-            self.outbox.push(&Packet::PubComp(Ack { reason, ..Ack::of(id) }));
+            self.outbox.push(&Packet::PubComp(Ack { reason, ..Ack::success(id) }));
         }
         Ok(())
     }

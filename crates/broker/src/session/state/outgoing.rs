@@ -240,7 +240,8 @@ impl Session {
         let written = match &inflight.message {
             None => {
                 // Cannot fail: the packet is short.
-                let _ = Packet::PubRel(Ack::of(id)).encode(attachment.version, &mut attachment.out);
+                let _ = Packet::PubRel(Ack::success(id))
+                    .encode(attachment.version, &mut attachment.out);
                 Ok(())
             }
             Some((message, how)) => {
@@ -333,7 +334,7 @@ impl Session {
 
     fn release(&mut self, id: PacketId, reason: Reason) {
         if let Some(attachment) = &mut self.attachment {
-            let release = Packet::PubRel(Ack { reason, ..Ack::of(id) });
+            let release = Packet::PubRel(Ack { reason, ..Ack::success(id) });
             let _ = release.encode(attachment.version, &mut attachment.out);
             attachment.wake();
         }

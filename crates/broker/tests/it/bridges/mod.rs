@@ -120,11 +120,11 @@ pub(crate) fn next(client: &mut Client) -> (String, String, QoS, bool) {
     let found = (message.topic.to_owned(), payload, message.delivery.qos(), message.retain);
     match message.delivery {
         Delivery::AtMostOnce => (),
-        Delivery::AtLeastOnce(id) => client.send(&Packet::PubAck(Ack::of(id))),
+        Delivery::AtLeastOnce(id) => client.send(&Packet::PubAck(Ack::success(id))),
         Delivery::ExactlyOnce(id) => {
-            client.send(&Packet::PubRec(Ack::of(id)));
+            client.send(&Packet::PubRec(Ack::success(id)));
             assert!(matches!(client.next().packet(), Packet::PubRel(_)));
-            client.send(&Packet::PubComp(Ack::of(id)));
+            client.send(&Packet::PubComp(Ack::success(id)));
         }
     }
     found
@@ -144,7 +144,7 @@ pub(crate) fn publish(client: &mut Client, topic: &str, payload: &str, qos: QoS,
         QoS::AtLeastOnce => assert!(!client.acknowledged().is_failure()),
         QoS::ExactlyOnce => {
             assert!(matches!(client.next().packet(), Packet::PubRec(_)));
-            client.send(&Packet::PubRel(Ack::of(id)));
+            client.send(&Packet::PubRel(Ack::success(id)));
             assert!(matches!(client.next().packet(), Packet::PubComp(_)));
         }
     }

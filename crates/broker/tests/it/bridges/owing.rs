@@ -118,7 +118,7 @@ fn acknowledgements_make_room_for_a_message_that_was_not_stored() {
     remote.publish("live", Delivery::AtMostOnce, false);
     subscriber.receives("t", "live");
     for id in ids {
-        remote.send(Packet::PubAck(Ack::of(id)));
+        remote.send(Packet::PubAck(Ack::success(id)));
     }
     assert_eq!(remote.answer(), (None, Reason::QUOTA_EXCEEDED), "it is not acknowledged");
     let mut remote = Remote::accept(&listener, true);

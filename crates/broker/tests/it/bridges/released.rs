@@ -79,7 +79,7 @@ fn new_messages_wait_until_all_earlier_ones_are_released() {
     let local = Node::start(config(any(), vec![bridge]));
     let is_released = |remote: &mut Remote, id: PacketId| {
         let next = remote.find(|packet| Some(format!("{packet:?}")));
-        assert_eq!(next, format!("{:?}", Packet::PubRel(Ack::of(id))));
+        assert_eq!(next, format!("{:?}", Packet::PubRel(Ack::success(id))));
     };
     let mut remote = Remote::accept(&listener, true);
     let mut publisher = Client::new(local.address, "publisher");
@@ -89,18 +89,18 @@ fn new_messages_wait_until_all_earlier_ones_are_released() {
     for id in (1..=last.get()).map(id) {
         is_released(&mut remote, id);
         if id != between && id != last {
-            remote.send(Packet::PubComp(Ack::of(id)));
+            remote.send(Packet::PubComp(Ack::success(id)));
         }
     }
     drop(remote);
     let mut remote = Remote::accept(&listener, true);
     is_released(&mut remote, between);
     is_released(&mut remote, last);
-    remote.send(Packet::PubComp(Ack::of(between)));
+    remote.send(Packet::PubComp(Ack::success(between)));
     drop(remote);
     let mut remote = Remote::accept(&listener, true);
     is_released(&mut remote, last);
-    remote.send(Packet::PubComp(Ack::of(last)));
+    remote.send(Packet::PubComp(Ack::success(last)));
     let sent = remote.find(|packet| match packet {
         Packet::Publish(publish) => Some((publish.topic.to_owned(), publish.delivery.id())),
         _ => None,

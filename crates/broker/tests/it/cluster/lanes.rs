@@ -240,10 +240,10 @@ fn messages_wait_while_nats_is_away() {
         match received.packet() {
             Packet::Publish(message) => {
                 found.push(String::from_utf8(message.payload.to_vec()).unwrap());
-                subscriber.send(&Packet::PubRec(Ack::of(message.delivery.id().unwrap())));
+                subscriber.send(&Packet::PubRec(Ack::success(message.delivery.id().unwrap())));
             }
             Packet::PubRel(ack) => {
-                subscriber.send(&Packet::PubComp(Ack::of(ack.id)));
+                subscriber.send(&Packet::PubComp(Ack::success(ack.id)));
                 complete += 1;
             }
             other => panic!("{other:?}"),

@@ -114,7 +114,7 @@ async fn retained(net: &Net, node: SocketAddr) -> Retained {
         let payload = String::from_utf8(message.payload.to_vec()).unwrap();
         found.insert(message.topic.to_owned(), payload);
         if let Some(id) = message.delivery.id() {
-            assert!(wire.send(&Packet::PubAck(Ack::of(id))).await.is_ok());
+            assert!(wire.send(&Packet::PubAck(Ack::success(id))).await.is_ok());
         }
     }
     found

@@ -112,7 +112,7 @@ async fn send(wire: &mut Wire, number: u16) -> Result<(), Lost> {
             }
             Packet::PubRec(ack) => {
                 assert!(!ack.reason.is_failure(), "{ack:?}");
-                wire.send(&Packet::PubRel(Ack::of(ack.id))).await?;
+                wire.send(&Packet::PubRel(Ack::success(ack.id))).await?;
             }
             _ => return Err(Lost),
         }
@@ -127,12 +127,12 @@ async fn receive(wire: &mut Wire, received_now: &RefCell<Vec<u8>>) -> Result<Inf
             Packet::Publish(own) => {
                 received_now.borrow_mut().push(own.payload[0]);
                 match own.delivery {
-                    Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
-                    Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
+                    Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::success(id)),
+                    Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::success(id)),
                     Delivery::AtMostOnce => panic!("{own:?}"),
                 }
             }
-            Packet::PubRel(ack) => Packet::PubComp(Ack::of(ack.id)),
+            Packet::PubRel(ack) => Packet::PubComp(Ack::success(ack.id)),
             other => panic!("{other:?}"),
         };
         wire.send(&answer).await?;
@@ -244,12 +244,12 @@ async fn topics(wire: &mut Wire, count: usize) -> Vec<String> {
             Packet::Publish(own) => {
                 all.push(own.topic.to_owned());
                 match own.delivery {
-                    Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::of(id)),
-                    Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::of(id)),
+                    Delivery::ExactlyOnce(id) => Packet::PubRec(Ack::success(id)),
+                    Delivery::AtLeastOnce(id) => Packet::PubAck(Ack::success(id)),
                     Delivery::AtMostOnce => continue,
                 }
             }
-            Packet::PubRel(ack) => Packet::PubComp(Ack::of(ack.id)),
+            Packet::PubRel(ack) => Packet::PubComp(Ack::success(ack.id)),
             other => panic!("{other:?}"),
         };
         assert!(wire.send(&answer).await.is_ok());

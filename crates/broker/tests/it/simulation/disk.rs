@@ -133,7 +133,7 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
             // A PUBLISH that is written to the journal, or one that is refused before that.
             let sent = match seed % 2 {
                 0 => publish(&mut writer, Delivery::ExactlyOnce(id(2)), false).await,
-                _ => writer.send(&Packet::PubRel(Ack::of(id(1)))).await,
+                _ => writer.send(&Packet::PubRel(Ack::success(id(1)))).await,
             };
             assert!(sent.is_ok());
             assert!(publish(&mut guest, Delivery::AtLeastOnce(id(3)), false).await.is_ok());
@@ -159,7 +159,7 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
             net.sleep(Duration::from_secs(1)).await;
             let mut writer = Wire::connect(&net, "writer").await;
             assert!(writer.is_present);
-            assert!(writer.send(&Packet::PubRel(Ack::of(id(1)))).await.is_ok());
+            assert!(writer.send(&Packet::PubRel(Ack::success(id(1)))).await.is_ok());
             let Ok(received) = writer.next().await else { panic!("no PUBCOMP") };
             assert!(matches!(received.packet(), Packet::PubComp(_)), "{:?}", received.packet());
             assert!(publish(&mut writer, Delivery::ExactlyOnce(id(2)), true).await.is_ok());
@@ -175,14 +175,14 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
                     Packet::Publish(own) => {
                         received.push(own.payload[0]);
                         if let Delivery::ExactlyOnce(id) = own.delivery {
-                            let sent = known.send(&Packet::PubRec(Ack::of(id))).await;
+                            let sent = known.send(&Packet::PubRec(Ack::success(id))).await;
                             assert!(sent.is_ok());
                         } else if let Delivery::AtLeastOnce(id) = own.delivery {
-                            assert!(known.send(&Packet::PubAck(Ack::of(id))).await.is_ok());
+                            assert!(known.send(&Packet::PubAck(Ack::success(id))).await.is_ok());
                         }
                     }
                     Packet::PubRel(ack) => {
-                        assert!(known.send(&Packet::PubComp(Ack::of(ack.id))).await.is_ok());
+                        assert!(known.send(&Packet::PubComp(Ack::success(ack.id))).await.is_ok());
                     }
                     other => panic!("{other:?}"),
                 }

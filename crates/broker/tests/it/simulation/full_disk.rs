@@ -53,7 +53,7 @@ async fn take(wire: &mut Wire, count: usize) -> Vec<u32> {
             Packet::Publish(publish) => {
                 numbers.push(u32::from_le_bytes(publish.payload[..4].try_into().unwrap()));
                 let Delivery::AtLeastOnce(id) = publish.delivery else { panic!("{publish:?}") };
-                assert!(wire.send(&Packet::PubAck(Ack::of(id))).await.is_ok());
+                assert!(wire.send(&Packet::PubAck(Ack::success(id))).await.is_ok());
             }
             other => panic!("{other:?}"),
         }

@@ -26,15 +26,17 @@ impl Inbox {
         match packet {
             Packet::Publish(publish) => match publish.delivery {
                 Delivery::AtMostOnce => (Some(publish), None),
-                Delivery::AtLeastOnce(id) => (Some(publish), Some(Packet::PubAck(Ack::of(id)))),
+                Delivery::AtLeastOnce(id) => {
+                    (Some(publish), Some(Packet::PubAck(Ack::success(id))))
+                }
                 Delivery::ExactlyOnce(id) => {
                     let is_new = self.unreleased.insert(id);
-                    (is_new.then_some(publish), Some(Packet::PubRec(Ack::of(id))))
+                    (is_new.then_some(publish), Some(Packet::PubRec(Ack::success(id))))
                 }
             },
             Packet::PubRel(ack) => {
                 self.unreleased.remove(&ack.id);
-                (None, Some(Packet::PubComp(Ack::of(ack.id))))
+                (None, Some(Packet::PubComp(Ack::success(ack.id))))
             }
             other => panic!("a subscriber gets {other:?}"),
         }

@@ -44,7 +44,7 @@ async fn receive(net: Net, is_ready: Rc<Cell<bool>>) {
         let next = &mut next[publisher.parse::<usize>().unwrap()];
         assert_eq!(str::from_utf8(publish.payload), Ok(next.to_string().as_str()));
         *next += 1;
-        let ack = Packet::PubAck(Ack::of(publish.delivery.id().unwrap()));
+        let ack = Packet::PubAck(Ack::success(publish.delivery.id().unwrap()));
         assert!(wire.send(&ack).await.is_ok());
     }
 }

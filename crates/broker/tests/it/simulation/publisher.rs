@@ -180,7 +180,7 @@ async fn publish(
     let pending = state.borrow().unacknowledged.clone();
     for message in pending {
         match message.is_received {
-            true => wire.send(&Packet::PubRel(Ack::of(message.id))).await?,
+            true => wire.send(&Packet::PubRel(Ack::success(message.id))).await?,
             false => send((net, wire), script, state, &message, true).await?,
         }
     }
@@ -210,7 +210,7 @@ async fn publish(
             Packet::PubRec(ack) => {
                 assert!(!ack.reason.is_failure(), "{ack:?}");
                 state.borrow_mut().mark_received(ack.id, net.time_of_day());
-                wire.send(&Packet::PubRel(Ack::of(ack.id))).await?;
+                wire.send(&Packet::PubRel(Ack::success(ack.id))).await?;
             }
             Packet::PubComp(ack) => state.borrow_mut().remove(ack.id),
             // The broker's disk is slow.

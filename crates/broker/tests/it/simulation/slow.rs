@@ -75,7 +75,7 @@ async fn run(net: Net, broker: Broker, there: Program) {
         let Packet::Publish(own) = received.packet() else { panic!("{:?}", received.packet()) };
         assert_eq!(own.payload, number.to_string().as_bytes());
         if let Delivery::AtLeastOnce(id) = own.delivery {
-            assert!(subscriber.send(&Packet::PubAck(phalanx_mqtt::Ack::of(id))).await.is_ok());
+            assert!(subscriber.send(&Packet::PubAck(phalanx_mqtt::Ack::success(id))).await.is_ok());
         }
     }
     let left = MESSAGES - IN_FLIGHT - QUEUED;

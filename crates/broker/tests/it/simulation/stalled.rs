@@ -29,7 +29,7 @@ async fn reasons(wire: &mut Wire) -> Vec<Reason> {
 /// Leaves a record that the disk does not accept.
 async fn stall(net: &Net, wire: &mut Wire) {
     net.set_faults(STALLED);
-    let goodbye = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
+    let goodbye = Packet::Disconnect(Disconnect::new(Reason::SUCCESS));
     assert!(wire.send(&goodbye).await.is_ok() && wire.wait_for_close().await);
 }
 
@@ -61,7 +61,7 @@ fn a_client_without_a_persistent_session_does_not_wait() {
                 assert_eq!(reasons(&mut guest).await, [Reason::GRANTED_QOS_2]);
                 assert!(unsubscribe(&mut guest, "a").await.is_ok());
                 assert_eq!(reasons(&mut guest).await, [Reason::SUCCESS]);
-                assert!(guest.send(&Packet::PubRel(Ack::of(PacketId::MIN))).await.is_ok());
+                assert!(guest.send(&Packet::PubRel(Ack::success(PacketId::MIN))).await.is_ok());
                 assert_eq!(reasons(&mut guest).await, [Reason::SUCCESS]);
                 net.set_faults(Faults::NONE);
             });

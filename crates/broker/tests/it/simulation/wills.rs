@@ -266,7 +266,7 @@ async fn connect_repeatedly(
             4 | 5 => {
                 state.borrow_mut().connections[number].is_required = false;
                 leave();
-                let disconnect = Packet::Disconnect(Disconnect::because(Reason::SUCCESS));
+                let disconnect = Packet::Disconnect(Disconnect::new(Reason::SUCCESS));
                 if wire.send(&disconnect).await.is_ok() && wire.wait_for_close().await {
                     state.borrow_mut().connections[number].disconnect = DisconnectState::Processed;
                 }
@@ -274,7 +274,7 @@ async fn connect_repeatedly(
             6 => {
                 leave();
                 let reason = Reason::DISCONNECT_WITH_WILL;
-                let _ = wire.send(&Packet::Disconnect(Disconnect::because(reason))).await;
+                let _ = wire.send(&Packet::Disconnect(Disconnect::new(reason))).await;
             }
             _ => leave(),
         }

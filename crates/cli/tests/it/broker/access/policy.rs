@@ -211,7 +211,7 @@ fn forbidden_publishes_are_rejected(driver: &str) {
     assert_eq!(reasons, [yes, no, yes, no, yes]);
     // The exchanges of rejected messages are complete.
     for (n, known) in [(1, yes), (2, Reason::PACKET_IDENTIFIER_NOT_FOUND), (3, yes)] {
-        eve.send(&Packet::PubRel(Ack::of(id(n))));
+        eve.send(&Packet::PubRel(Ack::success(id(n))));
         let received = eve.next();
         assert!(
             matches!(received.packet(), Packet::PubComp(ack) if ack.reason == known),
@@ -239,7 +239,7 @@ fn forbidden_publishes_are_rejected(driver: &str) {
     assert_eq!(old.publish("elsewhere", "4"), Reason::SUCCESS);
     old.publish_with("elsewhere", "5", Delivery::ExactlyOnce(id(9)), false, &[]);
     assert!(matches!(old.next().packet(), Packet::PubRec(ack) if !ack.reason.is_failure()));
-    old.send(&Packet::PubRel(Ack::of(id(9))));
+    old.send(&Packet::PubRel(Ack::success(id(9))));
     assert!(matches!(old.next().packet(), Packet::PubComp(_)));
     assert_eq!(old.publish("garden/old", "6"), Reason::SUCCESS);
     adam.receives("garden/old", "6");

@@ -235,7 +235,7 @@ impl Publisher {
                 Packet::PubRec(ack) => assert_eq!(ack.reason, Reason::SUCCESS, "{payload}"),
                 other => panic!("expected a PUBREC, got {other:?}"),
             }
-            self.client.send(&Packet::PubRel(Ack::of(number)));
+            self.client.send(&Packet::PubRel(Ack::success(number)));
             assert!(matches!(self.client.next().packet(), Packet::PubComp(_)));
             self.sent += 1;
         }
@@ -257,10 +257,10 @@ fn receives_numbers(client: &mut Client, count: usize) -> Vec<(String, usize)> {
                 let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
                 all.push((publish.topic.to_owned(), number));
                 let Delivery::ExactlyOnce(id) = publish.delivery else { panic!("{publish:?}") };
-                client.send(&Packet::PubRec(Ack::of(id)));
+                client.send(&Packet::PubRec(Ack::success(id)));
             }
             Packet::PubRel(ack) => {
-                client.send(&Packet::PubComp(Ack::of(ack.id)));
+                client.send(&Packet::PubComp(Ack::success(ack.id)));
                 released += 1;
             }
             other => panic!("{other:?}"),
@@ -346,7 +346,7 @@ fn messages_for_other_nodes_survive_their_publishers_node(driver: &'static str) 
         let delivery = Delivery::ExactlyOnce(id(1));
         publisher.publish_with("of/a", &format!("{n:060000}"), delivery, false, &[]);
         assert!(matches!(publisher.next().packet(), Packet::PubRec(_)));
-        publisher.send(&Packet::PubRel(Ack::of(id(1))));
+        publisher.send(&Packet::PubRel(Ack::success(id(1))));
         assert!(matches!(publisher.next().packet(), Packet::PubComp(_)));
     }
     publisher.publish_with("kept", "retained", Delivery::AtLeastOnce(id(2)), true, &[]);

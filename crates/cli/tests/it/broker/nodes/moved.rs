@@ -72,11 +72,11 @@ impl Inbox {
                         let number = std::str::from_utf8(publish.payload).unwrap().parse().unwrap();
                         self.received.push((publish.topic.to_owned(), number));
                     }
-                    client.send(&Packet::PubRec(Ack::of(id)));
+                    client.send(&Packet::PubRec(Ack::success(id)));
                 }
                 Packet::PubRel(ack) => {
                     self.open.retain(|id| *id != ack.id);
-                    client.send(&Packet::PubComp(Ack::of(ack.id)));
+                    client.send(&Packet::PubComp(Ack::success(ack.id)));
                 }
                 other => panic!("{other:?}"),
             }

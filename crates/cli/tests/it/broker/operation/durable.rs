@@ -76,7 +76,7 @@ fn queued_messages_survive(driver: &str) {
         assert!(message.properties.user().eq([("k", "v")]));
         let expires = |property| matches!(property, Property::MessageExpiry(900..=1000));
         assert!(message.properties.iter().any(expires));
-        reader.send(&Packet::PubAck(Ack::of(message.delivery.id().unwrap())));
+        reader.send(&Packet::PubAck(Ack::success(message.delivery.id().unwrap())));
     }
     reader.receives_nothing();
     let (mut old, present) = Client::connect_with(&broker, &old);
@@ -115,12 +115,12 @@ fn a_release_is_continued(driver: &str) {
     let mut writer = Client::new(&broker, "writer");
     writer.publish_with("t", "x", Delivery::ExactlyOnce(id(1)), false, &[]);
     let number = reader.next().message().delivery.id().unwrap();
-    reader.send(&Packet::PubRec(Ack::of(number)));
-    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
+    reader.send(&Packet::PubRec(Ack::success(number)));
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::success(number)));
     let broker = restart(driver, &home, broker);
     let mut reader = resume(&broker, "reader");
-    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "but not the message");
-    reader.send(&Packet::PubComp(Ack::of(number)));
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::success(number)), "but not the message");
+    reader.send(&Packet::PubComp(Ack::success(number)));
     reader.receives_nothing();
 }
 
@@ -138,8 +138,8 @@ fn a_message_in_progress_is_accepted_once(driver: &str) {
     let broker = restart(driver, &home, broker);
     let mut writer = resume(&broker, "writer");
     publish(&mut writer);
-    writer.send(&Packet::PubRel(Ack::of(id(7))));
-    assert_eq!(writer.next().packet(), Packet::PubComp(Ack::of(id(7))));
+    writer.send(&Packet::PubRel(Ack::success(id(7))));
+    assert_eq!(writer.next().packet(), Packet::PubComp(Ack::success(id(7))));
     // After release, the packet identifier belongs to another message.
     let broker = restart(driver, &home, broker);
     publish(&mut resume(&broker, "writer"));

@@ -184,7 +184,7 @@ fn acknowledgements_and_disconnect_within_the_clients_maximum(driver: &str) {
             assert_eq!(ack.reason, Reason::NOT_AUTHORIZED);
             assert_eq!(!ack.properties.is_empty(), with_reason_string, "{max_size}");
         }
-        client.send(&Packet::PubRel(Ack::of(id(3))));
+        client.send(&Packet::PubRel(Ack::success(id(3))));
         let received = client.next();
         let Packet::PubComp(ack) = received.packet() else { panic!("{received:?}") };
         assert_eq!(ack.reason, Reason::PACKET_IDENTIFIER_NOT_FOUND);

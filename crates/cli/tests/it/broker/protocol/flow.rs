@@ -25,17 +25,17 @@ fn exactly_once_in_both_directions(driver: &str) {
         let mut publisher =
             Client::connect_with(&broker, &ConnectOptions::new(version, "writer")).0;
         publisher.publish_with("a/b", "one", Delivery::ExactlyOnce(id(9)), false, &[]);
-        assert_eq!(publisher.next().packet(), Packet::PubRec(Ack::of(id(9))));
-        publisher.send(&Packet::PubRel(Ack::of(id(9))));
-        assert_eq!(publisher.next().packet(), Packet::PubComp(Ack::of(id(9))));
+        assert_eq!(publisher.next().packet(), Packet::PubRec(Ack::success(id(9))));
+        publisher.send(&Packet::PubRel(Ack::success(id(9))));
+        assert_eq!(publisher.next().packet(), Packet::PubComp(Ack::success(id(9))));
 
         let received = subscriber.next();
         let Delivery::ExactlyOnce(number) = received.message().delivery else {
             panic!("{received:?}")
         };
-        subscriber.send(&Packet::PubRec(Ack::of(number)));
-        assert_eq!(subscriber.next().packet(), Packet::PubRel(Ack::of(number)));
-        subscriber.send(&Packet::PubComp(Ack::of(number)));
+        subscriber.send(&Packet::PubRec(Ack::success(number)));
+        assert_eq!(subscriber.next().packet(), Packet::PubRel(Ack::success(number)));
+        subscriber.send(&Packet::PubComp(Ack::success(number)));
         subscriber.receives_nothing();
     }
 }
@@ -62,7 +62,7 @@ fn the_receive_maximum_is_respected(driver: &str) {
         if n >= 1 {
             slow.send(&Packet::PingReq);
             assert_eq!(slow.next().packet(), Packet::PingResp, "no third message");
-            slow.send(&Packet::PubAck(Ack::of(numbers[n - 1])));
+            slow.send(&Packet::PubAck(Ack::success(numbers[n - 1])));
         }
     }
 }
@@ -89,8 +89,8 @@ fn duplicates_are_accepted_once(driver: &str) {
     }
     client.receives_nothing();
     // After PUBREL the packet identifier starts another message.
-    client.send(&Packet::PubRel(Ack::of(id(4))));
-    assert_eq!(client.next().packet(), Packet::PubComp(Ack::of(id(4))));
+    client.send(&Packet::PubRel(Ack::success(id(4))));
+    assert_eq!(client.next().packet(), Packet::PubComp(Ack::success(id(4))));
     client.publish_with("t", "again", Delivery::ExactlyOnce(id(4)), false, &[]);
     let kinds = [client.next(), client.next()]
         .map(|received| matches!(received.packet(), Packet::Publish(_)));
@@ -100,13 +100,13 @@ fn duplicates_are_accepted_once(driver: &str) {
 fn an_unknown_packet_identifier(driver: &str) {
     let broker = Broker::start(driver);
     let mut client = Client::new(&broker, "odd");
-    client.send(&Packet::PubRel(Ack::of(id(3))));
+    client.send(&Packet::PubRel(Ack::success(id(3))));
     let reason = Reason::PACKET_IDENTIFIER_NOT_FOUND;
-    assert_eq!(client.next().packet(), Packet::PubComp(Ack { reason, ..Ack::of(id(3)) }));
-    client.send(&Packet::PubRec(Ack::of(id(5))));
-    assert_eq!(client.next().packet(), Packet::PubRel(Ack { reason, ..Ack::of(id(5)) }));
-    client.send(&Packet::PubAck(Ack::of(id(5))));
-    client.send(&Packet::PubComp(Ack::of(id(5))));
+    assert_eq!(client.next().packet(), Packet::PubComp(Ack { reason, ..Ack::success(id(3)) }));
+    client.send(&Packet::PubRec(Ack::success(id(5))));
+    assert_eq!(client.next().packet(), Packet::PubRel(Ack { reason, ..Ack::success(id(5)) }));
+    client.send(&Packet::PubAck(Ack::success(id(5))));
+    client.send(&Packet::PubComp(Ack::success(id(5))));
     client.receives_nothing();
 }
 
@@ -138,7 +138,7 @@ fn the_order_is_preserved_under_load(driver: &str) {
         let before = last[n % 2].replace(n);
         assert!(before.is_none_or(|before| before + 2 == n), "{n} behind {before:?}");
         if let Some(id) = message.delivery.id() {
-            subscriber.send(&Packet::PubAck(Ack::of(id)));
+            subscriber.send(&Packet::PubAck(Ack::success(id)));
         }
     }
     writer.join().unwrap();
@@ -199,7 +199,7 @@ fn packet_identifiers_are_reused(driver: &str) {
         }
         let received = client.next();
         if let Packet::Publish(publish) = received.packet() {
-            client.send(&Packet::PubAck(Ack::of(publish.delivery.id().unwrap())));
+            client.send(&Packet::PubAck(Ack::success(publish.delivery.id().unwrap())));
             received_count += 1;
         }
     }

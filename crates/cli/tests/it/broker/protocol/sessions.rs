@@ -61,7 +61,7 @@ fn messages_in_flight_are_sent_again(driver: &str) {
         let message = received.message();
         assert!(message.duplicate, "it was sent before");
         assert_eq!((message.payload, message.delivery), (text.as_bytes(), delivery));
-        reader.send(&Packet::PubAck(Ack::of(delivery.id().unwrap())));
+        reader.send(&Packet::PubAck(Ack::success(delivery.id().unwrap())));
     }
     reader.disconnect();
     let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
@@ -75,12 +75,12 @@ fn a_release_is_repeated(driver: &str) {
     let mut publisher = Client::new(&broker, "writer");
     publisher.publish_with("t", "x", Delivery::ExactlyOnce(id(1)), false, &[]);
     let number = reader.next().message().delivery.id().unwrap();
-    reader.send(&Packet::PubRec(Ack::of(number)));
-    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)));
+    reader.send(&Packet::PubRec(Ack::success(number)));
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::success(number)));
     reader.drop_connection();
     let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
-    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::of(number)), "but not the message");
-    reader.send(&Packet::PubComp(Ack::of(number)));
+    assert_eq!(reader.next().packet(), Packet::PubRel(Ack::success(number)), "but not the message");
+    reader.send(&Packet::PubComp(Ack::success(number)));
     reader.receives_nothing();
     // A message is not accepted twice over two connections.
     let (mut both, _) = Client::connect_with(&broker, &ConnectOptions::persistent("both"));

@@ -62,7 +62,7 @@ fn a_disconnect_with_will_publishes_it(driver: &str) {
         &with_will(ConnectOptions::new(Version::V5, "a"), Vec::new()),
     )
     .0;
-    client.send(&Packet::Disconnect(Disconnect::because(Reason::DISCONNECT_WITH_WILL)));
+    client.send(&Packet::Disconnect(Disconnect::new(Reason::DISCONNECT_WITH_WILL)));
     subscriber.receives("wills", "gone");
 }
 
