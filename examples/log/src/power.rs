@@ -92,7 +92,7 @@ fn until_cut(
                 }
                 net.sleep(std::time::Duration::from_micros(100)).await;
             }
-            cut.set(Some((net.survivors("log"), acknowledged.borrow().len())));
+            cut.set(Some((net.content_after_power_cut("log"), acknowledged.borrow().len())));
         });
     });
     let (left, known) = cut.take().expect("the power failure");

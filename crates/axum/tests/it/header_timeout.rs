@@ -27,7 +27,7 @@ fn simulate<C: Future<Output = ()> + 'static>(
     sim::explore(3, |world| {
         let address = "10.0.0.1:80".parse().unwrap();
         world.set_faults(Faults { immediate: 500, ..Faults::NONE });
-        world.set_steady();
+        world.advance_only_when_idle();
         let mut graph = Graph::new();
         let http = options(Options::new()).declare(&mut graph);
         let slow = || async {

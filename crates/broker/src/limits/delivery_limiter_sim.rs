@@ -25,7 +25,7 @@ fn peak(seed: u64, limit: usize) -> usize {
     let peak = Rc::new(Cell::new(0));
     let of_world = peak.clone();
     sim::run(seed, move |world| {
-        world.set_most_steps(4_000_000);
+        world.set_max_steps(4_000_000);
         let mut config = Config::new();
         config.runtime.workers = world.processors();
         let hour = Duration::from_secs(3600);

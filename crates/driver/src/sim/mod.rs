@@ -305,7 +305,7 @@ impl World {
     /// The content of the file at `path` after a power failure at this moment: all synced bytes and, at random, some of
     /// the bytes written since. `None` if there is no such file, or if its name would be lost because its directory was
     /// not synced. A file that a program has removed may reappear, unless the directory was synced since.
-    pub fn survivors(&self, path: &str) -> Option<Vec<u8>> {
+    pub fn content_after_power_cut(&self, path: &str) -> Option<Vec<u8>> {
         let state = &mut *self.state();
         state.disk.survivors(path, &mut state.rng)
     }

@@ -176,7 +176,7 @@ fn removed_files_may_return() {
                 driver.start(Token(1), Request::Sync { file: world.root(), data_only: false });
                 driver.park(None).unwrap();
             }
-            world.survivors("file")
+            world.content_after_power_cut("file")
         };
         (0..50).map(after).collect()
     };
@@ -186,7 +186,7 @@ fn removed_files_may_return() {
     world.write("file", b"old".to_vec());
     world.root().remove(c"file").unwrap();
     world.remove("file");
-    assert!((0..50).all(|_| world.survivors("file").is_none()));
+    assert!((0..50).all(|_| world.content_after_power_cut("file").is_none()));
 }
 
 /// `O_CREAT` creates the target of a link.

@@ -50,7 +50,7 @@ pub(crate) fn program(
 fn world(world: &mut World) {
     world.set_processors(1);
     // One seed in thousands draws so many faults that the messages need more than the default number of steps.
-    world.set_most_steps(4_000_000);
+    world.set_max_steps(4_000_000);
     if world.draw(2) == 0 {
         world.set_faults(Faults { full: 0, ..Faults::random(world.seed()) });
     }
@@ -99,7 +99,7 @@ fn the_client_returns_and_messages_stay_in_order() {
 fn the_server_after_a_lost_one_is_tried_first() {
     sim::run(0, |world| {
         world.set_processors(1);
-        world.set_steady();
+        world.advance_only_when_idle();
         let other = SocketAddr::from(([10, 0, 0, 10], 4222));
         let mut graph = Graph::new();
         let resolver = Resolver::declare(&mut graph);

@@ -72,7 +72,7 @@ fn journal() -> StreamConfig {
 fn world(world: &mut World) {
     world.set_processors(1);
     // As in `simulation.rs`.
-    world.set_most_steps(4_000_000);
+    world.set_max_steps(4_000_000);
     if world.draw(2) == 0 {
         let faults = Faults::random(world.seed());
         // With more of them, most connections end before an answer.

@@ -31,7 +31,7 @@ impl Net {
     }
 
     /// Whether a client has started the drain.
-    pub fn is_drained(&self) -> bool {
+    pub fn is_draining(&self) -> bool {
         self.orders.drains()
     }
 
@@ -107,8 +107,8 @@ impl Net {
 
     /// The content that a file would have after a power cut at this moment: all synced bytes, and a part of the
     /// unsynced ones that the seed determines. Returns `None` if the file would not exist.
-    pub fn survivors(&self, path: &str) -> Option<Vec<u8>> {
-        self.world.survivors(path)
+    pub fn content_after_power_cut(&self, path: &str) -> Option<Vec<u8>> {
+        self.world.content_after_power_cut(path)
     }
 
     /// Removes a file. Returns whether it existed.

@@ -53,12 +53,12 @@ pub fn fault_point(name: &'static str) {
 ///
 /// ```
 /// fn digest(block: &[u8]) {
-///     phalanx::sim::spend(std::time::Duration::from_nanos(block.len() as u64));
+///     phalanx::sim::busy_for(std::time::Duration::from_nanos(block.len() as u64));
 ///     // ...
 /// }
 /// # digest(b"");
 /// ```
-pub fn spend(duration: Duration) {
+pub fn busy_for(duration: Duration) {
     PLAN.with_borrow(|plan| {
         if let Some(Plan { world, .. }) = plan {
             let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4);
@@ -67,7 +67,7 @@ pub fn spend(duration: Duration) {
     });
 }
 
-/// Makes [`spend`] advance the time of this world until [`stop`].
+/// Makes [`busy_for`] advance the time of this world until [`stop`].
 pub(super) fn start(seed: u64, world: World) {
     let (rng, panicked) = (Rng::with_seed(seed), Vec::new());
     PLAN.set(Some(Plan { rng, per_mille: 0, panicked, world }));

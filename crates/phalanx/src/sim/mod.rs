@@ -80,7 +80,7 @@ pub use block_on::block_on;
 pub use calls::unobserved_calls;
 pub use client::{Client, Net, UdpClient};
 pub use exhaustive::{Bounds, Coverage, explore_all};
-pub use fault::{fault_point, spend};
+pub use fault::{busy_for, fault_point};
 pub use listeners::Listeners;
 pub use phalanx_driver::sim::Faults;
 pub use programs::Program;

@@ -28,7 +28,7 @@ pub(super) struct Run {
     orders: Orders,
     pub(super) processors: Vec<SimProcessor>,
     pub(super) clients: Vec<Task>,
-    at_rest: Option<Box<dyn FnOnce()>>,
+    after_shutdown: Option<Box<dyn FnOnce()>>,
     calls: Option<CallGraphCheck>,
     allows_panics: bool,
     pub(super) trace: Trace,
@@ -89,7 +89,8 @@ impl Drop for Guard {
 impl Run {
     fn start(world: World) -> Result<Self, String> {
         let World { seed, mut rng, outside, processors, orders, clients, .. } = world;
-        let World { program, at_rest, calls, exhaustive, is_steady, allows_panics, .. } = world;
+        let World { program, after_shutdown, calls, exhaustive, is_steady, allows_panics, .. } =
+            world;
         let (graph, start) = program.ok_or("the world has no program; call World::program")?;
         let mut bias = if exhaustive { ScheduleBias::NONE } else { ScheduleBias::random(&mut rng) };
         if is_steady {
@@ -115,7 +116,7 @@ impl Run {
             orders,
             processors,
             clients,
-            at_rest,
+            after_shutdown,
             calls,
             allows_panics,
             trace,
@@ -418,7 +419,7 @@ impl Run {
             trace: self.trace.hash(),
         };
         match self.outside.open_sockets() {
-            0 => self.at_rest.take().into_iter().for_each(|check| check()),
+            0 => self.after_shutdown.take().into_iter().for_each(|check| check()),
             open => return Err(format!("the program has leaked {open} open sockets")),
         }
         Ok(report)

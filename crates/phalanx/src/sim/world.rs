@@ -58,7 +58,7 @@ pub struct World {
     pub(super) orders: Orders,
     pub(super) program: Option<(Graph, StartFn)>,
     pub(super) clients: Vec<Task>,
-    pub(super) at_rest: Option<Box<dyn FnOnce()>>,
+    pub(super) after_shutdown: Option<Box<dyn FnOnce()>>,
     pub(super) calls: Option<CallGraphCheck>,
     /// Whether all schedules are enumerated, instead of one drawn from the seed.
     pub(super) exhaustive: bool,
@@ -83,7 +83,7 @@ impl World {
             orders: Orders::default(),
             program: None,
             clients: Vec::new(),
-            at_rest: None,
+            after_shutdown: None,
             calls: None,
             exhaustive: false,
         }
@@ -162,13 +162,13 @@ impl World {
     }
 
     /// Sets the number of steps after which a run is considered stuck. The default is 200,000.
-    pub fn set_most_steps(&mut self, steps: u64) {
+    pub fn set_max_steps(&mut self, steps: u64) {
         self.max_steps = steps;
     }
 
     /// Makes time advance only while nothing can run. Use it for programs whose leases expire and for clients that must
     /// answer in time. Otherwise, with some seeds, seconds pass within a few steps.
-    pub fn set_steady(&mut self) {
+    pub fn advance_only_when_idle(&mut self) {
         self.is_steady = true;
     }
 
@@ -225,9 +225,9 @@ impl World {
     ///
     /// # Panics
     /// If the world already has a check.
-    pub fn at_rest(&mut self, check: impl FnOnce() + 'static) {
-        assert!(self.at_rest.is_none(), "the world already has a check");
-        self.at_rest = Some(Box::new(check));
+    pub fn after_shutdown(&mut self, check: impl FnOnce() + 'static) {
+        assert!(self.after_shutdown.is_none(), "the world already has a check");
+        self.after_shutdown = Some(Box::new(check));
     }
 
     /// Adds a client. When all clients have finished, the program drains. A client that panics fails the run.

@@ -35,7 +35,7 @@ fn simulate<S, C>(
         world.set_processors(1);
         world.set_faults(Faults { immediate: 500, ..Faults::NONE });
         // Otherwise a second may pass within a few steps.
-        world.set_steady();
+        world.advance_only_when_idle();
         let mut graph = Graph::new();
         let tls = TlsStages::declare(&mut graph, certificates(), &[], None);
         let stage = graph.shared("stage", ());

@@ -100,7 +100,7 @@ async fn shop(net: Net, address: std::net::SocketAddr, number: i64, outcomes: Ou
 /// Clients place orders. Counts those that were placed.
 fn orders(world: &mut World, placed: Arc<AtomicUsize>) {
     world.set_faults(Faults::random(world.seed()));
-    world.set_most_steps(2_000_000);
+    world.set_max_steps(2_000_000);
     let (http, db) = ("10.0.0.1:80".parse().unwrap(), "10.0.0.2:5432".parse().unwrap());
     let server = Server::new(world.seed());
     let mut graph = Graph::new();
@@ -125,7 +125,7 @@ fn orders(world: &mut World, placed: Arc<AtomicUsize>) {
     for number in 0..CLIENTS {
         world.client(shop(world.net(), http, number, outcomes.clone()));
     }
-    world.at_rest(move || {
+    world.after_shutdown(move || {
         let table = server.table.lock().unwrap();
         for (customer, cents, outcome) in outcomes.borrow().iter() {
             let rows: Vec<_> =

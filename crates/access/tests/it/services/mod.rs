@@ -114,7 +114,7 @@ pub(crate) fn run<F: Future<Output = ()> + 'static>(
         });
         // A panic ends only its operation.
         let passed = passed_flag.clone();
-        world.at_rest(move || assert!(passed.get(), "the test has panicked"));
+        world.after_shutdown(move || assert!(passed.get(), "the test has panicked"));
         world.program(graph, move |start| {
             let listener = listeners.listener(start)?;
             let (service, guard) = (Service::default(), SetOnDrop(is_done.clone()));

@@ -257,7 +257,7 @@ fn a_node_waits_for_its_credentials() {
     let password = home.path().join("password");
     sim::run(0, move |world| {
         world.set_processors(1);
-        world.set_steady();
+        world.advance_only_when_idle();
         let mut config = config();
         config.cluster.password_file = Some(password.clone());
         let mut graph = Graph::new();

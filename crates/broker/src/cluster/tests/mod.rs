@@ -177,7 +177,7 @@ fn run_with(
 ) {
     sim::run(0, move |world| {
         world.set_processors(1);
-        world.set_steady();
+        world.advance_only_when_idle();
         let mut graph = Graph::new();
         graph.max_operations(MAX_OPERATIONS);
         let broker =

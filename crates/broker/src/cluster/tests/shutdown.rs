@@ -28,7 +28,7 @@ fn a_batch_that_waits_for_nats_is_stored_during_shutdown() {
     let of_world = is_stored.clone();
     sim::run(0, move |world| {
         world.set_processors(1);
-        world.set_steady();
+        world.advance_only_when_idle();
         let mut graph = Graph::new();
         let stage = graph.stage("nats").shared(());
         let (server, listeners) = (ModelServer::default(), world.listen(nats()));

@@ -142,8 +142,8 @@ enum Loss {
 }
 
 fn run_world(world: &mut World, stays: Stays, loss: Loss) {
-    world.set_most_steps(4_000_000);
-    world.set_steady();
+    world.set_max_steps(4_000_000);
+    world.advance_only_when_idle();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
     for place in [&shared.publishers_at, &shared.subscribers_at] {
@@ -160,7 +160,7 @@ fn run_world(world: &mut World, stays: Stays, loss: Loss) {
     }
     let (brokers, gates) = start_three(world);
     if loss == Loss::Adopter {
-        world.at_rest(move || {
+        world.after_shutdown(move || {
             let adopted = brokers.each_ref().map(Broker::adopted_sessions);
             let adopters = adopted.iter().filter(|count| **count > 0).count();
             assert!(adopters <= 1, "adopted sessions by node: {adopted:?}");

@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 type Retained = BTreeMap<String, String>;
 
 fn world(world: &mut World) {
-    world.set_most_steps(8_000_000);
+    world.set_max_steps(8_000_000);
     let (model, _brokers) = start_brokers(world, &["a", "b", "c"]);
     let net = world.net();
     world.client(async move {
@@ -165,7 +165,7 @@ const EARLY: usize = 1000;
 
 /// A client publishes before there is a lane, while it begins, and afterwards.
 fn while_nodes_connect(world: &mut World) {
-    world.set_most_steps(8_000_000);
+    world.set_max_steps(8_000_000);
     let soon = Duration::from_secs(20);
     let (_model, _brokers) = start_with(world, &["a", "b"], |own| own.cluster.timeout = soon);
     let net = world.net();

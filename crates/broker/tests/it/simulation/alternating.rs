@@ -24,7 +24,7 @@ fn publish<'a>(topic: &'a str, payload: &'a [u8], properties: Properties<'a>) ->
 fn messages_arrive_between_responses() {
     sim::explore_each(3, |seed| {
         sim::run(seed, |world| {
-            world.set_most_steps(4_000_000);
+            world.set_max_steps(4_000_000);
             world.set_faults(Faults::NONE);
             begin(world, &config(world), |_| ());
             let net = world.net();

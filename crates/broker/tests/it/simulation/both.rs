@@ -36,8 +36,8 @@ fn in_turn(world: &mut World) {
 
 /// Two nodes are lost, with a time in this range between the losses.
 fn run_world(world: &mut World, apart: Range<Duration>) {
-    world.set_most_steps(6_000_000);
-    world.set_steady();
+    world.set_max_steps(6_000_000);
+    world.advance_only_when_idle();
     let (breaks, pace) = (world.draw(3) > 0, PACES[world.draw(PACES.len() as u64) as usize]);
     let (_, gates) = start_three(world);
     // The publishers also wait until the subscriptions are known.

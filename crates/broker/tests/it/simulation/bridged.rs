@@ -32,7 +32,7 @@ fn bridge(remote: SocketAddr, direction: Direction) -> Bridge {
 fn world(world: &mut World) {
     // If the answer to the first CONNECT is lost, the bridge has to release all packet identifiers. With buffers of five
     // bytes and many resets, this takes up to 19,000 connections.
-    world.set_most_steps(60_000_000);
+    world.set_max_steps(60_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
         world.set_faults(Faults { full: 0, ..Faults::random(world.seed()) });

@@ -52,7 +52,7 @@ pub(crate) fn start_with(
     change: impl Fn(&mut Config),
 ) -> (ModelServer, Vec<Broker>) {
     world.set_processors(1);
-    world.set_steady();
+    world.advance_only_when_idle();
     let mut graph = Graph::new();
     let of = |name: &&str| {
         let mut config = node(world, name);
@@ -73,7 +73,7 @@ pub(crate) fn start_with(
 }
 
 fn world(world: &mut World) {
-    world.set_most_steps(4_000_000);
+    world.set_max_steps(4_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
         // No random resets, because no lane would last: connections to NATS are cut below, and clients cut their own.

@@ -76,7 +76,7 @@ async fn run(net: Net) {
 }
 
 fn world(world: &mut World) {
-    world.set_most_steps(1_000_000);
+    world.set_max_steps(1_000_000);
     start_nodes(world, &["a", "b", "c"]);
     world.client(run(world.net()));
 }

@@ -156,7 +156,7 @@ fn publishes(seed: u64) -> bool {
     let at_once = Rc::new(Cell::new(false));
     let of_world = at_once.clone();
     sim::run(seed, |world| {
-        world.set_most_steps(300_000);
+        world.set_max_steps(300_000);
         world.set_faults(Faults::NONE);
         let crowd = Rc::new(Crowd::default());
         let (mut graph, own) = (Graph::new(), crowd.clone());
@@ -261,7 +261,7 @@ async fn topics(wire: &mut Wire, count: usize) -> Vec<String> {
 /// other member.
 fn is_lost(seed: u64) {
     sim::run(seed, |world| {
-        world.set_most_steps(600_000);
+        world.set_max_steps(600_000);
         world.set_faults(Faults::NONE);
         let crowd = Rc::new(Crowd::default());
         let (mut graph, own) = (Graph::new(), crowd.clone());

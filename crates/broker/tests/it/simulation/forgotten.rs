@@ -11,8 +11,8 @@ use crate::simulation::wire::{ConnectOptions, NODES, Wire};
 
 fn world(world: &mut World) {
     world.set_processors(1);
-    world.set_most_steps(4_000_000);
-    world.set_steady();
+    world.set_max_steps(4_000_000);
+    world.advance_only_when_idle();
     let (brokers, gates) = start_three(world);
     let net = world.net();
     world.client(async move {

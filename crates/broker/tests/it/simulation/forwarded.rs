@@ -17,7 +17,7 @@ const MESSAGES: usize = 200;
 const LEVELS: u64 = 12;
 
 fn world(world: &mut World) {
-    world.set_most_steps(4_000_000);
+    world.set_max_steps(4_000_000);
     let (_model, brokers) = start_brokers(world, &["a", "b", "c"]);
     let net = world.net();
     world.client(async move {

@@ -105,7 +105,7 @@ fn a_full_disk(seed: u64) -> u32 {
     let published = Rc::new(Cell::new(0));
     let of_world = published.clone();
     sim::run(seed, |world| {
-        world.set_most_steps(4_000_000);
+        world.set_max_steps(4_000_000);
         world.set_faults(Faults { full: 0, ..Faults::MILD });
         let broker = start_broker_with_reserve(world, seed, SEGMENT, &Files::new());
         let net = world.net();

@@ -15,8 +15,8 @@ const SESSIONS: usize = 2;
 
 fn world(world: &mut World) {
     world.set_processors(1);
-    world.set_most_steps(4_000_000);
-    world.set_steady();
+    world.set_max_steps(4_000_000);
+    world.advance_only_when_idle();
     let mut graph = Graph::new();
     let mut full = node(world, 1);
     full.limits.sessions = SESSIONS;

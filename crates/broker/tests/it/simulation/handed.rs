@@ -21,8 +21,8 @@ const OUTAGE: Duration = Duration::from_secs(5);
 
 fn world(world: &mut World) {
     world.set_processors(1);
-    world.set_most_steps(4_000_000);
-    world.set_steady();
+    world.set_max_steps(4_000_000);
+    world.advance_only_when_idle();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
     shared.publishers_at.set(Brokers::one(1).restarting());

@@ -19,7 +19,7 @@ const WINDOW: usize = 4;
 
 fn world(world: &mut World) {
     world.set_processors(2 + world.seed() as usize % 3);
-    world.set_most_steps(2_000_000);
+    world.set_max_steps(2_000_000);
     if world.draw(2) == 0 {
         world.set_faults(Faults { reset: 0, accept: 0, full: 0, ..Faults::random(world.seed()) });
     }

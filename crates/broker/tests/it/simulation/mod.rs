@@ -134,7 +134,7 @@ fn world(world: &mut World) {
 
 /// `started` gets the number of active processors.
 fn run_world(world: &mut World, started: impl Fn(ActiveProcessors) + 'static) {
-    world.set_most_steps(2_000_000);
+    world.set_max_steps(2_000_000);
     let shared = Rc::new(Shared::default());
     if world.draw(2) == 0 {
         world.set_faults(Faults { full: 0, ..Faults::random(world.seed()) });

@@ -32,8 +32,8 @@ fn disturbed(world: &mut World) {
 }
 
 fn run_world(world: &mut World, is_disturbed: bool) {
-    world.set_most_steps(4_000_000);
-    world.set_steady();
+    world.set_max_steps(4_000_000);
+    world.advance_only_when_idle();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(true);
     shared.publishers_at.set(Brokers::NODES.roaming());

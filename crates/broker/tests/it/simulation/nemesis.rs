@@ -48,8 +48,8 @@ fn roaming(world: &mut World) {
 
 fn run_world(world: &mut World, roams: bool) {
     world.set_processors(1);
-    world.set_most_steps(4_000_000);
-    world.set_steady();
+    world.set_max_steps(4_000_000);
+    world.advance_only_when_idle();
     let shared = Rc::new(Shared::default());
     shared.breaks.set(world.draw(3) > 0);
     let all = if roams { Brokers::NODES.roaming() } else { Brokers::NODES };

@@ -119,8 +119,8 @@ impl Node {
         let running = || self.running.borrow();
         let has_lost = || running().as_ref().is_some_and(|(_, own)| own.has_lost_sessions());
         loop {
-            until(|| has_lost() || self.net.is_drained()).await;
-            if self.net.is_drained() {
+            until(|| has_lost() || self.net.is_draining()).await;
+            if self.net.is_draining() {
                 return;
             }
             self.drain().await;
@@ -132,7 +132,7 @@ impl Node {
     /// Returns the files that a power cut would leave on the disk now, and removes everything else.
     fn survivors(&self) -> Files {
         let survivors = names().filter_map(|name| {
-            let bytes = self.net.survivors(&self.path(&name))?;
+            let bytes = self.net.content_after_power_cut(&self.path(&name))?;
             Some((name, bytes))
         });
         let survivors = survivors.collect();

@@ -52,7 +52,7 @@ impl Cut {
 pub(crate) fn survivors(net: &Net, highest: u64) -> Files {
     let segments = (1..highest + 1000).map(|number| format!("{number:012}.journal"));
     let names = segments.chain(["position".to_owned()]);
-    names.filter_map(|name| Some((name.clone(), net.survivors(&name)?))).collect()
+    names.filter_map(|name| Some((name.clone(), net.content_after_power_cut(&name)?))).collect()
 }
 
 /// Runs brokers one after the other, each with the files that the previous one's power cut left. Calls `add_clients` to
@@ -88,7 +88,7 @@ fn run_life<E: ClientSet>(
     let remains = Rc::new(Cell::new(None));
     let of_world = remains.clone();
     sim::run(seed, move |world| {
-        world.set_most_steps(4_000_000);
+        world.set_max_steps(4_000_000);
         start_time.into_iter().for_each(|start_time| world.set_time_of_day(start_time));
         let breaks = world.draw(3) > 0;
         let faults = if world.draw(2) == 0 { Faults::MILD } else { Faults::random(seed) };

@@ -139,8 +139,8 @@ fn world_of_both(world: &mut World) {
 /// Starts two nodes; those in `short` have short queues. Returns the first node, and the program of the second one.
 fn start(world: &mut World, short: &'static [&str]) -> (Broker, Program) {
     world.set_processors(1);
-    world.set_most_steps(1_000_000);
-    world.set_steady();
+    world.set_max_steps(1_000_000);
+    world.advance_only_when_idle();
     let config = |world: &World, name: &str| {
         let mut own = node(world, name);
         own.limits.receive_maximum = IN_FLIGHT as u16;

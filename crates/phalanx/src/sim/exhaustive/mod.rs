@@ -66,7 +66,7 @@ type VisitedStates = HashMap<u64, (usize, u64)>;
 ///         }
 ///         Ok(())
 ///     });
-///     world.at_rest(move || assert_eq!(ended.get(), 2));
+///     world.after_shutdown(move || assert_eq!(ended.get(), 2));
 /// });
 /// assert!(coverage.is_complete(), "{coverage}");
 /// ```

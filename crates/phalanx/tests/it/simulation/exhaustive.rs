@@ -23,7 +23,7 @@ pub(super) fn outcomes<O: Ord + Clone + 'static>(
     let coverage = sim::explore_all(bounds, |world| {
         let (all, outcome) = (all.clone(), Rc::new(RefCell::new(Vec::new())));
         build(world, outcome.clone());
-        world.at_rest(move || _ = all.borrow_mut().insert(outcome.borrow().clone()));
+        world.after_shutdown(move || _ = all.borrow_mut().insert(outcome.borrow().clone()));
     });
     (all.take(), coverage)
 }
@@ -75,7 +75,7 @@ pub(super) fn versioned_cache(world: &mut World, bits: u32) {
         })?;
         Ok(())
     });
-    world.at_rest(move || {
+    world.after_shutdown(move || {
         if let Some((loaded, actual)) = cached.get() {
             assert_eq!(loaded, actual, "the cache was filled with an old value");
         }
@@ -415,7 +415,7 @@ fn capacity_alone_is_no_deadlock() {
             }
             Ok(())
         });
-        world.at_rest(move || assert!(done.get() >= 2, "{}", done.get()));
+        world.after_shutdown(move || assert!(done.get() >= 2, "{}", done.get()));
     });
     assert!(coverage.is_complete(), "{coverage}");
 }

@@ -256,7 +256,7 @@ fn a_client_without_an_answer_is_stuck() {
 #[test]
 fn endless_work_is_told() {
     let failure = first_failure(1, |world| {
-        world.set_most_steps(500);
+        world.set_max_steps(500);
         let mut graph = Graph::new();
         let stage = graph.shared("busy", ());
         world.program(graph, move |_| {

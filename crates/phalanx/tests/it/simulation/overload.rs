@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use phalanx::overload::Ingress;
-use phalanx::sim::{self, spend};
+use phalanx::sim::{self, busy_for};
 use phalanx::{Graph, SharedStage, join, sleep};
 
 /// Processing time of a request.
@@ -27,7 +27,7 @@ async fn burst(entry: Stage, work: Stage, count: usize) -> usize {
                 let Ok(_permit) = Ingress::admit() else {
                     return refused.set(refused.get() + 1);
                 };
-                work.call(|_| async { spend(SERVICE) }).await.unwrap();
+                work.call(|_| async { busy_for(SERVICE) }).await.unwrap();
             })
         })
         .collect();
@@ -89,7 +89,7 @@ fn a_start_may_take_time() {
         let mut graph = Graph::new();
         let stage = graph.shared("stage", ());
         world.program(graph, move |_| {
-            spend(TIME);
+            busy_for(TIME);
             let started = started.clone();
             stage.dispatch(move |_| async move { started.set(phalanx::time::now()) })?;
             Ok(())

@@ -251,7 +251,7 @@ fn short_limits_share_the_scans_of_a_large_table() {
             Ok(())
         });
         let min = Duration::from_micros(1) * (IDLE + 1) * (WAITS - 1);
-        world.at_rest(move || assert!(elapsed.get() >= min, "{:?}", elapsed.get()));
+        world.after_shutdown(move || assert!(elapsed.get() >= min, "{:?}", elapsed.get()));
     });
 }
 

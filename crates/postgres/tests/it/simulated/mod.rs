@@ -92,7 +92,7 @@ fn insert_numbers(world: &mut World, faults: u32, config: impl Fn(Config) -> Con
             net.sleep(Duration::from_millis(100)).await;
         }
     });
-    world.at_rest(move || {
+    world.after_shutdown(move || {
         let committed = server.committed.lock().unwrap();
         for (number, outcome) in outcomes.lock().unwrap().iter() {
             let rows = committed.get(number).copied().unwrap_or(0);
@@ -124,7 +124,7 @@ fn each_query_has_one_outcome_whatever_breaks() {
     sim::explore(10, |world| {
         let faults = Faults::random(world.seed());
         world.set_faults(faults);
-        world.set_most_steps(2_000_000);
+        world.set_max_steps(2_000_000);
         let (connections, batch) = (1 + world.draw(2) as usize, 1 + world.draw(40) as usize);
         insert_numbers(world, 20, |config| config.connections(connections).max_batch(batch));
     });

@@ -27,7 +27,7 @@ pub(crate) fn with_server<S, M>(
 {
     sim::explore(4, move |world| {
         world.set_faults(Faults { immediate: 500, ..Faults::NONE });
-        world.set_most_steps(2_000_000);
+        world.set_max_steps(2_000_000);
         let address = "10.0.0.1:5432".parse().unwrap();
         let mut graph = Graph::new();
         let (callers, servers) = (graph.shared("callers", ()), graph.shared("servers", ()));

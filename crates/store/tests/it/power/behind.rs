@@ -91,7 +91,7 @@ fn lost_before(faults: Faults, time: Duration) -> (Vec<Result<(), AppendError>>,
                 net.sleep(Duration::from_millis(1)).await;
             }
             let name = "000000000001.journal";
-            let left = net.survivors(name).unwrap();
+            let left = net.content_after_power_cut(name).unwrap();
             files.borrow_mut().insert(name.to_owned(), left);
         });
     });

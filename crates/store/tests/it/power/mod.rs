@@ -159,7 +159,9 @@ fn live(
             let name = |number| format!("{number:012}.journal");
             let names = (1..highest + 2000).map(name).chain(["position".to_owned()]);
             let names: Vec<_> = names.collect();
-            let left = names.iter().filter_map(|name| Some((name.clone(), net.survivors(name)?)));
+            let left = names
+                .iter()
+                .filter_map(|name| Some((name.clone(), net.content_after_power_cut(name)?)));
             let left = left.collect();
             let cached = names.iter().filter_map(|name| Some((name.clone(), cached(&root, name)?)));
             let files = (left, cached.collect());

@@ -349,7 +349,7 @@ pub(super) fn proxy(world: &mut World, speak_http2: bool) {
     if conditions.has_faults {
         world.set_faults(Faults::random(world.seed()));
     }
-    world.set_most_steps(1_000_000);
+    world.set_max_steps(1_000_000);
     let mut rule = Proxy { prefix: "/".into(), ..Proxy::default() };
     let url = |(server, is_http2)| {
         let scheme = if is_http2 { "h2c" } else { "http" };

@@ -275,7 +275,7 @@ async fn wait(net: Net) {
 
 fn patient(world: &mut World) {
     // The client's pauses are part of the limits.
-    world.set_steady();
+    world.advance_only_when_idle();
     serve(world, |config| {
         config.timeouts.idle = IDLE;
         config.timeouts.request = FORGOTTEN - Duration::from_secs(5);
