@@ -24,7 +24,7 @@ fn counters_count() {
     let app = router(Counters::declare(&mut graph));
     let listeners = Listeners::bind("127.0.0.1:0".parse().unwrap(), 2).unwrap();
     let address = listeners.local_addr();
-    let ran = Runtime::new().processors(2).signals(false).run_and(
+    let ran = Runtime::new().processors(2).signals(false).run_with_ready(
         graph,
         |start| {
             http.serve(listeners.listener(start)?, app.clone())?;

@@ -201,7 +201,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         .driver(options.driver)
         .receive_buffers(RECEIVE.0, RECEIVE.1)
         .shutdown_timeout(options.finish + timeout + Duration::from_secs(1))
-        .run_and(graph, start, |up| driver = Some(up.driver))?;
+        .run_with_ready(graph, start, |up| driver = Some(up.driver))?;
     let measured = measurements.try_recv().map_err(|_| Error::Ended)?;
     let (counts, backlog) = counts.try_recv().map_err(|_| Error::Ended)?;
     let mut report = Report::of(options, &driver.ok_or(Error::Ended)?.to_string());

@@ -31,7 +31,7 @@ pub enum ServeError {
     /// [`run`](Server::run) was called on a server with a signal of its own, which only an awaited server observes.
     #[cfg(feature = "tokio")]
     #[error(
-        "with_graceful_shutdown needs a server that is awaited; await it, or drain by the control of run_and"
+        "with_graceful_shutdown needs a server that is awaited; await it, or drain by the control of run_with_ready"
     )]
     NotAwaited,
     /// The runtime did not start, or failed.
@@ -129,14 +129,14 @@ impl<M: 'static, V: Services<M>> Server<V, M> {
     /// # Errors
     /// If the server did not start, or failed.
     pub fn run(self) -> Result<(), ServeError> {
-        self.run_and(|_| ())
+        self.run_with_ready(|_| ())
     }
 
     /// As [`run`](Self::run), and calls `ready` with the program's control when all processors have started.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn run_and(self, ready: impl FnOnce(Control)) -> Result<(), ServeError> {
+    pub fn run_with_ready(self, ready: impl FnOnce(Control)) -> Result<(), ServeError> {
         #[cfg(feature = "tokio")]
         if self.tokio.has_shutdown() {
             return Err(ServeError::NotAwaited);
@@ -163,7 +163,7 @@ impl<M: 'static, V: Services<M>> Server<V, M> {
         let runtime = self.runtime;
         // Need not be `Sync`.
         let services = Mutex::new(self.services);
-        runtime.processors(self.processors).run_and(
+        runtime.processors(self.processors).run_with_ready(
             graph,
             |_| {
                 let listener = listeners.lock().unwrap_or_else(PoisonError::into_inner).pop();

@@ -151,7 +151,7 @@ impl Options {
 /// let app = Router::new().route("/", post(count)).with_state(counter);
 /// let listeners = Listeners::bind("127.0.0.1:0".parse()?, 2)?;
 /// # let address = listeners.local_addr();
-/// Runtime::new().processors(2).run_and(
+/// Runtime::new().processors(2).run_with_ready(
 ///     graph,
 ///     |start| {
 ///         http.serve(listeners.listener(start)?, app.clone())?;

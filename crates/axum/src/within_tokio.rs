@@ -78,7 +78,7 @@ impl<M: 'static, V: Services<M>> IntoFuture for Server<V, M> {
         let (started, starting) = oneshot::channel();
         let (sender, end) = oneshot::channel();
         let run = move || {
-            let served = self.run_and(|control| {
+            let served = self.run_with_ready(|control| {
                 // Fails if the future was dropped.
                 if let Err(control) = started.send(control) {
                     control.end();

@@ -85,7 +85,7 @@ fn the_admin_page_has_them() {
     let page = std::sync::Mutex::new(String::new());
     let runtime = Runtime::new().processors(1).signals(false).recorder(&recorder);
     let runtime = runtime.admin(Some("127.0.0.1:0".parse().unwrap()));
-    let ran = runtime.run_and(
+    let ran = runtime.run_with_ready(
         Graph::new(),
         |_| Ok(()),
         |started| {

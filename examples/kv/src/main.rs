@@ -91,7 +91,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         Ok(())
     };
-    runtime.run_and(graph, start, |up| {
+    runtime.run_with_ready(graph, start, |up| {
         // An output without a reader does not end the server.
         let _ = writeln!(io::stdout(), "listening on {}", listeners.local_addr());
         if let Some(admin) = up.admin {

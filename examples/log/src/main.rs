@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let runtime = Runtime::new().processors(processors);
     // An output without a reader does not end the server.
-    runtime.run_and(graph, start, |_| {
+    runtime.run_with_ready(graph, start, |_| {
         let _ = writeln!(io::stdout(), "listening on {listening}");
     })?;
     let _ = writeln!(io::stdout(), "{commits}");

@@ -47,7 +47,7 @@ pub(crate) fn serve(
         http.serve(listeners.listener(start)?, app.clone())?;
         Ok(())
     };
-    Runtime::new().processors(processors).admin(admin).run_and(graph, start, |started| {
+    Runtime::new().processors(processors).admin(admin).run_with_ready(graph, start, |started| {
         if let Some(admin) = started.admin {
             let _ = writeln!(io::stderr(), "live page at http://{admin}/");
         }

@@ -45,7 +45,7 @@ pub(crate) fn serve(processors: usize, socket: Option<&Path>) -> Outcome {
     };
     let listeners = Listeners::bind("127.0.0.1:0".parse()?, processors)?;
     let address = listeners.local_addr();
-    Runtime::new().processors(processors).run_and(
+    Runtime::new().processors(processors).run_with_ready(
         graph,
         |start| {
             http.serve(listeners.listener(start)?, app.clone())?;

@@ -78,7 +78,7 @@ where
         })?;
         Ok(())
     };
-    runtime.run_and(graph, start, |_| announce(address))?;
+    runtime.run_with_ready(graph, start, |_| announce(address))?;
     Ok(())
 }
 

@@ -93,7 +93,7 @@ fn echo() -> Result<(), Box<dyn std::error::Error>> {
         })?;
         Ok(())
     };
-    Runtime::new().processors(1).run_and(graph, start, |_| announce(address))?;
+    Runtime::new().processors(1).run_with_ready(graph, start, |_| announce(address))?;
     Ok(())
 }
 

@@ -90,7 +90,9 @@ fn serve(
         })?;
         Ok(())
     };
-    runtime.run_and(graph, start, |ready| up(ready.control.clone())).map_err(io::Error::other)?;
+    runtime
+        .run_with_ready(graph, start, |ready| up(ready.control.clone()))
+        .map_err(io::Error::other)?;
     Ok(())
 }
 

@@ -106,7 +106,7 @@ pub(super) fn measure(options: &Options, report: &mut Run<Report>) -> Result<(),
     let ran = runtime
         .signals(false)
         .shutdown_timeout(Duration::from_secs(1))
-        .run_and(graph, start, ready);
+        .run_with_ready(graph, start, ready);
     ran.map_err(Error::process)?;
     let measured = end.recv().map_err(|_| Error::process("no burst was measured"))??;
     type Time = fn(&Times) -> &AtomicU64;

@@ -38,7 +38,7 @@ pub(crate) fn served_with(app: Router, options: impl FnOnce(AppServer) -> AppSer
     let address = server.local_addr().unwrap();
     let (sender, started) = channel();
     let thread = std::thread::spawn(move || {
-        server.run_and(move |control| sender.send(control).expect("the test waits for it"))
+        server.run_with_ready(move |control| sender.send(control).expect("the test waits for it"))
     });
     let control = started.recv().expect("the server starts");
     Served { address, control, thread: Some(thread) }

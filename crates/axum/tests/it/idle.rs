@@ -30,7 +30,7 @@ fn run_server() {
     let runtime = Runtime::new().signals(false);
     let server = serve("127.0.0.1:0", app).processors(2).runtime(runtime).options(options);
     let address = server.local_addr().unwrap();
-    let ran = server.run_and(|control| {
+    let ran = server.run_with_ready(|control| {
         println!("address {address}");
         std::thread::spawn(move || {
             let _ = std::io::stdin().read_to_end(&mut Vec::new());

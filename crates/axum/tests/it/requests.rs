@@ -153,7 +153,7 @@ fn the_address_of_the_client() {
         let runtime = Runtime::new().signals(false);
         let server = serve("127.0.0.1:0", app).processors(1).runtime(runtime);
         let address = server.local_addr().unwrap();
-        let served = server.run_and(|control| {
+        let served = server.run_with_ready(|control| {
             let mut client = std::net::TcpStream::connect(address).unwrap();
             client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
             let answer = read_text(&mut client);
@@ -217,7 +217,7 @@ fn a_service_that_is_not_ready_is_awaited() {
         let server =
             serve("127.0.0.1:0", NotReadyService::default()).processors(1).runtime(runtime);
         let address = server.local_addr().unwrap();
-        let served = server.run_and(|control| {
+        let served = server.run_with_ready(|control| {
             let mut client = std::net::TcpStream::connect(address).unwrap();
             client.write_all(b"GET /a HTTP/1.0\r\n\r\n").unwrap();
             let answer = read_text(&mut client);

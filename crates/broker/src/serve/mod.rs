@@ -384,7 +384,7 @@ fn run(
     let up = |up: &Started| {
         ready(&Serving { addresses: &addresses, urls: &urls, warnings: &warnings, up });
     };
-    let result = broker.context.counters.register_metrics(runtime).run_and(graph, start, up);
+    let result = broker.context.counters.register_metrics(runtime).run_with_ready(graph, start, up);
     broker.context.events().close();
     result?;
     if let Some(why) = broker.context.kept.as_ref().and_then(|kept| kept.lost_reason()) {

@@ -14,7 +14,7 @@ use std::io;
 /// async fn serve(stream: Stream) -> std::io::Result<()> {
 ///     let mut bytes = Vec::new();
 ///     match stream.read(&mut bytes, IoTimeout::NONE.until_shutdown()).await {
-///         Err(error) if Drained::caused(&error) => Ok(()), // the program drains: finish
+///         Err(error) if Drained::is_cause_of(&error) => Ok(()), // the program drains: finish
 ///         Err(error) => Err(error),
 ///         Ok(_) => Ok(()),
 ///     }
@@ -26,7 +26,7 @@ pub struct Drained;
 
 impl Drained {
     /// Whether `error` is this error, or has it as a source.
-    pub fn caused(error: &io::Error) -> bool {
+    pub fn is_cause_of(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|inner| {
             let mut source: Option<&(dyn std::error::Error + 'static)> = Some(inner);
             while let Some(error) = source {

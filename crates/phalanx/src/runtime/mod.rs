@@ -288,7 +288,7 @@ impl Runtime {
     where
         F: Fn(&StartContext) -> Result<(), StartError> + Send + Sync,
     {
-        self.run_and(graph, start, |_| ())
+        self.run_with_ready(graph, start, |_| ())
     }
 
     /// Like [`run`](Self::run), but calls `ready` when every processor has started.
@@ -298,7 +298,7 @@ impl Runtime {
     ///
     /// # Panics
     /// Like [`run`](Self::run). If `ready` panics, the panic propagates after the program has ended.
-    pub fn run_and<F>(
+    pub fn run_with_ready<F>(
         self,
         mut graph: Graph,
         start: F,

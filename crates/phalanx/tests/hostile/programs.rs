@@ -109,7 +109,8 @@ fn a_panic_in_the_hook_for_readiness_ends_the_program() {
     for driver in drivers() {
         let caught = in_time(move || {
             let runtime = Runtime::new().driver(driver).processors(2).signals(false);
-            let run = || runtime.run_and(Graph::new(), |_| Ok(()), |_| panic!("hostile hook"));
+            let run =
+                || runtime.run_with_ready(Graph::new(), |_| Ok(()), |_| panic!("hostile hook"));
             catch_unwind(AssertUnwindSafe(run)).is_err()
         });
         assert!(caught);

@@ -303,6 +303,6 @@ fn run(
     }
     // A reload replaces it, and frees what only it uses.
     drop(site);
-    runtime.run_and(graph, start, up)?;
+    runtime.run_with_ready(graph, start, up)?;
     Ok(())
 }

@@ -53,7 +53,7 @@ fn files_beyond_the_limit_on_operations() {
             }));
         };
         let runtime = Runtime::new().processors(1).signals(false).driver(driver);
-        let run = || runtime.run_and(graph, start, ready).map(drop);
+        let run = || runtime.run_with_ready(graph, start, ready).map(drop);
         if !is_tested(&driver.to_string(), run) {
             continue;
         }

@@ -166,7 +166,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })?;
         Ok(())
     };
-    runtime.run_and(graph, start, |up| {
+    runtime.run_with_ready(graph, start, |up| {
         println!("listening on {}", listeners.local_addr());
         println!("admin page at {}", up.admin.expect("asked for"));
     })?;

@@ -55,7 +55,8 @@ fn every_answer_arrives_once_and_in_order(driver: DriverChoice) {
         })
     };
     let mut clients = None;
-    let ran = runtime(driver, PROCESSORS).run_and(graph, start, |up| clients = Some(ready(up)));
+    let ran =
+        runtime(driver, PROCESSORS).run_with_ready(graph, start, |up| clients = Some(ready(up)));
     clients.expect("it has started").join().unwrap();
     ran.unwrap();
 }

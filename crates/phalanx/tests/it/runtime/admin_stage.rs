@@ -33,7 +33,7 @@ fn the_totals_count_a_stage_named_admin(driver: DriverChoice) {
     let [first, last] = ["first", "admin"].map(|name| graph.shared(name, ()));
     let (sender, done) = channel();
     let runtime = runtime(driver, 1).admin(Some("127.0.0.1:0".parse().unwrap()));
-    let ran = runtime.run_and(
+    let ran = runtime.run_with_ready(
         graph,
         |_| {
             let sender = sender.clone();

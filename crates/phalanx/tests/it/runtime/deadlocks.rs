@@ -52,5 +52,5 @@ fn a_cycle_is_reported_at_the_end_of_the_drain_and_served(driver: DriverChoice) 
         })?;
         Ok(())
     };
-    runtime.run_and(graph, start, |up| address.send(up.admin.unwrap()).unwrap()).unwrap();
+    runtime.run_with_ready(graph, start, |up| address.send(up.admin.unwrap()).unwrap()).unwrap();
 }

@@ -171,7 +171,7 @@ fn endless(runtime: Runtime, alive: &Arc<AtomicUsize>, ready: impl FnOnce(&Contr
         Ok(())
     };
     let mut requested_at = None;
-    let ran = runtime.run_and(graph, start, |up| {
+    let ran = runtime.run_with_ready(graph, start, |up| {
         assert_eq!(alive.load(Ordering::SeqCst), 8);
         thread::sleep(Duration::from_millis(50));
         requested_at = Some(Instant::now());
@@ -217,7 +217,9 @@ fn drained_by_another_thread(driver: DriverChoice) {
         Ok(())
     };
     let runtime = runtime(driver, 2);
-    runtime.run_and(graph, start, |started| up.send(started.control.clone()).unwrap()).unwrap();
+    runtime
+        .run_with_ready(graph, start, |started| up.send(started.control.clone()).unwrap())
+        .unwrap();
     assert!(started.elapsed() < TIMEOUT / 2);
     // A handle on a program that has ended has no effect.
     let control = controller.join().unwrap();

@@ -196,10 +196,10 @@ fn assert_drained(error: io::Error) {
             Err(self.0.take().expect("it is read once"))
         }
     }
-    assert!(Drained::caused(&error), "{error}");
+    assert!(Drained::is_cause_of(&error), "{error}");
     let error = Failing(Some(error)).read_exact(&mut [0]).unwrap_err();
     let error = io::copy(&mut Failing(Some(error)), &mut io::sink()).unwrap_err();
-    assert!(Drained::caused(&error), "{error}");
+    assert!(Drained::is_cause_of(&error), "{error}");
 }
 
 /// Idle I/O ends when the program drains; other I/O does not.

@@ -243,7 +243,7 @@ fn round(driver: DriverChoice, seed: u64) {
         if random.below(2) == 0 { Control::drain } else { Control::end };
     let seeds = Mutex::new(random.clone());
     let mut start = None;
-    let ended = runtime(driver, 2).shutdown_timeout(drain).run_and(
+    let ended = runtime(driver, 2).shutdown_timeout(drain).run_with_ready(
         graph,
         |start| {
             for _ in 0..30 {

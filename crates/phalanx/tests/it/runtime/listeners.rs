@@ -56,7 +56,7 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
         Ok(())
     };
     runtime(driver, 2)
-        .run_and(graph, start, |up| {
+        .run_with_ready(graph, start, |up| {
             let control = up.control.clone();
             std::thread::spawn(move || {
                 let mut last = patient(clients.join().expect("no client failed"));
@@ -166,7 +166,7 @@ fn an_accept_of_a_shared_socket_takes_one_connection(driver: DriverChoice) {
             answers
         }));
     };
-    runtime(driver, 2).run_and(graph, start, ready).unwrap();
+    runtime(driver, 2).run_with_ready(graph, start, ready).unwrap();
     let answers = answers.expect("it has started").join().unwrap();
     let mut answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
     answers.sort();
@@ -212,7 +212,7 @@ fn every_connection_is_served_by_one_processor(driver: DriverChoice) {
         Ok(())
     };
     runtime(driver, 4)
-        .run_and(graph, start, |up| {
+        .run_with_ready(graph, start, |up| {
             let control = up.control.clone();
             std::thread::spawn(move || {
                 let answers = clients.join().expect("no client failed");

@@ -71,7 +71,7 @@ fn echo(driver: DriverChoice) {
             Ok(())
         };
         let ready = |started: &phalanx::runtime::Started| up.send(started.control.clone()).unwrap();
-        runtime(driver, 2).run_and(graph, start, ready).unwrap();
+        runtime(driver, 2).run_with_ready(graph, start, ready).unwrap();
     });
 }
 

@@ -67,7 +67,7 @@ fn connections_leave_an_inactive_processor(driver: DriverChoice) {
             driver.expect("every client got its answers")
         }));
     };
-    let ran = runtime(driver, PROCESSORS).run_and(graph, start, ready);
+    let ran = runtime(driver, PROCESSORS).run_with_ready(graph, start, ready);
     let elsewhere = clients.expect("it has started").join().unwrap();
     ran.unwrap();
     assert!(accepted.load(Ordering::Relaxed) >= CLIENTS + elsewhere, "a move is an accept");

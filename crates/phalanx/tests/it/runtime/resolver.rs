@@ -102,7 +102,7 @@ fn nothing_waits_for_a_lookup(driver: DriverChoice) {
             start_lookup().await;
             drain();
             let error = drained.await.unwrap().unwrap_err();
-            assert!(Drained::caused(&error), "{error}");
+            assert!(Drained::is_cause_of(&error), "{error}");
         },
     );
     ran.unwrap();

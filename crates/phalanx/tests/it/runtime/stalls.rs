@@ -84,7 +84,7 @@ fn reported_while_it_runs_and_after(driver: DriverChoice) {
         })?;
         Ok(())
     };
-    runtime.run_and(graph, start, |up| address.send(up.admin.unwrap()).unwrap()).unwrap();
+    runtime.run_with_ready(graph, start, |up| address.send(up.admin.unwrap()).unwrap()).unwrap();
     let snapshot = receiver.recv().unwrap();
     let (_, snapshot) = snapshot.split_once("\"processors\"").unwrap();
     let work = snapshot.split("\"stage\":\"work\"").nth(1).unwrap();

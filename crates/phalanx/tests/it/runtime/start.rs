@@ -47,7 +47,7 @@ fn ready_comes_last(driver: DriverChoice) {
         ready_calls.fetch_add(1, Ordering::SeqCst);
         up.control.drain();
     };
-    runtime(driver, 3).run_and(graph, start, ready).unwrap();
+    runtime(driver, 3).run_with_ready(graph, start, ready).unwrap();
     assert_eq!(ready_calls.load(Ordering::SeqCst), 1);
 }
 
@@ -73,7 +73,7 @@ fn with_a_fault(
     };
     let start_time = Instant::now();
     let runtime = runtime(driver, 3).shutdown_timeout(100 * TIMEOUT);
-    let ran = runtime.run_and(graph, start, |_| ready.store(true, Ordering::SeqCst));
+    let ran = runtime.run_with_ready(graph, start, |_| ready.store(true, Ordering::SeqCst));
     assert!(start_time.elapsed() < TIMEOUT, "the others are ended, not waited for");
     assert!(!ready.load(Ordering::SeqCst), "it was never up");
     ran.expect_err("a fault")

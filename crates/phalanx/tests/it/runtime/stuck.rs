@@ -162,7 +162,7 @@ fn a_callback_of_the_program(driver: DriverChoice) {
         assert_eq!(code, EXIT_STUCK, "{output}");
         return;
     }
-    let ran = with_signals(driver).run_and(Graph::new(), |_| Ok(()), |_| endless());
+    let ran = with_signals(driver).run_with_ready(Graph::new(), |_| Ok(()), |_| endless());
     unreachable!("{ran:?}");
 }
 

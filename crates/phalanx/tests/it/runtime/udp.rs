@@ -198,7 +198,7 @@ fn a_server_on_two_processors(driver: DriverChoice) {
             control.drain();
         });
     };
-    runtime(driver, 2).run_and(graph, start, ready).unwrap();
+    runtime(driver, 2).run_with_ready(graph, start, ready).unwrap();
 }
 
 /// Only packets that may begin a connection are steered to active processors.
@@ -272,7 +272,7 @@ fn new_quic_connections_go_to_active_processors(driver: DriverChoice) {
     };
     let mut driven = None;
     let ready = |started: &Started| driven = Some(drive(started));
-    runtime(driver, PROCESSORS.into()).run_and(graph, start, ready).unwrap();
+    runtime(driver, PROCESSORS.into()).run_with_ready(graph, start, ready).unwrap();
     driven.expect("it has started").join().unwrap();
 }
 

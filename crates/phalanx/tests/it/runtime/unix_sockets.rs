@@ -61,7 +61,7 @@ fn a_server_on_two_processors(driver: DriverChoice) {
             control.drain();
         });
     };
-    runtime(driver, 2).run_and(graph, start, ready).unwrap();
+    runtime(driver, 2).run_with_ready(graph, start, ready).unwrap();
 }
 
 fn exchange(stream: UnixStream, length: usize) {
