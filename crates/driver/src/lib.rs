@@ -67,8 +67,8 @@ pub use process::affinity::{Restricted, process_cores, restrict};
 pub use process::allocator::release_free_memory;
 pub use process::signal::has_default_action;
 pub use request::{
-    Access, Completion, Datagram, Done, FileTransfer, Links, OpenHow, Payload, Request, Socket,
-    Token,
+    Access, Completion, Datagram, Done, FileTransfer, OpenHow, Payload, Request, Socket,
+    SymlinkPolicy, Token,
 };
 pub use selection::{DriverChoice, DriverKind, choose, choose_for, open};
 pub use sockets::address::Address;

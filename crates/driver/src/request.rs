@@ -46,29 +46,29 @@ pub struct Payload {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
     /// Which symbolic links may be followed.
-    pub links: Links,
+    pub links: SymlinkPolicy,
     /// The access mode.
     pub access: Access,
 }
 
 /// The symbolic links that may be followed in a path. A link that leads out of the directory is never followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Links {
+pub enum SymlinkPolicy {
     /// No links. A path with a link fails with `ELOOP`.
     #[default]
-    Refused,
+    Deny,
     /// Links that have the same owner as their target; `ELOOP` for others. A path with a link is resolved on a helper
     /// thread, component by component; a path without links has no extra cost. Only supported for reading, and only on
-    /// Linux; elsewhere the same as `Refused`.
-    SameOwner,
+    /// Linux; elsewhere the same as `Deny`.
+    OwnerMatches,
     /// All links.
-    Followed,
+    Follow,
 }
 
-impl From<bool> for Links {
-    /// `Followed` for true, `Refused` for false.
+impl From<bool> for SymlinkPolicy {
+    /// `Follow` for true, `Deny` for false.
     fn from(follow: bool) -> Self {
-        if follow { Self::Followed } else { Self::Refused }
+        if follow { Self::Follow } else { Self::Deny }
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn open(
         Ok(fd) => Some(Ok(fd)),
         Err(Errno::AGAIN | Errno::INVAL | Errno::NOSYS | Errno::PERM) => None,
         // Reading the link's owner may block.
-        Err(Errno::LOOP) if how.links == crate::Links::SameOwner => None,
+        Err(Errno::LOOP) if how.links == crate::SymlinkPolicy::OwnerMatches => None,
         Err(error) => Some(Err(error.into())),
     }
 }

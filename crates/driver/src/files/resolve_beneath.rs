@@ -2,7 +2,7 @@
 //!
 //! Linux resolves such a path in one call (`openat2`). On other systems, on kernels before 5.6, and in sandboxes that
 //! refuse the call, the path is resolved one component at a time, so that the kernel never follows a link by itself. The
-//! same is done for [`Links::SameOwner`]. In that case, the compared owners are those of the link that was actually read
+//! same is done for [`SymlinkPolicy::OwnerMatches`]. In that case, the compared owners are those of the link that was actually read
 //! and of the file that was actually opened, even if another process moves files concurrently.
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 
-use crate::{Access, Links, OpenHow};
+use crate::{Access, OpenHow, SymlinkPolicy};
 
 /// Close-on-exec, and non-blocking so that opening a pipe does not wait.
 const FLAGS: OFlags =
@@ -45,8 +45,8 @@ const MAX_LINKS: usize = 40;
 pub(crate) fn resolve(how: OpenHow) -> rustix::fs::ResolveFlags {
     use rustix::fs::ResolveFlags as Resolve;
     let links = match how.links {
-        Links::Followed => Resolve::empty(),
-        Links::Refused | Links::SameOwner => Resolve::NO_SYMLINKS,
+        SymlinkPolicy::Follow => Resolve::empty(),
+        SymlinkPolicy::Deny | SymlinkPolicy::OwnerMatches => Resolve::NO_SYMLINKS,
     };
     Resolve::BENEATH | Resolve::NO_MAGICLINKS | links
 }
@@ -61,7 +61,7 @@ pub(crate) fn open(directory: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::
         // a sandbox refuses a call that it does not know. If the file may not be opened, the same error follows below.
         Err(Errno::NOSYS | Errno::AGAIN | Errno::PERM) => {}
         // The path contains a link.
-        Err(Errno::LOOP) if how.links == Links::SameOwner => {}
+        Err(Errno::LOOP) if how.links == SymlinkPolicy::OwnerMatches => {}
         done => return Ok(done?),
     }
     walk(directory, path, how)
@@ -112,13 +112,15 @@ fn walk(root: BorrowedFd<'_>, path: &CStr, how: OpenHow) -> io::Result<OwnedFd> 
                     return Err(Errno::LOOP.into());
                 }
                 let target = match how.links {
-                    Links::Followed => target,
-                    Links::SameOwner if how.access == Access::Read => {
+                    SymlinkPolicy::Follow => target,
+                    SymlinkPolicy::OwnerMatches if how.access == Access::Read => {
                         let (target, owner) = read_link(here, &name)?;
                         pending_owners.0.push((todo.len(), owner));
                         target
                     }
-                    Links::Refused | Links::SameOwner => return Err(Errno::LOOP.into()),
+                    SymlinkPolicy::Deny | SymlinkPolicy::OwnerMatches => {
+                        return Err(Errno::LOOP.into());
+                    }
                 };
                 let mut inner = components(target.to_bytes())?;
                 inner.append(&mut todo);
@@ -260,7 +262,7 @@ mod tests {
         for access in
             [Access::Read, Access::Write, Access::Create, Access::CreatePrivate, Access::CreateNew]
         {
-            for links in [Links::Refused, Links::Followed] {
+            for links in [SymlinkPolicy::Deny, SymlinkPolicy::Follow] {
                 let how = OpenHow { links, access };
                 for path in PATHS {
                     let kernel = opened(path, |root, name| open(root, name, how));
@@ -321,7 +323,7 @@ mod tests {
         for name in ["a", "a/file", "a/link", "dir", "chain", "slash", "a/around"] {
             own(name, alice);
         }
-        let how = OpenHow { links: Links::SameOwner, access: Access::Read };
+        let how = OpenHow { links: SymlinkPolicy::OwnerMatches, access: Access::Read };
         let read = |path: &str| {
             let root = OwnedFd::from(fs::File::open(&root).unwrap());
             outcome(open(root.as_fd(), &CString::new(path).unwrap(), how)).ok()
@@ -381,9 +383,12 @@ mod tests {
                     // Changes the user of this thread only, because root may read every directory.
                     set_thread_uid(Uid::from_raw(65534)).unwrap();
                 }
-                assert!(read("a", Links::Followed).iter().all(Result::is_err), "it is unreadable");
+                assert!(
+                    read("a", SymlinkPolicy::Follow).iter().all(Result::is_err),
+                    "it is unreadable"
+                );
                 for path in ["a/file", "a/link", "dir/file", "a/around"] {
-                    for links in [Links::Followed, Links::SameOwner] {
+                    for links in [SymlinkPolicy::Follow, SymlinkPolicy::OwnerMatches] {
                         assert_eq!(read(path, links), [within(), within()], "{path}, {links:?}");
                     }
                 }

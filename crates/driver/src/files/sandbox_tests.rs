@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::files::resolve_beneath::open;
 use crate::process::sandbox::refuse;
-use crate::{Access, Links, OpenHow};
+use crate::{Access, OpenHow, SymlinkPolicy};
 
 /// Container runtimes of 2020 and earlier refuse `openat2` with `EPERM` instead of `ENOSYS`.
 #[test]
@@ -23,7 +23,7 @@ fn a_refused_openat2_is_replaced() {
     symlink("../secret", root.join("out")).unwrap();
     let directory = std::fs::File::open(&root).unwrap();
     let opened = |path: &CStr| {
-        let how = OpenHow { links: Links::Followed, access: Access::Read };
+        let how = OpenHow { links: SymlinkPolicy::Follow, access: Access::Read };
         let fd = open(directory.as_fd(), path, how).map_err(|error| error.raw_os_error())?;
         let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
         Ok(read_link(name).unwrap())

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::code;
 use super::durable::Durable;
-use crate::{Access, Links, OpenHow};
+use crate::{Access, OpenHow, SymlinkPolicy};
 
 /// The maximum number of links in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -171,7 +171,7 @@ impl Disk {
                     let node = *entries.get(name).ok_or_else(|| code(libc::ENOENT))?;
                     if let Content::Link(target) = &self.nodes[node].content {
                         links += 1;
-                        if how.links == Links::Refused || links > MAX_LINKS {
+                        if how.links == SymlinkPolicy::Deny || links > MAX_LINKS {
                             return Err(code(libc::ELOOP));
                         }
                         let mut inner = components(target)?;
@@ -197,7 +197,7 @@ impl Disk {
         let creates =
             matches!(how.access, Access::Create | Access::CreatePrivate | Access::CreateNew);
         // With `CreateNew`, a link at the name itself is not followed.
-        let links = if how.access == Access::CreateNew { Links::Refused } else { how.links };
+        let links = if how.access == Access::CreateNew { SymlinkPolicy::Deny } else { how.links };
         match self.find(root, path, OpenHow { links, ..how }) {
             Err(error) if creates && error.raw_os_error() == Some(libc::ENOENT) => {
                 let slash = path.iter().rposition(|byte| *byte == b'/');

@@ -17,7 +17,8 @@ use crate::uring::requests::accept::note_unrequested;
 use crate::uring::sockets::State;
 use crate::uring::{Pending, Uring};
 use crate::{
-    Completion, DatagramBatch, Done, Driver, Endpoint, Links, Request, Socket, Token, Unpark,
+    Completion, DatagramBatch, Done, Driver, Endpoint, Request, Socket, SymlinkPolicy, Token,
+    Unpark,
 };
 
 impl Driver for Uring {
@@ -161,7 +162,7 @@ impl Driver for Uring {
                 let connecting = Connecting::new(token, &address).map(Operation::Connect);
                 self.start_or_fail(token, connecting);
             }
-            Request::Open { directory, path, how } if how.links == Links::SameOwner => {
+            Request::Open { directory, path, how } if how.links == SymlinkPolicy::OwnerMatches => {
                 self.open_checking_owners(token, directory, path, how);
             }
             Request::Open { directory, path, how } => {

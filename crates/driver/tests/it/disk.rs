@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use phalanx_driver::{Access, File, Links, OpenHow, sim};
+use phalanx_driver::{Access, File, OpenHow, SymlinkPolicy, sim};
 use tempfile::TempDir;
 
 /// Deleted at the end of the test.
@@ -40,7 +40,7 @@ impl Disk {
             Self::Simulated(world) => {
                 let (path, how) = (
                     CString::new(path).unwrap(),
-                    OpenHow { links: Links::Followed, access: Access::Read },
+                    OpenHow { links: SymlinkPolicy::Follow, access: Access::Read },
                 );
                 loop {
                     if let Some(file) = world.root().open_now(&path, how) {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use phalanx_driver::sim::{Faults, World};
 use phalanx_driver::{
-    Access, Config, Done, Driver, FileKind, Links, OpenHow, Payload, Request, Socket, Token,
+    Access, Config, Done, Driver, FileKind, OpenHow, Payload, Request, Socket, SymlinkPolicy, Token,
 };
 
 /// The completions of one run as text, to compare two runs.
@@ -17,7 +17,7 @@ fn run(seed: u64, faults: Faults) -> Vec<String> {
     let address = SocketAddr::from(([10, 0, 0, 1], 80));
     let mut driver = world.driver(&Config { entries: 1, buffers: 3, buffer_size: 50 }).unwrap();
     let listener = driver.adopt(world.listen(address)).unwrap();
-    let how = OpenHow { links: Links::Followed, access: Access::Read };
+    let how = OpenHow { links: SymlinkPolicy::Follow, access: Access::Read };
     let (mut open, mut clients, mut log): (Vec<Socket>, Vec<_>, Vec<String>) = Default::default();
     for round in 0..40 {
         let token = |n: u64| Token(10 * round + n);
@@ -196,7 +196,7 @@ fn a_file_is_created_through_a_link() {
     world.directory("a");
     world.link("a/link", "../b");
     world.link("b", "c");
-    let how = OpenHow { links: Links::Followed, access: Access::Create };
+    let how = OpenHow { links: SymlinkPolicy::Follow, access: Access::Create };
     let path = CString::new("a/link").unwrap();
     world.root().open_now(&path, how).expect("it is cached").unwrap();
     assert!(world.remove("c"));

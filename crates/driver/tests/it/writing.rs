@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use bytes::Bytes;
-use phalanx_driver::{Access, Done, File, Links, OpenHow, Request};
+use phalanx_driver::{Access, Done, File, OpenHow, Request, SymlinkPolicy};
 use rustix::process::{Resource, getrlimit};
 
 use crate::harness::{Harness, pattern};
@@ -181,7 +181,7 @@ pub(crate) fn open(
     access: Access,
 ) -> Result<File, i32> {
     let (directory, path) = (directory.clone(), CString::new(path).unwrap());
-    let how = OpenHow { links: Links::Followed, access };
+    let how = OpenHow { links: SymlinkPolicy::Follow, access };
     let token = io.start(Request::Open { directory, path, how });
     match io.finish(token) {
         Ok(Done::Opened(file)) => Ok(file),

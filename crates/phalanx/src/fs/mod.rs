@@ -5,21 +5,21 @@
 //! driver.
 //!
 //! ```
-//! use phalanx::fs::{Dir, FileKind, Links};
+//! use phalanx::fs::{Dir, FileKind, SymlinkPolicy};
 //!
 //! #[phalanx::main(processors = 1)]
 //! async fn main() -> std::io::Result<()> {
 //!     # let temporary = tempfile::tempdir()?;
 //!     # let path = temporary.path();
 //!     let dir = Dir::open(path)?; // may block, so call it at the start
-//!     let file = dir.create(b"log", Links::Refused).await?;
+//!     let file = dir.create(b"log", SymlinkPolicy::Deny).await?;
 //!     file.write_at(0, &b"started"[..]).await?;
 //!     file.sync_data().await?;
 //!
 //!     let metadata = file.metadata()?;
 //!     assert_eq!((metadata.kind, metadata.length), (FileKind::File, 7));
 //!     // Links created by other users could lead to files that the program should not serve.
-//!     let served = dir.open_file(b"log", Links::SameOwner).await?;
+//!     let served = dir.open_file(b"log", SymlinkPolicy::OwnerMatches).await?;
 //!     assert_eq!(served.read_at(0, 100).await?, b"started");
 //!     Ok(())
 //! }
@@ -30,7 +30,9 @@ use std::io;
 use std::path::Path;
 
 use phalanx_driver::{Access, Done, OpenHow, Request};
-pub use phalanx_driver::{DirEntries, DirEntry, DirEntryKind, FileKind, Links, Metadata, Space};
+pub use phalanx_driver::{
+    DirEntries, DirEntry, DirEntryKind, FileKind, Metadata, Space, SymlinkPolicy,
+};
 
 use crate::io::{IoTimeout, request};
 
@@ -53,7 +55,7 @@ impl Dir {
     }
 
     /// Opens `path` for reading, beneath this directory: neither `..` nor a symbolic link may lead out of it. `links`
-    /// selects the links that are followed: a [`Links`], or `true` for all and `false` for none.
+    /// selects the links that are followed: a [`SymlinkPolicy`], or `true` for all and `false` for none.
     ///
     /// # Errors
     /// The errors of `openat2(2)`, such as `EXDEV` for a path that leads out of the directory, and `ELOOP` for a link
@@ -62,7 +64,11 @@ impl Dir {
     /// # Panics
     /// If called outside a processor and the kernel cannot answer immediately. This applies to all asynchronous file
     /// functions.
-    pub async fn open_file(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
+    pub async fn open_file(
+        &self,
+        path: &[u8],
+        links: impl Into<SymlinkPolicy>,
+    ) -> io::Result<File> {
         let path = CString::new(path).map_err(|_| io::ErrorKind::InvalidInput)?;
         let how = OpenHow { links: links.into(), access: Access::Read };
         let file = match self.0.open_now(&path, how) {
@@ -79,7 +85,11 @@ impl Dir {
     ///
     /// # Errors
     /// The errors of [`open_file`](Self::open_file).
-    pub fn open_file_blocking(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
+    pub fn open_file_blocking(
+        &self,
+        path: &[u8],
+        links: impl Into<SymlinkPolicy>,
+    ) -> io::Result<File> {
         let path = CString::new(path).map_err(|_| io::ErrorKind::InvalidInput)?;
         let how = OpenHow { links: links.into(), access: Access::Read };
         self.0.open_blocking(&path, how).map(File)

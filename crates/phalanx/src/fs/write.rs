@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io;
 
 use bytes::Bytes;
-use phalanx_driver::{Access, Done, Links, OpenHow, Request};
+use phalanx_driver::{Access, Done, OpenHow, Request, SymlinkPolicy};
 
 use super::{Dir, File, Space};
 use crate::io::{IoTimeout, request};
@@ -19,7 +19,7 @@ impl Dir {
     ///
     /// # Errors
     /// The errors of [`open_file`](Self::open_file), and `EISDIR`, `EACCES` and `ENOSPC` like `open(2)`.
-    pub async fn create(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
+    pub async fn create(&self, path: &[u8], links: impl Into<SymlinkPolicy>) -> io::Result<File> {
         self.open_for(path, OpenHow { links: links.into(), access: Access::Create }).await
     }
 
@@ -28,7 +28,8 @@ impl Dir {
     /// # Errors
     /// The errors of [`create`](Self::create).
     pub async fn create_private(&self, path: &[u8]) -> io::Result<File> {
-        self.open_for(path, OpenHow { links: Links::Refused, access: Access::CreatePrivate }).await
+        self.open_for(path, OpenHow { links: SymlinkPolicy::Deny, access: Access::CreatePrivate })
+            .await
     }
 
     /// The size of the file system that contains this directory, and its free space. This call may block: use it on a
@@ -55,7 +56,7 @@ impl Dir {
     /// The errors of [`create`](Self::create); [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the name exists, even
     /// as a link to a missing file.
     pub async fn create_new(&self, path: &[u8]) -> io::Result<File> {
-        self.open_for(path, OpenHow { links: Links::Refused, access: Access::CreateNew }).await
+        self.open_for(path, OpenHow { links: SymlinkPolicy::Deny, access: Access::CreateNew }).await
     }
 
     /// Opens the existing file `path` for reading and writing, beneath this directory. `links` is as in
@@ -63,7 +64,11 @@ impl Dir {
     ///
     /// # Errors
     /// The errors of [`create`](Self::create); [`NotFound`](io::ErrorKind::NotFound) if it does not exist.
-    pub async fn open_write(&self, path: &[u8], links: impl Into<Links>) -> io::Result<File> {
+    pub async fn open_write(
+        &self,
+        path: &[u8],
+        links: impl Into<SymlinkPolicy>,
+    ) -> io::Result<File> {
         self.open_for(path, OpenHow { links: links.into(), access: Access::Write }).await
     }
 

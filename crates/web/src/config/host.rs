@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use phalanx::fs::Links;
+use phalanx::fs::SymlinkPolicy;
 use phalanx_config::settings;
 
 use crate::config::limits::AccessLog;
@@ -137,12 +137,12 @@ pub enum Symlinks {
     Follow,
 }
 
-impl From<Symlinks> for Links {
+impl From<Symlinks> for SymlinkPolicy {
     fn from(policy: Symlinks) -> Self {
         match policy {
-            Symlinks::Deny => Self::Refused,
-            Symlinks::OwnerMatches => Self::SameOwner,
-            Symlinks::Follow => Self::Followed,
+            Symlinks::Deny => Self::Deny,
+            Symlinks::OwnerMatches => Self::OwnerMatches,
+            Symlinks::Follow => Self::Follow,
         }
     }
 }
