@@ -39,12 +39,12 @@ pub enum Error {
     #[error("the statement cannot be encoded: {0}")]
     Encoding(Arc<io::Error>),
     /// The statement cannot be executed on a shared connection, or not in the way that it declares.
-    #[error("{word} is not supported here: {why}")]
+    #[error("{word} is not supported here: {reason}")]
     Unsupported {
         /// The statement's first word.
         word: String,
         /// The reason, and what to do instead.
-        why: &'static str,
+        reason: &'static str,
     },
     /// The query is longer than a connection's queue.
     #[error("the query has {bytes} bytes, and the queue {max} bytes; raise `max_queued_bytes`")]
@@ -63,20 +63,22 @@ pub enum Error {
         bytes: usize,
     },
     /// No connection could execute the query in time. It had no effect and may be repeated later, unless its statement is
-    /// [repeatable](crate::Statement::repeatable): an earlier connection may have executed that before it was lost.
-    #[error("no connection to the database could execute the query within {waited:?}: {what}")]
+    /// [idempotent](crate::Statement::idempotent): an earlier connection may have executed that before it was lost.
+    #[error("no connection to the database could execute the query within {waited:?}: {reason}")]
     Unavailable {
         /// How long the query waited.
         waited: Duration,
         /// The last failure.
-        what: Arc<str>,
+        reason: Arc<str>,
     },
     /// The connection was lost after the query was sent and before its outcome was known. It may have been executed or
-    /// not. A [repeatable](crate::Statement::repeatable) statement is repeated instead.
-    #[error("the connection was lost, and the statement may or may not have been executed: {what}")]
-    Lost {
-        /// How the connection ended.
-        what: Arc<str>,
+    /// not. An [idempotent](crate::Statement::idempotent) statement is repeated instead.
+    #[error(
+        "the connection was lost, and the statement may or may not have been executed: {reason}"
+    )]
+    ConnectionLost {
+        /// The reason why the connection ended.
+        reason: Arc<str>,
     },
     /// The result was larger than [`Config::max_result_bytes`](crate::Config::max_result_bytes) and was dropped. The
     /// statement was executed.
@@ -87,10 +89,10 @@ pub enum Error {
     },
     /// The results of a transaction that several queries share were larger than
     /// [`Config::max_shared_result_bytes`](crate::Config::max_shared_result_bytes), and this one was dropped. The statement
-    /// was executed. A [repeatable](crate::Statement::repeatable) statement is executed again instead.
+    /// was executed. An [idempotent](crate::Statement::idempotent) statement is executed again instead.
     #[error(
         "the results of the queries that share a transaction have more than {max} bytes, and this one was dropped; raise \
-         `max_shared_result_bytes`, or declare the statement repeatable or not batchable"
+         `max_shared_result_bytes`, or declare the statement idempotent or not batchable"
     )]
     NoSpaceForResult {
         /// The limit.
@@ -167,7 +169,7 @@ impl fmt::Display for Fault {
             Self::Closed => f.write_str("the server closed the connection"),
             Self::Fatal(error) => error.fmt(f),
             Self::TimedOut(limit) => write!(f, "no answer within {limit:?}"),
-            Self::Protocol(what) => write!(f, "protocol error: {what}"),
+            Self::Protocol(reason) => write!(f, "protocol error: {reason}"),
         }
     }
 }

@@ -200,10 +200,10 @@ impl Pool {
 
     /// Fails the queries that were queued at this offline time or before with the last attempt's reason.
     fn fail_unavailable(&self, time: Duration) {
-        let (now, what) = (now(), self.last_fault.borrow().clone());
+        let (now, reason) = (now(), self.last_fault.borrow().clone());
         self.fail_older(time, |times| Error::Unavailable {
             waited: now - times.queued,
-            what: what.clone(),
+            reason: reason.clone(),
         });
     }
 

@@ -38,7 +38,7 @@ const UNSUPPORTED: [&str; 9] =
 /// .batchable();
 /// let find = Statement::new("SELECT cents FROM orders WHERE id = $1", &[Type::INT8])
 ///     .batchable()
-///     .repeatable();
+///     .idempotent();
 /// # let _ = (insert, find);
 /// ```
 #[derive(Clone)]
@@ -51,7 +51,7 @@ struct Inner {
     sql: Box<str>,
     types: Box<[Type]>,
     batchable: bool,
-    repeatable: bool,
+    idempotent: bool,
 }
 
 impl Statement {
@@ -61,7 +61,7 @@ impl Statement {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let (sql, types) = (sql.into(), types.into());
-        Self(Arc::new(Inner { id, sql, types, batchable: false, repeatable: false }))
+        Self(Arc::new(Inner { id, sql, types, batchable: false, idempotent: false }))
     }
 
     /// Lets executions of this statement share a transaction with other executions of their cohort. This is what makes
@@ -84,11 +84,11 @@ impl Statement {
     }
 
     /// Lets an execution be repeated if the connection is lost while its outcome is unknown. Without it, such an
-    /// execution fails with [`Error::Lost`]. For statements whose second execution changes nothing: queries, and
+    /// execution fails with [`Error::ConnectionLost`]. For statements whose second execution changes nothing: queries, and
     /// changes such as `INSERT … ON CONFLICT DO NOTHING`.
     #[must_use]
-    pub fn repeatable(mut self) -> Self {
-        Arc::make_mut(&mut self.0).repeatable = true;
+    pub fn idempotent(mut self) -> Self {
+        Arc::make_mut(&mut self.0).idempotent = true;
         self
     }
 
@@ -112,8 +112,8 @@ impl Statement {
         self.0.batchable
     }
 
-    pub(crate) fn is_repeatable(&self) -> bool {
-        self.0.repeatable
+    pub(crate) fn is_idempotent(&self) -> bool {
+        self.0.idempotent
     }
 
     /// The messages that bind these parameters and execute the statement.
@@ -175,12 +175,12 @@ impl Statement {
 
     fn check(&self) -> Result<(), Error> {
         if self.0.sql.contains('\0') {
-            let what = "the text has a zero byte";
-            return Err(Error::encoding(io::Error::new(io::ErrorKind::InvalidInput, what)));
+            let reason = "the text has a zero byte";
+            return Err(Error::encoding(io::Error::new(io::ErrorKind::InvalidInput, reason)));
         }
         let word = self.word();
         let is_one_of = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
-        let why = if is_one_of(&UNSUPPORTED) {
+        let reason = if is_one_of(&UNSUPPORTED) {
             "the connection manages its transactions itself, and copies nothing"
         } else if word.eq_ignore_ascii_case("PREPARE")
             && self.0.sql.to_ascii_uppercase().contains("TRANSACTION")
@@ -191,7 +191,7 @@ impl Statement {
         } else {
             return Ok(());
         };
-        Err(Error::Unsupported { word: word.to_ascii_uppercase(), why })
+        Err(Error::Unsupported { word: word.to_ascii_uppercase(), reason })
     }
 }
 

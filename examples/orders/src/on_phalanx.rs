@@ -61,7 +61,7 @@ impl Batched {
         Self {
             database: Database::declare(graph, config),
             insert: Statement::new(INSERT, &[Type::TEXT, Type::INT8]).batchable(),
-            find: Statement::new(FIND, &[Type::INT8]).batchable().repeatable(),
+            find: Statement::new(FIND, &[Type::INT8]).batchable().idempotent(),
         }
     }
 }
@@ -87,7 +87,7 @@ impl From<phalanx_postgres::Error> for Failure {
             phalanx_postgres::Error::Database(reported) => {
                 Self::reported(reported.code(), reported.message())
             }
-            phalanx_postgres::Error::Lost { .. }
+            phalanx_postgres::Error::ConnectionLost { .. }
             | phalanx_postgres::Error::NoSpaceForResult { .. }
             | phalanx_postgres::Error::ResultTooLarge { .. } => Self::Unknown(error.to_string()),
             _ => Self::Unavailable(error.to_string()),

@@ -39,7 +39,7 @@ pub(crate) fn serve(processors: usize, socket: Option<&Path>) -> Outcome {
         None => app::plain(),
         Some(socket) => app::with(Batched {
             database: Database::declare(&mut graph, Config::unix(socket)),
-            select: Statement::new(SELECT, &[Type::INT8]).batchable().repeatable(),
+            select: Statement::new(SELECT, &[Type::INT8]).batchable().idempotent(),
             insert: Statement::new(INSERT, &[Type::TEXT, Type::INT8]).batchable(),
         }),
     };

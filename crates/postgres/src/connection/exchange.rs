@@ -9,11 +9,11 @@
 //! on its neighbours, and the others around it in transactions of their own. A query fails only when it is alone.
 //!
 //! The results of a transaction are held until it is committed, and their sum is bounded. A result without space is
-//! dropped. Its query was executed: if it is repeatable, it is repeated alone, and otherwise it fails.
+//! dropped. Its query was executed: if it is idempotent, it is repeated alone, and otherwise it fails.
 //!
 //! If the connection ends, some queries are known to have had no effect: those in a transaction that the server has
 //! rolled back, and, if an operator has ended the server process, all that it has not executed. These are repeated. All
-//! others fail, unless they are repeatable.
+//! others fail, unless they are idempotent.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -152,8 +152,8 @@ impl Exchange {
             // Only a statement that is alone can do that, such as a procedure.
             for Pending { query, reply, .. } in queries {
                 let word = query.statement.word().to_owned();
-                let why = "it leaves a transaction open";
-                reply.send(Err(Error::Unsupported { word, why }));
+                let reason = "it leaves a transaction open";
+                reply.send(Err(Error::Unsupported { word, reason }));
             }
             return Err(Fault::Protocol("a statement has left a transaction open".to_owned()));
         }
@@ -161,7 +161,7 @@ impl Exchange {
             None => {
                 for (mut pending, result) in queries.into_iter().zip(results) {
                     let has_no_space = matches!(result, Err(Error::NoSpaceForResult { .. }));
-                    if has_no_space && pending.query.statement.is_repeatable() {
+                    if has_no_space && pending.query.statement.is_idempotent() {
                         pending.is_alone = true;
                         self.repeat.push(pending);
                     } else {
@@ -202,7 +202,7 @@ impl Exchange {
 
     /// Ends the batch with the connection. Returns the queries to repeat.
     pub(super) fn abandon(mut self, fault: &Fault) -> Vec<Pending> {
-        let what: Arc<str> = fault.to_string().into();
+        let reason: Arc<str> = fault.to_string().into();
         // A server process that an operator ends reports that behind all of its answers, so it has not executed the rest.
         // Other errors may be those of a pooler, which does not know what its server has committed.
         let intervention = match fault {
@@ -213,7 +213,7 @@ impl Exchange {
         let executed = self.results.len();
         match (self.error.take(), intervention) {
             (Some(error), _) => self.roll_back(current, executed, &error),
-            (None, Some(error)) if executed < current.len() => self.undo(current, error, &what),
+            (None, Some(error)) if executed < current.len() => self.undo(current, error, &reason),
             (None, _) => {
                 // One of them takes too long. A query that does so alone would only do it again.
                 let is_given_up = matches!(fault, Fault::TimedOut(_)) && current.len() == 1;
@@ -221,7 +221,7 @@ impl Exchange {
                     pending.is_alone = true;
                     pending.attempts = if is_given_up { MAX_ATTEMPTS } else { pending.attempts };
                 }
-                self.fail(current, &what);
+                self.fail(current, &reason);
             }
         }
         let mut later: Vec<_> = self.pending.drain(..).collect();
@@ -229,20 +229,20 @@ impl Exchange {
         later.iter_mut().for_each(|pending| pending.attempts -= 1);
         match intervention {
             Some(_) => self.repeat.extend(later),
-            None => self.fail(later, &what),
+            None => self.fail(later, &reason),
         }
         self.repeat
     }
 
     /// Handles the queries of a transaction that an intervention has rolled back.
-    fn undo(&mut self, queries: Vec<Pending>, error: &Arc<DatabaseError>, what: &Arc<str>) {
+    fn undo(&mut self, queries: Vec<Pending>, error: &Arc<DatabaseError>, reason: &Arc<str>) {
         for mut pending in queries {
             let statement = &pending.query.statement;
             // Such as a procedure that commits, or an index that is created concurrently.
             let may_have_effects =
-                self.current.has_started && !statement.is_batchable() && !statement.is_repeatable();
+                self.current.has_started && !statement.is_batchable() && !statement.is_idempotent();
             if may_have_effects {
-                pending.reply.send(Err(Error::Lost { what: what.clone() }));
+                pending.reply.send(Err(Error::ConnectionLost { reason: reason.clone() }));
             } else if pending.attempts >= MAX_ATTEMPTS {
                 pending.reply.send(Err(Error::Database(error.clone())));
             } else {
@@ -253,12 +253,12 @@ impl Exchange {
     }
 
     /// Handles queries whose outcome is unknown.
-    fn fail(&mut self, queries: Vec<Pending>, what: &Arc<str>) {
+    fn fail(&mut self, queries: Vec<Pending>, reason: &Arc<str>) {
         for pending in queries {
-            if pending.query.statement.is_repeatable() && pending.attempts < MAX_ATTEMPTS {
+            if pending.query.statement.is_idempotent() && pending.attempts < MAX_ATTEMPTS {
                 self.repeat.push(pending);
             } else {
-                pending.reply.send(Err(Error::Lost { what: what.clone() }));
+                pending.reply.send(Err(Error::ConnectionLost { reason: reason.clone() }));
             }
         }
     }

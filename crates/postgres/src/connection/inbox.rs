@@ -88,8 +88,9 @@ impl Inbox {
                 _ => length,
             };
             if !(HEAD..=MAX_LENGTH).contains(&length) || retained > MAX_MESSAGE && tag != b'D' {
-                let what = format!("the server sent a message {:?} of {length} bytes", tag as char);
-                processed = Err(Fault::Protocol(what));
+                let reason =
+                    format!("the server sent a message {:?} of {length} bytes", tag as char);
+                processed = Err(Fault::Protocol(reason));
                 break;
             } else if retained > available {
                 break;

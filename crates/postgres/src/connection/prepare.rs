@@ -85,7 +85,7 @@ fn record_failure(batch: &mut VecDeque<Pending>, statement: &Statement, fault: &
         }
     }
     for pending in take(batch, |pending| pending.attempts >= MAX_ATTEMPTS) {
-        let (waited, what) = (now() - pending.times.queued, fault.to_string().into());
-        pending.reply.send(Err(Error::Unavailable { waited, what }));
+        let (waited, reason) = (now() - pending.times.queued, fault.to_string().into());
+        pending.reply.send(Err(Error::Unavailable { waited, reason }));
     }
 }

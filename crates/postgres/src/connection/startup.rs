@@ -76,15 +76,15 @@ impl<'c> Startup<'c> {
     fn authenticate(&mut self, frame: Frame<'_>) -> Result<(), Fault> {
         match parse(frame)? {
             Message::AuthenticationOk if self.scram.is_some() => {
-                let what = "the server has not proved that it knows the password";
-                return Err(Fault::Protocol(what.to_owned()));
+                let reason = "the server has not proved that it knows the password";
+                return Err(Fault::Protocol(reason.to_owned()));
             }
             Message::AuthenticationOk => self.is_accepted = true,
             Message::AuthenticationCleartextPassword => {
                 if !self.config.is_private() {
-                    let what = "the server asks for the password in clear text; it is not sent over TCP without \
+                    let reason = "the server asks for the password in clear text; it is not sent over TCP without \
                                 TLS: let the server use scram-sha-256";
-                    return Err(Fault::Protocol(what.to_owned()));
+                    return Err(Fault::Protocol(reason.to_owned()));
                 }
                 let message =
                     frontend::password_message(self.password()?.as_bytes(), &mut self.answer);
@@ -98,8 +98,8 @@ impl<'c> Startup<'c> {
             Message::AuthenticationSasl(body) => {
                 let scram = body.mechanisms().any(|mechanism| Ok(mechanism == SCRAM_SHA_256))?;
                 if !scram {
-                    let what = "the server offers no authentication by SCRAM-SHA-256";
-                    return Err(Fault::Protocol(what.to_owned()));
+                    let reason = "the server offers no authentication by SCRAM-SHA-256";
+                    return Err(Fault::Protocol(reason.to_owned()));
                 }
                 let password = self.password()?.as_bytes();
                 let scram = ScramSha256::new(password, ChannelBinding::unsupported());
@@ -116,8 +116,9 @@ impl<'c> Startup<'c> {
                 scram.finish(body.data())?;
             }
             _ => {
-                let what = "the server asks for an authentication other than SCRAM-SHA-256 or MD5";
-                return Err(Fault::Protocol(what.to_owned()));
+                let reason =
+                    "the server asks for an authentication other than SCRAM-SHA-256 or MD5";
+                return Err(Fault::Protocol(reason.to_owned()));
             }
         }
         Ok(())
@@ -125,8 +126,8 @@ impl<'c> Startup<'c> {
 
     fn password(&self) -> Result<&'c str, Fault> {
         self.config.password.as_deref().ok_or_else(|| {
-            let what = "the server asks for a password; set it with `Config::password`";
-            Fault::Protocol(what.to_owned())
+            let reason = "the server asks for a password; set it with `Config::password`";
+            Fault::Protocol(reason.to_owned())
         })
     }
 }

@@ -52,7 +52,7 @@ fn a_connection_that_is_given_up_receives_no_more() {
         let runtime = runtime.shutdown_timeout(Duration::from_secs(3600));
         let main = |database| async move {
             let executed = execute(database, "SELECT 1").await;
-            assert!(matches!(executed, Err(Error::Lost { .. })), "{executed:?}");
+            assert!(matches!(executed, Err(Error::ConnectionLost { .. })), "{executed:?}");
         };
         runtime.block_on(|graph| Database::declare(graph, config), main).unwrap();
     });

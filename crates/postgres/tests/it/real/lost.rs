@@ -24,7 +24,9 @@ fn a_statement_that_ends_its_connection_fails_alone() {
             }
             match killed.await.unwrap_err() {
                 Error::Database(error) => assert_eq!((error.code(), shares), ("57P01", true)),
-                Error::Lost { what } => assert!(what.contains("57P01") && !shares, "{what}"),
+                Error::ConnectionLost { reason } => {
+                    assert!(reason.contains("57P01") && !shares, "{reason}")
+                }
                 error => panic!("{error}"),
             }
         }
@@ -49,7 +51,7 @@ fn an_idle_connection_that_ends_is_replaced() {
 }
 
 /// Queries before, during and after restarts: each is executed once or reports that nobody knows. A crash reports
-/// nothing, so the outcome is unknown; repeatable statements are repeated.
+/// nothing, so the outcome is unknown; idempotent statements are repeated.
 #[test]
 fn queries_survive_restarts_and_crashes_of_the_server() {
     let Some(mut server) = start_server(&[]) else { return };
@@ -68,7 +70,7 @@ fn queries_survive_restarts_and_crashes_of_the_server() {
     let restarter = run(config, move |database| async move {
         execute(database, "CREATE TABLE restarts (id int)").await.unwrap();
         let insert = Statement::new("INSERT INTO restarts VALUES ($1)", &[Type::INT4]).batchable();
-        let find = Statement::new("SELECT 1 FROM pg_sleep(0.01)", &[]).repeatable();
+        let find = Statement::new("SELECT 1 FROM pg_sleep(0.01)", &[]).idempotent();
         let (mut executed, mut unknown, mut id) = (0, 0, 0);
         sender.send(()).unwrap();
         loop {
@@ -82,7 +84,7 @@ fn queries_survive_restarts_and_crashes_of_the_server() {
             for query in queries {
                 match query.await {
                     Ok(_) => executed += 1,
-                    Err(Error::Lost { .. }) => unknown += 1,
+                    Err(Error::ConnectionLost { .. }) => unknown += 1,
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -111,18 +113,18 @@ fn queries_fail_in_time_while_no_server_is_reached() {
     });
 }
 
-/// A repeatable query that takes too long is not repeated when it is alone; the others are. The server does not continue
+/// An idempotent query that takes too long is not repeated when it is alone; the others are. The server does not continue
 /// with it.
 #[test]
 fn a_query_that_takes_too_long_is_given_up() {
     let Some(config) = shared_server() else { return };
     run(config.query_timeout(Duration::from_secs(1)), |database| async move {
-        let fast = Statement::new("SELECT 1", &[]).batchable().repeatable();
-        let slow = Statement::new("SELECT 1 FROM pg_sleep(10000)", &[]).batchable().repeatable();
+        let fast = Statement::new("SELECT 1", &[]).batchable().idempotent();
+        let slow = Statement::new("SELECT 1 FROM pg_sleep(10000)", &[]).batchable().idempotent();
         let queries = [&fast, &slow, &fast].map(|statement| database.query(statement, &[]));
         let [first, second, third] = queries;
         assert_eq!(first.await.unwrap().len(), 1);
-        assert!(matches!(second.await, Err(Error::Lost { .. })));
+        assert!(matches!(second.await, Err(Error::ConnectionLost { .. })));
         assert_eq!(third.await.unwrap().len(), 1);
         let executing = "SELECT count(*) FROM pg_stat_activity \
                          WHERE state = 'active' AND query LIKE '%pg_sleep(10000)' AND pid <> pg_backend_pid()";

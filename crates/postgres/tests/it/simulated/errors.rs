@@ -79,7 +79,7 @@ fn a_statement_that_takes_too_long_is_cancelled() {
     };
     let main = async |database: Database| {
         let error = database.execute(&statement("slow"), &[]).await.unwrap_err();
-        assert!(matches!(error, Error::Lost { .. }), "{error}");
+        assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
         sleep(HOUR).await;
     };
     with_server(|config| config.query_timeout(2 * HOUR), server, main);
@@ -111,13 +111,13 @@ fn a_server_that_cannot_start_a_process_is_tried_again() {
 fn a_configuration_that_cannot_be_sent_fails_at_once() {
     let server = async |stream: Stream, _| serve(stream, |_, output| complete(output)).await;
     let main = async |database: Database| {
-        let Err(Error::Unavailable { waited, what }) =
+        let Err(Error::Unavailable { waited, reason }) =
             database.execute(&statement("any"), &[]).await
         else {
             panic!("the server has accepted it");
         };
         assert!(waited < HOUR, "{waited:?}");
-        assert!(what.contains("the user, the database or a parameter"), "{what}");
+        assert!(reason.contains("the user, the database or a parameter"), "{reason}");
     };
     for config in [
         |config: Config| config.user("a\0b"),

@@ -38,7 +38,7 @@ fn outcome(number: i32, result: &Result<u64, Error>) -> Outcome {
             Outcome::Failed
         }
         Err(Error::Unavailable { .. }) => Outcome::Failed,
-        Err(Error::Lost { .. }) => Outcome::Unknown,
+        Err(Error::ConnectionLost { .. }) => Outcome::Unknown,
         Err(error) => panic!("{error}"),
     }
 }

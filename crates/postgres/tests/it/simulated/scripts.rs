@@ -69,7 +69,7 @@ fn results_of_a_transaction_are_bounded_together() {
     };
     let main = async |database: Database| {
         let query = statement("four rows").batchable();
-        for (query, is_repeated) in [(query.clone(), false), (query.repeatable(), true)] {
+        for (query, is_repeated) in [(query.clone(), false), (query.idempotent(), true)] {
             let queries: Vec<_> = (0..10).map(|_| database.query(&query, &[])).collect();
             let mut executed = Vec::new();
             for query in queries {
@@ -183,7 +183,7 @@ fn the_end_of_a_connection_repeats_only_what_has_had_no_effect() {
         })
         .await;
     };
-    for (text, batchable, repeatable, is_repeated) in [
+    for (text, batchable, idempotent, is_repeated) in [
         ("pooler", false, false, false),
         ("pooler", true, false, false),
         ("pooler", false, true, true),
@@ -196,11 +196,13 @@ fn the_end_of_a_connection_repeats_only_what_has_had_no_effect() {
         let main = move |database: Database| async move {
             let mut statement = statement(text);
             statement = if batchable { statement.batchable() } else { statement };
-            statement = if repeatable { statement.repeatable() } else { statement };
+            statement = if idempotent { statement.idempotent() } else { statement };
             let result = database.execute(&statement, &[]).await;
             match result {
-                Ok(1) => assert!(is_repeated, "{text} {batchable} {repeatable}"),
-                Err(Error::Lost { .. }) => assert!(!is_repeated, "{text} {batchable} {repeatable}"),
+                Ok(1) => assert!(is_repeated, "{text} {batchable} {idempotent}"),
+                Err(Error::ConnectionLost { .. }) => {
+                    assert!(!is_repeated, "{text} {batchable} {idempotent}")
+                }
                 other => panic!("{other:?}"),
             }
         };
@@ -208,7 +210,7 @@ fn the_end_of_a_connection_repeats_only_what_has_had_no_effect() {
     }
 }
 
-/// A repeatable query that ends every connection fails, and its repeatable neighbours do not.
+/// An idempotent query that ends every connection fails, and its idempotent neighbours do not.
 #[test]
 fn a_repeatable_query_that_ends_every_connection_fails_alone() {
     let server = async |stream: Stream, _| {
@@ -221,13 +223,13 @@ fn a_repeatable_query_that_ends_every_connection_fails_alone() {
     let main = async |database: Database| {
         for shares in [false, true] {
             let [valid, fatal] = ["fine", "deadly"].map(|text| {
-                let statement = statement(text).repeatable();
+                let statement = statement(text).idempotent();
                 if shares { statement.batchable() } else { statement }
             });
             let queries = [&valid, &fatal, &valid].map(|statement| database.query(statement, &[]));
             let [first, second, third] = queries;
             first.await.unwrap();
-            assert!(matches!(second.await, Err(Error::Lost { .. })));
+            assert!(matches!(second.await, Err(Error::ConnectionLost { .. })));
             third.await.unwrap();
         }
     };
@@ -309,7 +311,7 @@ fn the_limit_of_waiting_begins_when_the_connection_is_lost() {
         }
     };
     let main = async |database: Database| {
-        let query = statement("query").repeatable();
+        let query = statement("query").idempotent();
         let queries: Vec<_> = (0..4).map(|_| database.query(&query, &[])).collect();
         for query in queries {
             query.await.unwrap();

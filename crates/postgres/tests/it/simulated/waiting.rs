@@ -81,7 +81,7 @@ fn a_wrong_answer_of_a_new_connection_fails_no_query_that_waits() {
     let main = async |database: Database| {
         let query = statement("query");
         let [sent, waiting] = [(); 2].map(|()| database.query(&query, &[]));
-        assert!(matches!(sent.await, Err(Error::Lost { .. })));
+        assert!(matches!(sent.await, Err(Error::ConnectionLost { .. })));
         waiting.await.unwrap();
     };
     with_server(|config| config.max_batch(1), server, main);
