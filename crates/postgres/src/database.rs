@@ -128,7 +128,7 @@ impl Database {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> impl Future<Output = Result<u64, Error>> + use<> {
         let query = self.query(statement, parameters);
-        async move { Ok(query.await?.affected()) }
+        async move { Ok(query.await?.rows_affected()) }
     }
 }
 

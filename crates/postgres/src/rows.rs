@@ -68,7 +68,7 @@ impl Rows {
     }
 
     /// The number of rows that the statement has inserted, changed, deleted or returned, as the server reports it.
-    pub fn affected(&self) -> u64 {
+    pub fn rows_affected(&self) -> u64 {
         self.affected
     }
 
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn values_are_read_by_number_and_by_name() {
         let rows = rows();
-        assert_eq!((rows.len(), rows.affected(), rows.is_empty()), (2, 2, false));
+        assert_eq!((rows.len(), rows.rows_affected(), rows.is_empty()), (2, 2, false));
         let read: Vec<(i32, Option<&str>)> =
             rows.iter().map(|row| (row.get("id"), row.get(1))).collect();
         assert_eq!(read, [(7, Some("seven")), (8, None)]);

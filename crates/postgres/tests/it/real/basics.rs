@@ -142,7 +142,7 @@ fn a_dropped_query_is_executed_and_disturbs_no_other() {
             if id % 2 == 0 {
                 drop(query);
             } else {
-                assert_eq!(query.await.unwrap().affected(), 1);
+                assert_eq!(query.await.unwrap().rows_affected(), 1);
             }
         }
         assert_eq!(number(database, "SELECT count(*) FROM dropped").await, 100);
