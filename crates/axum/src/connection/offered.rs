@@ -52,7 +52,7 @@ impl PollStream for Offered {
         }
         let progress = &self.progress;
         // hyper looks for the end of the stream while a handler waits. That read would keep the connection here.
-        if self.stream.is_leaving() && progress.waits_for_answer(context) {
+        if self.stream.is_move_pending() && progress.waits_for_answer(context) {
             let watch_timer = self.watch_timer.get_or_insert_with(|| sleep(WATCH_DELAY));
             ready!(Pin::new(watch_timer).poll(context));
         } else {

@@ -63,7 +63,7 @@ impl HomeSocket {
     #[inline]
     fn at_once<T>(&self, send: impl FnOnce(&Io) -> io::Result<T>) -> io::Result<Option<T>> {
         with_any(|io| match io {
-            Some(io) if io.home == self.home && !self.is_leaving() => send(io).map(Some),
+            Some(io) if io.home == self.home && !self.is_move_pending() => send(io).map(Some),
             _ => Ok(None),
         })
     }

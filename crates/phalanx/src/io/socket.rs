@@ -129,7 +129,7 @@ impl HomeSocket {
 
     /// Prepares the connection to move when it is next offered, if another processor should serve it.
     pub(crate) fn prepare_move(&self) {
-        let Some(listener) = self.listener.filter(|_| !self.is_leaving()) else { return };
+        let Some(listener) = self.listener.filter(|_| !self.is_move_pending()) else { return };
         let target = try_with(|io| (io.home == self.home).then(|| io.next_target(listener)));
         if let Some(target) = target.flatten().flatten() {
             self.move_target.store(target.pack(), Ordering::Relaxed);
@@ -138,7 +138,7 @@ impl HomeSocket {
 
     /// Whether the connection will move when it is next offered while nothing is in flight.
     #[inline]
-    pub(crate) fn is_leaving(&self) -> bool {
+    pub(crate) fn is_move_pending(&self) -> bool {
         self.move_target.load(Ordering::Relaxed) != NO_MOVE_TARGET
     }
 
@@ -174,7 +174,7 @@ impl HomeSocket {
     /// Prepares for a request that sends.
     #[inline]
     pub(crate) fn stop_ahead_if_leaving(&self) {
-        if self.is_leaving() {
+        if self.is_move_pending() {
             self.stop_ahead();
         }
     }

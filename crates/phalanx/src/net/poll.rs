@@ -155,8 +155,8 @@ impl Polled {
 
     /// [Offers](Stream::offer) the stream to other processors, unless a read has left bytes. If another processor
     /// should serve it, first waits for the end of the last write. Resolves to true if the stream has moved; then drop
-    /// it. A read in progress prevents a move, so if the stream [is leaving](Self::is_leaving), do not read before the
-    /// next offer.
+    /// it. A read in progress prevents a move, so if a [move is pending](Self::is_move_pending), do not read before the next
+    /// offer.
     ///
     /// # Errors
     /// The errors of [`Stream::write`], from the last write.
@@ -169,7 +169,7 @@ impl Polled {
         if self.rest.has_remaining() {
             return Poll::Ready(Ok(false));
         }
-        if self.is_leaving() {
+        if self.is_move_pending() {
             ready!(self.poll_written(context))?
         } else {
             self.skipped_checks = 0;
@@ -180,8 +180,8 @@ impl Polled {
 
     /// Whether another processor should serve the stream, but the stream could not move when it was last offered. It
     /// moves when it is offered again while no read is in progress.
-    pub fn is_leaving(&self) -> bool {
-        self.socket().is_leaving()
+    pub fn is_move_pending(&self) -> bool {
+        self.socket().is_move_pending()
     }
 
     /// Closes the stream like its destructor, but first sends the bytes of a write in progress, then `rest`. Used by
