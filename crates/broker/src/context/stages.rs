@@ -76,7 +76,7 @@ impl Stages {
                 let journal = store.declare_mirrored(graph, |graph, stage| {
                     let kept = kept?;
                     let files = blocking(graph, "kept").threads(1).state(());
-                    let resolver = Resolver::named(graph, "kept names");
+                    let resolver = Resolver::declare_named(graph, "kept names");
                     graph.calls(stage, (files, resolver));
                     let blocking = (files, resolver);
                     Some(Box::new(move || StreamMirror::start(kept, stage, blocking, accepts_loss)))

@@ -135,7 +135,7 @@ impl Broker {
         let fetcher = Fetcher {
             stage: stages.control,
             // A separate thread pool, so that an unreachable name server does not delay bridges.
-            resolver: Resolver::named(graph, "access"),
+            resolver: Resolver::declare_named(graph, "access"),
             fetched: counters.key_fetches.member("ok"),
             failed: counters.key_fetches.member("failed"),
         };

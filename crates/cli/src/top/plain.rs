@@ -46,7 +46,7 @@ pub(super) fn table(
         time(snapshot.uptime_ns as f64),
         snapshot.driver,
         snapshot.phase,
-        snapshot.cohorts_found().map_or(String::new(), |found| format!(", {}", cohorts(found))),
+        snapshot.cohort_size_range().map_or(String::new(), |found| format!(", {}", cohorts(found))),
         interval.seconds,
         percent(total.utilisation),
         interval.processors.len(),

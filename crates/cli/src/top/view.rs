@@ -52,7 +52,7 @@ fn heading(app: &App) -> Vec<Line<'static>> {
     if let Some(snapshot) = &app.latest {
         let uptime = time(snapshot.uptime_ns as f64);
         first.push(format!("  up {uptime}  {}  {}", snapshot.driver, snapshot.phase).into());
-        if let Some(found) = snapshot.cohorts_found() {
+        if let Some(found) = snapshot.cohort_size_range() {
             first.push(format!("  {}", cohorts(found)).into());
         }
     }

@@ -132,10 +132,10 @@ impl CallGraph {
     /// let invoke = move || answer.dispatch(move |_| async move { parse.dispatch(|_| async {}).unwrap() });
     /// processor.enter(invoke).unwrap();
     /// while processor.turn(&phalanx_core::IdleWorld).ran > 0 {}
-    /// let undeclared = processor.control().call_graph().undeclared();
+    /// let undeclared = processor.control().call_graph().undeclared_calls();
     /// assert_eq!(undeclared, ["\"answer\" invokes \"parse\""]);
     /// ```
-    pub fn undeclared(&self) -> Vec<String> {
+    pub fn undeclared_calls(&self) -> Vec<String> {
         let calls = self.calls.iter().filter(|call| self.is_undeclared(call));
         calls.map(|call| self.describe(call)).collect()
     }
@@ -147,7 +147,7 @@ impl CallGraph {
     }
 
     /// Describes the declared calls that were not observed.
-    pub fn unobserved(&self) -> Vec<String> {
+    pub fn unobserved_calls(&self) -> Vec<String> {
         let calls = self.calls.iter().filter(|call| call.observed == 0);
         calls.map(|call| self.describe(call)).collect()
     }

@@ -171,7 +171,7 @@ impl<'p> Steps<'p> {
 
     /// Ends a turn: publishes whether any operation is alive here, and cancels all operations if the program is ending.
     /// Returns whether the production loop would return.
-    pub fn settle(self) -> bool {
+    pub fn end_turn(self) -> bool {
         let Self(processor) = self;
         let phase = processor.program().phase();
         if phase == Phase::Ending {
@@ -209,12 +209,12 @@ impl<'p> Steps<'p> {
 
     /// Whether this processor's mailbox contains messages that it has not received. If that is so while the processor
     /// is parked and no other processor is about to wake it, a wake-up was lost.
-    pub fn has_mail(self) -> bool {
+    pub fn has_messages(self) -> bool {
         !self.0.link.mailbox().pending.is_empty()
     }
 
     /// The number of messages in the mailbox, including those that are not marked yet.
-    pub fn mail(self) -> usize {
+    pub fn message_count(self) -> usize {
         let mailbox = self.0.link.mailbox();
         let invocations: usize = mailbox.stages.iter().map(Ring::len).sum();
         invocations + mailbox.replies.len() + mailbox.wakes.len() + mailbox.commands_waiting()
@@ -222,7 +222,7 @@ impl<'p> Steps<'p> {
 
     /// Whether receiving the messages in the mailbox may run code of the program, such as destructors of results, or
     /// change data that processors share. Invocations and wake-ups do neither.
-    pub fn mail_has_effects(self) -> bool {
+    pub fn messages_have_effects(self) -> bool {
         let ready = self.0.link.mailbox().pending.peek();
         let inboxes = [Inbox::Replies, Inbox::Commands, Inbox::Returned];
         inboxes.iter().any(|inbox| ready.contains(*inbox))

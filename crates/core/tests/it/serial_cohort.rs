@@ -246,5 +246,8 @@ fn a_handler_that_waits_for_its_own_queue_is_a_cycle() {
     assert_eq!(cycles[0].operations[2].reason, WaitReason::Gate("journal"));
     // The observed call graph has the cycle, too.
     let observed = processor.control().call_graph();
-    assert!(observed.undeclared().is_empty() && observed.unobserved().is_empty(), "{observed:?}");
+    assert!(
+        observed.undeclared_calls().is_empty() && observed.unobserved_calls().is_empty(),
+        "{observed:?}"
+    );
 }

@@ -109,7 +109,7 @@ fn two_processors_on_one_thread() {
     assert_eq!(other.sleep(), Some(u64::MAX));
     assert_eq!(one.run(0, 1, |_| 0, &world), 1);
     assert!(!one.is_idle() && processors[0].leaks().contains(&Leak::Outbox(1)));
-    assert!(!other.has_mail() && !one.flush() && other.has_mail());
+    assert!(!other.has_messages() && !one.flush() && other.has_messages());
     assert_eq!(woken[1].load(Ordering::Relaxed), 1);
     let waiting = Leak::Invocations { stage: "stage", count: 1 };
     assert_eq!(processors[1].leaks(), [waiting]);
@@ -119,7 +119,10 @@ fn two_processors_on_one_thread() {
     assert!(one.receive(&world) && one.run(0, 9, |_| 0, &world) == 1);
     assert_eq!(answer.get(), 42);
     processors[0].control().drain();
-    assert!(!one.settle() && other.settle() && one.settle(), "over when both have nothing left");
+    assert!(
+        !one.end_turn() && other.end_turn() && one.end_turn(),
+        "over when both have nothing left"
+    );
 }
 
 #[test]

@@ -398,7 +398,7 @@ fn a_processor_takes_over_in_the_first_turn_after_a_sleep() {
         };
         main.dispatch(requests).unwrap();
     });
-    assert!(!second.stepping().settle() && second.stepping().sleep().is_some());
+    assert!(!second.stepping().end_turn() && second.stepping().sleep().is_some());
     // The second processor is not turned, so a call that crossed would not return.
     first.run(&program.world, 0);
     let profile = first.control().profile();

@@ -11,7 +11,7 @@ const MAX_SEPARATE_PROCESSORS: usize = 16;
 
 pub(super) fn render(interval: &Interval) -> String {
     let many = interval.processors.len() > MAX_SEPARATE_PROCESSORS;
-    let summed = many.then(|| interval.summed());
+    let summed = many.then(|| interval.merged());
     let interval = summed.as_ref().unwrap_or(interval);
     let mut out = String::from("digraph phalanx {\n");
     out.push_str("  node [shape=box, style=filled, fontname=\"sans-serif\"];\n");

@@ -24,7 +24,7 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     /// The fingerprint of this machine. A value is empty or zero if the system does not provide it.
-    pub fn of_this_machine() -> Self {
+    pub fn detect() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let information = read("/proc/cpuinfo");
         let mut lines = information.lines().filter_map(|line| line.split_once(':'));
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn another_machine_is_described() {
-        let here = Fingerprint::of_this_machine();
+        let here = Fingerprint::detect();
         assert_eq!(here.differences(&here), Vec::<String>::new());
         let other = Fingerprint { cores: here.cores + 1, ..here.clone() };
         let differences = other.differences(&here);

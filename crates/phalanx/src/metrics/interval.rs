@@ -321,7 +321,7 @@ impl Interval {
 
     /// The interval with all processors summed into one.
     #[must_use]
-    pub fn summed(&self) -> Self {
+    pub fn merged(&self) -> Self {
         let mut arcs: Vec<ArcInterval> = Vec::new();
         for arc in &self.arcs {
             let (from, to) = (arc.from.map(|(_, stage)| (0, stage)), (0, arc.to.1));

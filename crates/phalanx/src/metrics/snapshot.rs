@@ -313,7 +313,7 @@ pub struct ArcSnapshot {
 
 impl Snapshot {
     /// The smallest and largest cohort size that processors have chosen automatically; `None` before the first result.
-    pub fn cohorts_found(&self) -> Option<(u64, u64)> {
+    pub fn cohort_size_range(&self) -> Option<(u64, u64)> {
         let found = self.processors.iter().map(|processor| &processor.cohort_tuner);
         let sizes = found.filter(|tuner| tuner.kept > 0).map(|tuner| tuner.kept);
         sizes.fold(None, |range, size| {

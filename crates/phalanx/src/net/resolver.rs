@@ -46,12 +46,12 @@ pub struct Resolver(BlockingStage<Lookup>);
 impl Resolver {
     /// Declares the stage as the next stage of `graph`, with the system's resolver (`getaddrinfo(3)`).
     pub fn declare(graph: &mut Graph) -> Self {
-        Self::named(graph, NAME)
+        Self::declare_named(graph, NAME)
     }
 
     /// Like [`declare`](Self::declare), but with another name for the stage. A program may have several resolvers, so
     /// that one kind of lookup does not wait for another.
-    pub fn named(graph: &mut Graph, name: &'static str) -> Self {
+    pub fn declare_named(graph: &mut Graph, name: &'static str) -> Self {
         let lookup = |host: &str| {
             let addresses = (host, 0).to_socket_addrs()?;
             Ok(addresses.map(|address| address.ip()).collect())

@@ -77,13 +77,13 @@ impl ProfileFile {
     /// A profile that was measured on this machine, with the driver of this name, such as `"uring"`.
     pub fn new(profile: &TrafficProfile, driver: &str) -> Self {
         let mixes = profile.mixes.iter().map(MixEntry::from).collect();
-        let (host, driver) = (Fingerprint::of_this_machine(), Some(driver.to_owned()));
+        let (host, driver) = (Fingerprint::detect(), Some(driver.to_owned()));
         Self { version: VERSION, host, driver, mixes }
     }
 
     /// The differences from this machine and this driver, each as a phrase.
     pub(crate) fn differences(&self, driver: DriverKind) -> Vec<String> {
-        let mut differences = self.host.differences(&Fingerprint::of_this_machine());
+        let mut differences = self.host.differences(&Fingerprint::detect());
         let here = driver.to_string();
         let other = self.driver.iter().filter(|measured| **measured != here);
         differences.extend(other.map(|measured| format!("driver {measured:?}, here {here:?}")));
@@ -222,7 +222,7 @@ mod tests {
         ProfileFile::new(&profile(), "poll").write(&path).unwrap();
         let file = ProfileFile::read(&path).unwrap();
         assert_eq!(file.profile(), profile());
-        assert_eq!(file.host, Fingerprint::of_this_machine());
+        assert_eq!(file.host, Fingerprint::detect());
         assert_eq!(file.differences(DriverKind::Poll), [""; 0]);
         assert_eq!(file.differences(DriverKind::Uring), ["driver \"poll\", here \"uring\""]);
         // Earlier versions did not record the driver.

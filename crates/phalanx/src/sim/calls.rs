@@ -19,7 +19,7 @@ pub fn unobserved_calls(seeds: Range<u64>, build: impl Fn(&mut World)) -> Vec<St
         run(seed, |world| {
             build(world);
             world.calls = Some(Box::new(move |calls| {
-                let (all, without) = (calls.declared(), calls.unobserved());
+                let (all, without) = (calls.declared(), calls.unobserved_calls());
                 let [declared, observed] = &mut *sets.borrow_mut();
                 observed.extend(all.iter().filter(|call| !without.contains(call)).cloned());
                 declared.extend(all);

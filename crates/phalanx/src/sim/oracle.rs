@@ -52,7 +52,7 @@ pub(super) fn check_at_rest(processors: &[SimProcessor]) -> Result<(), String> {
 
 /// Checks that no stage with declared calls has invoked another one.
 pub(super) fn check_calls(calls: &CallGraph) -> Result<(), String> {
-    let undeclared = calls.undeclared();
+    let undeclared = calls.undeclared_calls();
     if undeclared.is_empty() {
         Ok(())
     } else {
@@ -87,8 +87,9 @@ pub(super) fn check_panics(processors: &[SimProcessor]) -> Result<(), String> {
 /// Checks for lost wake-ups, that is, a sleeping processor with messages but no pending wake-up.
 pub(super) fn check_wakeups(processors: &[SimProcessor]) -> Result<(), String> {
     for (number, sim) in processors.iter().enumerate() {
-        let is_lost =
-            || sim.asleep.is_some() && !sim.has_wakeup() && sim.processor().stepping().has_mail();
+        let is_lost = || {
+            sim.asleep.is_some() && !sim.has_wakeup() && sim.processor().stepping().has_messages()
+        };
         // Threads outside the simulation, such as those of its blocking stages, need time between a message and its
         // wake-up.
         if is_lost() && (0..RETRIES).all(|_| (thread::sleep(RETRY_DELAY), is_lost()).1) {

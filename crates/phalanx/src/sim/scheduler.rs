@@ -391,7 +391,7 @@ impl Run {
             steps.flush();
             !received && steps.is_idle()
         });
-        if sim.step(|steps, _| steps.settle()) && !sim.is_finishing() {
+        if sim.step(|steps, _| steps.end_turn()) && !sim.is_finishing() {
             sim.has_ended = true;
             self.trace.record(Step::Over { processor: number });
         } else if idle && sim.step(|steps, _| steps.is_idle()) && sim.try_to_sleep() {

@@ -50,7 +50,7 @@ pub(super) fn svg(snapshot: &Snapshot, interval: &Interval) -> String {
 /// The drawing for a wide or a narrow screen.
 fn drawing(snapshot: &Snapshot, interval: &Interval, screen: Screen, style: &str) -> String {
     let many = interval.processors.len() > MAX_SEPARATE_PROCESSORS;
-    let summed = many.then(|| interval.summed());
+    let summed = many.then(|| interval.merged());
     let interval = summed.as_ref().unwrap_or(interval);
     let columns = match screen {
         Screen::Wide => interval.processors.len().clamp(1, 4),

@@ -66,7 +66,9 @@ pub(in crate::admin) fn fragment(
         time(snapshot.uptime_ns as f64),
         escape(&snapshot.driver),
         escape(&snapshot.phase),
-        snapshot.cohorts_found().map_or(String::new(), |found| format!(" · {}", cohorts(found))),
+        snapshot
+            .cohort_size_range()
+            .map_or(String::new(), |found| format!(" · {}", cohorts(found))),
     );
     if let Some(placement) = &snapshot.placement {
         let lines = placement.lines(snapshot.uptime_ns).into_iter();

@@ -41,7 +41,7 @@ impl EnumeratedRun<'_> {
         let expired =
             sim.io.next_expiry().is_some_and(|at| at.as_nanos() as u64 <= self.run.outside.now());
         expired
-            || sim.processor().stepping().has_mail()
+            || sim.processor().stepping().has_messages()
             || sim.io.driver(|driver| driver.is_ready())
     }
 
@@ -144,7 +144,7 @@ impl EnumeratedRun<'_> {
         if sim.io.in_flight() > 0 {
             parts = parts.with(Parts::OUTSIDE).with(Parts::PROGRAM);
         }
-        if sim.processor().stepping().mail_has_effects() {
+        if sim.processor().stepping().messages_have_effects() {
             parts = parts.with(Parts::PROGRAM);
         }
         let any = sim.step(|steps, world| {

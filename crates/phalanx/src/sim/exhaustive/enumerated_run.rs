@@ -136,10 +136,10 @@ impl EnumeratedRun<'_> {
             return Ok(());
         }
         let before = (self.run.outside.now(), self.run.control.phase(), self.choices.depth());
-        let mail = self.mail();
+        let mail = self.message_counts();
         let action = actions[self.choices.choose(actions.len())];
         let (words, mut parts) = self.take(action, bounds)?;
-        for (number, (before, after)) in mail.into_iter().zip(self.mail()).enumerate() {
+        for (number, (before, after)) in mail.into_iter().zip(self.message_counts()).enumerate() {
             if before != after {
                 parts = parts.with(Parts::mailbox(number));
             }
@@ -155,7 +155,7 @@ impl EnumeratedRun<'_> {
     }
 
     /// The number of messages in each mailbox.
-    fn mail(&self) -> Vec<usize> {
-        self.run.processors.iter().map(|sim| sim.processor().stepping().mail()).collect()
+    fn message_counts(&self) -> Vec<usize> {
+        self.run.processors.iter().map(|sim| sim.processor().stepping().message_count()).collect()
     }
 }
