@@ -50,9 +50,9 @@ fn calls(
     };
     // Warm up the pools.
     pass(messages);
-    let fewest = allocations::fewest(|| pass(messages));
+    let fewest = allocations::min_calls(|| pass(messages));
     println!("{fewest} calls of the allocator for {messages} messages by {burst} to {subscribers}");
-    allocations::show(|| pass(2 * burst));
+    allocations::print_origins(|| pass(2 * burst));
     fewest
 }
 

@@ -61,7 +61,7 @@ pub fn live_bytes() -> u64 {
 }
 
 /// The smallest count in five runs of `work`, which excludes occasional calls of other threads.
-pub fn fewest(mut work: impl FnMut()) -> u64 {
+pub fn min_calls(mut work: impl FnMut()) -> u64 {
     let calls = (0..5).map(|_| {
         let before = CALL_COUNT.load(Ordering::Relaxed);
         work();
@@ -71,7 +71,7 @@ pub fn fewest(mut work: impl FnMut()) -> u64 {
 }
 
 /// Shows the origins of the calls during `work`, if requested.
-pub fn show(work: impl FnOnce()) {
+pub fn print_origins(work: impl FnOnce()) {
     if std::env::var_os("PHALANX_ALLOCATIONS").is_some() {
         IS_TRACED.store(true, Ordering::Relaxed);
         work();

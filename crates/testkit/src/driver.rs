@@ -7,7 +7,7 @@
 ///
 /// # Panics
 /// If the driver is not available and the environment has `PHALANX_REQUIRE_URING=1`.
-pub fn is_tested<E: std::fmt::Display>(
+pub fn is_selected<E: std::fmt::Display>(
     driver: &str,
     available: impl FnOnce() -> Result<(), E>,
 ) -> bool {

@@ -46,9 +46,9 @@ fn a_request_on_a_persistent_connection_does_not_allocate() {
         let mut stream = connect(server);
         // Pools grow, the file gets cached, and the next check of the disk is some time away.
         ask(&mut stream, 300);
-        let fewest = allocations::fewest(|| ask(&mut stream, 200));
+        let fewest = allocations::min_calls(|| ask(&mut stream, 200));
         println!("{fewest} calls of the allocator for 200 requests");
-        allocations::show(|| ask(&mut stream, 2));
+        allocations::print_origins(|| ask(&mut stream, 2));
         // Timers and checks of the disk cause a few calls independent of the requests.
         assert!(fewest < 20, "{fewest} calls for 200 requests");
     });

@@ -28,7 +28,7 @@ fn on(driver: &'static str, test: fn(&str)) {
         let process = Server::process(driver, &[]);
         process.next_line().map(drop).ok_or_else(|| process.stderr())
     };
-    if driver::is_tested(driver, available) {
+    if driver::is_selected(driver, available) {
         test(driver);
     }
 }

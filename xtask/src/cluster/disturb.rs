@@ -78,7 +78,7 @@ pub(super) fn disturb(
             );
         }
         check_connectivity(shared);
-        if let Some(node) = shared.cluster.nodes.iter().find(|node| !node.process().lives()) {
+        if let Some(node) = shared.cluster.nodes.iter().find(|node| !node.process().is_running()) {
             return Err(format!("node {} ended by itself", node.name));
         }
     }

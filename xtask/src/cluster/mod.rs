@@ -98,7 +98,7 @@ fn up(root: &Path, shape: ClusterConfig) -> Outcome {
     }
     println!("Ctrl-C stops all");
     while !ending.load(Ordering::Relaxed) {
-        if let Some(node) = cluster.nodes.iter().find(|node| !node.process().lives()) {
+        if let Some(node) = cluster.nodes.iter().find(|node| !node.process().is_running()) {
             return Err(format!("node {} ended; see its log", node.name).into());
         }
         thread::sleep(Duration::from_millis(100));

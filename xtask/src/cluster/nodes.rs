@@ -235,7 +235,7 @@ impl Process {
 
     /// Whether the process has not ended, apart from [`kill`](Self::kill), [`end`](Self::end) and the loss of its
     /// sessions.
-    pub(super) fn lives(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         let mut state = self.state();
         state.child.as_mut().is_none_or(|child| match child.try_wait() {
             Ok(Some(status)) => status.code() == Some(ADOPTED),

@@ -62,7 +62,7 @@ impl Server {
     }
 
     /// Whether the process is running.
-    pub(crate) fn lives(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 

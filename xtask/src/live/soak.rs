@@ -256,7 +256,7 @@ impl Shared {
             let mut next = Duration::from_secs(2);
             while start.elapsed() < during {
                 thread::sleep(Duration::from_millis(100));
-                if !server.lives() {
+                if !server.is_running() {
                     break;
                 }
                 if start.elapsed() > next {
@@ -269,7 +269,7 @@ impl Shared {
                 }
             }
             self.is_over.store(true, Ordering::Relaxed);
-            server.lives()
+            server.is_running()
         });
         result.then_some(()).ok_or_else(|| "the server has exited".to_owned())
     }

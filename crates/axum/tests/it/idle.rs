@@ -11,7 +11,7 @@ use axum::Router;
 use axum::routing::get;
 use phalanx::Runtime;
 use phalanx_axum::{Options, serve};
-use phalanx_testkit::procfs::resident;
+use phalanx_testkit::procfs::resident_bytes;
 
 /// The number of connections, unless the variable above sets another: a multiple of [`BATCH`].
 const CONNECTIONS: usize = 1_000;
@@ -92,9 +92,9 @@ fn idle_connections_take_little_memory() {
         }
     };
     open(BATCH);
-    let before = resident(server.id());
+    let before = resident_bytes(server.id());
     open(connections - BATCH);
-    let bytes = resident(server.id()).saturating_sub(before) / (connections - BATCH) as u64;
+    let bytes = resident_bytes(server.id()).saturating_sub(before) / (connections - BATCH) as u64;
     eprintln!("{connections} idle connections: {bytes} bytes of memory each");
     assert!(bytes < MAX_BYTES, "{bytes} bytes for a connection");
     for client in clients.iter_mut().step_by(connections / 10) {

@@ -8,7 +8,7 @@ use std::thread;
 use phalanx::runtime::{ActiveProcessors, DriverChoice, Started};
 use phalanx_broker::{Config, Scheme, Serving, serve};
 use phalanx_mqtt::{Delivery, Packet, QoS};
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 use phalanx_testkit::{Steps, TIMEOUT, eventually, http};
 
@@ -42,7 +42,7 @@ fn no_acknowledged_message_is_lost() {
         });
         let Ok(((control, active), addresses)) = is_up.recv_timeout(TIMEOUT) else {
             let error = server.join().unwrap().unwrap_err();
-            assert!(!is_tested(&driver.to_string(), || Err::<(), _>(error)));
+            assert!(!is_selected(&driver.to_string(), || Err::<(), _>(error)));
             continue;
         };
         let driven = thread::spawn(move || drive(&active, addresses)).join();
@@ -88,7 +88,7 @@ fn drive(active: &ActiveProcessors, (address, admin): (SocketAddr, SocketAddr)) 
     for (number, client) in idle.iter_mut().enumerate() {
         let topic = format!("idle/{number}");
         assert!(!publisher.publish(&topic, "hello").is_failure());
-        client.receives(&topic, "hello");
+        client.expect_message(&topic, "hello");
     }
     let acknowledged = acknowledged.load(Ordering::Relaxed);
     println!("{acknowledged} messages acknowledged, {} connections moved", moved(admin));
@@ -164,7 +164,7 @@ fn come_and_go(address: SocketAddr, ended: &AtomicBool) {
         let (mut client, is_present) = Client::connect_with(address, &lasting);
         assert!(is_present, "the session is kept");
         for number in 0..3 {
-            client.receives("away", &format!("{round} {number}"));
+            client.expect_message("away", &format!("{round} {number}"));
         }
         client.disconnect();
         if ended.load(Ordering::Relaxed) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use phalanx::runtime::{Control, DriverChoice};
 use phalanx_broker::{Config, Scheme, Serving, serve};
 use phalanx_mqtt::{Packet, QoS, Version};
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_testkit::{TIMEOUT, mqtt};
 
 /// Runs `test` with a broker in this process, on each driver in turn.
@@ -19,7 +19,7 @@ pub(crate) fn on_each_driver(processors: usize, test: impl Fn(SocketAddr)) {
     for driver in [DriverChoice::Uring, DriverChoice::Poll] {
         let mut started = None;
         let start = || start(driver, processors).map(|broker| started = Some(broker));
-        if !is_tested(&driver.to_string(), start) {
+        if !is_selected(&driver.to_string(), start) {
             continue;
         }
         let (address, control, thread) = started.expect("it is tested");

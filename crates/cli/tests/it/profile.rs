@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::get;
 use phalanx_testkit::process::{Process, Signal};
-use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::tcp::unique_loopback;
 use serde_json::Value;
 
 use crate::server::{Server, bare};
@@ -32,7 +32,7 @@ fn profile(load: &str, out: &Path, address: &str, root: &Path) -> Output {
 fn a_load_is_measured_and_its_profile_used() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("profile.json");
-    let address = format!("{}:8080", own_address());
+    let address = format!("{}:8080", unique_loopback());
     std::fs::write(folder.path().join("file"), "content").unwrap();
     let load = format!("curl -sf -o /dev/null 'http://{address}/file?[1-300]' && echo p99 2 ms");
     let output = profile(&load, &out, &address, folder.path());
@@ -69,7 +69,7 @@ fn a_load_is_measured_and_its_profile_used() {
 fn mixes_have_names_and_a_missing_p99_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("profile.json");
-    let address = format!("{}:8080", own_address());
+    let address = format!("{}:8080", unique_loopback());
     std::fs::write(folder.path().join("file"), "content").unwrap();
     let load = format!("curl -sf -o /dev/null 'http://{address}/file?[1-300]'");
     let profile = |names: &[&str]| {
@@ -96,7 +96,7 @@ fn mixes_have_names_and_a_missing_p99_is_reported() {
 fn a_run_that_fails_is_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let (out, marker) = (folder.path().join("profile.json"), folder.path().join("marker"));
-    let address = format!("{}:8080", own_address());
+    let address = format!("{}:8080", unique_loopback());
     std::fs::write(folder.path().join("file"), "content").unwrap();
     let load = format!(
         "test -e {0} || {{ touch {0}; exit 9; }}; curl -sf -o /dev/null 'http://{address}/file?[1-300]'",
@@ -112,7 +112,7 @@ fn a_run_that_fails_is_repeated() {
 fn a_signal_ends_the_measured_program() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("profile.json");
-    let address = format!("{}:8080", own_address());
+    let address = format!("{}:8080", unique_loopback());
     for signal in [Signal::TERM, Signal::HUP] {
         let mut command = bare();
         command.args(["profile", "--load", "sleep 5", "--rounds", "1", "--out"]).arg(&out);
@@ -128,7 +128,8 @@ fn a_signal_ends_the_measured_program() {
 #[test]
 fn failures_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
-    let (out, address) = (folder.path().join("profile.json"), format!("{}:8080", own_address()));
+    let (out, address) =
+        (folder.path().join("profile.json"), format!("{}:8080", unique_loopback()));
     let error = |output: Output| {
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()

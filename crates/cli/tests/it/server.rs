@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use phalanx_testkit::process::{Process, Signal, clean};
-use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::tcp::unique_loopback;
 use phalanx_testkit::{driver, eventually};
 
 /// Runs a test on this driver, if the machine has it and the environment does not select another.
 pub(crate) fn on(driver: &'static str, test: fn(&'static str)) {
-    if driver::is_tested(driver, || if driver == "uring" { uring() } else { Ok(()) }) {
+    if driver::is_selected(driver, || if driver == "uring" { uring() } else { Ok(()) }) {
         test(driver);
     }
 }
@@ -112,7 +112,7 @@ impl Server {
     /// Serves `root` with additional arguments, on an address of this test only.
     pub(crate) fn start_apart(driver: &str, root: &Path, arguments: &[&str]) -> Self {
         let mut command = bare();
-        command.arg("web").arg(root).args(["--listen", &format!("{}:0", own_address())]);
+        command.arg("web").arg(root).args(["--listen", &format!("{}:0", unique_loopback())]);
         command.args(["--workers", "2", "--driver", driver, "--max-queue-delay", "0"]);
         command.args(arguments);
         Self::launch(command)
@@ -190,14 +190,14 @@ impl Server {
     }
 
     /// Waits for its successful exit, without output after the ready lines.
-    pub(crate) fn exits_well(&mut self) {
-        assert_eq!(self.process.exits_well(), [""; 0], "more than ready lines on stdout");
+    pub(crate) fn expect_success(&mut self) {
+        assert_eq!(self.process.expect_success(), [""; 0], "more than ready lines on stdout");
     }
 
     /// Sends SIGTERM and waits for its successful exit.
     pub(crate) fn ends_well(&mut self) {
         self.signal(Signal::TERM);
-        self.exits_well();
+        self.expect_success();
     }
 }
 

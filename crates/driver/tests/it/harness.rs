@@ -13,7 +13,7 @@ use phalanx_driver::{
     Request, Socket, Token, choose, open, sim,
 };
 
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_testkit::{TIMEOUT, within_limit};
 
 use crate::disk::Disk;
@@ -49,7 +49,7 @@ pub(crate) fn run_with(driver: &str, config: Config, test: fn(&mut Harness)) {
         "poll" => (DriverKind::Poll, Ok(())),
         _ => (DriverKind::Sim, Ok(())),
     };
-    if kind == DriverKind::Sim || is_tested(driver, || available) {
+    if kind == DriverKind::Sim || is_selected(driver, || available) {
         within_limit(move || test(&mut Harness::new(kind, &config)));
     }
 }

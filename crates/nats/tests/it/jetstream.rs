@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phalanx_nats::{Client, Expected, JetStream, JetStreamError, StreamConfig};
 use phalanx_testkit::nats::NatsServer;
-use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::tcp::unique_loopback;
 
 use crate::server::{options, run, start};
 
@@ -123,7 +123,7 @@ fn messages_are_appended_as_expected_and_read_in_order() {
 
 #[test]
 fn replicas_keep_what_was_acknowledged() {
-    let hosts = [own_address(), own_address(), own_address()];
+    let hosts = [unique_loopback(), unique_loopback(), unique_loopback()];
     let routes = hosts.map(|host| format!("\"nats://{host}:6222\"")).join(", ");
     let lines = |host| {
         format!(

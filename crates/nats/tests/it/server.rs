@@ -10,7 +10,7 @@ use phalanx::{Graph, Runtime, SharedStage, sleep};
 use phalanx_nats::{Access, Client, Credentials, OnState, Options, Question, Rejected, survey};
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::nats::NatsServer;
-use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::tcp::unique_loopback;
 use phalanx_testkit::within_limit;
 use phalanx_tls::Connector;
 
@@ -232,7 +232,7 @@ fn passwords_tokens_and_permissions() {
 #[test]
 fn connections_are_encrypted() {
     let authority = Authority::new();
-    let host = own_address();
+    let host = unique_loopback();
     let pair = authority.sign("server", &[&host.to_string()]);
     let (certificate, key) = (pair.certificate.display(), pair.key.display());
     let lines = format!("tls {{ cert_file: \"{certificate}\", key_file: \"{key}\" }}");

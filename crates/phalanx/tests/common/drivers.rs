@@ -2,7 +2,7 @@
 
 use phalanx::runtime::{DriverChoice, RunError};
 use phalanx::{Graph, Runtime};
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_testkit::within_limit;
 
 /// Runs a test on a thread and fails it if it hangs; skips it if the machine lacks the driver.
@@ -15,7 +15,7 @@ pub(crate) fn on(driver: &str, test: fn(DriverChoice)) {
         Err(error @ (RunError::Driver(_) | RunError::OpenDriver { .. })) => Err(error),
         _ => Ok(()),
     };
-    if is_tested(&driver.to_string(), nothing) {
+    if is_selected(&driver.to_string(), nothing) {
         within_limit(move || test(driver));
     }
 }

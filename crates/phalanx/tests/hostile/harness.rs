@@ -13,7 +13,7 @@ use phalanx::net::{IoTimeout, OwnerError, Stream};
 use phalanx::runtime::{DriverChoice, ExitReport};
 use phalanx::{CallError, Graph, SharedStage};
 use phalanx_testkit::TIMEOUT;
-use phalanx_testkit::tcp::{listener, patient};
+use phalanx_testkit::tcp::{listener, with_timeouts};
 
 use crate::drivers::runtime;
 
@@ -85,7 +85,7 @@ pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Outp
 pub(crate) async fn pair() -> (Stream, TcpStream) {
     let (listener, address) = listener();
     let stream = Stream::connect(address, IoTimeout::after(TIMEOUT)).await.unwrap();
-    (stream, patient(listener.accept().unwrap().0))
+    (stream, with_timeouts(listener.accept().unwrap().0))
 }
 
 /// A future of a read's result and of the stream, which it owns.

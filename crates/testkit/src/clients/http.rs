@@ -46,13 +46,13 @@ impl Response {
     }
 
     /// Whether the response announces the end of the connection.
-    pub fn says_close(&self) -> bool {
+    pub fn has_connection_close(&self) -> bool {
         let options = self.values("Connection").flat_map(|value| value.split(','));
         options.into_iter().any(|option| option.trim().eq_ignore_ascii_case("close"))
     }
 
     /// All fields except the date, for comparing two responses.
-    pub fn lasting_fields(&self) -> Vec<(String, String)> {
+    pub fn fields_except_date(&self) -> Vec<(String, String)> {
         self.fields.iter().filter(|(name, _)| name != "Date").cloned().collect()
     }
 
@@ -86,12 +86,12 @@ pub struct Client {
 impl Client {
     /// Connects; reads and writes fail after [`TIMEOUT`](crate::TIMEOUT).
     pub fn connect(address: SocketAddr) -> Self {
-        Self::of(tcp::connect(address))
+        Self::from_stream(tcp::connect(address))
     }
 
     /// A client on an established connection.
-    pub fn of(stream: TcpStream) -> Self {
-        Self { stream: tcp::patient(stream), received: Vec::new(), read: 0 }
+    pub fn from_stream(stream: TcpStream) -> Self {
+        Self { stream: tcp::with_timeouts(stream), received: Vec::new(), read: 0 }
     }
 
     /// Sends these bytes.
@@ -183,7 +183,7 @@ impl Client {
     pub fn try_connect(address: SocketAddr, limit: Duration) -> Result<Self, String> {
         let stream =
             TcpStream::connect(address).map_err(|error| format!("cannot connect: {error}"))?;
-        let client = Self::of(stream);
+        let client = Self::from_stream(stream);
         client.stream.set_read_timeout(Some(limit)).map_err(|error| error.to_string())?;
         client.stream.set_write_timeout(Some(limit)).map_err(|error| error.to_string())?;
         Ok(client)

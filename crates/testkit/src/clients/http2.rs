@@ -154,7 +154,7 @@ impl Connection {
 
     /// Reads until the condition holds.
     #[track_caller]
-    pub fn until(&mut self, mut condition: impl FnMut(&Self) -> bool) {
+    pub fn read_until(&mut self, mut condition: impl FnMut(&Self) -> bool) {
         while !condition(self) {
             assert!(self.read(), "the connection is closed; goodbyes: {:?}", self.goaway_codes);
         }
@@ -163,7 +163,7 @@ impl Connection {
     /// Reads a complete response: status and content.
     #[track_caller]
     pub fn answer(&mut self, stream: u32) -> (u16, Vec<u8>) {
-        self.until(|connection| {
+        self.read_until(|connection| {
             connection.answers.get(&stream).is_some_and(|answer| answer.is_ended)
         });
         let answer = self.answers.remove(&stream).unwrap();

@@ -213,7 +213,7 @@ impl Client {
     }
 
     /// All bytes up to the end of the connection.
-    pub fn rest(mut self) -> Vec<u8> {
+    pub fn read_to_end(mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.input);
         match self.stream.read_to_end(&mut bytes) {
             Ok(_) => bytes,
@@ -332,17 +332,17 @@ impl Client {
     /// Publishes with QoS 1 and waits for the PUBACK: subscribers have received the message, or it is queued.
     pub fn publish(&mut self, topic: &str, payload: &str) -> Reason {
         self.publish_with(topic, payload, Delivery::AtLeastOnce(id(77)), false, &[]);
-        self.acknowledged()
+        self.expect_puback()
     }
 
     /// The same, retained.
     pub fn retain(&mut self, topic: &str, payload: &str) {
         self.publish_with(topic, payload, Delivery::AtLeastOnce(id(78)), true, &[]);
-        assert!(!self.acknowledged().is_failure());
+        assert!(!self.expect_puback().is_failure());
     }
 
     /// The reason of the PUBACK, which is the next packet.
-    pub fn acknowledged(&mut self) -> Reason {
+    pub fn expect_puback(&mut self) -> Reason {
         match self.next().packet() {
             Packet::PubAck(ack) => ack.reason,
             other => panic!("expected a PUBACK, got {other:?}"),
@@ -350,7 +350,7 @@ impl Client {
     }
 
     /// The next packet is this message; acknowledges it with QoS 1.
-    pub fn receives(&mut self, topic: &str, payload: &str) {
+    pub fn expect_message(&mut self, topic: &str, payload: &str) {
         let received = self.next();
         let message = received.message();
         assert_eq!((message.topic, message.payload), (topic, payload.as_bytes()));
@@ -365,11 +365,11 @@ impl Client {
     }
 
     /// No message is on the way to this client: its own test message arrives next.
-    pub fn receives_nothing(&mut self) {
+    pub fn expect_no_message(&mut self) {
         let topic = "marker/of/nothing/else";
         self.subscribe(topic, QoS::AtMostOnce);
         self.publish_with(topic, "nothing else", Delivery::AtMostOnce, false, &[]);
-        self.receives(topic, "nothing else");
+        self.expect_message(topic, "nothing else");
         self.unsubscribe(topic);
     }
 

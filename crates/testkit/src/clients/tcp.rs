@@ -18,7 +18,7 @@ pub fn listener() -> (TcpListener, SocketAddr) {
 ///
 /// # Panics
 /// If a test program asks for more than 2,047 addresses.
-pub fn own_address() -> Ipv4Addr {
+pub fn unique_loopback() -> Ipv4Addr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     assert!(number < 2048, "addresses for each of 8,000 processes, which differ while they run");
@@ -37,11 +37,11 @@ pub fn own_address() -> Ipv4Addr {
 
 /// Connects; reads and writes fail after [`TIMEOUT`].
 pub fn connect(address: SocketAddr) -> TcpStream {
-    patient(TcpStream::connect(address).expect("the server accepts connections"))
+    with_timeouts(TcpStream::connect(address).expect("the server accepts connections"))
 }
 
 /// Makes reads and writes fail after [`TIMEOUT`], and disables Nagle's algorithm.
-pub fn patient(stream: TcpStream) -> TcpStream {
+pub fn with_timeouts(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(TIMEOUT)).expect("an option");
     stream.set_write_timeout(Some(TIMEOUT)).expect("an option");
     stream.set_nodelay(true).expect("an option");
@@ -62,7 +62,7 @@ pub fn read(stream: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Reads until the peer closes or resets the connection, for [`TIMEOUT`] at most without new bytes.
-pub fn rest(mut stream: &TcpStream) -> Vec<u8> {
+pub fn read_to_end(mut stream: &TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(TIMEOUT)).expect("an option");
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {

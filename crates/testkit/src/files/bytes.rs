@@ -1,7 +1,7 @@
 //! Contents of files and streams.
 
 /// Pseudo-random bytes that depend on the seed (xorshift).
-pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+pub fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = vec![0; length.next_multiple_of(8)];
     // Few iterators within the loop: tests are compiled without optimisation.
@@ -22,7 +22,7 @@ pub fn pattern(length: usize) -> Vec<u8> {
 
 /// Compares without printing megabytes.
 #[track_caller]
-pub fn same(found: &[u8], expected: &[u8]) {
+pub fn assert_same(found: &[u8], expected: &[u8]) {
     assert_eq!(found.len(), expected.len(), "lengths differ");
     if found != expected {
         let differs = found.iter().zip(expected).position(|(a, b)| a != b);

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::clients::tcp::{listener, own_address};
+use crate::clients::tcp::{listener, unique_loopback};
 use crate::servers::process::Process;
 use crate::wait::eventually;
 
@@ -25,10 +25,10 @@ impl NatsServer {
     /// Starts a server with further lines of configuration. `None` if it is not installed; then prints a message past
     /// the test harness, which hides the output of passing tests.
     pub fn start(lines: &str) -> Option<Self> {
-        Self::start_at(own_address(), lines)
+        Self::start_at(unique_loopback(), lines)
     }
 
-    /// As [`start`](Self::start), at an address of the caller's [own](own_address).
+    /// As [`start`](Self::start), at an address of the caller's [own](unique_loopback).
     pub fn start_at(host: Ipv4Addr, lines: &str) -> Option<Self> {
         let program =
             ["/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/root/go/bin/nats-server"]

@@ -38,7 +38,7 @@ pub fn curl(arguments: &[&str]) -> Output {
 
 /// Runs [`curl`], which must succeed, and returns its stdout.
 #[track_caller]
-pub fn curl_well(arguments: &[&str]) -> String {
+pub fn curl_output(arguments: &[&str]) -> String {
     let output = curl(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "curl {arguments:?}: {}: {errors}", output.status);
@@ -114,19 +114,19 @@ impl Process {
     }
 
     /// Whether it is running.
-    pub fn lives(&mut self) -> bool {
+    pub fn is_running(&mut self) -> bool {
         self.exit_status = self.exit_status.or(self.child.try_wait().expect("its state"));
         self.exit_status.is_none()
     }
 
     /// Waits for its exit.
     pub fn exit(&mut self) -> ExitStatus {
-        eventually("the end of the process", || (!self.lives()).then_some(()));
+        eventually("the end of the process", || (!self.is_running()).then_some(()));
         self.exit_status.expect("it has ended")
     }
 
     /// Waits for its successful exit, and returns the remaining lines of its stdout.
-    pub fn exits_well(&mut self) -> Vec<String> {
+    pub fn expect_success(&mut self) -> Vec<String> {
         let status = self.exit();
         assert!(status.success(), "{status}, signal {:?}: {}", status.signal(), self.stderr());
         std::iter::from_fn(|| self.next_line()).collect()
@@ -135,7 +135,7 @@ impl Process {
     /// Asks it to shut down, and waits for its successful exit. Returns the remaining lines of its stdout.
     pub fn shut_down(&mut self) -> Vec<String> {
         self.signal(Signal::TERM);
-        self.exits_well()
+        self.expect_success()
     }
 
     /// Kills it and waits for its end.
@@ -153,7 +153,7 @@ impl Debug for Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let exited_early = if self.lives() { None } else { self.exit_status };
+        let exited_early = if self.is_running() { None } else { self.exit_status };
         let _ = self.child.kill();
         let _ = self.child.wait();
         let stderr = self.stderr();

@@ -21,14 +21,14 @@ pub fn processor_time(pid: u32) -> Duration {
 }
 
 /// Anonymous resident memory in bytes.
-pub fn anonymous(pid: u32) -> u64 {
+pub fn anonymous_bytes(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
 /// Resident memory in bytes.
-pub fn resident(pid: u32) -> u64 {
+pub fn resident_bytes(pid: u32) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     let pages: u64 = statm.split_whitespace().nth(1).unwrap().parse().unwrap();
     pages * rustix::param::page_size() as u64

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use phalanx::runtime::{ActiveProcessors, DriverChoice};
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_testkit::{Steps, TIMEOUT, tcp};
 use phalanx_web::{Config, Scheme, Serving, Tls, serve};
 
@@ -57,7 +57,7 @@ fn every_answer_arrives_once_and_in_order() {
         });
         let Ok(((control, active), addresses)) = is_up.recv_timeout(TIMEOUT) else {
             let error = server.join().unwrap().unwrap_err();
-            assert!(!is_tested(&driver.to_string(), || Err::<(), _>(error)));
+            assert!(!is_selected(&driver.to_string(), || Err::<(), _>(error)));
             continue;
         };
         let driven = thread::spawn(move || drive(&active, addresses)).join();

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use phalanx::runtime::{ActiveProcessors, Control, DriverChoice};
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_testkit::{TIMEOUT, http, tcp};
 use phalanx_web::{Config, Operator, Reload, Reloader, ServeError, Serving, serve};
 
@@ -37,7 +37,7 @@ pub(crate) fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Se
         let home = tempfile::tempdir().unwrap();
         let mut started = None;
         let start = || start(driver, change(home.path())).map(|server| started = Some(server));
-        if !is_tested(&driver.to_string(), start) {
+        if !is_selected(&driver.to_string(), start) {
             continue;
         }
         let (server, thread) = started.expect("it is tested");
@@ -134,16 +134,16 @@ pub(crate) fn ask(server: &Server, path: &str) -> TcpStream {
 pub(crate) fn all(server: &Server, text: &str) -> String {
     let mut stream = connect(server);
     stream.write_all(text.as_bytes()).unwrap();
-    rest(&mut stream)
+    read_to_end(&mut stream)
 }
 
 /// Reads until the server closes.
-pub(crate) fn rest(stream: &mut TcpStream) -> String {
-    String::from_utf8_lossy(&tcp::rest(stream)).into_owned()
+pub(crate) fn read_to_end(stream: &mut TcpStream) -> String {
+    String::from_utf8_lossy(&tcp::read_to_end(stream)).into_owned()
 }
 
 /// Reads one response whose content ends with `end`.
-pub(crate) fn until(stream: &mut TcpStream, end: &str) -> String {
+pub(crate) fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut text = Vec::new();
     let mut piece = [0; 4096];
     while !text.ends_with(end.as_bytes()) {

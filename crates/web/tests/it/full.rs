@@ -10,7 +10,7 @@ use phalanx::fs::Dir;
 use phalanx::net::Listener;
 use phalanx::runtime::{DriverChoice, StartContext, Started};
 use phalanx::{Graph, Runtime};
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_testkit::http::Client;
 use phalanx_web::{Config, Server};
 
@@ -54,7 +54,7 @@ fn files_beyond_the_limit_on_operations() {
         };
         let runtime = Runtime::new().processors(1).signals(false).driver(driver);
         let run = || runtime.run_with_ready(graph, start, ready).map(drop);
-        if !is_tested(&driver.to_string(), run) {
+        if !is_selected(&driver.to_string(), run) {
             continue;
         }
         let statuses = client.unwrap().join().unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use phalanx_testkit::eventually;
 use phalanx_web::{Config, Scheme, Tls};
 
-use crate::common::{connect, metric, on_each_driver, rest, small_and_large};
+use crate::common::{connect, metric, on_each_driver, read_to_end, small_and_large};
 use crate::simulation::wire::IDENTITY;
 
 fn encrypted(home: &Path) -> Config {
@@ -28,7 +28,7 @@ fn connections_without_a_byte_are_not_failed_handshakes() {
             let mut stream = connect(server);
             stream.write_all(bytes).unwrap();
             stream.shutdown(Shutdown::Write).unwrap();
-            rest(&mut stream);
+            read_to_end(&mut stream);
         };
         leave(b"");
         assert_eq!(failed(), 0);

@@ -28,11 +28,11 @@ fn site(home: &std::path::Path, change: impl Fn(&mut Config)) -> Config {
 /// Opens the window of a stream by one byte at a time, until the server resets it.
 fn until_reset(client: &mut Connection, pause: Duration) {
     let started = Instant::now();
-    client.until(|client| client.status(1) == Some(200));
+    client.read_until(|client| client.status(1) == Some(200));
     for taken in 1.. {
         thread::sleep(pause);
         client.send(kind::WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes());
-        client.until(|client| client.content(1).len() == taken || client.is_over(1));
+        client.read_until(|client| client.content(1).len() == taken || client.is_over(1));
         assert!(started.elapsed() < TIMEOUT, "each byte has a limit of its own");
         if client.is_over(1) {
             break;
@@ -75,7 +75,8 @@ fn a_window_of_large_parts() {
                 let started = Instant::now();
                 for parts in 1.. {
                     let taken = parts * part as usize;
-                    client.until(|client| client.content(1).len() == taken || client.is_over(1));
+                    client
+                        .read_until(|client| client.content(1).len() == taken || client.is_over(1));
                     if client.is_over(1) || started.elapsed() > 2 * limit {
                         break;
                     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use phalanx_testkit::eventually;
 use phalanx_web::{Config, Scheme, Tls};
 
-use crate::common::{Server, connect, metric, on_each_driver, rest, small_and_large};
+use crate::common::{Server, connect, metric, on_each_driver, read_to_end, small_and_large};
 use crate::simulation::wire::IDENTITY;
 
 const CLIENTS: usize = 24;
@@ -99,7 +99,7 @@ fn connections_leave_an_inactive_worker_and_lose_nothing() {
         eventually("a refusal, once none is on its way to another worker", || {
             let mut refused = connect(server);
             refused.write_all(b"GET /small HTTP/1.0\r\n\r\n").unwrap();
-            rest(&mut refused).starts_with("HTTP/1.1 503 ").then_some(())
+            read_to_end(&mut refused).starts_with("HTTP/1.1 503 ").then_some(())
         });
         assert!(moved(server, "placed").is_some() && moved(server, "spread").is_some());
     });

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 
 use phalanx::runtime::DriverChoice;
 use phalanx_testkit::authority::Authority;
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_testkit::{TIMEOUT, eventually, tcp};
 use phalanx_web::{Config, Inherited, Scheme, Tls, operate};
 use signal_hook::consts::SIGHUP;
@@ -20,7 +20,7 @@ use crate::moves::{ask, clients_of_both_workers, moved, two_workers};
 
 /// The same server, first with a plain listener and one with TLS, and then with TLS on both.
 fn plain_then_tls(home: &Path, driver: DriverChoice, authority: &Authority) -> [Config; 2] {
-    let address = tcp::own_address();
+    let address = tcp::unique_loopback();
     let free = [0, 0].map(|port| TcpListener::bind((address, port)).unwrap());
     let [first, second] = free.each_ref().map(|free| free.local_addr().unwrap());
     let mut config = two_workers(home);
@@ -49,7 +49,7 @@ fn connections_of_a_listener_that_became_tls_move() {
             };
             run(serve).map(|server| started = Some(server))
         };
-        if !is_tested(&driver.to_string(), start) {
+        if !is_selected(&driver.to_string(), start) {
             continue;
         }
         let (server, thread) = started.expect("it is tested");
@@ -68,7 +68,7 @@ fn connections_of_a_listener_that_became_tls_move() {
         eventually("room for another connection", || {
             let mut new = connect(&server);
             let _ = new.write_all(b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n");
-            let answer = String::from_utf8_lossy(&tcp::rest(&new)).into_owned();
+            let answer = String::from_utf8_lossy(&tcp::read_to_end(&new)).into_owned();
             assert!(!answer.starts_with("HTTP/1.1 200 "), "{answer}");
             answer.starts_with("HTTP/1.1 400 ").then_some(())
         });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_testkit::eventually;
 
-use crate::common::{LARGE, ask, rest};
+use crate::common::{LARGE, ask, read_to_end};
 
 /// A large file has four times that. The slow client pauses for half of it, so that the machine may stall
 /// too.
@@ -35,10 +35,10 @@ fn a_client_that_does_not_read_is_disconnected() {
                 thread::sleep(LIMIT / 2);
             }
             // All of it, and a head.
-            (rest(&mut slow).len() + taken > LARGE).then_some(())
+            (read_to_end(&mut slow).len() + taken > LARGE).then_some(())
         };
         eventually("a slow client receives everything", is_served);
-        assert!(rest(&mut idle).len() < LARGE, "what sockets hold, and then the end");
-        assert!(rest(&mut ask(server, "/small")).len() > 5);
+        assert!(read_to_end(&mut idle).len() < LARGE, "what sockets hold, and then the end");
+        assert!(read_to_end(&mut ask(server, "/small")).len() > 5);
     });
 }

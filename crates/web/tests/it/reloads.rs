@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use phalanx::runtime::DriverChoice;
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_testkit::http::Client;
 use phalanx_testkit::http2::Connection;
 use phalanx_testkit::{TIMEOUT, eventually, tcp};
@@ -20,7 +20,9 @@ use signal_hook::consts::SIGHUP;
 use signal_hook::low_level::raise;
 use tokio::sync::Notify;
 
-use crate::common::{RELOADING, Reloads, Server, connect, metric, run, small_and_large, until};
+use crate::common::{
+    RELOADING, Reloads, Server, connect, metric, read_until, run, small_and_large,
+};
 use crate::proxy::backend::{Backend, passing};
 use crate::proxy::multiplexed::server::{Call, H2Server, Served, head, send};
 
@@ -46,7 +48,7 @@ fn trying_to_reload(
     for driver in [DriverChoice::Uring, DriverChoice::Poll] {
         let home = tempfile::tempdir().unwrap();
         let mut config = before(home.path());
-        config.listen = vec![Scheme::Http.at((tcp::own_address(), 0))];
+        config.listen = vec![Scheme::Http.at((tcp::unique_loopback(), 0))];
         config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
         (config.runtime.driver, config.runtime.signals) = (driver, false);
         config.max_queue_delay = None;
@@ -61,7 +63,7 @@ fn trying_to_reload(
             };
             run(serve).map(|server| started = Some(server))
         };
-        if !is_tested(&driver.to_string(), start) {
+        if !is_selected(&driver.to_string(), start) {
             continue;
         }
         let (server, thread) = started.expect("it is tested");
@@ -154,7 +156,7 @@ fn checks_of_removed_servers_end() {
         |server, _, reload| {
             let mut client = connect(server);
             client.write_all(b"GET /api/events HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-            until(&mut client, "begun\r\n");
+            read_until(&mut client, "begun\r\n");
             eventually(&name, || metric(server, &name).filter(|up| *up == 1));
             reload();
             eventually("no result", || metric(server, &name).is_none().then_some(()));
@@ -194,7 +196,7 @@ fn requests_over_http2_continue_at_removed_servers() {
             let mut client = Connection::open(server.address, &[]);
             client.post(1, "/api/x");
             client.data(1, true, b"");
-            client.until(|own| own.content(1) == b"first");
+            client.read_until(|own| own.content(1) == b"first");
             reload();
             client.get(3, "/api/x");
             assert_eq!(client.answer(3), (200, b"second.".to_vec()));

@@ -31,7 +31,7 @@ fn on_each_driver(policy: Symlinks, root: &Path, test: impl Fn(&Server)) {
 
 /// Sends a request; returns status and body.
 fn get(server: &Server, path: &str) -> (u16, String) {
-    let answer = crate::common::rest(&mut crate::common::ask(server, path));
+    let answer = crate::common::read_to_end(&mut crate::common::ask(server, path));
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     (head[9..12].parse().unwrap(), body.to_owned())
 }

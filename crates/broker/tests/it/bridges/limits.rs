@@ -44,7 +44,7 @@ fn no_more_messages_are_in_flight_than_the_remote_accepts() {
         let expected = ("a/x".into(), n.to_string(), QoS::AtLeastOnce, false);
         assert_eq!(next(there), expected);
     }
-    states.receives_nothing();
+    states.expect_no_message();
 }
 
 #[test]
@@ -58,5 +58,5 @@ fn a_message_that_exceeds_the_remotes_maximum_packet_size_is_left_out() {
     }
     let expected = ["after", &"y".repeat(900), "after"];
     assert_eq!(expected.map(|_| next(there).1), expected);
-    states.receives_nothing();
+    states.expect_no_message();
 }

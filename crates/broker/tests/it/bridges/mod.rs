@@ -76,8 +76,8 @@ fn await_state(address: SocketAddr, name: &str, state: &str) {
 }
 
 /// An address that a restarted broker can use again.
-fn own_address() -> SocketAddr {
-    (tcp::own_address(), 1883).into()
+fn unique_loopback() -> SocketAddr {
+    (tcp::unique_loopback(), 1883).into()
 }
 
 /// A broker's configuration with this listen address.
@@ -141,7 +141,7 @@ pub(crate) fn publish(client: &mut Client, topic: &str, payload: &str, qos: QoS,
     client.publish_with(topic, payload, delivery, retain, &[]);
     match qos {
         QoS::AtMostOnce => (),
-        QoS::AtLeastOnce => assert!(!client.acknowledged().is_failure()),
+        QoS::AtLeastOnce => assert!(!client.expect_puback().is_failure()),
         QoS::ExactlyOnce => {
             assert!(matches!(client.next().packet(), Packet::PubRec(_)));
             client.send(&Packet::PubRel(Ack::success(id)));

@@ -11,7 +11,9 @@ use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::Client;
 use phalanx_testkit::process::Process;
 
-use super::{ALL_QOS, Node, any, await_state, bridge, config, next, own_address, publish, topic};
+use super::{
+    ALL_QOS, Node, any, await_state, bridge, config, next, publish, topic, unique_loopback,
+};
 
 /// The path of mosquitto. If it is not installed, prints a message that the test harness does not capture.
 pub(super) fn program() -> Option<&'static str> {
@@ -46,7 +48,7 @@ pub(super) fn start(program: &str, address: SocketAddr, folder: &Path, lines: &s
 #[test]
 fn messages_pass_in_both_directions() {
     let Some(program) = program() else { return };
-    let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
+    let (folder, address) = (tempfile::tempdir().unwrap(), unique_loopback());
     let _mosquitto = start(program, address, folder.path(), "");
     Client::new(address, "early").retain("far/kept", "before");
     let both = BridgeTopic { remote_prefix: "far/".into(), ..topic("#", Direction::Both, 2) };
@@ -79,7 +81,7 @@ fn messages_pass_in_both_directions() {
         assert_eq!(next(&mut there), ("far/c".into(), "in".into(), qos, false));
         assert_eq!(next(&mut here), ("c".into(), "in".into(), qos, false));
     }
-    here.receives_nothing();
+    here.expect_no_message();
 }
 
 /// QoS 1 and 2 messages that are published while mosquitto is killed and restarted arrive there in order, those of QoS 2
@@ -88,7 +90,7 @@ fn messages_pass_in_both_directions() {
 fn no_message_is_lost_when_mosquitto_is_killed() {
     const MESSAGES: usize = 300;
     let Some(program) = program() else { return };
-    let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
+    let (folder, address) = (tempfile::tempdir().unwrap(), unique_loopback());
     let mut mosquitto = start(program, address, folder.path(), "");
     let local =
         Node::start(config(any(), vec![bridge("m", address, vec![topic("#", Direction::Out, 1)])]));
@@ -122,7 +124,7 @@ fn no_message_is_lost_when_mosquitto_is_killed() {
 #[test]
 fn the_bridge_of_mosquitto_is_served() {
     let Some(program) = program() else { return };
-    let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
+    let (folder, address) = (tempfile::tempdir().unwrap(), unique_loopback());
     let local = Node::start(config(any(), Vec::new()));
     let lines = format!(
         "connection up\naddress {}\ntopic # both 2 \"\" site/\nbridge_protocol_version mqttv50\n\

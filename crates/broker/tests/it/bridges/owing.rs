@@ -116,14 +116,14 @@ fn acknowledgements_make_room_for_a_message_that_was_not_stored() {
     let (local, mut subscriber, mut remote, ids) = full(home.path(), &listener, false);
     remote.publish("kept", Delivery::AtLeastOnce(id(1)), false);
     remote.publish("live", Delivery::AtMostOnce, false);
-    subscriber.receives("t", "live");
+    subscriber.expect_message("t", "live");
     for id in ids {
         remote.send(Packet::PubAck(Ack::success(id)));
     }
     assert_eq!(remote.answer(), (None, Reason::QUOTA_EXCEEDED), "it is not acknowledged");
     let mut remote = Remote::accept(&listener, true);
     remote.publish("kept", Delivery::AtLeastOnce(id(1)), true);
-    subscriber.receives("t", "kept");
+    subscriber.expect_message("t", "kept");
     assert_eq!(remote.answer(), (Some(id(1)), Reason::SUCCESS));
     drop(local);
 }

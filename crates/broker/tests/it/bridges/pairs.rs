@@ -8,7 +8,9 @@ use phalanx_mqtt::{Delivery, Property, QoS};
 use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Client, id};
 
-use super::{ALL_QOS, Node, any, await_free, bridge, config, next, own_address, publish, topic};
+use super::{
+    ALL_QOS, Node, any, await_free, bridge, config, next, publish, topic, unique_loopback,
+};
 
 #[test]
 fn messages_of_all_qos_pass_in_both_directions() {
@@ -34,8 +36,8 @@ fn messages_of_all_qos_pass_in_both_directions() {
     // Neither message is returned, and other topics are not forwarded.
     publish(&mut publisher, "elsewhere", "", QoS::AtLeastOnce, false);
     assert_eq!(next(&mut there).0, "elsewhere");
-    there.receives_nothing();
-    here.receives_nothing();
+    there.expect_no_message();
+    here.expect_no_message();
 }
 
 #[test]
@@ -58,7 +60,7 @@ fn properties_and_retained_messages_are_kept() {
         Property::User("k", "w"),
     ];
     publisher.publish_with("a/x", "1", Delivery::AtLeastOnce(id(1)), true, &properties);
-    assert!(!publisher.acknowledged().is_failure());
+    assert!(!publisher.expect_puback().is_failure());
     let received = there.next();
     let message = received.message();
     let found: Vec<_> = message.properties.iter().collect();
@@ -74,7 +76,7 @@ fn properties_and_retained_messages_are_kept() {
     let mut there = remote.subscriber("marker", QoS::AtLeastOnce);
     publish(&mut publisher, "a/y", "", QoS::AtLeastOnce, false);
     drop(publisher);
-    there.receives_nothing();
+    there.expect_no_message();
 }
 
 #[test]
@@ -94,14 +96,14 @@ fn content_filters_decide_what_is_forwarded() {
     for number in [7, 80, 1, 50] {
         publisher.publish("t/x", &format!("{{\"n\": {number}}}"));
     }
-    there.receives("high/t/x", "{\"n\": 80}");
-    there.receives("low/t/x", "{\"n\": 1}");
-    there.receives_nothing();
+    there.expect_message("high/t/x", "{\"n\": 80}");
+    there.expect_message("low/t/x", "{\"n\": 1}");
+    there.expect_no_message();
 }
 
 #[test]
 fn queued_messages_arrive_when_the_remote_broker_is_back() {
-    let address = own_address();
+    let address = unique_loopback();
     let local =
         Node::start(config(any(), vec![bridge("b", address, vec![topic("#", Direction::Out, 1)])]));
     let mut publisher = Client::new(local.address, "publisher");
@@ -129,7 +131,7 @@ fn queued_messages_arrive_when_the_remote_broker_is_back() {
 /// With a persistence directory the queue survives a restart of the broker.
 #[test]
 fn the_queue_survives_a_restart() {
-    let (address, home) = (own_address(), tempfile::tempdir().unwrap());
+    let (address, home) = (unique_loopback(), tempfile::tempdir().unwrap());
     let start = || {
         let own = bridge("b", address, vec![topic("#", Direction::Out, 2)]);
         let mut own = config(any(), vec![own]);
@@ -151,14 +153,14 @@ fn the_queue_survives_a_restart() {
     for number in 0..20 {
         assert_eq!(next(&mut there).1, number.to_string());
     }
-    there.receives_nothing();
+    there.expect_no_message();
 }
 
 /// A message takes each path once: over each bridge in each direction, as far as no-local allows.
 #[test]
 fn brokers_that_bridge_to_each_other_make_no_loop() {
     for (no_local, paths) in [(true, 2), (false, 4)] {
-        let addresses = [own_address(), own_address()];
+        let addresses = [unique_loopback(), unique_loopback()];
         let of = |own: usize| {
             let all = topic("#", Direction::Both, 1);
             let mut to = bridge(&format!("b{own}"), addresses[1 - own], vec![all]);

@@ -8,7 +8,7 @@ use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 
 use super::mosquitto::{program, start};
 use super::owing::Remote;
-use super::{Node, any, bridge, config, next, own_address, publish, topic};
+use super::{Node, any, bridge, config, next, publish, topic, unique_loopback};
 
 /// Number of messages in the earlier session, and in the new one.
 const MESSAGES: u16 = 10;
@@ -46,7 +46,7 @@ fn new_messages_arrive(remote: SocketAddr, local_clean_start: bool) {
         };
         assert_eq!((&*topic, &*arrived), ("out", payload.as_str()));
     }
-    there.receives_nothing();
+    there.expect_no_message();
     let mut here = local.subscriber("in", QoS::ExactlyOnce);
     publish(&mut Client::new(remote, "other"), "in", "back", QoS::ExactlyOnce, false);
     assert_eq!(next(&mut here), ("in".into(), "back".into(), QoS::ExactlyOnce, false));
@@ -63,7 +63,7 @@ fn new_messages_are_not_taken_for_earlier_ones() {
 #[test]
 fn mosquitto_does_not_take_new_messages_for_earlier_ones() {
     let Some(program) = program() else { return };
-    let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
+    let (folder, address) = (tempfile::tempdir().unwrap(), unique_loopback());
     let _mosquitto = start(program, address, folder.path(), "");
     new_messages_arrive(address, false);
 }

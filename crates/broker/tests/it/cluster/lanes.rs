@@ -45,14 +45,14 @@ fn messages_pass_with_all_properties() {
     // The filter is removed from all nodes with its last subscription.
     subscriber.unsubscribe("t/#");
     eventually("the filter ends", || (publisher.publish("t/x", "") == NOBODY).then_some(()));
-    subscriber.receives_nothing();
+    subscriber.expect_no_message();
     // A large message takes several NATS messages.
     subscriber.subscribe("t/#", QoS::AtLeastOnce);
     let large = "x".repeat(900_000);
     for n in 0..5 {
         assert_eq!(publisher.publish(&format!("t/{n}"), &large), Reason::SUCCESS);
     }
-    (0..5).for_each(|n| subscriber.receives(&format!("t/{n}"), &large));
+    (0..5).for_each(|n| subscriber.expect_message(&format!("t/{n}"), &large));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_message_may_exceed_the_window() {
     let large = "x".repeat(2 << 20);
     for _ in 0..3 {
         assert_eq!(publisher.publish("t", &large), Reason::SUCCESS);
-        subscriber.receives("t", &large);
+        subscriber.expect_message("t", &large);
     }
 }
 
@@ -79,7 +79,7 @@ fn subscribers_get_what_is_published_after_their_suback() {
         let mut subscriber = Client::new(nodes[1 - at].address, &format!("subscriber-{n}"));
         subscriber.subscribe(&topic, QoS::AtLeastOnce);
         assert_eq!(publishers[at].publish(&topic, "x"), Reason::SUCCESS);
-        subscriber.receives(&topic, "x");
+        subscriber.expect_message(&topic, "x");
     }
 }
 
@@ -90,12 +90,12 @@ fn conditions_are_tested_before_a_message_is_forwarded() {
     let mut publish_value = |value: &str| {
         let properties = [Property::User("v", value)];
         publisher.publish_with("t", value, Delivery::AtLeastOnce(id(1)), false, &properties);
-        publisher.acknowledged()
+        publisher.expect_puback()
     };
     let mut subscriber = Client::new(nodes[1].address, "subscriber");
     subscriber.subscribe("$where/v > 5/t", QoS::AtLeastOnce);
     assert_eq!((publish_value("5"), publish_value("6")), (NOBODY, Reason::SUCCESS));
-    subscriber.receives("t", "6");
+    subscriber.expect_message("t", "6");
     for n in 100..200 {
         subscriber.subscribe(&format!("$where/v = {n}/t"), QoS::AtLeastOnce);
     }
@@ -105,8 +105,8 @@ fn conditions_are_tested_before_a_message_is_forwarded() {
         subscriber.subscribe(&format!("$where/v - 0 = {n}/t"), QoS::AtLeastOnce);
     }
     assert_eq!((publish_value("4"), publish_value("7")), (Reason::SUCCESS, Reason::SUCCESS));
-    subscriber.receives("t", "7");
-    subscriber.receives_nothing();
+    subscriber.expect_message("t", "7");
+    subscriber.expect_no_message();
 }
 
 #[test]
@@ -129,12 +129,12 @@ fn one_member_of_a_group_gets_each_message() {
         let properties = [Property::User("v", "1")];
         let (topic, delivery) = (format!("t/{n}"), Delivery::AtLeastOnce(id(1)));
         publisher.publish_with(&topic, "", delivery, false, &properties);
-        assert_eq!(publisher.acknowledged(), Reason::SUCCESS);
+        assert_eq!(publisher.expect_puback(), Reason::SUCCESS);
     }
     // The last message shows that no other message is in flight.
     publisher.publish("end", "");
-    (0..60).for_each(|n| other.receives(&format!("t/{n}"), ""));
-    other.receives("end", "");
+    (0..60).for_each(|n| other.expect_message(&format!("t/{n}"), ""));
+    other.expect_message("end", "");
     for filter in filters {
         let mut all: Vec<String> = Vec::new();
         for (member, _) in members.iter_mut().filter(|(_, own)| *own == filter) {
@@ -150,7 +150,7 @@ fn one_member_of_a_group_gets_each_message() {
         assert_eq!(all.len(), 60, "each message once, and each member in turn");
     }
     for (member, _) in &mut members {
-        member.receives_nothing();
+        member.expect_no_message();
     }
 }
 
@@ -250,7 +250,7 @@ fn messages_wait_while_nats_is_away() {
         }
     }
     assert_eq!(found, expected);
-    subscriber.receives_nothing();
+    subscriber.expect_no_message();
     await_lanes(&nodes);
 }
 
@@ -262,7 +262,7 @@ fn a_node_returns() {
     drop(nodes.pop());
     nodes.push(Node::start(node_config(&nats, "b")));
     await_interest(&nodes[1], "t", "publisher");
-    subscriber.receives("t", "");
+    subscriber.expect_message("t", "");
     await_lanes(&nodes);
 }
 
@@ -280,7 +280,7 @@ fn literal_topic_filters_are_announced_as_such() {
     let mut publisher = Client::new(nodes[0].address, "publisher");
     for topic in ["list?page=2", "s?v=1"] {
         assert_eq!(publisher.publish(topic, "literally"), Reason::SUCCESS);
-        subscriber.receives(topic, "literally");
+        subscriber.expect_message(topic, "literally");
     }
     assert_eq!(publisher.publish("list", ""), NOBODY);
     for filter in ["list?page=2", "$share/g/s?v=1"] {

@@ -19,7 +19,7 @@ fn a_client_that_connects_elsewhere_is_disconnected() {
     // The client returns, and its session at the other node ends.
     let mut third = Client::new(nodes[0].address, "roaming");
     assert_eq!(second.wait_for_close(), Some(Reason::SESSION_TAKEN_OVER));
-    third.receives_nothing();
+    third.expect_no_message();
 }
 
 #[test]
@@ -33,8 +33,8 @@ fn a_client_that_moves_while_nats_is_away_is_disconnected_later() {
     nats.restart();
     assert_eq!(first.wait_for_close(), Some(Reason::SESSION_TAKEN_OVER));
     assert_eq!(other.wait_for_close(), Some(Reason::SESSION_TAKEN_OVER));
-    second.receives_nothing();
-    back.receives_nothing();
+    second.expect_no_message();
+    back.expect_no_message();
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn another_user_does_not_end_a_session_elsewhere() {
     // Claims arrive in order, so the others arrived before the one for the same user.
     let _last = Client::connect_with(nodes[0].address, &begin("last", eve));
     assert_eq!(last.wait_for_close(), Some(Reason::SESSION_TAKEN_OVER));
-    connected.receives_nothing();
+    connected.expect_no_message();
     let (_back, present) = Client::connect_with(nodes[1].address, &kept());
     assert!(present, "the session of the other user stays");
 }

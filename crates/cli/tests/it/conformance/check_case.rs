@@ -59,15 +59,17 @@ fn exchange(wire: &mut Client, case: &Case) -> Result<(), String> {
         let received = wire
             .try_response(expected.headless)
             .map_err(|fault| format!("answer {}: {fault}", at + 1))?;
-        announced_close = received.says_close();
+        announced_close = received.has_connection_close();
         let is_last = at + 1 == case.requirements.answers.len();
         compare(expected, &received)
             .and_then(|()| check_common_rules(expected, &received))
             .and_then(|()| match (is_last, case.requirements.end) {
-                (true, End::Closed) if received.status >= 200 && !received.says_close() => {
+                (true, End::Closed)
+                    if received.status >= 200 && !received.has_connection_close() =>
+                {
                     Err("closes without having said so (RFC 9112, 9.6)".to_owned())
                 }
-                (false, _) | (_, End::Open) if received.says_close() => {
+                (false, _) | (_, End::Open) if received.has_connection_close() => {
                     Err("says that it closes".to_owned())
                 }
                 _ => Ok(()),

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::tcp::unique_loopback;
 
 use crate::conformance::tree::Tree;
 
@@ -33,7 +33,7 @@ impl Peer {
         for path in [tree.outside(), &directory] {
             fs::set_permissions(path, Permissions::from_mode(0o777)).expect("its permissions");
         }
-        let free = TcpListener::bind((own_address(), 0)).expect("a free port");
+        let free = TcpListener::bind((unique_loopback(), 0)).expect("a free port");
         let address = free.local_addr().expect("its address");
         drop(free);
         let mut command = command(name, &directory, &tree.root(), address);

@@ -398,7 +398,7 @@ fn memcached_serves_and_stops() {
     if !program.exists() || !machine_is_suitable() {
         return eprintln!("SKIPPED: there is no memcached");
     }
-    let address = SocketAddr::from((phalanx_testkit::tcp::own_address(), 11211));
+    let address = SocketAddr::from((phalanx_testkit::tcp::unique_loopback(), 11211));
     let mut command = threads(2, program);
     command.args(["-u", "root", "-t", "4", "-l", &address.ip().to_string()]);
     let mut server = Server(command.spawn().unwrap());

@@ -11,7 +11,7 @@ use phalanx::Graph;
 use phalanx::net::{IoTimeout, Listeners};
 use phalanx::runtime::{ActiveProcessors, DriverChoice, Setting, StartContext};
 
-use phalanx_testkit::tcp::patient;
+use phalanx_testkit::tcp::with_timeouts;
 
 use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
@@ -62,7 +62,7 @@ fn every_answer_arrives_once_and_in_order(driver: DriverChoice) {
 }
 
 fn drive(active: &ActiveProcessors, address: SocketAddr) {
-    let connect = || patient(TcpStream::connect(address).unwrap());
+    let connect = || with_timeouts(TcpStream::connect(address).unwrap());
     let mut idle: Vec<_> = (0..40).map(|_| connect()).collect();
     let (mut long, ended) = (connect(), AtomicBool::new(false));
     thread::scope(|scope| {

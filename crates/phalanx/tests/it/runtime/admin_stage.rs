@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use phalanx::Graph;
 use phalanx::runtime::DriverChoice;
 use phalanx_testkit::eventually;
-use phalanx_testkit::tcp::{connect, rest};
+use phalanx_testkit::tcp::{connect, read_to_end};
 
 use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
@@ -22,7 +22,7 @@ fn operations(admin: SocketAddr) -> u64 {
     let fields = format!("host: {admin}\r\nconnection: close\r\n");
     let request = format!("GET /placement.json HTTP/1.1\r\n{fields}\r\n");
     client.write_all(request.as_bytes()).unwrap();
-    let answer = String::from_utf8(rest(&client)).unwrap();
+    let answer = String::from_utf8(read_to_end(&client)).unwrap();
     let (_, number) = answer.split_once("\"operations\":").unwrap_or_else(|| panic!("{answer}"));
     let number = number.split(|c: char| !c.is_ascii_digit()).next();
     number.unwrap().parse().unwrap()

@@ -14,7 +14,7 @@ use phalanx::shutdown::{draining, is_draining};
 use phalanx::{Graph, Runtime, sleep, yield_now};
 
 use phalanx_testkit::TIMEOUT;
-use phalanx_testkit::tcp::{listener, rest};
+use phalanx_testkit::tcp::{listener, read_to_end};
 
 use crate::runtime::harness::{child_of, runtime};
 use crate::runtime::on_each_driver;
@@ -111,7 +111,7 @@ fn bytes_of_an_ended_stream_arrive(driver: DriverChoice, end: fn(Polled), held: 
         let received: usize = received.recv().unwrap();
         // The processor ends in the meantime. On a busy machine the test observes less, and passes.
         thread::sleep(Duration::from_millis(50));
-        assert_eq!(rest(&peer).len(), received);
+        assert_eq!(read_to_end(&peer).len(), received);
     });
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());

@@ -9,7 +9,7 @@ use phalanx::Graph;
 use phalanx::net::{Bytes, IoTimeout, Listener, Listeners, bind_unix};
 use phalanx::runtime::{DriverChoice, RunError};
 
-use phalanx_testkit::tcp::{patient, rest};
+use phalanx_testkit::tcp::{read_to_end, with_timeouts};
 
 use crate::runtime::harness::{one, runtime};
 use crate::runtime::on_each_driver;
@@ -31,8 +31,8 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
     let stage = graph.shared("test", ());
     let clients = std::thread::spawn(move || {
         for _ in 0..CLIENTS {
-            let stream = patient(TcpStream::connect(address).unwrap());
-            assert_eq!(rest(&stream), b"hello there");
+            let stream = with_timeouts(TcpStream::connect(address).unwrap());
+            assert_eq!(read_to_end(&stream), b"hello there");
         }
         // The last one stays connected until the program ends.
         TcpStream::connect(address).unwrap()
@@ -59,7 +59,7 @@ fn accepting_ends_with_the_drain(driver: DriverChoice) {
         .run_with_ready(graph, start, |up| {
             let control = up.control.clone();
             std::thread::spawn(move || {
-                let mut last = patient(clients.join().expect("no client failed"));
+                let mut last = with_timeouts(clients.join().expect("no client failed"));
                 let mut answer = [0; 11];
                 last.read_exact(&mut answer).unwrap();
                 control.drain();
@@ -183,7 +183,7 @@ fn every_connection_is_served_by_one_processor(driver: DriverChoice) {
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
     let clients = std::thread::spawn(move || {
-        let open = |n: usize| patient(TcpStream::connect(addresses[n % 2]).unwrap());
+        let open = |n: usize| with_timeouts(TcpStream::connect(addresses[n % 2]).unwrap());
         let streams: Vec<_> = (0..CLIENTS).map(open).collect();
         let answers = streams.into_iter().map(|mut stream| {
             let mut answer = [0; 2];

@@ -13,7 +13,7 @@ use socket2::{Domain, Socket, Type};
 
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::bytes::pattern;
-use phalanx_testkit::tcp::{listener, patient};
+use phalanx_testkit::tcp::{listener, with_timeouts};
 
 use crate::runtime::harness::{one, runtime};
 use crate::runtime::on_each_driver;
@@ -76,7 +76,7 @@ fn echo(driver: DriverChoice) {
 }
 
 fn exchange(address: std::net::SocketAddr, lengths: &[usize]) {
-    let stream = patient(TcpStream::connect(address).unwrap());
+    let stream = with_timeouts(TcpStream::connect(address).unwrap());
     for length in lengths {
         let sent = pattern(*length);
         let mut writer = stream.try_clone().unwrap();
@@ -97,7 +97,7 @@ fn both_ends(driver: DriverChoice) {
     let peer = thread::spawn(move || {
         let (stream, from) = listener.accept().unwrap();
         let mut received = Vec::new();
-        patient(stream.try_clone().unwrap()).read_to_end(&mut received).unwrap();
+        with_timeouts(stream.try_clone().unwrap()).read_to_end(&mut received).unwrap();
         (&stream).write_all(b"got it").unwrap();
         (received, from)
     });

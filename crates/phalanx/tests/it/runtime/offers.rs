@@ -11,7 +11,7 @@ use phalanx::Graph;
 use phalanx::net::{IoTimeout, Listeners, Stream};
 use phalanx::runtime::{ActiveProcessors, DriverChoice, StartContext};
 
-use phalanx_testkit::tcp::patient;
+use phalanx_testkit::tcp::with_timeouts;
 
 use crate::runtime::harness::runtime;
 use crate::runtime::on_each_driver;
@@ -75,7 +75,7 @@ fn connections_leave_an_inactive_processor(driver: DriverChoice) {
 
 /// Returns the number of clients that another processor served at first.
 fn drive(active: &ActiveProcessors, address: SocketAddr) -> usize {
-    let connect = || (patient(TcpStream::connect(address).unwrap()), 0);
+    let connect = || (with_timeouts(TcpStream::connect(address).unwrap()), 0);
     // Many connections are balanced, but on a busy machine the other processor may look full.
     let (mut clients, mut elsewhere) = (Vec::new(), 0);
     while elsewhere == 0 {

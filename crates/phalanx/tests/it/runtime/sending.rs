@@ -11,7 +11,7 @@ use phalanx::runtime::DriverChoice;
 
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::bytes::pattern;
-use phalanx_testkit::tcp::{listener, patient, rest};
+use phalanx_testkit::tcp::{listener, read_to_end, with_timeouts};
 
 use crate::runtime::harness::{elsewhere, one};
 use crate::runtime::on_each_driver;
@@ -34,7 +34,7 @@ fn head_and_file(driver: DriverChoice) {
     let received = one(driver, move |_| async move {
         let stream = Stream::connect(address, IoTimeout::after(TIMEOUT)).await.unwrap();
         let (peer, _) = listener.accept().unwrap();
-        let reader = elsewhere(move || rest(&peer));
+        let reader = elsewhere(move || read_to_end(&peer));
         let sender = async move {
             let file = dir.open_file(b"file", false).await.unwrap();
             let head = b"head".to_vec();
@@ -103,7 +103,7 @@ fn more_than_there_is(driver: DriverChoice) {
         let sent = sent.unwrap().bytes as usize;
         assert!(sent <= 1000);
         let mut received = vec![0; sent];
-        patient(peer).read_exact(&mut received).unwrap();
+        with_timeouts(peer).read_exact(&mut received).unwrap();
         assert!(received == pattern(sent));
     });
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use phalanx::runtime::DriverChoice;
 use phalanx::{Graph, sleep};
 
-use phalanx_testkit::tcp::patient;
+use phalanx_testkit::tcp::with_timeouts;
 
 use crate::runtime::harness::{output_of, runtime};
 use crate::runtime::on_each_driver;
@@ -67,7 +67,7 @@ fn reported_while_it_runs_and_after(driver: DriverChoice) {
                 }
             };
             std::thread::spawn(move || {
-                let mut client = patient(TcpStream::connect(address).unwrap());
+                let mut client = with_timeouts(TcpStream::connect(address).unwrap());
                 client
                     .write_all(b"GET /snapshot.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
                     .unwrap();

@@ -15,7 +15,7 @@ use phalanx::runtime::DriverChoice;
 
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::bytes::pattern;
-use phalanx_testkit::tcp::{listener, patient, rest};
+use phalanx_testkit::tcp::{listener, read_to_end, with_timeouts};
 
 use crate::runtime::harness::{elsewhere, one};
 use crate::runtime::on_each_driver;
@@ -41,7 +41,7 @@ on_each_driver!(
 async fn pair() -> (Stream, TcpStream) {
     let (listener, address) = listener();
     let stream = Stream::connect(address, IoTimeout::after(TIMEOUT)).await.unwrap();
-    (stream, patient(listener.accept().unwrap().0))
+    (stream, with_timeouts(listener.accept().unwrap().0))
 }
 
 fn exact_reads_take_no_more(driver: DriverChoice) {
@@ -100,7 +100,7 @@ fn many_parts(driver: DriverChoice) {
         let (stream, peer) = pair().await;
         let bytes = Bytes::from(pattern(1_000_000));
         let parts: Vec<_> = (0..1000).map(|at| bytes.slice(1000 * at..1000 * (at + 1))).collect();
-        let reader = std::thread::spawn(move || rest(&peer));
+        let reader = std::thread::spawn(move || read_to_end(&peer));
         stream.write_vectored(parts, IoTimeout::after(TIMEOUT)).await.unwrap();
         stream.write_vectored([], IoTimeout::after(TIMEOUT)).await.unwrap();
         stream.write_vectored([Bytes::from("end")], IoTimeout::after(TIMEOUT)).await.unwrap();
@@ -119,7 +119,7 @@ fn bytes_are_sent_now_unless_a_write_waits(driver: DriverChoice) {
         let mut write = pin!(stream.write(bytes.clone(), IoTimeout::after(TIMEOUT)));
         assert!(poll_fn(|task| Poll::Ready(write.as_mut().poll(task).is_pending())).await);
         assert_eq!(stream.send_now(b"within").unwrap(), 0);
-        let reader = std::thread::spawn(move || rest(&peer));
+        let reader = std::thread::spawn(move || read_to_end(&peer));
         write.await.unwrap();
         assert_eq!(stream.send_now(b"last").unwrap(), 4);
         stream.shutdown(Shutdown::Write).unwrap();
@@ -151,7 +151,7 @@ fn corked_bytes_arrive_with_the_end(driver: DriverChoice) {
             let (stream, peer) = pair().await;
             stream.set_cork(true).unwrap();
             stream.write(b"last".to_vec(), IoTimeout::after(TIMEOUT)).await.unwrap();
-            let reader = std::thread::spawn(move || rest(&peer));
+            let reader = std::thread::spawn(move || read_to_end(&peer));
             if shut_down {
                 stream.shutdown(Shutdown::Write).unwrap();
                 assert_eq!(elsewhere(|| reader.join().unwrap()).await, b"last");
@@ -205,7 +205,7 @@ fn a_dropped_write_half_ends_the_stream(driver: DriverChoice) {
             }
             drop(write);
             let reader = peer.try_clone().unwrap();
-            assert_eq!(elsewhere(move || rest(&reader)).await, b"all");
+            assert_eq!(elsewhere(move || read_to_end(&reader)).await, b"all");
             // The other direction is still open.
             peer.write_all(b"answer").unwrap();
             let mut answer = [0; 6];
@@ -319,7 +319,7 @@ fn a_write_with_many_requests_in_flight(driver: DriverChoice) {
 fn an_operation_that_only_writes_lets_others_run(driver: DriverChoice) {
     one(driver, |stage| async move {
         let (stream, peer) = pair().await;
-        let reader = std::thread::spawn(move || rest(&peer).len());
+        let reader = std::thread::spawn(move || read_to_end(&peer).len());
         let has_run = Arc::new(AtomicBool::new(false));
         let (runs, mut written) = (has_run.clone(), 0);
         stage.dispatch(move |_| async move { runs.store(true, Ordering::Relaxed) }).unwrap();

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use phalanx_testkit::eventually;
 use socket2::{Domain, Socket, Type};
 
-use crate::guard::harness::{Server, connect, get, on_each_driver, rest, until};
+use crate::guard::harness::{Server, connect, get, on_each_driver, read_to_end, read_until};
 
 /// A connection from another loopback address.
 fn from_elsewhere(server: &Server) -> Option<TcpStream> {
@@ -20,7 +20,7 @@ fn from_elsewhere(server: &Server) -> Option<TcpStream> {
 
 fn ask(stream: &mut TcpStream) -> String {
     stream.write_all(b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-    until(stream, "\r\n\r\nsmall")
+    read_until(stream, "\r\n\r\nsmall")
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn concurrent_connections_are_limited() {
         |server, _| {
             let mut held: Vec<_> = (0..3).map(|_| connect(server)).collect();
             held.iter_mut().for_each(|stream| drop(ask(stream)));
-            let answer = rest(&mut connect(server));
+            let answer = read_to_end(&mut connect(server));
             assert!(answer.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{answer}");
             assert!(answer.contains("Retry-After: 1\r\n"));
             if let Some(mut elsewhere) = from_elsewhere(server) {
@@ -60,14 +60,14 @@ fn requests_in_a_burst_and_after_it() {
             client
                 .write_all("GET /small HTTP/1.1\r\nHost: h\r\n\r\n".repeat(3).as_bytes())
                 .unwrap();
-            let answers = until(&mut client, "Content-Length: 0\r\n\r\n");
+            let answers = read_until(&mut client, "Content-Length: 0\r\n\r\n");
             assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 2, "{answers}");
             let wait = answers.split("Retry-After: ").nth(1).expect("a time");
             let wait: u64 = wait.split('\r').next().unwrap().parse().unwrap();
             assert!((1..=100).contains(&wait), "{wait}");
             // The connection persists; others are unaffected.
             client.write_all(b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-            until(&mut client, "Content-Length: 0\r\n\r\n");
+            read_until(&mut client, "Content-Length: 0\r\n\r\n");
             if let Some(mut elsewhere) = from_elsewhere(server) {
                 ask(&mut elsewhere);
             }

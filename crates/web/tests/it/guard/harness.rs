@@ -4,7 +4,7 @@ use std::path::Path;
 
 use phalanx_web::Config;
 
-pub(crate) use crate::common::{Server, all, connect, get, rest, until};
+pub(crate) use crate::common::{Server, all, connect, get, read_to_end, read_until};
 
 /// Runs `test` against such a server on each driver. `change` modifies the configuration; it may use the
 /// directory next to the served one for further files.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::guard::harness::{all, connect, get, on_each_driver, rest, until};
+use crate::guard::harness::{all, connect, get, on_each_driver, read_to_end, read_until};
 
 #[test]
 fn healthy_then_draining() {
@@ -25,12 +25,12 @@ fn healthy_then_draining() {
             // An incomplete request keeps a connection open during the shutdown.
             let mut client = connect(server);
             client.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\nGET /health").unwrap();
-            until(&mut client, "ok\n");
+            read_until(&mut client, "ok\n");
             server.control.drain();
             // Shutdown reaches the processors asynchronously; a refused connection shows that it has.
             while std::net::TcpStream::connect(server.address).is_ok() {}
             client.write_all(b"z HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-            let draining = rest(&mut client);
+            let draining = read_to_end(&mut client);
             assert!(draining.starts_with("HTTP/1.1 503 "), "{draining}");
             assert!(draining.ends_with("\r\n\r\ndraining\n"));
         },

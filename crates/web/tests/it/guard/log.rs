@@ -7,7 +7,7 @@ use std::path::Path;
 use phalanx_testkit::eventually;
 use phalanx_web::{AccessLog, Config, LogFormat, LogTarget};
 
-use crate::guard::harness::{Server, all, connect, get, on_each_driver, rest, until};
+use crate::guard::harness::{Server, all, connect, get, on_each_driver, read_to_end, read_until};
 
 fn logged(format: LogFormat) -> impl Fn(&mut Config, &Path) {
     move |config, home| {
@@ -87,7 +87,7 @@ fn a_pipelined_request_has_its_own_line() {
             (0..100).map(|n| format!("GET /small?{n} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
         client.write_all(requests.as_bytes()).unwrap();
         client.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(rest(&mut client).matches("HTTP/1.1 200 OK").count(), 100);
+        assert_eq!(read_to_end(&mut client).matches("HTTP/1.1 200 OK").count(), 100);
         for (n, line) in lines(home, 100).iter().enumerate() {
             assert!(line.contains(&format!(
                 r#""request":"GET /small?{n} HTTP/1.1","status":200,"bytes":5"#
@@ -119,7 +119,7 @@ fn no_line_is_lost_at_the_end() {
                     client.write_all(b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
                 }
                 for client in &mut clients {
-                    until(client, "\r\n\r\nsmall");
+                    read_until(client, "\r\n\r\nsmall");
                 }
             }
             server.control.drain();

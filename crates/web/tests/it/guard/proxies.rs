@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use phalanx_testkit::eventually;
 use phalanx_web::{AccessLog, Config, ForwardedField, LogFormat, LogTarget, Proxy};
 
-use crate::guard::harness::{Server, all, connect, on_each_driver, rest, until};
+use crate::guard::harness::{Server, all, connect, on_each_driver, read_to_end, read_until};
 use crate::proxy::backend::Backend;
 
 fn network(text: &str) -> Vec<phalanx_web::Network> {
@@ -54,7 +54,7 @@ fn requests_of_named_clients() {
                 for _ in 0..2 {
                     let fields = format!("X-Forwarded-For: {client}\r\n");
                     stream.write_all(request(&fields).as_bytes()).unwrap();
-                    until(stream, "\r\n\r\nsmall");
+                    read_until(stream, "\r\n\r\nsmall");
                 }
             }
             // The limit applies to the client, whichever connection it uses.
@@ -102,7 +102,7 @@ fn proxied_with(server: &Server, header: &[u8], fields: &str) -> String {
     let end = [end, request(&fields).as_bytes()].concat();
     // The server may have closed the connection.
     let _ = stream.write_all(&end);
-    rest(&mut stream)
+    read_to_end(&mut stream)
 }
 
 /// A header of version 2 with this command and IPv4 client.
@@ -219,7 +219,7 @@ fn a_header_that_does_not_end_is_not_waited_for() {
         |server, _| {
             let mut slow = connect(server);
             slow.write_all(b"PROXY TCP4 198.51.").unwrap();
-            assert_eq!(rest(&mut slow), "");
+            assert_eq!(read_to_end(&mut slow), "");
         },
     );
 }

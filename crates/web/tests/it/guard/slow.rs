@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use phalanx_testkit::{TIMEOUT, eventually};
 use socket2::{Domain, Socket, Type};
 
-use crate::guard::harness::{Server, connect, get, on_each_driver, rest};
+use crate::guard::harness::{Server, connect, get, on_each_driver, read_to_end};
 
 /// A body has its own time limit, separate from that of the head.
 #[test]
@@ -32,7 +32,7 @@ fn a_slow_body_times_out() {
             client.write_all(b"GET /small HTTP/1.0\r\n").unwrap();
             thread::sleep(Duration::from_millis(1000));
             client.write_all(b"\r\n").unwrap();
-            assert!(rest(&mut client).ends_with("\r\n\r\nsmall"));
+            assert!(read_to_end(&mut client).ends_with("\r\n\r\nsmall"));
         },
     );
 }

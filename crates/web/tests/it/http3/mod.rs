@@ -17,7 +17,7 @@ use client::{
 };
 use http::{Method, StatusCode};
 use phalanx::runtime::DriverChoice;
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_web::{Config, Scheme, Tls, serve};
 use relay::Relay;
 
@@ -48,7 +48,7 @@ fn on_each_driver(change: impl Fn(&Path) -> Config, test: impl Fn(&Server, Socke
             };
             run(serve).map(|server| started = Some(server))
         };
-        if !is_tested(&driver.to_string(), start) {
+        if !is_selected(&driver.to_string(), start) {
             continue;
         }
         let (server, thread) = started.expect("it is tested");

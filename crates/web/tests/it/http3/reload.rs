@@ -9,7 +9,7 @@ use std::time::Duration;
 use phalanx::runtime::DriverChoice;
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::authority::{Authority, Pair};
-use phalanx_testkit::driver::is_tested;
+use phalanx_testkit::driver::is_selected;
 use phalanx_web::{Config, Inherited, Scheme, Tls, operate};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -57,7 +57,7 @@ fn a_longer_limit_of_idle_connections() {
                 |up| operate(first, Inherited::default(), Arc::new(Reloads { up, next, reloaded }));
             run(serve).map(|server| started = Some(server))
         };
-        if !is_tested(&driver.to_string(), start) {
+        if !is_selected(&driver.to_string(), start) {
             continue;
         }
         let (server, thread) = started.expect("it is tested");
@@ -95,7 +95,7 @@ fn open_connections_continue() {
                 |up| operate(first, Inherited::default(), Arc::new(Reloads { up, next, reloaded }));
             run(serve).map(|server| started = Some(server))
         };
-        if !is_tested(&driver.to_string(), start) {
+        if !is_selected(&driver.to_string(), start) {
             continue;
         }
         let (server, thread) = started.expect("it is tested");

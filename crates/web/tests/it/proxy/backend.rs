@@ -32,7 +32,7 @@ impl Backend {
                     break;
                 }
                 let (serve, number) = (serve.clone(), count.fetch_add(1, Ordering::Relaxed));
-                let stream = tcp::patient(stream.unwrap());
+                let stream = tcp::with_timeouts(stream.unwrap());
                 open.push(stream.try_clone().unwrap());
                 all.push(thread::spawn(move || {
                     let closing = stream.try_clone().unwrap();
@@ -70,7 +70,7 @@ impl Drop for Backend {
 
 /// An address at which no server listens, and no other test will start one.
 pub(crate) fn down() -> SocketAddr {
-    let listener = TcpListener::bind((tcp::own_address(), 0)).unwrap();
+    let listener = TcpListener::bind((tcp::unique_loopback(), 0)).unwrap();
     listener.local_addr().unwrap()
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// Reads up to and including `end`. `None` if the proxy closes before the first byte.
-    pub(crate) fn until(&mut self, end: &str) -> Option<String> {
+    pub(crate) fn read_until(&mut self, end: &str) -> Option<String> {
         loop {
             if let Some(at) = find(&self.rest, end.as_bytes()) {
                 let after = self.rest.split_off(at + end.len());
@@ -100,7 +100,7 @@ impl Peer {
 
     /// Reads a request's head.
     pub(crate) fn head(&mut self) -> Option<String> {
-        self.until("\r\n\r\n")
+        self.read_until("\r\n\r\n")
     }
 
     /// Reads this many bytes of a body.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx_testkit::http::Client;
 
-use crate::common::{all, connect, rest, until};
+use crate::common::{all, connect, read_to_end, read_until};
 use crate::proxy::backend::{Backend, Peer};
 use crate::proxy::with;
 
@@ -18,7 +18,7 @@ pub(super) const LARGE: usize = 8 << 20;
 fn chunks(peer: &mut Peer) -> Vec<u8> {
     let mut body = Vec::new();
     loop {
-        let line = peer.until("\r\n").unwrap();
+        let line = peer.read_until("\r\n").unwrap();
         let size = usize::from_str_radix(line.trim_end(), 16).unwrap();
         body.extend(peer.body(size));
         assert_eq!(peer.body(2), b"\r\n");
@@ -84,9 +84,9 @@ fn a_client_may_wait_for_100() {
             let head = "POST /api HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nConnection: close\r\n\
                     Content-Length: 2\r\n\r\n";
             client.write_all(head.as_bytes()).unwrap();
-            assert_eq!(until(&mut client, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+            assert_eq!(read_until(&mut client, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
             client.write_all(b"hi").unwrap();
-            let text = rest(&mut client);
+            let text = read_to_end(&mut client);
             assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("\r\n\r\nhi"), "{text}");
         },
     );
@@ -108,7 +108,7 @@ fn a_server_may_answer_before_the_end_of_the_body() {
             let mut client = connect(server);
             let head = format!("POST /api HTTP/1.1\r\nHost: a\r\nContent-Length: {LARGE}\r\n\r\n");
             client.write_all(head.as_bytes()).unwrap();
-            let text = until(&mut client, "no");
+            let text = read_until(&mut client, "no");
             assert!(
                 text.starts_with("HTTP/1.1 413 ") && text.contains("Connection: close"),
                 "{text}"
@@ -192,7 +192,7 @@ fn a_body_that_trickles_is_408() {
                     thread::sleep(Duration::from_millis(20));
                 }
             });
-            let text = rest(&mut client);
+            let text = read_to_end(&mut client);
             assert!(
                 text.starts_with("HTTP/1.1 408 ") && text.contains("Connection: close"),
                 "{text}"

@@ -20,7 +20,7 @@ const STATES: [&str; 3] = ["/api/head", "/api/body", "/api/response"];
 fn serve(peer: &mut Peer, arrived: &dyn Fn()) {
     let head = peer.head().expect("a request");
     match head.split(' ').nth(1).expect("a path") {
-        "/api/body" => drop(peer.until("a")),
+        "/api/body" => drop(peer.read_until("a")),
         "/api/response" => peer.say("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nb"),
         "/api/done" => {
             return peer.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");

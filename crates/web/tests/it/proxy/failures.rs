@@ -10,7 +10,7 @@ use std::time::Duration;
 use phalanx_testkit::http::Client;
 use phalanx_testkit::{eventually, tcp};
 
-use crate::common::{LARGE, Server, all, connect, get, metric, on_each_driver, rest};
+use crate::common::{LARGE, Server, all, connect, get, metric, on_each_driver, read_to_end};
 use crate::proxy::backend::{Backend, down, passing};
 use crate::proxy::with;
 
@@ -84,7 +84,7 @@ fn a_slow_server_is_504() {
             let text =
                 "PUT /api HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
             client.write_all(text.as_bytes()).unwrap();
-            assert!(rest(&mut client).starts_with("HTTP/1.1 504 "));
+            assert!(read_to_end(&mut client).starts_with("HTTP/1.1 504 "));
         },
     );
 }
@@ -301,7 +301,7 @@ fn slow_readers_eject_no_server() {
         }
         eventually("the server gives up", || (given_up.load(Ordering::Relaxed) == 3).then_some(()));
         for client in &clients {
-            assert!(tcp::rest(client).len() < LARGE);
+            assert!(tcp::read_to_end(client).len() < LARGE);
         }
         eventually("the failures", || failures("client-closed").filter(|count| *count == 3));
         assert_eq!((failures("truncated"), ejections()), (Some(0), Some(0)));

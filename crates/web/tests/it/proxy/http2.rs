@@ -120,7 +120,7 @@ fn bodies_in_frames() {
             }
             // The client waits for 100.
             client.headers(9, false, &[&CONTENT[..], &[("expect", "100-Continue")]].concat());
-            client.until(|client| client.status(9) == Some(100));
+            client.read_until(|client| client.status(9) == Some(100));
             client.data(9, true, b"f");
             assert_eq!(client.answer(9), (200, b"f".to_vec()));
         },
@@ -137,7 +137,7 @@ fn the_end_of_a_get_in_a_frame_of_its_own() {
                 assert!(is_chunked == head.starts_with("GET /api/content "), "{head}");
                 if is_chunked {
                     // The content is in one chunk, or in two if the first frame arrived alone.
-                    let chunks = peer.until("\r\n0\r\n\r\n").unwrap();
+                    let chunks = peer.read_until("\r\n0\r\n\r\n").unwrap();
                     assert_eq!(chunks.split("\r\n").skip(1).step_by(2).collect::<String>(), "abc");
                 }
                 peer.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
@@ -184,12 +184,12 @@ fn wrong_bodies_are_refused() {
                 client.headers(stream, false, &head);
                 client.data(stream, false, content);
                 assert_eq!(client.answer(stream).0, 413, "{stream}");
-                client.until(|client| client.reset(stream) == Some(0));
+                client.read_until(|client| client.reset(stream) == Some(0));
             }
             for (stream, content) in [(5, &b"ab"[..]), (7, b"abcd")] {
                 client.headers(stream, false, &[&CONTENT[..], &[("content-length", "3")]].concat());
                 client.data(stream, true, content);
-                client.until(|client| client.reset(stream) == Some(1));
+                client.read_until(|client| client.reset(stream) == Some(1));
             }
         },
     );

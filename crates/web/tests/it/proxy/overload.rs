@@ -138,7 +138,7 @@ fn content_of_a_waiting_request_is_not_taken() {
         Backend::new(move |mut peer, _| {
             while let Some(head) = peer.head() {
                 if head.contains("Transfer-Encoding: chunked\r\n") {
-                    peer.until("\r\n0\r\n\r\n").unwrap();
+                    peer.read_until("\r\n0\r\n\r\n").unwrap();
                 } else {
                     report.send(()).unwrap();
                     let _ = allowed.lock().unwrap().recv();

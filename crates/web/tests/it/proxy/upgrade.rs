@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-use crate::common::{all, connect, until};
+use crate::common::{all, connect, read_until};
 use crate::proxy::backend::Backend;
 use crate::proxy::with;
 
@@ -34,7 +34,7 @@ fn a_tunnel_passes_bytes_in_both_directions() {
         |server, _| {
             let mut client = connect(server);
             client.write_all(ASK.as_bytes()).unwrap();
-            let head = until(&mut client, "hello");
+            let head = read_until(&mut client, "hello");
             assert!(head.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{head}");
             assert!(
                 head.contains("Connection: upgrade\r\n") && head.contains("Upgrade: echo\r\n"),
@@ -43,10 +43,10 @@ fn a_tunnel_passes_bytes_in_both_directions() {
             for n in 0..100 {
                 let text = format!("message {n};");
                 client.write_all(text.as_bytes()).unwrap();
-                assert_eq!(until(&mut client, ";"), text);
+                assert_eq!(read_until(&mut client, ";"), text);
             }
             client.shutdown(Shutdown::Write).unwrap();
-            assert_eq!(until(&mut client, "bye"), "bye");
+            assert_eq!(read_until(&mut client, "bye"), "bye");
             assert_eq!(client.read(&mut [0; 10]).unwrap(), 0);
         },
     );
@@ -72,7 +72,7 @@ fn a_tunnel_leaves_its_slot_to_requests() {
     with(backend, change, |server, _| {
         let mut client = connect(server);
         client.write_all(ASK.as_bytes()).unwrap();
-        until(&mut client, "hello");
+        read_until(&mut client, "hello");
         let text = all(server, "GET /api HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
     });

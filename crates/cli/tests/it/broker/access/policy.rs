@@ -159,7 +159,7 @@ fn a_session_belongs_to_its_user(driver: &str) {
     }
     // The holder is not affected, and keeps its session while it is disconnected.
     Client::new(&broker, "publisher").publish("t", "one");
-    client.receives("t", "one");
+    client.expect_message("t", "one");
     client.disconnect();
     Client::new(&broker, "publisher").publish("t", "two");
     for options in others() {
@@ -168,7 +168,7 @@ fn a_session_belongs_to_its_user(driver: &str) {
     let (mut client, present) =
         Client::connect_with(&broker, &persistent(login_eve(Version::V3, "hers")));
     assert!(present);
-    client.receives("t", "two");
+    client.expect_message("t", "two");
     client.disconnect();
     // After the session has ended, another user may use the client id.
     Client::connect_with(&broker, &login_eve(Version::V5, "hers")).0.disconnect();
@@ -218,7 +218,7 @@ fn forbidden_publishes_are_rejected(driver: &str) {
             "{received:?}"
         );
     }
-    adam.receives("garden/tree", "1");
+    adam.expect_message("garden/tree", "1");
     for topic in ["garden/a", "garden/b", "garden/c"] {
         for payload in ["q0", "q2"] {
             let received = adam.next();
@@ -233,7 +233,7 @@ fn forbidden_publishes_are_rejected(driver: &str) {
     assert_eq!(Client::expect_rejection(&broker, &heir), Reason::NOT_AUTHORIZED);
     let heir = ConnectOptions { will: will("garden/will"), ..self::login_eve(Version::V3, "will") };
     Client::connect_with(&broker, &heir).0.drop_connection();
-    adam.receives("garden/will", "gone");
+    adam.expect_message("garden/will", "gone");
     // MQTT 3.1.1 has no reason code for it: the message is dropped.
     let (mut old, _) = Client::connect_with(&broker, &self::login_eve(Version::V3, "old"));
     assert_eq!(old.publish("elsewhere", "4"), Reason::SUCCESS);
@@ -242,7 +242,7 @@ fn forbidden_publishes_are_rejected(driver: &str) {
     old.send(&Packet::PubRel(Ack::success(id(9))));
     assert!(matches!(old.next().packet(), Packet::PubComp(_)));
     assert_eq!(old.publish("garden/old", "6"), Reason::SUCCESS);
-    adam.receives("garden/old", "6");
+    adam.expect_message("garden/old", "6");
 }
 
 fn forbidden_messages_are_not_delivered(driver: &str) {
@@ -260,7 +260,7 @@ fn forbidden_messages_are_not_delivered(driver: &str) {
     // A partly allowed subscription is accepted, and its messages are filtered: retained ones, and content
     // matches too.
     assert_eq!(adam.subscribe_with(&[("#", plain), ("+/+?n=1", plain)], &[]), [Reason::SUCCESS; 2]);
-    adam.receives("garden/first", "0");
+    adam.expect_message("garden/first", "0");
     let (mut member, _) = Client::connect_with(&broker, &self::login_adam(Version::V5, "member"));
     let (mut owner_client, _) =
         Client::connect_with(&broker, &self::login_eve(Version::V5, "hers"));
@@ -270,12 +270,12 @@ fn forbidden_messages_are_not_delivered(driver: &str) {
     for n in 0..4 {
         eve.publish("inbox/eve", "secret");
         eve.publish("inbox/adam", &n.to_string());
-        adam.receives("inbox/adam", &n.to_string());
+        adam.expect_message("inbox/adam", &n.to_string());
         // One member may not read it, so the other one always gets it.
-        member.receives("inbox/adam", &n.to_string());
+        member.expect_message("inbox/adam", &n.to_string());
     }
     eve.publish("garden/last", "9");
-    adam.receives("garden/last", "9");
+    adam.expect_message("garden/last", "9");
     // The session of an anonymous client.
     let others = files.broker_with(
         driver,
@@ -292,7 +292,7 @@ fn only_the_broker_publishes_system_topics(driver: &str) {
     client.subscribe("$SYS/mine", QoS::AtMostOnce);
     assert_eq!(client.publish("$SYS/mine", "x"), Reason::NOT_AUTHORIZED);
     assert_eq!(client.publish("$SYSTEM", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
-    client.receives_nothing();
+    client.expect_no_message();
 }
 
 fn files_are_reloaded(driver: &str) {
@@ -305,14 +305,14 @@ fn files_are_reloaded(driver: &str) {
     files.rules("topic grant #");
     broker.rereads("not reloaded; the old configuration remains in effect");
     eve.publish("garden/1", "x");
-    adam.receives("garden/1", "x");
+    adam.expect_message("garden/1", "x");
     // Existing connections follow the new rules and keep their subscriptions.
     files.users(&[("eve", "pear"), ("adam", "rib")]);
     files.rules("user eve\ntopic garden/#\nuser adam\ntopic read garden/here\n");
     broker.rereads("reloaded: ");
     eve.publish("garden/1", "y");
     eve.publish("garden/here", "z");
-    adam.receives("garden/here", "z");
+    adam.expect_message("garden/here", "z");
     assert_eq!(eve.publish("inbox/adam", "x"), Reason::NOT_AUTHORIZED);
     let refused = Client::expect_rejection(&broker, &self::login_eve(Version::V5, "again"));
     assert_eq!(refused, Reason::BAD_USER_NAME_OR_PASSWORD);

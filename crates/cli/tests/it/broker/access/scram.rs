@@ -124,7 +124,7 @@ impl<'a> Scram<'a> {
         self.auth(client, Reason::RE_AUTHENTICATE, &self.first());
         let challenge = challenge(client, self.method);
         // Other packets are processed meanwhile.
-        client.receives_nothing();
+        client.expect_no_message();
         let (last, answer) = self.last(&challenge);
         self.auth(client, Reason::CONTINUE_AUTHENTICATION, &last);
         let received = client.next();
@@ -172,7 +172,7 @@ fn clients_prove_that_they_know_their_passwords(driver: &str) {
         assert_eq!(reason, Reason::SUCCESS);
         client.subscribe("t", QoS::AtMostOnce);
         client.publish_with("t", "x", Delivery::AtMostOnce, false, &[]);
-        client.receives("t", "x");
+        client.expect_message("t", "x");
         client.disconnect();
         // The keys also verify the password of a client that sends it.
         for version in [Version::V3, Version::V5] {

@@ -197,7 +197,7 @@ fn a_silent_service_delays_only_its_logins(driver: &str) {
     assert_eq!(service.count(), 2);
     // Neither does a shutdown.
     broker.signal(Signal::TERM);
-    broker.exits_well();
+    broker.expect_success();
     assert!(!broker.stderr().contains("requests are refused"), "{}", broker.stderr());
     drop(waiting);
 }
@@ -219,7 +219,7 @@ fn a_service_decides_about_topics(driver: &str) {
     let mut writer = Client::new(&broker, "writer");
     for payload in ["one", "two"] {
         assert_eq!(writer.publish("a/b", payload), Reason::SUCCESS);
-        reader.receives("a/b", payload);
+        reader.expect_message("a/b", payload);
     }
     // One each for the filter and the topic.
     assert_eq!(service.count(), 2);
@@ -243,7 +243,7 @@ fn a_service_decides_about_topics(driver: &str) {
     );
     assert_eq!(refused, Reason::NOT_AUTHORIZED);
     assert_eq!(writer.publish("a/b", "five"), Reason::SUCCESS);
-    reader.receives("a/b", "five");
+    reader.expect_message("a/b", "five");
 }
 
 fn a_service_that_fails_denies_topics(driver: &str) {
@@ -260,6 +260,6 @@ fn a_service_that_fails_denies_topics(driver: &str) {
     // MQTT 3.1.1 would take the message for delivered.
     let (mut old, _) = Client::connect_with(&broker, &ConnectOptions::new(Version::V3, "old"));
     old.publish_with("a/b", "two", Delivery::AtLeastOnce(id(7)), false, &[]);
-    assert_eq!(old.rest(), b"");
+    assert_eq!(old.read_to_end(), b"");
     eventually("a message", || broker.stderr().contains("not_decided").then_some(()));
 }

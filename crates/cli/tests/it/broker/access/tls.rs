@@ -76,7 +76,7 @@ fn messages_of_all_sizes(driver: &str) {
             let args = ["-V", version, "-t", "t", "-f", file.to_str().unwrap()];
             let output = publish(address, &ca, None, &args);
             assert!(output.status.success(), "{output:?}");
-            reader.receives("t", &payload);
+            reader.expect_message("t", &payload);
         }
     }
     // The other direction: the broker sends a retained message to a subscriber over TLS.
@@ -113,13 +113,13 @@ fn users_are_named_by_certificates(driver: &str) {
     let args = ["-V", "mqttv5", "-t", "garden/x", "-m", "two"];
     let output = publish(address, &ca, Some(&eve), &args);
     assert!(output.status.success(), "{output:?}");
-    reader.receives("garden/x", "two");
+    reader.expect_message("garden/x", "two");
     // Without a certificate, and with one signed by another authority.
     assert!(!publish(address, &ca, None, &args).status.success());
     let other_pair = Authority::new().sign_client("eve");
     assert!(!publish(address, &ca, Some(&other_pair), &args).status.success());
     reader.unsubscribe("#");
-    reader.receives_nothing();
+    reader.expect_no_message();
 }
 
 fn revoked_certificates_are_rejected(driver: &str) {

@@ -37,19 +37,19 @@ fn bridges_are_reloaded(driver: &str) {
     broker.rereads("reloaded: ");
     until("1");
     publisher.publish("a/x", "added");
-    there.receives("a/x", "added");
+    there.expect_message("a/x", "added");
     write(Some("b/#"));
     broker.rereads("reloaded: ");
     until("0");
     until("1");
     publisher.publish("a/x", "no longer");
     publisher.publish("b/x", "changed");
-    there.receives("b/x", "changed");
+    there.expect_message("b/x", "changed");
     write(None);
     broker.rereads("reloaded: ");
     until("0");
     publisher.publish("b/x", "removed");
-    there.receives_nothing();
+    there.expect_no_message();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use phalanx_mqtt::{QoS, Reason};
 use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Client, ConnectOptions};
 use phalanx_testkit::nats::NatsServer;
-use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::tcp::unique_loopback;
 use tempfile::TempDir;
 
 use crate::broker::process::Broker;
@@ -34,7 +34,7 @@ impl Cluster {
     fn start(driver: &'static str) -> Option<Self> {
         let (nats, data) = (NatsServer::start("")?, tempfile::tempdir().unwrap());
         let mut own = Self { driver, nats, data, nodes: Vec::new() };
-        own.nodes = (0..3).map(|n| own.node(n, (own_address(), 0).into())).collect();
+        own.nodes = (0..3).map(|n| own.node(n, (unique_loopback(), 0).into())).collect();
         for (n, to) in own.nodes.iter().enumerate() {
             let topic = format!("lanes/{n}");
             // Clients of the same identifier at several nodes would take each other's sessions over.
@@ -96,7 +96,7 @@ fn a_killed_node_returns(driver: &'static str) {
     client.subscribe("t", QoS::AtLeastOnce);
     let mut publisher = Client::new(&cluster.nodes[0], "publisher");
     assert_eq!(publisher.publish("t", "before"), Reason::SUCCESS);
-    client.receives("t", "before");
+    client.expect_message("t", "before");
     cluster.without(1, Broker::crashes, |others| {
         for n in 0..10 {
             assert_eq!(publisher.publish("t", &n.to_string()), Reason::SUCCESS);
@@ -111,7 +111,7 @@ fn a_killed_node_returns(driver: &'static str) {
         eventually("a message is wanted", || {
             (publisher.publish("other", "x") == Reason::SUCCESS).then_some(())
         });
-        there.receives("other", "x");
+        there.expect_message("other", "x");
     });
     let (mut client, is_present) = subscriber(&cluster.nodes[1]);
     assert!(is_present);
@@ -195,7 +195,7 @@ fn slow_credentials_do_not_delay_lanes(driver: &'static str) {
     fs::write(&token, "old\n").unwrap();
     let text = format!(
         "listen = \"{}:0\"\ncluster = \"{}\"\nnode-name = \"a\"\ncluster-password-file = \"{}\"\n",
-        own_address(),
+        unique_loopback(),
         nats.url(),
         token.display()
     );
@@ -212,7 +212,7 @@ fn slow_credentials_do_not_delay_lanes(driver: &'static str) {
     writer.join().unwrap();
     let url = nats.url();
     let arguments = ["--ephemeral", "--node-name", "b", "--cluster", &url];
-    let other = Broker::start_at_with(driver, (own_address(), 0).into(), &arguments);
+    let other = Broker::start_at_with(driver, (unique_loopback(), 0).into(), &arguments);
     // The node with the lesser name opens the lane.
     let mut subscriber = Client::new(&other, "subscriber");
     subscriber.subscribe("t", QoS::AtLeastOnce);

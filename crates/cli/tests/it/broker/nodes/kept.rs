@@ -8,7 +8,7 @@ use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Client, ConnectOptions, id};
 use phalanx_testkit::nats::NatsServer;
 use phalanx_testkit::process::Signal;
-use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::tcp::unique_loopback;
 use tempfile::TempDir;
 
 use crate::broker::process::Broker;
@@ -49,7 +49,7 @@ impl Nodes {
         let (url, data) = (self.nats.url(), self.directory(name));
         let arguments = ["--node-name", name, "--cluster", &url, "--cluster-timeout", self.timeout];
         let stored = ["--persistence-dir", data.to_str().unwrap(), "--cluster-keep-sessions"];
-        let address = (own_address(), 0).into();
+        let address = (unique_loopback(), 0).into();
         let arguments = [&arguments[..], &stored].concat();
         let node = Broker::start_at_with(self.driver, address, &arguments);
         assert_reports(&node, "sessions are kept in NATS");
@@ -107,7 +107,7 @@ fn a_killed_nodes_sessions_are_adopted(driver: &'static str) {
     let (mut client, is_present) = subscriber(&second);
     assert!(is_present);
     Client::new(&second, "publisher").publish("t", "last");
-    client.receives("t", "last");
+    client.expect_message("t", "last");
     // The killed node finds at its next start that it has no sessions, and starts empty after that.
     let mut returned = start_unready(&nodes, "a");
     assert_eq!(returned.exit().code(), Some(ADOPTED));
@@ -130,7 +130,7 @@ fn start_unready(nodes: &Nodes, name: &str) -> Broker {
         "--persistence-dir",
         data.to_str().unwrap(),
     ];
-    Broker::start_at_with(nodes.driver, (own_address(), 0).into(), &arguments)
+    Broker::start_at_with(nodes.driver, (unique_loopback(), 0).into(), &arguments)
 }
 
 fn a_stopped_node_finds_that_its_sessions_were_adopted(driver: &'static str) {
@@ -165,8 +165,8 @@ fn a_node_that_returns_in_time_keeps_its_sessions(driver: &'static str) {
     publisher.publish_with("t", "after", delivery, false, &[]);
     assert_reports(&first, "the journal waits for NATS");
     nodes.nats.restart();
-    assert_eq!(publisher.acknowledged(), Reason::SUCCESS);
-    client.receives("t", "after");
+    assert_eq!(publisher.expect_puback(), Reason::SUCCESS);
+    client.expect_message("t", "after");
 }
 
 /// Connects the subscriber to continue its session. Returns the reason if it is refused.
@@ -242,7 +242,7 @@ impl Publisher {
     }
 
     /// The client receives all messages from number `first` on once, in order.
-    pub(super) fn receives(&self, payloads: &[(String, usize)], first: usize) {
+    pub(super) fn expect_message(&self, payloads: &[(String, usize)], first: usize) {
         let own = payloads.iter().filter(|(topic, _)| *topic == self.topic).map(|(_, own)| *own);
         assert!(own.eq(first..self.sent), "{}: {payloads:?}", self.topic);
     }
@@ -299,9 +299,9 @@ fn messages_of_other_nodes_reach_adopted_sessions(driver: &'static str) {
     let (mut client, is_present) = subscriber(&adopter);
     assert!(is_present);
     let received = receives_numbers(&mut client, at_adopter.sent + at_other.sent);
-    at_adopter.receives(&received, 0);
-    at_other.receives(&received, 0);
-    client.receives_nothing();
+    at_adopter.expect_message(&received, 0);
+    at_other.expect_message(&received, 0);
+    client.expect_no_message();
     client.disconnect();
     // The adopting node is lost, too.
     let before = at_other.sent;
@@ -312,8 +312,8 @@ fn messages_of_other_nodes_reach_adopted_sessions(driver: &'static str) {
     let (mut client, is_present) = subscriber(&other);
     assert!(is_present);
     let received = receives_numbers(&mut client, at_other.sent - before);
-    at_other.receives(&received, before);
-    client.receives_nothing();
+    at_other.expect_message(&received, before);
+    client.expect_no_message();
 }
 
 /// Waits until one of two nodes has adopted this number of sessions of node `a`.
@@ -350,16 +350,16 @@ fn messages_for_other_nodes_survive_their_publishers_node(driver: &'static str) 
         assert!(matches!(publisher.next().packet(), Packet::PubComp(_)));
     }
     publisher.publish_with("kept", "retained", Delivery::AtLeastOnce(id(2)), true, &[]);
-    assert_eq!(publisher.acknowledged(), Reason::SUCCESS);
+    assert_eq!(publisher.expect_puback(), Reason::SUCCESS);
     first.crashes();
     second.signal(Signal::CONT);
     await_adopted([&second, &third], 2);
-    observer.receives("will", "gone");
+    observer.expect_message("will", "gone");
     let (mut client, is_present) = subscriber(&second);
     assert!(is_present);
     let received = receives_numbers(&mut client, 40);
     assert!(received.iter().map(|(_, number)| *number).eq(0..40), "{received:?}");
-    client.receives_nothing();
+    client.expect_no_message();
     for node in [&second, &third] {
         eventually("the retained message", || {
             let mut reader = Client::new(node, "reader");

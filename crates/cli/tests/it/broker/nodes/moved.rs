@@ -47,7 +47,7 @@ fn a_session_follows_its_client(driver: &'static str) {
     times.sort_unstable();
     eprintln!("sessions moved after {times:?}");
     inbox.receive(&mut client, publishers.iter().map(|own| own.sent).sum());
-    publishers.iter().for_each(|own| own.receives(&inbox.received, 0));
+    publishers.iter().for_each(|own| own.expect_message(&inbox.received, 0));
     // The earlier node disconnects its client.
     let (_next, _) = subscriber(&all[1]);
     assert_eq!(client.wait_for_close(), Some(Reason::SESSION_TAKEN_OVER));
@@ -101,5 +101,5 @@ fn a_moved_session_survives_its_nodes(driver: &'static str) {
     let (mut client, is_present) = subscriber(&third);
     assert!(is_present);
     receives_all(&mut client);
-    client.receives_nothing();
+    client.expect_no_message();
 }

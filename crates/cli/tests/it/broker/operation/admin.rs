@@ -8,7 +8,7 @@ use phalanx_mqtt::{Packet, QoS, Reason, Version};
 use phalanx_testkit::eventually;
 use phalanx_testkit::mqtt::{Client, ConnectOptions};
 use phalanx_testkit::nats::NatsServer;
-use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::tcp::unique_loopback;
 use serde_json::{Value, json};
 
 use crate::broker::process::Broker;
@@ -217,7 +217,7 @@ fn retained_messages_are_browsed_and_changed(driver: &str) {
         server.call("POST", "publish", Some(body)),
         (200, json!({ "has_subscribers": true }))
     );
-    client.receives("own/a", "é");
+    client.expect_message("own/a", "é");
     let found = server.get("retained?filter=own/%2B");
     let message = &found["messages"][0];
     assert_eq!((&message["topic"], &message["payload"]), (&json!("own/a"), &json!("é")));
@@ -259,8 +259,8 @@ fn a_client_and_a_topic_are_traced(driver: &str) {
     let mut writer = Client::new(&server.broker, "writer");
     writer.publish("t/a", "one");
     writer.publish("u", "two");
-    reader.receives("t/a", "one");
-    reader.receives("u", "two");
+    reader.expect_message("t/a", "one");
+    reader.expect_message("u", "two");
     let records = |id: u64| -> Vec<String> {
         let found = server.get(&format!("traces?id={id}"));
         let records = found["traces"][0]["records"].as_array().unwrap().clone();
@@ -303,7 +303,7 @@ fn bridges_are_listed(driver: &str) {
     let mut remote_client = Client::new(&remote, "there");
     remote_client.subscribe("a/x", QoS::AtMostOnce);
     Client::new(&server.broker, "here").publish("a/x", "over");
-    remote_client.receives("a/x", "over");
+    remote_client.expect_message("a/x", "over");
     eventually("the count", || {
         (server.get("bridges")["bridges"][1]["sent_total"] == 1).then_some(())
     });
@@ -319,7 +319,7 @@ fn the_nodes_of_a_cluster_are_listed(driver: &str) {
         let persistence_args =
             ["--persistence-dir", stored.to_str().unwrap(), "--cluster-keep-sessions"];
         let all = [&arguments[..], &persistence_args, args].concat();
-        Broker::start_at_with(driver, (own_address(), 0).into(), &all)
+        Broker::start_at_with(driver, (unique_loopback(), 0).into(), &all)
     };
     let server = AdminBroker::start_by(|admin| start("a", admin));
     let other = start("b", &[]);
@@ -341,7 +341,7 @@ fn the_nodes_of_a_cluster_are_listed(driver: &str) {
     let filters = server.get(&format!("client?client={client}"))["filters"].clone();
     assert!(filters.as_array().unwrap().contains(&json!("t")), "{filters}");
     Client::new(&server.broker, "here").publish("t", "over");
-    remote_client.receives("t", "over");
+    remote_client.expect_message("t", "over");
     let metrics =
         || request(server.admin, "GET", "/metrics", "", "").1.as_str().unwrap().to_owned();
     let is_shown = |line: &str| metrics().lines().any(|other| other == line);

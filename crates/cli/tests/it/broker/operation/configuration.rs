@@ -337,7 +337,7 @@ fn a_file_is_reloaded(driver: &str) {
     assert_eq!(reasons, [Reason::SUCCESS, Reason::QUOTA_EXCEEDED]);
     // Limits of an existing connection are unchanged; a new one has the new limits.
     eve.publish_with("sea/1", &"x".repeat(300), Delivery::AtMostOnce, false, &[]);
-    eve.receives("sea/1", &"x".repeat(300));
+    eve.expect_message("sea/1", &"x".repeat(300));
     let mut other = Client::open(broker, Version::V5);
     other.send_connect(&login("b"));
     let received = other.next();

@@ -56,7 +56,7 @@ fn retained_messages_beyond_the_bound(driver: &str) {
     }
     // The publisher gets a reason code where the protocol has one, and the drop is counted as well.
     client.publish_with("kept/more", "x", Delivery::AtLeastOnce(id(1)), true, &[]);
-    assert_eq!(client.acknowledged(), Reason::QUOTA_EXCEEDED);
+    assert_eq!(client.expect_puback(), Reason::QUOTA_EXCEEDED);
     assert_eq!(dropped(admin, "retained_full"), SENT + 1 - 300);
     let metrics_text = metrics(admin);
     assert!(metrics_text.contains("# TYPE mqtt_retained_messages gauge\n"), "{metrics_text}");

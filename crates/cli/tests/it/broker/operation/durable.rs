@@ -69,7 +69,7 @@ fn queued_messages_survive(driver: &str) {
     }
     let mut reader = resume(&broker, "reader");
     for n in 0..3 {
-        reader.receives("t/1", &format!("one {n}"));
+        reader.expect_message("t/1", &format!("one {n}"));
         let received = reader.next();
         let message = received.message();
         assert_eq!(message.payload, format!("two {n}").as_bytes());
@@ -78,14 +78,14 @@ fn queued_messages_survive(driver: &str) {
         assert!(message.properties.iter().any(expires));
         reader.send(&Packet::PubAck(Ack::success(message.delivery.id().unwrap())));
     }
-    reader.receives_nothing();
+    reader.expect_no_message();
     let (mut old, present) = Client::connect_with(&broker, &old);
     assert!(present);
     let first = old.next().message().payload.to_owned();
     assert_eq!(first, b"one 0");
     // Acknowledged messages are not sent again.
     let broker = restart(driver, &home, broker);
-    resume(&broker, "reader").receives_nothing();
+    resume(&broker, "reader").expect_no_message();
 }
 
 fn unacknowledged_messages_are_sent_again(driver: &str) {
@@ -121,7 +121,7 @@ fn a_release_is_continued(driver: &str) {
     let mut reader = resume(&broker, "reader");
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::success(number)), "but not the message");
     reader.send(&Packet::PubComp(Ack::success(number)));
-    reader.receives_nothing();
+    reader.expect_no_message();
 }
 
 fn a_message_in_progress_is_accepted_once(driver: &str) {
@@ -144,9 +144,9 @@ fn a_message_in_progress_is_accepted_once(driver: &str) {
     let broker = restart(driver, &home, broker);
     publish(&mut resume(&broker, "writer"));
     let mut reader = resume(&broker, "reader");
-    reader.receives("t", "once");
-    reader.receives("t", "once");
-    reader.receives_nothing();
+    reader.expect_message("t", "once");
+    reader.expect_message("t", "once");
+    reader.expect_no_message();
 }
 
 fn subscriptions_survive(driver: &str) {
@@ -173,15 +173,15 @@ fn subscriptions_survive(driver: &str) {
     }
     let received = reader.next();
     assert_eq!((received.message().topic, &*identifiers(&received.message())), ("a/1", &[300][..]));
-    reader.receives("b", "6");
-    reader.receives("c", "6");
+    reader.expect_message("b", "6");
+    reader.expect_message("c", "6");
     assert_eq!(reader.unsubscribe("b?n>5"), [Reason::SUCCESS]);
-    reader.receives_nothing();
+    reader.expect_no_message();
     // Of two members, the connected one.
     let mut two = resume(&broker, "two");
     for n in 0..2 {
         writer.publish("d", &n.to_string());
-        two.receives("d", &n.to_string());
+        two.expect_message("d", &n.to_string());
     }
 }
 
@@ -203,8 +203,8 @@ fn retained_messages_are_kept(driver: &str) {
     writer.retain("a", "newer");
     let broker = restart(driver, &home, broker);
     let mut reader = resume(&broker, "reader");
-    reader.receives("a", "new");
-    reader.receives("a", "newer");
+    reader.expect_message("a", "new");
+    reader.expect_message("a", "newer");
     reader.unsubscribe("a");
     reader.subscribe("+", QoS::AtLeastOnce);
     let mut received_payloads =
@@ -226,15 +226,15 @@ fn a_will_is_published_by_the_next(driver: &str) {
     with_will(ConnectOptions::persistent("b"), "of b", vec![]).disconnect();
     let _waits = with_will(ConnectOptions::persistent("c"), "of c", delayed);
     with_will(ConnectOptions::persistent("d"), "of d", vec![]).drop_connection();
-    subscriber.receives("wills", "of d");
+    subscriber.expect_message("wills", "of d");
     // The answer is on disk when the next one is sent.
-    subscriber.receives_nothing();
+    subscriber.expect_no_message();
     let broker = restart(driver, &home, broker);
     let mut subscriber = resume(&broker, "heir");
-    subscriber.receives("wills", "of a");
-    subscriber.receives_nothing();
+    subscriber.expect_message("wills", "of a");
+    subscriber.expect_no_message();
     let broker = restart(driver, &home, broker);
-    resume(&broker, "heir").receives_nothing();
+    resume(&broker, "heir").expect_no_message();
 }
 
 fn removed_state_stays_removed(driver: &str) {
@@ -248,7 +248,7 @@ fn removed_state_stays_removed(driver: &str) {
     let mut brief = Client::new(&broker, "brief");
     brief.subscribe("t", QoS::AtLeastOnce);
     let broker = restart(driver, &home, broker);
-    resume(&broker, "reader").receives_nothing();
+    resume(&broker, "reader").expect_no_message();
     assert!(!Client::connect_with(&broker, &ConnectOptions::persistent("brief")).1);
     let reason = Client::new(&broker, "writer").publish("t", "no recipients");
     assert_eq!(reason, Reason::NO_MATCHING_SUBSCRIBERS);
@@ -269,7 +269,7 @@ fn a_session_expires_meanwhile(driver: &str) {
     broker.crashes();
     std::thread::sleep(Duration::from_millis(2100));
     let broker = Broker::start_on(driver, &home.path().join("data"));
-    resume(&broker, "heir").receives("wills", "late");
+    resume(&broker, "heir").expect_message("wills", "late");
     assert!(!Client::connect_with(&broker, &short("short")).1);
 }
 
@@ -281,7 +281,7 @@ fn state_survives_a_graceful_shutdown(driver: &str) {
     Client::new(&broker, "writer").publish("t", "x");
     broker.ends_well();
     let broker = Broker::start_on(driver, &home.path().join("data"));
-    resume(&broker, "reader").receives("t", "x");
+    resume(&broker, "reader").expect_message("t", "x");
 }
 
 fn a_directory_is_locked(driver: &str) {
@@ -310,7 +310,7 @@ fn a_long_packet_is_processed_in_pieces(driver: &str) {
     for n in [0, 4095, 4096, 8191, 8192, 9999] {
         let topic = &filters[n];
         Client::new(&broker, "writer").publish(topic, "x");
-        reader.receives(topic, "x");
+        reader.expect_message(topic, "x");
     }
     expected[5000] = Reason::NO_SUBSCRIPTION_EXISTED;
     assert_eq!(reader.unsubscribe_all(&filters), expected);
@@ -362,7 +362,7 @@ fn data_is_checked(driver: &str) {
     eventually("a message", || {
         broker.stderr().contains("ignored 12 bytes of an unfinished write").then_some(())
     });
-    resume(&broker, "reader").receives("t", "x");
+    resume(&broker, "reader").expect_message("t", "x");
     broker.crashes();
     // Corruption of complete records is never ignored.
     let mut changed = fs::read(&file).unwrap();

@@ -67,12 +67,12 @@ fn not_matched_by_a_leading_wildcard(driver: &str) {
     client.subscribe("+/broker/#", QoS::AtMostOnce);
     // Two updates have occurred since.
     (0..3).for_each(|_| assert_eq!(observer.next().message().topic, "$SYS/broker/uptime"));
-    client.receives_nothing();
+    client.expect_no_message();
 }
 
 fn disabled_by_an_interval_of_zero(driver: &str) {
     let broker = Broker::start_with(driver, &["--sys-interval", "0"]);
     let mut client = Client::new(&broker, "reader");
     client.subscribe("$SYS/#", QoS::AtMostOnce);
-    client.receives_nothing();
+    client.expect_no_message();
 }

@@ -20,7 +20,7 @@ crate::on_one_driver!(
 fn response(broker: &Broker, bytes: &[u8]) -> Vec<u8> {
     let mut client = Client::open(broker, Version::V5);
     client.send_bytes(bytes);
-    client.rest()
+    client.read_to_end()
 }
 
 fn connect(name: &str, level: u8, behind: &[u8]) -> Vec<u8> {
@@ -117,7 +117,7 @@ fn connack_within_the_clients_maximum(driver: &str) {
     ] {
         let mut client = Client::open(&broker, Version::V5);
         client.send_connect(&with_max_packet_size("small", max_size));
-        let bytes = client.rest();
+        let bytes = client.read_to_end();
         assert!(bytes.len() <= max_size as usize, "{bytes:x?}");
         assert_eq!(bytes.get(3).map(|code| Reason(*code)), reason, "{max_size}");
     }
@@ -127,7 +127,7 @@ fn connack_within_the_clients_maximum(driver: &str) {
         let mut options = with_max_packet_size("steps", max_size);
         options.properties.push(words);
         client.send_connect(&options);
-        let bytes = client.rest();
+        let bytes = client.read_to_end();
         assert!(
             bytes.len() <= max_size as usize && (bytes.len() > 5) == with_reason_string,
             "{bytes:x?}"
@@ -202,5 +202,5 @@ fn acknowledgements_and_disconnect_within_the_clients_maximum(driver: &str) {
     let mut writer = Client::new(&broker, "writer");
     writer.publish("open", &"x".repeat(100));
     writer.publish("open", "short");
-    small.receives("open", "short");
+    small.expect_message("open", "short");
 }

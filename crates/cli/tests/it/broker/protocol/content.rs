@@ -49,7 +49,7 @@ fn a_filter_after_the_topic(driver: &str) {
         publish(&mut writer, "sensor/1/humidity", "other", &room("roomA", "30"));
         publish(&mut writer, "sensor/1/temperature", "no value", &[("location", "roomA")]);
         publish(&mut writer, "sensor/1/temperature", "hot", &room("roomA", "25.5"));
-        reader.receives("sensor/1/temperature", "hot");
+        reader.expect_message("sensor/1/temperature", "hot");
     }
 }
 
@@ -73,11 +73,11 @@ fn a_filter_before_the_topic(driver: &str) {
         publish(&mut writer, "sensor/1/sign", "second", &[("sign", "+")]);
         publish(&mut writer, "sensor/1", r#"{"temp": 20}"#, &[]);
         publish(&mut writer, "sensor/1", r#"{"temp": 21}"#, &[]);
-        reader.receives("sensor/1", "hot");
-        reader.receives("sensor/1/sign", "first");
-        reader.receives("sensor/1/sign", "second");
-        reader.receives("sensor/1", r#"{"temp": 21}"#);
-        reader.receives_nothing();
+        reader.expect_message("sensor/1", "hot");
+        reader.expect_message("sensor/1/sign", "first");
+        reader.expect_message("sensor/1/sign", "second");
+        reader.expect_message("sensor/1", r#"{"temp": 21}"#);
+        reader.expect_no_message();
         if version == Version::V5 {
             assert_eq!(reader.unsubscribe_all(&filters), [Reason::SUCCESS; 3]);
             assert_eq!(writer.publish("sensor/1", "{}"), Reason::NO_MATCHING_SUBSCRIBERS);
@@ -105,16 +105,16 @@ fn groups_share_what_a_filter_matches(driver: &str) {
             .collect();
         received.sort_unstable();
         assert_eq!(received, ["6", "7", "8", "9"]);
-        readers.iter_mut().for_each(Client::receives_nothing);
+        readers.iter_mut().for_each(Client::expect_no_message);
         assert_eq!(readers[1].unsubscribe(filter), [Reason::SUCCESS]);
         for n in ["6", "7"] {
             publish(&mut writer, "t", n, &[("n", n)]);
-            readers[0].receives("t", n);
+            readers[0].expect_message("t", n);
         }
         assert_eq!(readers[0].unsubscribe(filter), [Reason::SUCCESS]);
         let user = [Property::User("n", "6")];
         writer.publish_with("t", "x", Delivery::AtLeastOnce(id(1)), false, &user);
-        assert_eq!(writer.acknowledged(), Reason::NO_MATCHING_SUBSCRIBERS);
+        assert_eq!(writer.expect_puback(), Reason::NO_MATCHING_SUBSCRIBERS);
     }
 }
 
@@ -138,9 +138,9 @@ fn a_filter_in_a_property(driver: &str) {
         &[("symbol", "ACME"), ("price", "1"), ("halted", "true")],
     );
     for text in ["cheap", "halted", "both"] {
-        reader.receives("quotes", text);
+        reader.expect_message("quotes", text);
     }
-    reader.receives_nothing();
+    reader.expect_no_message();
 }
 
 fn fields_of_the_payload(driver: &str) {
@@ -168,15 +168,15 @@ fn fields_of_the_payload(driver: &str) {
         publish(&mut writer, "t", payload, &[]);
     }
     // Many devices write numbers as strings.
-    reader.receives("t", r#"{"temp": "21"}"#);
-    reader.receives("t", r#" {"nested": {"temp": 1}, "temp": 2.1e1, "list": [1]}"#);
-    reader.receives_nothing();
-    other.receives("t", r#"{"name": "k\u0069tchen", "ok": true, "temp": null}"#);
+    reader.expect_message("t", r#"{"temp": "21"}"#);
+    reader.expect_message("t", r#" {"nested": {"temp": 1}, "temp": 2.1e1, "list": [1]}"#);
+    reader.expect_no_message();
+    other.expect_message("t", r#"{"name": "k\u0069tchen", "ok": true, "temp": null}"#);
     // A property takes precedence over a field of the same name.
     publish(&mut writer, "t", r#"{"temp": 99}"#, &[("temp", "5")]);
     publish(&mut writer, "t", r#"{"temp": 5}"#, &[("temp", "99")]);
-    reader.receives("t", r#"{"temp": 5}"#);
-    unfiltered.receives("t", r#"{"temp": 5}"#);
+    reader.expect_message("t", r#"{"temp": 5}"#);
+    unfiltered.expect_message("t", r#"{"temp": 5}"#);
 }
 
 fn fields_of_nested_objects(driver: &str) {
@@ -193,8 +193,8 @@ fn fields_of_nested_objects(driver: &str) {
     ] {
         publish(&mut writer, "t", payload, &[]);
     }
-    reader.receives("t", matching);
-    reader.receives_nothing();
+    reader.expect_message("t", matching);
+    reader.expect_no_message();
 }
 
 fn one_message_with_all_identifiers(driver: &str) {
@@ -208,7 +208,7 @@ fn one_message_with_all_identifiers(driver: &str) {
     publish(&mut writer, "t", "x", &[("a", "1")]);
     let received = reader.next();
     assert_eq!(identifiers(&received.message()), [1, 2, 3]);
-    reader.receives_nothing();
+    reader.expect_no_message();
 }
 
 /// The reason codes and the reason string of a SUBACK.
@@ -288,7 +288,7 @@ fn the_filter_identifies_the_subscription(driver: &str) {
     assert_eq!(reader.unsubscribe("t?a=1"), [Reason::NO_SUBSCRIPTION_EXISTED]);
     let mut writer = Client::new(&broker, "writer");
     publish(&mut writer, "t", "still there", &[("a", "1")]);
-    reader.receives("t", "still there");
+    reader.expect_message("t", "still there");
     let mut subscriptions = SubscriptionBuffer::new();
     subscriptions.push("t", PLAIN).unwrap();
     let mut properties = PropertyBuffer::new();
@@ -309,12 +309,12 @@ fn retained_messages_are_filtered(driver: &str) {
     writer.publish("flush", "");
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("r/+?v>10&v<20", QoS::AtMostOnce);
-    reader.receives("r/2", "15");
-    reader.receives_nothing();
+    reader.expect_message("r/2", "15");
+    reader.expect_no_message();
     // By a condition that the index does not decide.
     reader.subscribe("$where/v * 2 > 40/r/+", QoS::AtMostOnce);
-    reader.receives("r/3", "25");
-    reader.receives_nothing();
+    reader.expect_message("r/3", "25");
+    reader.expect_no_message();
 }
 
 fn a_session_keeps_its_filters(driver: &str) {
@@ -330,9 +330,9 @@ fn a_session_keeps_its_filters(driver: &str) {
         writer.next();
     }
     let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
-    reader.receives("t", "1");
-    reader.receives("t", "3");
-    reader.receives_nothing();
+    reader.expect_message("t", "1");
+    reader.expect_message("t", "3");
+    reader.expect_no_message();
     reader.disconnect();
     // The filters end with the session.
     let clean_session = ConnectOptions { clean: true, ..ConnectOptions::persistent("reader") };
@@ -361,9 +361,9 @@ fn many_filters(driver: &str) {
         publish(&mut writer, "t", "none", &[("n", &n), ("m", &n)]);
     }
     for n in (7..COUNT).step_by(7) {
-        reader.receives("t", &n.to_string());
+        reader.expect_message("t", &n.to_string());
     }
-    reader.receives_nothing();
+    reader.expect_no_message();
 }
 
 /// Topic filters that look like content filters, at a broker without these, and in packets that exclude them. They survive
@@ -379,10 +379,10 @@ fn literal_topic_filters(driver: &str) {
         let mut writer = Client::new(broker, "writer");
         for topic in topics {
             publish(&mut writer, topic, "literally", &[]);
-            reader.receives(topic, "literally");
+            reader.expect_message(topic, "literally");
         }
         publish(&mut writer, "list", "by content", &[("page", "2")]);
-        reader.receives_nothing();
+        reader.expect_no_message();
     };
     let options = |version| ConnectOptions { version, ..ConnectOptions::persistent("reader") };
     for version in [Version::V3, Version::V5] {
@@ -399,7 +399,7 @@ fn literal_topic_filters(driver: &str) {
         reader.subscribe(filters[0], QoS::AtLeastOnce);
         let mut writer = Client::new(&broker, "writer");
         publish(&mut writer, "list", "by content", &[("page", "2")]);
-        reader.receives("list", "by content");
+        reader.expect_message("list", "by content");
         drop(Client::connect_with(&broker, &ConnectOptions { clean: true, ..options(version) }));
     }
     let broker = start(&arguments);

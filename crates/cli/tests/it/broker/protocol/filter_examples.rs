@@ -51,9 +51,9 @@ fn each_filter_receives_the_messages_of_its_row(driver: &str) {
             }
             for n in expected.split(", ") {
                 let (topic, payload) = stream[n.parse::<usize>().unwrap() - 1];
-                reader.receives(topic, payload);
+                reader.expect_message(topic, payload);
             }
-            reader.receives_nothing();
+            reader.expect_no_message();
             reader.disconnect();
         }
     }

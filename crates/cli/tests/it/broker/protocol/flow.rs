@@ -36,7 +36,7 @@ fn exactly_once_in_both_directions(driver: &str) {
         subscriber.send(&Packet::PubRec(Ack::success(number)));
         assert_eq!(subscriber.next().packet(), Packet::PubRel(Ack::success(number)));
         subscriber.send(&Packet::PubComp(Ack::success(number)));
-        subscriber.receives_nothing();
+        subscriber.expect_no_message();
     }
 }
 
@@ -85,9 +85,9 @@ fn duplicates_are_accepted_once(driver: &str) {
         }
     }
     if messages == 0 {
-        client.receives("t", "once");
+        client.expect_message("t", "once");
     }
-    client.receives_nothing();
+    client.expect_no_message();
     // After PUBREL the packet identifier starts another message.
     client.send(&Packet::PubRel(Ack::success(id(4))));
     assert_eq!(client.next().packet(), Packet::PubComp(Ack::success(id(4))));
@@ -107,7 +107,7 @@ fn an_unknown_packet_identifier(driver: &str) {
     assert_eq!(client.next().packet(), Packet::PubRel(Ack { reason, ..Ack::success(id(5)) }));
     client.send(&Packet::PubAck(Ack::success(id(5))));
     client.send(&Packet::PubComp(Ack::success(id(5))));
-    client.receives_nothing();
+    client.expect_no_message();
 }
 
 /// More than any buffer holds, with every QoS: the order per QoS is preserved.
@@ -153,7 +153,7 @@ fn messages_beyond_the_clients_maximum_are_not_sent(driver: &str) {
     let mut publisher = Client::new(&broker, "writer");
     publisher.publish("t", &"x".repeat(200));
     publisher.publish("t", "short");
-    small.receives("t", "short");
+    small.expect_message("t", "short");
 }
 
 fn topic_aliases(driver: &str) {

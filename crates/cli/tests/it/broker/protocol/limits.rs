@@ -78,7 +78,7 @@ fn the_connection_rate_of_an_address(driver: &str) {
     let client = &mut clients[0];
     client.subscribe("t", QoS::AtMostOnce);
     client.publish_with("t", "x", Delivery::AtMostOnce, false, &[]);
-    client.receives("t", "x");
+    client.expect_message("t", "x");
     eventually("another", || {
         let mut client = Client::open(&broker, Version::V5);
         client.send_connect(&ConnectOptions::new(Version::V5, "later"));
@@ -169,7 +169,7 @@ fn large_payloads_are_read_one_after_another(driver: &str) {
         received[writer] += 1;
     }
     for writer in &mut writers {
-        (0..4).for_each(|_| assert_eq!(writer.acknowledged(), Reason::SUCCESS));
+        (0..4).for_each(|_| assert_eq!(writer.expect_puback(), Reason::SUCCESS));
     }
 }
 
@@ -191,7 +191,7 @@ fn a_client_that_does_not_read_is_reset(driver: &str) {
     for _ in 0..100 {
         writer.publish_with("much", &payload, Delivery::AtMostOnce, false, &[]);
     }
-    subscriber.receives("wills", "gone");
+    subscriber.expect_message("wills", "gone");
     let ports = (broker.address.port(), slow.local_addr().unwrap().port());
     eventually("the end of the connection in the kernel", || {
         let all = fs::read_to_string("/proc/net/tcp").unwrap_or_default();

@@ -75,7 +75,7 @@ fn invalid_filters(driver: &str) {
     let success = Reason::SUCCESS;
     assert_eq!(client.subscribe_with(&subscriptions, &[]), [none, success, none, none, none]);
     client.publish_with("good/one", "x", Delivery::AtMostOnce, false, &[]);
-    client.receives("good/one", "x");
+    client.expect_message("good/one", "x");
     let mut old = Client::connect_with(&broker, &ConnectOptions::new(Version::V3, "old")).0;
     let reasons = old.subscribe_with(&[("a/#/b", options), ("b", options)], &[]);
     assert_eq!(reasons, [Reason::UNSPECIFIED_ERROR, success]);
@@ -143,7 +143,7 @@ fn connections_without_a_connect(driver: &str) {
     let mut client = Client::new(&broker, "quick");
     client.subscribe("t", QoS::AtMostOnce);
     client.publish_with("t", "x", Delivery::AtMostOnce, false, &[]);
-    client.receives("t", "x");
+    client.expect_message("t", "x");
     assert!(silent.try_next().is_none());
 }
 

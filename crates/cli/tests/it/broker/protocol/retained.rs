@@ -30,7 +30,7 @@ fn the_last_one_is_retained(driver: &str) {
         [reader.next(), reader.next()].map(|received| received.message().topic.to_owned());
     all.sort_unstable();
     assert_eq!(all, ["a/b", "a/c"]);
-    reader.receives_nothing();
+    reader.expect_no_message();
 }
 
 fn an_empty_one_deletes_it(driver: &str) {
@@ -40,7 +40,7 @@ fn an_empty_one_deletes_it(driver: &str) {
     publisher.retain("a", "");
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("a", QoS::AtMostOnce);
-    reader.receives_nothing();
+    reader.expect_no_message();
 }
 
 fn when_they_are_sent(driver: &str) {
@@ -59,9 +59,9 @@ fn when_they_are_sent(driver: &str) {
             (RetainHandling::Send, _) | (RetainHandling::SendIfNew, false)
         );
         if has_payload {
-            reader.receives("a", "kept");
+            reader.expect_message("a", "kept");
         }
-        reader.receives_nothing();
+        reader.expect_no_message();
     };
     for handling in [RetainHandling::Send, RetainHandling::SendIfNew, RetainHandling::DoNotSend] {
         subscribe(handling, false);
@@ -69,7 +69,7 @@ fn when_they_are_sent(driver: &str) {
     }
     // Shared subscriptions receive no retained messages.
     reader.subscribe("$share/g/a", QoS::AtMostOnce);
-    reader.receives_nothing();
+    reader.expect_no_message();
 }
 
 fn the_flag_is_that_of_publishing_if_asked_for(driver: &str) {
@@ -97,8 +97,8 @@ fn they_expire(driver: &str) {
     publisher.retain("b", "still");
     let mut reader = Client::new(&broker, "reader");
     reader.subscribe("#", QoS::AtMostOnce);
-    reader.receives("b", "still");
-    reader.receives_nothing();
+    reader.expect_message("b", "still");
+    reader.expect_no_message();
 }
 
 /// A client's own messages are not sent to it with No Local, in this session or another one.
@@ -108,13 +108,13 @@ fn no_local_applies_to_later_sessions(driver: &str) {
     let mut client = Client::new(&broker, "writer");
     client.retain("a/own", "mine");
     client.subscribe_with(&[("a/#", options)], &[]);
-    client.receives_nothing();
+    client.expect_no_message();
     client.disconnect();
     Client::new(&broker, "other").retain("a/other", "theirs");
     let mut second_writer = Client::new(&broker, "writer");
     second_writer.subscribe_with(&[("a/#", options)], &[]);
-    second_writer.receives("a/other", "theirs");
-    second_writer.receives_nothing();
+    second_writer.expect_message("a/other", "theirs");
+    second_writer.expect_no_message();
     second_writer.subscribe("a/own", QoS::AtMostOnce);
-    second_writer.receives("a/own", "mine");
+    second_writer.expect_message("a/own", "mine");
 }

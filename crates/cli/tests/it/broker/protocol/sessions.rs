@@ -37,8 +37,8 @@ fn messages_are_queued_for_disconnected_clients(driver: &str) {
         publisher.next();
         let (mut reader, present) = Client::connect_with(&broker, &options);
         assert!(present);
-        (0..3).for_each(|n| reader.receives("t", &n.to_string()));
-        reader.receives_nothing();
+        (0..3).for_each(|n| reader.expect_message("t", &n.to_string()));
+        reader.expect_no_message();
         reader.disconnect();
     }
 }
@@ -65,7 +65,7 @@ fn messages_in_flight_are_sent_again(driver: &str) {
     }
     reader.disconnect();
     let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
-    reader.receives_nothing();
+    reader.expect_no_message();
 }
 
 fn a_release_is_repeated(driver: &str) {
@@ -81,7 +81,7 @@ fn a_release_is_repeated(driver: &str) {
     let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     assert_eq!(reader.next().packet(), Packet::PubRel(Ack::success(number)), "but not the message");
     reader.send(&Packet::PubComp(Ack::success(number)));
-    reader.receives_nothing();
+    reader.expect_no_message();
     // A message is not accepted twice over two connections.
     let (mut both, _) = Client::connect_with(&broker, &ConnectOptions::persistent("both"));
     both.subscribe("own", QoS::AtMostOnce);
@@ -93,7 +93,7 @@ fn a_release_is_repeated(driver: &str) {
     let (mut both, _) = Client::connect_with(&broker, &ConnectOptions::persistent("both"));
     both.publish_with("own", "once", Delivery::ExactlyOnce(id(7)), false, &[]);
     assert!(matches!(both.next().packet(), Packet::PubRec(_)));
-    both.receives_nothing();
+    both.expect_no_message();
 }
 
 /// Publishes to `t` until no subscription matches. The router removes the subscriptions of an ended session after the
@@ -116,9 +116,9 @@ fn a_clean_start_forgets(driver: &str) {
         &ConnectOptions { clean: true, ..ConnectOptions::persistent("reader") },
     );
     assert!(!present);
-    reader.receives_nothing();
+    reader.expect_no_message();
     nobody_receives(&mut publisher);
-    reader.receives_nothing();
+    reader.expect_no_message();
 }
 
 fn a_session_is_taken_over(driver: &str) {
@@ -130,7 +130,7 @@ fn a_session_is_taken_over(driver: &str) {
     assert!(present);
     assert_eq!(before.wait_for_close(), Some(Reason::SESSION_TAKEN_OVER));
     Client::new(&broker, "writer").publish("t", "x");
-    successor.receives("t", "x");
+    successor.expect_message("t", "x");
 }
 
 fn a_session_expires(driver: &str) {
@@ -183,10 +183,10 @@ fn the_queue_is_bounded(driver: &str) {
         publisher.publish("t", &n.to_string());
     }
     let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
-    (0..3).for_each(|n| reader.receives("t", &n.to_string()));
-    reader.receives_nothing();
+    (0..3).for_each(|n| reader.expect_message("t", &n.to_string()));
+    reader.expect_no_message();
     publisher.publish("t", "there is room again");
-    reader.receives("t", "there is room again");
+    reader.expect_message("t", "there is room again");
 }
 
 /// MQTT-3.1.2-6: a session that was to end with its connection is not resumed by another.
@@ -199,7 +199,7 @@ fn a_session_of_one_connection_is_not_resumed(driver: &str) {
         let (mut second, present) = Client::connect_with(&broker, &persistent);
         assert!(!present, "{version:?}");
         nobody_receives(&mut Client::new(&broker, "writer"));
-        second.receives_nothing();
+        second.expect_no_message();
         second.disconnect();
     }
 }
@@ -230,10 +230,10 @@ fn too_many_messages_in_flight(driver: &str) {
     }
     writer.send_bytes(&bytes);
     assert_eq!(writer.wait_for_close(), Some(Reason::RECEIVE_MAXIMUM_EXCEEDED));
-    reader.receives_nothing();
+    reader.expect_no_message();
     let (mut writer, present) =
         Client::connect_with(&broker, &ConnectOptions::persistent("writer"));
     assert!(present);
     writer.publish_with("late", "again", Delivery::ExactlyOnce(id(1001)), false, &[]);
-    reader.receives("late", "again");
+    reader.expect_message("late", "again");
 }

@@ -33,7 +33,7 @@ fn wildcards_match(driver: &str) {
         subscriber.subscribe(filter, QoS::AtMostOnce);
         publisher.publish(unwanted, "no");
         publisher.publish(expected, "yes");
-        subscriber.receives(expected, "yes");
+        subscriber.expect_message(expected, "yes");
         subscriber.disconnect();
     }
 }
@@ -53,7 +53,7 @@ fn one_message_for_all_subscriptions_of_a_client(driver: &str) {
     let message = received.message();
     assert_eq!(message.delivery.qos(), QoS::AtLeastOnce, "the highest of them");
     assert_eq!(identifiers(&message), [5, 6, 200]);
-    client.receives_nothing();
+    client.expect_no_message();
 }
 
 fn no_local(driver: &str) {
@@ -63,7 +63,7 @@ fn no_local(driver: &str) {
     client.subscribe_with(&[("t", own)], &[]);
     assert_eq!(client.publish("t", "mine"), Reason::NO_MATCHING_SUBSCRIBERS);
     Client::new(&broker, "other").publish("t", "another's");
-    client.receives("t", "another's");
+    client.expect_message("t", "another's");
     // Invalid for a shared subscription. The others of the packet, which is processed in parts, are not made either.
     let filters: Vec<_> = (0..5000).map(|n| format!("f/{n}")).collect();
     let mut subscriptions: Vec<_> = filters.iter().map(|filter| (filter.as_str(), PLAIN)).collect();
@@ -83,7 +83,7 @@ fn a_subscription_is_replaced(driver: &str) {
     let mut publisher = Client::new(&broker, "writer");
     publisher.publish("t", "once");
     assert_eq!(client.next().message().delivery.qos(), QoS::AtLeastOnce);
-    client.receives_nothing();
+    client.expect_no_message();
 }
 
 fn unsubscribing_ends_delivery(driver: &str) {
@@ -93,7 +93,7 @@ fn unsubscribing_ends_delivery(driver: &str) {
     assert_eq!(client.unsubscribe("t"), [Reason::SUCCESS]);
     assert_eq!(client.unsubscribe("t"), [Reason::NO_SUBSCRIPTION_EXISTED]);
     Client::new(&broker, "writer").publish("t", "too late");
-    client.receives_nothing();
+    client.expect_no_message();
 }
 
 /// Each message goes to one member of the group, and all members get some.
@@ -107,7 +107,7 @@ fn a_group_shares_messages(driver: &str) {
     for n in 0..30 {
         publisher.publish("jobs/x", &n.to_string());
     }
-    (0..30).for_each(|n| single_reader.receives("jobs/x", &n.to_string()));
+    (0..30).for_each(|n| single_reader.expect_message("jobs/x", &n.to_string()));
     let mut all = Vec::new();
     for member in &mut members {
         for _ in 0..10 {
@@ -116,7 +116,7 @@ fn a_group_shares_messages(driver: &str) {
                 std::str::from_utf8(received.message().payload).unwrap().parse::<u32>().unwrap(),
             );
         }
-        member.receives_nothing();
+        member.expect_no_message();
     }
     all.sort_unstable();
     assert!(all.into_iter().eq(0..30));
@@ -127,7 +127,7 @@ fn a_group_shares_messages(driver: &str) {
     }
     for member in &mut members {
         (0..5).for_each(|_| drop(member.next()));
-        member.receives_nothing();
+        member.expect_no_message();
     }
 }
 
@@ -156,7 +156,7 @@ fn properties_are_passed_on(driver: &str) {
         .partition(|property| matches!(property, Property::MessageExpiry(_)));
     assert_eq!(rest, passed);
     assert!(matches!(expiry[..], [Property::MessageExpiry(1..=60)]), "{expiry:?}");
-    old.receives("t", "21");
+    old.expect_message("t", "21");
 }
 
 fn no_subscribers(driver: &str) {
@@ -165,5 +165,5 @@ fn no_subscribers(driver: &str) {
     assert_eq!(client.publish("nobody/listens", "x"), Reason::NO_MATCHING_SUBSCRIBERS);
     client.subscribe("nobody/#", QoS::AtMostOnce);
     client.publish_with("nobody/listens", "y", Delivery::AtMostOnce, false, &[]);
-    client.receives("nobody/listens", "y");
+    client.expect_message("nobody/listens", "y");
 }

@@ -33,10 +33,10 @@ fn invalid() -> Vec<(&'static str, Vec<Property<'static>>, Reason)> {
 /// The message is not delivered, not even to later subscribers, and the next message is.
 fn nothing_has_come(broker: &Broker, reader: &mut Client, name: &str) {
     Client::new(broker, "writer").publish("t", name);
-    reader.receives("t", name);
+    reader.expect_message("t", name);
     let mut late_reader = Client::new(broker, "late");
     late_reader.subscribe("#", QoS::AtMostOnce);
-    late_reader.receives_nothing();
+    late_reader.expect_no_message();
 }
 
 fn an_invalid_response_topic(driver: &str) {
@@ -61,7 +61,7 @@ fn an_invalid_response_topic(driver: &str) {
     let mut client = Client::new(&broker, "odd");
     let alias = Property::TopicAlias(1);
     client.publish_with("t", "good", Delivery::AtMostOnce, false, &[alias]);
-    reader.receives("t", "good");
+    reader.expect_message("t", "good");
     let poison = [alias, Property::ResponseTopic("#")];
     client.publish_with("", "poison", Delivery::AtMostOnce, false, &poison);
     assert_eq!(client.wait_for_close(), Some(Reason::PROTOCOL_ERROR));
@@ -79,7 +79,7 @@ fn texts_with_disallowed_code_points(driver: &str) {
     }
     let mut client = Client::connect_with(&broker, &ConnectOptions::new(Version::V3, "old")).0;
     client.publish_with("é/🦀", "good", Delivery::AtMostOnce, false, &[]);
-    reader.receives("é/🦀", "good");
+    reader.expect_message("é/🦀", "good");
 }
 
 /// The broker drops such a message at QoS 0, and otherwise answers its publisher; the connection stays open.
@@ -122,8 +122,8 @@ fn payloads_declared_as_text(driver: &str) {
     }
     let valid = publish(Delivery::AtLeastOnce(id(2)), b'!');
     assert_eq!(valid, Some((Kind::PubAck, Reason::SUCCESS)));
-    reader.receives("t", "text !");
-    reader.receives_nothing();
+    reader.expect_message("t", "text !");
+    reader.expect_no_message();
 }
 
 fn invalid_wills(driver: &str) {
@@ -160,18 +160,18 @@ fn messages_stored_by_an_earlier_version(driver: &str) {
         }
         let mut late_reader = Client::new(&broker, "late");
         late_reader.subscribe("#", QoS::AtLeastOnce);
-        late_reader.receives("kept/good", "good");
-        late_reader.receives_nothing();
+        late_reader.expect_message("kept/good", "good");
+        late_reader.expect_no_message();
         broker.ends_well();
     }
     let broker = Broker::start_on(driver, data.path());
     let (mut reader, is_present) =
         Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
     assert!(is_present);
-    reader.receives("queued/good", "good");
-    reader.receives_nothing();
+    reader.expect_message("queued/good", "good");
+    reader.expect_no_message();
     // A message without a recipient is gone, and is not sent later.
     reader.disconnect();
     let (mut reader, _) = Client::connect_with(&broker, &ConnectOptions::persistent("reader"));
-    reader.receives_nothing();
+    reader.expect_no_message();
 }

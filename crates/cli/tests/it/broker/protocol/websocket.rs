@@ -164,7 +164,7 @@ fn packets_in_any_fragments(driver: &str) {
         let messages: Vec<_> = packets[2..].to_vec();
         for (message, expected) in messages.iter().zip(expected) {
             assert!(message.ends_with(expected.as_bytes()));
-            mqtt_client.receives("t", expected);
+            mqtt_client.expect_message("t", expected);
         }
     }
 }

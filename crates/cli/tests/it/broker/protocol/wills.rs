@@ -34,7 +34,7 @@ fn a_lost_connection_publishes_the_will(driver: &str) {
         Client::connect_with(&broker, &with_will(ConnectOptions::new(version, "a"), Vec::new()))
             .0
             .drop_connection();
-        subscriber.receives("wills", "gone");
+        subscriber.expect_message("wills", "gone");
     }
     // A protocol error has the same effect.
     let mut client = Client::connect_with(
@@ -44,7 +44,7 @@ fn a_lost_connection_publishes_the_will(driver: &str) {
     .0;
     client.send_bytes(b"\xf0\x01\x00\xff");
     client.wait_for_close();
-    subscriber.receives("wills", "gone");
+    subscriber.expect_message("wills", "gone");
 }
 
 fn a_disconnect_discards_the_will(driver: &str) {
@@ -52,7 +52,7 @@ fn a_disconnect_discards_the_will(driver: &str) {
     Client::connect_with(&broker, &with_will(ConnectOptions::new(Version::V5, "a"), Vec::new()))
         .0
         .disconnect();
-    subscriber.receives_nothing();
+    subscriber.expect_no_message();
 }
 
 fn a_disconnect_with_will_publishes_it(driver: &str) {
@@ -63,7 +63,7 @@ fn a_disconnect_with_will_publishes_it(driver: &str) {
     )
     .0;
     client.send(&Packet::Disconnect(Disconnect::new(Reason::DISCONNECT_WITH_WILL)));
-    subscriber.receives("wills", "gone");
+    subscriber.expect_message("wills", "gone");
 }
 
 fn reconnecting_within_the_delay_discards_the_will(driver: &str) {
@@ -73,7 +73,7 @@ fn reconnecting_within_the_delay_discards_the_will(driver: &str) {
     let (client, present) = Client::connect_with(&broker, &options());
     assert!(present);
     client.disconnect();
-    subscriber.receives_nothing();
+    subscriber.expect_no_message();
 }
 
 /// The will delay is an hour, but the session expires after a second.
@@ -94,7 +94,7 @@ fn a_keep_alive_timeout_publishes_the_will(driver: &str) {
     let options = ConnectOptions { keep_alive: 1, ..ConnectOptions::new(Version::V5, "a") };
     let mut client = Client::connect_with(&broker, &with_will(options, Vec::new())).0;
     assert_eq!(client.wait_for_close(), Some(Reason::KEEP_ALIVE_TIMEOUT));
-    subscriber.receives("wills", "gone");
+    subscriber.expect_message("wills", "gone");
 }
 
 fn no_local_applies_to_the_will(driver: &str) {
@@ -109,12 +109,12 @@ fn no_local_applies_to_the_will(driver: &str) {
         let options = SubscribeOptions { qos, no_local, ..SubscribeOptions::default() };
         client.subscribe_with(&[("wills", options)], &[]);
         client.drop_connection();
-        subscriber.receives("wills", "gone");
+        subscriber.expect_message("wills", "gone");
         let (mut client, present) = Client::connect_with(&broker, &ConnectOptions::persistent("a"));
         assert!(present);
         match no_local {
-            true => client.receives_nothing(),
-            false => client.receives("wills", "gone"),
+            true => client.expect_no_message(),
+            false => client.expect_message("wills", "gone"),
         }
         client.disconnect();
     }
@@ -128,7 +128,7 @@ fn wills_have_the_topics_of_messages(driver: &str) {
         ..ConnectOptions::new(Version::V5, "a")
     };
     Client::connect_with(&broker, &options("$own/t")).0.drop_connection();
-    subscriber.receives("$own/t", "gone");
+    subscriber.expect_message("$own/t", "gone");
     for topic in ["$SYS", "$SYS/t"] {
         assert_eq!(
             Client::expect_rejection(&broker, &options(topic)),

@@ -12,7 +12,7 @@ use std::thread;
 
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::eventually;
-use phalanx_testkit::process::{Process, curl_well};
+use phalanx_testkit::process::{Process, curl_output};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -86,7 +86,7 @@ impl Pebble {
         let response = json!({ "suggestedWindow": window }).to_string();
         let body = json!({ "Certificate": certificate, "ARIResponse": response }).to_string();
         let url = format!("https://127.0.0.1:{}/set-renewal-info/", self.management);
-        curl_well(&["--insecure", "--fail", "--data-binary", &body, &url]);
+        curl_output(&["--insecure", "--fail", "--data-binary", &body, &url]);
     }
 
     /// Ends it. Returns the number of orders that it got.

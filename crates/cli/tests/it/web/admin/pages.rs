@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
-use phalanx_testkit::process::curl_well;
+use phalanx_testkit::process::curl_output;
 use phalanx_testkit::site::Site;
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ fn latency_of_each_request(driver: &'static str) {
     let url = format!("http://{}", server.address);
     for protocol in ["--http2-prior-knowledge", "--http1.1"] {
         for path in ["page", "missing", "large"] {
-            curl_well(&[protocol, "-o", "/dev/null", &format!("{url}/{path}")]);
+            curl_output(&[protocol, "-o", "/dev/null", &format!("{url}/{path}")]);
         }
     }
     let mut client = Client::connect(server.address);

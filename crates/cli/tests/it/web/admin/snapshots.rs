@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use phalanx_testkit::bytes::noise;
+use phalanx_testkit::bytes::random_bytes;
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
 use phalanx_testkit::site::Site;
@@ -30,7 +30,7 @@ pub(crate) fn snapshot(admin: SocketAddr) -> Value {
 
 pub(crate) fn start(driver: &str, site: &Site) -> Server {
     site.file("small", "small");
-    site.file("large", noise(1, 300_000));
+    site.file("large", random_bytes(1, 300_000));
     Server::start_with(driver, &site.root(), &["--admin", "127.0.0.1:0"])
 }
 
@@ -225,7 +225,7 @@ fn drains_too(driver: &'static str) {
     let mut idle = Client::connect(server.admin());
     assert_eq!(idle.get("/").status, 200);
     server.signal(rustix::process::Signal::INT);
-    server.exits_well();
+    server.expect_success();
     assert!(idle.read_to_end().0.is_empty());
 }
 

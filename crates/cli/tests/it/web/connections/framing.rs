@@ -1,7 +1,7 @@
 //! Boundaries between messages (RFC 9112 §9, §6): many and large ones, and errors after the response has begun. The
 //! conformance suite tests each rule.
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::http::Client;
 use phalanx_testkit::site::Site;
 
@@ -22,8 +22,8 @@ fn site() -> Site {
     for n in 0..10 {
         site.file(format!("{n}.txt"), format!("file {n}"));
     }
-    site.file("middle.bin", noise(1, 30_000));
-    site.file("large.bin", noise(2, 400_000));
+    site.file("middle.bin", random_bytes(1, 30_000));
+    site.file("large.bin", random_bytes(2, 400_000));
     site
 }
 
@@ -57,8 +57,8 @@ fn fifty_in_one_write(driver: &'static str) {
             let response = client.response();
             match path(n).as_str() {
                 "/missing" => assert_eq!(response.status, 404),
-                "/middle.bin" => same(&response.body, &noise(1, 30_000)),
-                "/large.bin" => same(&response.body, &noise(2, 400_000)),
+                "/middle.bin" => assert_same(&response.body, &random_bytes(1, 30_000)),
+                "/large.bin" => assert_same(&response.body, &random_bytes(2, 400_000)),
                 _ => assert_eq!(response.body, format!("file {}", n % 10).as_bytes()),
             }
         }
@@ -103,7 +103,7 @@ fn answers_are_not_lost_with_a_bad_body(driver: &'static str) {
     assert_eq!(client.response().body, b"file 2", "its head was valid");
     let last = client.response();
     assert_eq!(last.status, 400);
-    assert!(last.says_close());
+    assert!(last.has_connection_close());
     client.expect_close();
 }
 
@@ -142,7 +142,7 @@ fn a_bad_body_is_answered(driver: &'static str) {
                 }
                 let last = client.response();
                 assert_eq!(last.status, status, "{method} {body:.40}");
-                assert!(last.says_close());
+                assert!(last.has_connection_close());
                 client.expect_close();
             }
         }
@@ -159,7 +159,7 @@ fn expectations(driver: &'static str) {
     );
     let response = client.response();
     assert_eq!(response.status, 405);
-    assert!(response.says_close(), "it is unknown whether a body follows");
+    assert!(response.has_connection_close(), "it is unknown whether a body follows");
     client.expect_close();
     // Without a body, Expect has no effect.
     let mut client = Client::connect(server.address);

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use phalanx_testkit::authority::Authority;
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::Client;
 use phalanx_testkit::http2::{Connection, Frame, kind};
@@ -37,7 +37,7 @@ const ENHANCE_YOUR_CALM: u32 = 11;
 pub(crate) fn site() -> Site {
     let site = Site::new();
     site.file("small", "small");
-    site.file("large", noise(1, 1 << 20));
+    site.file("large", random_bytes(1, 1 << 20));
     site
 }
 
@@ -72,15 +72,15 @@ fn within_the_window(driver: &'static str) {
     // SETTINGS_INITIAL_WINDOW_SIZE
     let mut client = Connection::open(server.address, &[(4, 1000)]);
     client.get(1, "/large");
-    client.until(|client| client.content(1).len() == 1000);
+    client.read_until(|client| client.content(1).len() == 1000);
     client.send(kind::PING, 0, 0, &[7; 8]);
-    client.until(|client| client.pongs == 1);
+    client.read_until(|client| client.pongs == 1);
     assert_eq!(client.content(1).len(), 1000, "no byte beyond the window");
     client.send(kind::WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes());
-    client.until(|client| client.content(1).len() == 1001);
+    client.read_until(|client| client.content(1).len() == 1001);
     let (status, body) = client.open_windows_and_answer(1);
     assert_eq!(status, 200);
-    same(&body, &noise(1, 1 << 20));
+    assert_same(&body, &random_bytes(1, 1 << 20));
 }
 
 fn bodies(driver: &'static str) {
@@ -120,7 +120,7 @@ fn malformed_requests(driver: &'static str) {
     for (n, fields) in fields.iter().enumerate() {
         let stream = 2 * n as u32 + 1;
         client.headers(stream, true, fields);
-        client.until(|client| client.reset(stream).is_some());
+        client.read_until(|client| client.reset(stream).is_some());
         assert_eq!(client.reset(stream), Some(PROTOCOL_ERROR), "{fields:?}");
     }
     client.get(7, "/small");
@@ -174,15 +174,15 @@ fn drained(driver: &'static str) {
     let mut server = start(driver, &site, &["--shutdown-timeout", "60s"]);
     let mut client = Connection::open(server.address, &[]);
     client.get(1, "/large");
-    client.until(|client| !client.content(1).is_empty());
+    client.read_until(|client| !client.content(1).is_empty());
     server.signal(Signal::TERM);
-    client.until(|client| client.goaway_codes.contains(&NO_ERROR));
-    assert!(server.lives(), "it waits for the download");
+    client.read_until(|client| client.goaway_codes.contains(&NO_ERROR));
+    assert!(server.is_running(), "it waits for the download");
     let (status, body) = client.open_windows_and_answer(1);
     assert_eq!(status, 200);
-    same(&body, &noise(1, 1 << 20));
+    assert_same(&body, &random_bytes(1, 1 << 20));
     assert_eq!(client.goaway_code(), NO_ERROR);
-    server.exits_well();
+    server.expect_success();
 }
 
 fn disabled_by_default(driver: &'static str) {

@@ -1,7 +1,7 @@
 //! HTTP/2 at the level of frames: limits on what clients may do. The tests of the crate `http2` cover each kind of flood
 //! and of malformed request.
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::http2::{Connection, Frame, kind};
 
 use crate::on_each_driver;
@@ -39,7 +39,7 @@ fn resets_below_the_bound(driver: &'static str) {
         let mut stream = 2 * pairs + 1;
         loop {
             client.get(stream, "/small");
-            client.until(|client| client.is_over(stream));
+            client.read_until(|client| client.is_over(stream));
             if client.reset(stream).is_none() {
                 break;
             }
@@ -58,7 +58,7 @@ fn window_updates_for_sent_data(driver: &'static str) {
     client.get(1, "/large");
     let mut had = 0;
     while had < 1 << 20 {
-        client.until(|client| client.content(1).len() > had);
+        client.read_until(|client| client.content(1).len() > had);
         let increment = (client.content(1).len() - had) as u32;
         had += increment as usize;
         for stream in [0, 1] {
@@ -67,7 +67,7 @@ fn window_updates_for_sent_data(driver: &'static str) {
     }
     let (status, body) = client.answer(1);
     assert_eq!(status, 200);
-    same(&body, &noise(1, 1 << 20));
+    assert_same(&body, &random_bytes(1, 1 << 20));
     client.get(3, "/small");
     client.send(kind::WINDOW_UPDATE, 0, 3, &1_u32.to_be_bytes());
     assert_eq!(client.answer(3).0, 200);
@@ -79,7 +79,7 @@ fn stalled_streams(driver: &'static str) {
     let server = start(driver, &site, &["--set", "send-timeout = '1s'"]);
     let mut client = Connection::open(server.address, &[(WINDOW, 1000)]);
     client.get(1, "/large");
-    client.until(|client| client.reset(1).is_some());
+    client.read_until(|client| client.reset(1).is_some());
     assert_eq!(client.reset(1), Some(CANCEL));
     assert_eq!(client.content(1).len(), 1000);
     client.get(3, "/small");

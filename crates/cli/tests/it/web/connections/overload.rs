@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::Client;
 use phalanx_testkit::site::Site;
@@ -36,10 +36,10 @@ fn start_clients<'s>(
                 // The connection of a rejected request stays open.
                 let response = client.get("/large");
                 match response.status {
-                    200 => same(&response.body, content),
+                    200 => assert_same(&response.body, content),
                     503 => {
                         assert_eq!(response.field("Retry-After"), Some("1"));
-                        assert!(response.body.is_empty() && !response.says_close());
+                        assert!(response.body.is_empty() && !response.has_connection_close());
                         refused.store(true, Ordering::Relaxed);
                     }
                     status => panic!("{status}"),
@@ -66,7 +66,7 @@ fn start(driver: &str, site: &Site, wait: &str) -> Server {
 
 fn rejections_are_explicit(driver: &'static str) {
     let site = Site::new();
-    let content = noise(1, 4 << 20);
+    let content = random_bytes(1, 4 << 20);
     site.file("large", &content);
     let server = start(driver, &site, "1ms");
     let (done, refused) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -80,7 +80,7 @@ fn rejections_are_explicit(driver: &'static str) {
 
 fn disabled_overload_control_rejects_nothing(driver: &'static str) {
     let site = Site::new();
-    let content = noise(1, 4 << 20);
+    let content = random_bytes(1, 4 << 20);
     site.file("large", &content);
     let server = start(driver, &site, "0");
     let (done, refused) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -95,7 +95,7 @@ fn disabled_overload_control_rejects_nothing(driver: &'static str) {
 /// With a driver that sends files itself, no other work is delayed, but the files are.
 fn files_that_wait_to_be_sent_are_an_overload(driver: &'static str) {
     let site = Site::new();
-    site.file("large", noise(1, 512 << 10));
+    site.file("large", random_bytes(1, 512 << 10));
     let server = start(driver, &site, "8ms");
     let (served, rejected) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let round = || {

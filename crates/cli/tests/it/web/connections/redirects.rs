@@ -2,7 +2,7 @@
 
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::http::Client;
-use phalanx_testkit::process::curl_well;
+use phalanx_testkit::process::curl_output;
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
@@ -39,7 +39,7 @@ fn redirect_https(driver: &'static str) {
     let [one, two] = [port, https].map(|port| format!("a.test:{port}:127.0.0.1"));
     let url = format!("http://a.test:{port}/small");
     let ca = ca.to_str().unwrap();
-    let body = curl_well(&["-L", "--cacert", ca, "--resolve", &one, "--resolve", &two, &url]);
+    let body = curl_output(&["-L", "--cacert", ca, "--resolve", &one, "--resolve", &two, &url]);
     assert_eq!(body, "small");
 }
 

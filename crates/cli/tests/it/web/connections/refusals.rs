@@ -82,7 +82,7 @@ fn the_table(driver: &'static str) {
         client.send(&request);
         let response = client.response();
         assert_eq!(response.status, status, "{name}");
-        assert_eq!(response.says_close(), then == Closes, "{name}");
+        assert_eq!(response.has_connection_close(), then == Closes, "{name}");
         if [405, 204].contains(&status) {
             assert_eq!(response.field("Allow"), Some("GET, HEAD, OPTIONS"), "{name}");
         }
@@ -111,7 +111,7 @@ fn rejections_are_readable_despite_further_data(driver: &'static str) {
         client.send(format!("{head}{body}"));
         let response = client.response();
         assert!((400..500).contains(&response.status), "{}", response.status);
-        assert!(response.says_close());
+        assert!(response.has_connection_close());
         client.expect_close();
     }
 }

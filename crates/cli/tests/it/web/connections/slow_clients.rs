@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
 use phalanx_testkit::site::Site;
@@ -29,7 +29,7 @@ pub(crate) fn slow_client(address: SocketAddr, path: &str) -> Client {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
     socket.connect(&address.into()).unwrap();
-    let mut client = Client::of(TcpStream::from(socket));
+    let mut client = Client::from_stream(TcpStream::from(socket));
     client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
     // The first bytes show that the response has begun.
     client.read_more().unwrap();
@@ -43,9 +43,10 @@ fn a_cache_too_small(driver: &'static str) {
         (0..60).map(|n| [3_000, 64 * 1024, 130_000, 1_200_000][n % 4]).collect();
     assert!(lengths.iter().sum::<usize>() > 20 << 20);
     for (n, length) in lengths.iter().enumerate() {
-        site.file(format!("{n}"), noise(n as u64, *length));
+        site.file(format!("{n}"), random_bytes(n as u64, *length));
     }
-    let contents: Vec<_> = lengths.iter().enumerate().map(|(n, l)| noise(n as u64, *l)).collect();
+    let contents: Vec<_> =
+        lengths.iter().enumerate().map(|(n, l)| random_bytes(n as u64, *l)).collect();
     let server = Server::start_with(driver, &site.root(), &["--cache", "1M"]);
     thread::scope(|scope| {
         for offset in 0..4 {
@@ -55,7 +56,7 @@ fn a_cache_too_small(driver: &'static str) {
                 for n in 0..2 * contents.len() {
                     // Two clients follow each other closely, two are elsewhere.
                     let n = (n + offset / 2 * 31) % contents.len();
-                    same(&client.get(&format!("/{n}")).body, &contents[n]);
+                    assert_same(&client.get(&format!("/{n}")).body, &contents[n]);
                 }
             });
         }
@@ -64,7 +65,7 @@ fn a_cache_too_small(driver: &'static str) {
 
 fn three_hundred_connections(driver: &'static str) {
     let site = Site::new();
-    let content = noise(1, 50_000);
+    let content = random_bytes(1, 50_000);
     site.file("file", &content);
     let server = Server::start(driver, &site.root());
     let all_connected = Barrier::new(6);
@@ -79,7 +80,7 @@ fn three_hundred_connections(driver: &'static str) {
                         client.send("GET /file HTTP/1.1\r\nHost: test\r\n\r\n");
                     }
                     for client in &mut clients {
-                        same(&client.response().body, &content);
+                        assert_same(&client.response().body, &content);
                     }
                 }
             });
@@ -89,7 +90,7 @@ fn three_hundred_connections(driver: &'static str) {
 
 fn clients_that_never_read(driver: &'static str) {
     let site = Site::new();
-    site.file("large", noise(1, 24 << 20));
+    site.file("large", random_bytes(1, 24 << 20));
     site.file("small", "small");
     let server = Server::start(driver, &site.root());
     let mut slow: Vec<_> = (0..20).map(|_| slow_client(server.address, "/large")).collect();
@@ -106,12 +107,12 @@ fn clients_that_never_read(driver: &'static str) {
         assert_eq!(get(server.address, "/small").body, b"small");
     }
     // A slow client gets its whole response.
-    same(&slow.pop().unwrap().response().body, &noise(1, 24 << 20));
+    assert_same(&slow.pop().unwrap().response().body, &random_bytes(1, 24 << 20));
 }
 
 fn clients_that_disconnect(driver: &'static str) {
     let site = Site::new();
-    site.file("large", noise(1, 24 << 20));
+    site.file("large", random_bytes(1, 24 << 20));
     site.file("small", "small");
     let server = Server::start(driver, &site.root());
     for n in 0..40 {
@@ -170,7 +171,7 @@ fn more_connections_than_allowed(driver: &'static str) {
         let mut ninth = Client::connect(server.address);
         ninth.send(request);
         let response = ninth.response();
-        assert_eq!((response.status, response.says_close()), (503, true), "the ninth");
+        assert_eq!((response.status, response.has_connection_close()), (503, true), "the ninth");
         assert_eq!(response.field("Retry-After"), Some("1"));
         ninth.expect_close();
     }

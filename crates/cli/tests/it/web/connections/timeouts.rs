@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::Client;
 use phalanx_testkit::site::Site;
@@ -21,7 +21,7 @@ const SLACK: Duration = Duration::from_secs(10);
 fn site() -> Site {
     let site = Site::new();
     site.file("file", "content");
-    site.file("large", noise(1, 24 << 20));
+    site.file("large", random_bytes(1, 24 << 20));
     site
 }
 
@@ -39,7 +39,7 @@ fn unfinished_requests(driver: &'static str) {
     let timed_out = |mut client: Client, start| {
         let response = client.response();
         assert_eq!(response.status, 408);
-        assert!(response.says_close());
+        assert!(response.has_connection_close());
         about_a_second(start);
         client.expect_close();
     };
@@ -89,7 +89,7 @@ fn unfinished_requests(driver: &'static str) {
             // Nor does it apply to a response that is read slowly.
             client.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
             thread::sleep(Duration::from_millis(1500));
-            same(&client.response().body, &noise(1, 24 << 20));
+            assert_same(&client.response().body, &random_bytes(1, 24 << 20));
         });
     });
 }

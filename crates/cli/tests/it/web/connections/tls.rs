@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use phalanx_testkit::authority::{Authority, Pair, replace};
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, End};
 use phalanx_testkit::process::curl;
@@ -38,7 +38,7 @@ const LARGE: usize = 5 << 20;
 fn site() -> Site {
     let site = Site::new();
     site.file("small", "small");
-    site.file("large", noise(1, LARGE));
+    site.file("large", random_bytes(1, LARGE));
     site
 }
 
@@ -92,7 +92,7 @@ fn both_protocols(driver: &'static str) {
     for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
         let out = ask_well(&authority, &server, "/small", &[flag, "-w", " %{http_version}"]);
         assert_eq!(String::from_utf8(out).unwrap(), format!("small {version}"));
-        same(&ask_well(&authority, &server, "/large", &[flag]), &noise(1, LARGE));
+        assert_same(&ask_well(&authority, &server, "/large", &[flag]), &random_bytes(1, LARGE));
         // Many requests on one connection, a range, and a missing file.
         let urls = format!("https://a.test:{}/small?[1-50]", server.address.port());
         let output =
@@ -100,7 +100,7 @@ fn both_protocols(driver: &'static str) {
         let output = String::from_utf8(output).unwrap();
         assert_eq!(output, format!("small1{}", "small0".repeat(50)));
         let part = ask_well(&authority, &server, "/large", &[flag, "-r", "100-299999"]);
-        same(&part, &noise(1, LARGE)[100..300_000]);
+        assert_same(&part, &random_bytes(1, LARGE)[100..300_000]);
         let none = ask_well(
             &authority,
             &server,
@@ -238,7 +238,7 @@ fn plain_requests_get_an_error(driver: &'static str) {
     let mut client = Client::connect(server.address);
     let response = client.get("/small");
     assert_eq!(response.status, 400);
-    assert!(response.says_close());
+    assert!(response.has_connection_close());
     assert!(response.body.windows(8).any(|it| it == b"https://"), "the message names the remedy");
     // Neither HTTP nor TLS: an alert, and the end.
     let mut client = Client::connect(server.address);
@@ -287,7 +287,7 @@ fn drained(driver: &'static str) {
     idle.wait().unwrap();
     // openssl prints this if the connection ends with `close_notify`, but not on truncation.
     assert!(output.ends_with(b"closed\n"), "{}", String::from_utf8_lossy(&output));
-    server.exits_well();
+    server.expect_success();
 }
 
 /// A proxy that forwards bytes in pieces of `size`.
@@ -318,7 +318,7 @@ fn cutter(server: SocketAddr, size: usize) -> SocketAddr {
 
 fn records_in_any_segments(driver: &'static str) {
     let (site, authority) = (site(), Authority::new());
-    site.file("middle", noise(2, 100_000));
+    site.file("middle", random_bytes(2, 100_000));
     let pair = authority.sign("a", &["a.test"]);
     let server = start(driver, &site, &pair, &[]);
     let ca = authority.certificate();
@@ -331,8 +331,8 @@ fn records_in_any_segments(driver: &'static str) {
             let output = curl(&["--cacert", ca, "--resolve", &resolve, version, &url]);
             let errors = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{version} in pieces of {size}: {errors}");
-            let expected = [b"small", &*noise(2, 100_000), b"small"].concat();
-            same(&output.stdout, &expected);
+            let expected = [b"small", &*random_bytes(2, 100_000), b"small"].concat();
+            assert_same(&output.stdout, &expected);
         }
     }
 }

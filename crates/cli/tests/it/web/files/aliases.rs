@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use phalanx_testkit::http::{Client, get};
-use phalanx_testkit::process::curl_well;
+use phalanx_testkit::process::curl_output;
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
@@ -50,7 +50,7 @@ fn files_below_a_path(driver: &'static str) {
         ("/images/deep/x", "deep"),
         ("/imagesque", "not below the path"),
     ] {
-        assert_eq!(curl_well(&[&url(path)]), body, "{path}");
+        assert_eq!(curl_output(&[&url(path)]), body, "{path}");
     }
     let mut client = Client::connect(server.address);
     for (path, status) in [

@@ -6,7 +6,7 @@ use std::process::Command;
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
-use phalanx_testkit::process::{curl, curl_well};
+use phalanx_testkit::process::{curl, curl_output};
 use phalanx_testkit::site::Site;
 use rustix::process::Signal;
 
@@ -52,7 +52,7 @@ fn only_users_of_the_rule_have_access(driver: &'static str) {
                 value = 'public, max-age=60'\n";
     let mut server = start(driver, &site, args);
     let url = |path: &str| format!("http://{}{path}", server.address);
-    assert_eq!(curl_well(&[&url("/open")]), "open");
+    assert_eq!(curl_output(&[&url("/open")]), "open");
     for (who, is_allowed) in [
         ("eve:apple", true),
         ("eve:apple", true),
@@ -90,7 +90,7 @@ fn only_users_of_the_rule_have_access(driver: &'static str) {
     assert_eq!(client.head_with("/private/file", "").status, 401);
     assert_eq!(client.head_with("/private/file", EVE).status, 200);
     server.signal(Signal::TERM);
-    server.exits_well();
+    server.expect_success();
 }
 
 /// Every spelling of a path to a file requires the password, whether the file exists or not.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::http::{Client, Response, get};
 use phalanx_testkit::site::{Site, age};
 use phalanx_testkit::{TIMEOUT, eventually};
@@ -63,8 +63,8 @@ fn changes_are_noticed(driver: &'static str) {
         "{config:?}"
     );
     let lengths = [1000, 300_000];
-    let old = |length| noise(1, length);
-    let new = |length| noise(2, length);
+    let old = |length| random_bytes(1, length);
+    let new = |length| random_bytes(2, length);
     for length in lengths {
         for name in ["written", "shorter", "longer", "renamed", "deleted", "directory"] {
             site.file(format!("{name}{length}"), old(length));
@@ -80,7 +80,7 @@ fn changes_are_noticed(driver: &'static str) {
                     // On a separate connection: after sending a file the server checks for truncation and closes if
                     // so, though the client may have received the last byte.
                     let before = Client::connect(address).get(&format!("/{path}"));
-                    same(&before.body, &old(length));
+                    assert_same(&before.body, &old(length));
                     change(&site.root().join(&path));
                     becomes(&mut Client::connect(address), &format!("/{path}"), |response| {
                         assert!(
@@ -139,7 +139,7 @@ fn changes_are_noticed(driver: &'static str) {
 /// Every response is one version of the file with the tag of that version.
 fn versions_are_never_mixed(driver: &'static str) {
     let site = Site::new();
-    let states = [noise(1, 60_000), noise(2, 60_000)];
+    let states = [random_bytes(1, 60_000), random_bytes(2, 60_000)];
     let path = site.file("file", &states[0]);
     let server = Server::start(driver, &site.root());
     let is_over = AtomicBool::new(false);
@@ -184,19 +184,19 @@ fn versions_are_never_mixed(driver: &'static str) {
 
 fn replaced_while_it_is_sent(driver: &'static str) {
     let site = Site::new();
-    let (old, new) = (noise(1, 24 << 20), noise(2, 24 << 20));
+    let (old, new) = (random_bytes(1, 24 << 20), random_bytes(2, 24 << 20));
     let path = site.file("file", &old);
     let server = Server::start(driver, &site.root());
     let mut slow = slow_client(server.address, "/file");
     replace(&path, &new);
     becomes(&mut Client::connect(server.address), "/file", |response| response.body == new);
     // The server has the old file open and continues with it.
-    same(&slow.response().body, &old);
+    assert_same(&slow.response().body, &old);
 }
 
 fn truncated_while_it_is_sent(driver: &'static str) {
     let site = Site::new();
-    let content = noise(1, 24 << 20);
+    let content = random_bytes(1, 24 << 20);
     let path = site.file("file", &content);
     site.file("other", "fine");
     let server = Server::start(driver, &site.root());

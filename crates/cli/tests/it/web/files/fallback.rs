@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
 use phalanx_testkit::site::Site;
@@ -87,7 +87,7 @@ fn clean_urls(driver: &'static str) {
     ] {
         let redirect = client.get(path);
         assert_eq!((redirect.status, redirect.field("Location")), (301, Some(location)), "{path}");
-        assert_eq!(client.head_with(path, "").lasting_fields(), redirect.lasting_fields());
+        assert_eq!(client.head_with(path, "").fields_except_date(), redirect.fields_except_date());
     }
     assert_eq!(client.get_with("/missing", PAGE).body, b"app");
     let curl =
@@ -132,7 +132,7 @@ fn files_to_try(driver: &'static str) {
     ] {
         let response = client.get(path);
         assert_eq!((response.status, &response.body[..]), (200, expected.as_bytes()), "{path}");
-        assert_eq!(client.head_with(path, "").lasting_fields(), response.lasting_fields());
+        assert_eq!(client.head_with(path, "").fields_except_date(), response.fields_except_date());
     }
     for (path, status) in [
         ("/users", 404),
@@ -176,7 +176,7 @@ fn a_single_page_application(driver: &'static str) {
         assert_eq!((response.status, &response.body[..]), (200, &b"the program"[..]), "{path}");
         assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"));
         let head = client.head_with(path, PAGE);
-        assert_eq!(head.lasting_fields(), response.lasting_fields());
+        assert_eq!(head.fields_except_date(), response.fields_except_date());
     }
     assert_eq!(client.get_with("/real.txt", PAGE).body, b"real");
     assert_eq!(client.get_with("/sub", PAGE).status, 301, "existing files take precedence");
@@ -194,7 +194,7 @@ fn a_single_page_application(driver: &'static str) {
 
 fn error_pages_of_the_hosts_own(driver: &'static str) {
     let site = Site::new();
-    let large = noise(3, 200_000);
+    let large = random_bytes(3, 200_000);
     site.file("errors/404.html", "nothing here");
     site.file("errors/400.txt", "what?");
     site.file("errors/405.html", "no");
@@ -216,7 +216,7 @@ fn error_pages_of_the_hosts_own(driver: &'static str) {
         assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"));
         assert_eq!((response.field("ETag"), response.field("Last-Modified")), (None, None));
         let head = client.head_with(path, "");
-        assert_eq!(head.lasting_fields(), response.lasting_fields());
+        assert_eq!(head.fields_except_date(), response.fields_except_date());
     }
     let response = client.get("/%2e%2e/");
     assert_eq!((response.status, &response.body[..]), (400, &b"what?"[..]));
@@ -240,7 +240,7 @@ fn error_pages_of_the_hosts_own(driver: &'static str) {
 
 fn missing_error_pages(driver: &'static str) {
     let site = Site::new();
-    let large = noise(3, 200_000);
+    let large = random_bytes(3, 200_000);
     site.file("large.html", &large);
     let pages = ["--error-pages", "404=missing.html", "--error-pages", "400=large.html"];
     let server = Server::start_with(driver, &site.root(), &pages);
@@ -250,5 +250,5 @@ fn missing_error_pages(driver: &'static str) {
     assert!(String::from_utf8_lossy(&response.body).contains("<b>404</b>"), "the built-in page");
     let response = client.get("/%2e%2e/");
     assert_eq!(response.status, 400);
-    same(&response.body, &large);
+    assert_same(&response.body, &large);
 }

@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::{IoSliceMut, Read};
 use std::path::Path;
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, find, get};
-use phalanx_testkit::procfs::anonymous;
+use phalanx_testkit::procfs::anonymous_bytes;
 use phalanx_testkit::site::{Site, age as set_age};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
@@ -44,7 +44,7 @@ fn tells(path: &Path) -> bool {
 
 fn files_use_no_server_memory(driver: &'static str) {
     let site = Site::new();
-    let content = noise(1, LARGE);
+    let content = random_bytes(1, LARGE);
     let path = site.file("large", &content);
     site.file("small", "small");
     if !tells(&path) {
@@ -52,13 +52,13 @@ fn files_use_no_server_memory(driver: &'static str) {
     }
     let server = Server::start(driver, &site.root());
     get(server.address, "/small");
-    let before = anonymous(server.pid());
+    let before = anonymous_bytes(server.pid());
     // These clients do not read.
     let _stuck: Vec<_> = (0..8).map(|_| slow_client(server.address, "/large")).collect();
     for _ in 0..3 {
-        same(&get(server.address, "/large").body, &content);
+        assert_same(&get(server.address, "/large").body, &content);
     }
-    let growth = anonymous(server.pid()).saturating_sub(before);
+    let growth = anonymous_bytes(server.pid()).saturating_sub(before);
     assert!(growth < 4 << 20, "{} KiB more for a file of {} KiB", growth >> 10, LARGE >> 10);
 }
 
@@ -71,45 +71,45 @@ fn forget(path: &Path, offset: u64) {
 
 fn uncached_files(driver: &'static str) {
     let site = Site::new();
-    let content = noise(2, (3 << 20) + 7);
+    let content = random_bytes(2, (3 << 20) + 7);
     let path = site.file("large", &content);
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);
     for offset in [0, 100_000, 2_000_000, 3 << 20] {
         forget(&path, offset);
-        same(&client.get("/large").body, &content);
+        assert_same(&client.get("/large").body, &content);
         forget(&path, offset);
         let part = client.get_with("/large", "Range: bytes=70000-2500000\r\n");
-        same(&part.body, &content[70_000..=2_500_000]);
+        assert_same(&part.body, &content[70_000..=2_500_000]);
     }
 }
 
 fn ranges(driver: &'static str) {
     let site = Site::new();
-    let content = noise(3, 5 << 20);
+    let content = random_bytes(3, 5 << 20);
     site.file("large", &content);
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);
     for (from, to) in [(0, 1 << 20), (1, 131_073), (131_071, 400_000), (3_000_001, (5 << 20) - 1)] {
         let part = client.get_with("/large", &format!("Range: bytes={from}-{to}\r\n"));
         assert_eq!(part.status, 206);
-        same(&part.body, &content[from..=to]);
+        assert_same(&part.body, &content[from..=to]);
     }
     let parts = client.get_with("/large", "Range: bytes=5-1000000,2000000-4000000\r\n").body;
     for part in [&content[5..=1_000_000], &content[2_000_000..=4_000_000]] {
         let begins = parts.windows(32).position(|bytes| *bytes == part[..32]).unwrap();
-        same(&parts[begins..begins + part.len()], part);
+        assert_same(&parts[begins..begins + part.len()], part);
     }
     // No content, and none left over for the next response.
     assert_eq!(client.head_with("/large", "").field("content-length"), Some("5242880"));
-    same(&client.get("/large").body, &content);
+    assert_same(&client.get("/large").body, &content);
 }
 
 /// A complete response has only bytes of the file. The last bytes of an incomplete response may be zeros, up to the end
 /// of the page in which the file now ends.
 fn truncated_anywhere(driver: &'static str) {
     let site = Site::new();
-    let content = noise(4, LARGE);
+    let content = random_bytes(4, LARGE);
     let server = Server::start(driver, &site.root());
     // Truncates a file while the server sends it, and returns the length of the body.
     let truncated = |name: &str, length: usize| {
@@ -121,8 +121,8 @@ fn truncated_anywhere(driver: &'static str) {
         let body = &bytes[head..];
         let end = length.min(body.len());
         let page_end = length.next_multiple_of(page_size()).min(body.len());
-        same(&body[..end], &content[..end]);
-        same(&body[page_end..], &content[page_end..body.len()]);
+        assert_same(&body[..end], &content[..end]);
+        assert_same(&body[page_end..], &content[page_end..body.len()]);
         let cleared = |n: usize| body.len() < LARGE && body[n] == 0;
         assert!(
             (end..page_end).all(|n| body[n] == content[n] || cleared(n)),
@@ -144,18 +144,18 @@ fn medium_files(driver: &'static str) {
         let server = Server::start_with(driver, &site.root(), &["--send", send]);
         for length in [65_537, 102_400, 131_072, 131_073, 400_000, 524_288, 524_289] {
             let mut client = Client::connect(server.address);
-            let (name, content) = (format!("{length}"), noise(length as u64, length));
+            let (name, content) = (format!("{length}"), random_bytes(length as u64, length));
             let path = site.file(&name, &content);
-            same(&client.get(&format!("/{name}")).body, &content);
+            assert_same(&client.get(&format!("/{name}")).body, &content);
             let part = client.get_with(&format!("/{name}"), "Range: bytes=1-50000\r\n");
-            same(&part.body, &content[1..=50_000]);
+            assert_same(&part.body, &content[1..=50_000]);
             forget(&path, 70_000);
-            same(&client.get(&format!("/{name}")).body, &content);
+            assert_same(&client.get(&format!("/{name}")).body, &content);
             // Overwritten in place. The server may close the first connection: it compares the file's time after the
             // last byte, and cannot tell whether the change came before or after it.
-            let other = noise(1, length);
+            let other = random_bytes(1, length);
             std::fs::write(&path, &other).unwrap();
-            same(&get(server.address, &format!("/{name}")).body, &other);
+            assert_same(&get(server.address, &format!("/{name}")).body, &other);
         }
     }
 }
@@ -163,7 +163,7 @@ fn medium_files(driver: &'static str) {
 /// A file that has just changed may change again, and what the client receives must not.
 fn fresh_files_are_copied(driver: &'static str) {
     let site = Site::new();
-    let content = noise(6, 400_000);
+    let content = random_bytes(6, 400_000);
     for (send, age) in [("zero-copy", 0), ("copy", 3600)] {
         let path = site.file("file", &content);
         set_age(&path, age);
@@ -175,14 +175,14 @@ fn fresh_files_are_copied(driver: &'static str) {
         }
         let (bytes, end) = (slow.received(), b"\r\n\r\n");
         let body = &bytes[find(bytes, end).unwrap() + end.len()..];
-        same(body, &content[..body.len()]);
+        assert_same(body, &content[..body.len()]);
     }
 }
 
 /// Clients that disconnect in the middle leak nothing.
 fn gone_clients(driver: &'static str) {
     let site = Site::new();
-    site.file("large", noise(5, LARGE));
+    site.file("large", random_bytes(5, LARGE));
     site.file("small", "small");
     let server = Server::start(driver, &site.root());
     drop(slow_client(server.address, "/large"));

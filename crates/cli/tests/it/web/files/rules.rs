@@ -1,6 +1,6 @@
 //! Hosts and their rules, requested with curl.
 
-use phalanx_testkit::process::curl_well;
+use phalanx_testkit::process::curl_output;
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
@@ -38,17 +38,17 @@ fn hosts_have_their_own_files(driver: &'static str) {
             ("x.a.example", "wild"),
             ("other", "default"),
         ] {
-            assert_eq!(curl_well(&["-H", &format!("Host: {host}"), &url]), root, "{host}");
+            assert_eq!(curl_output(&["-H", &format!("Host: {host}"), &url]), root, "{host}");
         }
         let absolute = ["--request-target", "http://x.a.example/", "-H", "Host: other", &url];
-        assert_eq!(curl_well(&absolute), "wild");
+        assert_eq!(curl_output(&absolute), "wild");
     }
     let config = text.replacen("[[host]]", "unknown-host = '421'\n[[host]]\nserver-names = 'b'", 1);
     let server = start(driver, &site, &config);
     let url = format!("http://{}/", server.address);
     let code = |host: &str| {
         let format = ["-o", "/dev/null", "-w", "%{http_code}", "-H"];
-        curl_well(&[&format[..], &[&format!("Host: {host}"), &url]].concat())
+        curl_output(&[&format[..], &[&format!("Host: {host}"), &url]].concat())
     };
     assert_eq!((code("b"), code("other")), ("200".into(), "421".into()));
 }
@@ -81,7 +81,7 @@ fn headers_of_errors(driver: &'static str) {
     let head = |arguments: &[&str], path: &str| {
         let url = format!("http://{}{path}", server.address);
         let all = [&["-o", "/dev/null", "-D", "-"], arguments, &[&url]].concat();
-        curl_well(&all).to_ascii_lowercase()
+        curl_output(&all).to_ascii_lowercase()
     };
     let (file, missing) = (head(&[], "/api/a.txt"), head(&[], "/api/missing"));
     assert!(file.contains("x-api: v1") && file.contains("x-files"), "{file}");
@@ -131,7 +131,7 @@ fn rules_apply(driver: &'static str) {
     let server = start(driver, &site, text);
     let ask = |path: &str, args: &[&str]| {
         let url = format!("http://{}{path}", server.address);
-        curl_well(&[&["-i"], args, &[&url]].concat())
+        curl_output(&[&["-i"], args, &[&url]].concat())
     };
     let has_line = |answer: &str, line: &str| answer.lines().any(|other| other == line);
     for _ in 0..2 {

@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::http::Client;
-use phalanx_testkit::process::curl_well;
+use phalanx_testkit::process::curl_output;
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
@@ -57,21 +57,21 @@ fn tree(site: &Site) -> Vec<PathBuf> {
     for (number, kind) in ["html", "css", "js", "png", "pdf", "svg", "woff2"].iter().enumerate() {
         for (size, length) in SIZES.iter().enumerate() {
             let path = format!("d{number}/deeper/{length}.{kind}");
-            site.file(&path, noise((number * 100 + size) as u64, *length));
+            site.file(&path, random_bytes((number * 100 + size) as u64, *length));
             paths.push(path.into());
         }
         for small in 0..25 {
             let path = format!("many/{kind}/{small}.{kind}");
-            site.file(&path, noise((number * 1000 + small) as u64, small * 37));
+            site.file(&path, random_bytes((number * 1000 + small) as u64, small * 37));
             paths.push(path.into());
         }
     }
     for (number, name) in NAMES.iter().enumerate() {
         let path = PathBuf::from(format!("names/{name}"));
-        site.file(&path, noise(number as u64 + 77, 300 + number));
+        site.file(&path, random_bytes(number as u64 + 77, 300 + number));
         paths.push(path);
     }
-    site.file("big.bin", noise(50, 50 << 20));
+    site.file("big.bin", random_bytes(50, 50 << 20));
     paths.push("big.bin".into());
     paths
 }
@@ -106,7 +106,7 @@ fn a_whole_tree(driver: &'static str) {
     // Twice: from the disk, then from the cache.
     for round in ["disk", "cache"] {
         fs::create_dir(&fetched).unwrap();
-        let report = curl_well(&["--config", config.to_str().unwrap()]);
+        let report = curl_output(&["--config", config.to_str().unwrap()]);
         let connections = report.lines().enumerate().map(|(number, line)| {
             let (code, connections) = line.trim().split_once(' ').unwrap();
             assert_eq!(code, "200", "{}", paths[number].display());
@@ -116,7 +116,7 @@ fn a_whole_tree(driver: &'static str) {
         for (number, path) in paths.iter().enumerate() {
             // curl writes no file for an empty body.
             let found = fs::read(fetched.join(number.to_string())).unwrap_or_default();
-            same(&found, &fs::read(site.root().join(path)).unwrap());
+            assert_same(&found, &fs::read(site.root().join(path)).unwrap());
         }
         fs::remove_dir_all(&fetched).unwrap();
     }
@@ -178,38 +178,44 @@ fn directories(driver: &'static str) {
         let redirect = client.get(path);
         assert_eq!(redirect.status, 301, "{path}");
         assert_eq!(redirect.field("Location"), Some(location));
-        assert!(!redirect.says_close());
+        assert!(!redirect.has_connection_close());
     }
     for path in ["/empty/", "/odd/", "/index.html/", "/index.html/x", "/missing/", "/sub/x"] {
         let missing = client.get(path);
         assert_eq!(missing.status, 404, "{path}");
         assert!(missing.body.starts_with(b"<!doctype html>"), "an HTML page");
-        assert!(!missing.says_close());
+        assert!(!missing.has_connection_close());
     }
     // curl follows, like a browser.
     let url = format!("http://{}/sub%20dir?x", server.address);
-    assert_eq!(curl_well(&["--location", &url]), "the index of the folder");
+    assert_eq!(curl_output(&["--location", &url]), "the index of the folder");
 }
 
 fn head_is_get_without_the_body(driver: &'static str) {
     let site = Site::new();
     site.file("small.html", "small");
     site.file("empty.txt", "");
-    site.file("large.bin", noise(1, 300_000));
+    site.file("large.bin", random_bytes(1, 300_000));
     fs::create_dir(site.root().join("dir")).unwrap();
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);
     for path in ["/small.html", "/empty.txt", "/large.bin", "/dir", "/missing", "/..", "/.git"] {
         let get = client.get(path);
         let head = client.head_with(path, "");
-        assert_eq!((head.status, head.lasting_fields()), (get.status, get.lasting_fields()));
+        assert_eq!(
+            (head.status, head.fields_except_date()),
+            (get.status, get.fields_except_date())
+        );
         // Ranges apply to GET only (RFC 9110 §14.2).
         let ranged = client.head_with(path, "Range: bytes=1-2\r\n");
-        assert_eq!((ranged.status, ranged.lasting_fields()), (get.status, get.lasting_fields()));
+        assert_eq!(
+            (ranged.status, ranged.fields_except_date()),
+            (get.status, get.fields_except_date())
+        );
     }
     let tag = client.get("/small.html").field("ETag").unwrap().to_owned();
     let lines = format!("If-None-Match: {tag}\r\n");
     let (get, head) =
         (client.get_with("/small.html", &lines), client.head_with("/small.html", &lines));
-    assert_eq!((head.status, head.lasting_fields()), (304, get.lasting_fields()));
+    assert_eq!((head.status, head.fields_except_date()), (304, get.fields_except_date()));
 }

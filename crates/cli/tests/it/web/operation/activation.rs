@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
-use phalanx_testkit::process::{curl, curl_well};
+use phalanx_testkit::process::{curl, curl_output};
 use phalanx_testkit::site::Site;
-use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::tcp::unique_loopback;
 use rustix::process::Signal;
 
 use crate::on_each_driver;
@@ -63,7 +63,7 @@ fn an_inherited_socket_is_used(driver: &'static str) {
         assert_eq!(get(address, "/file").body, b"content");
     }
     server.signal(Signal::TERM);
-    server.exits_well();
+    server.expect_success();
 }
 
 fn the_name_selects_the_protocol(driver: &'static str) {
@@ -89,7 +89,7 @@ fn the_name_selects_the_protocol(driver: &'static str) {
     let (socket, address) = bound();
     let (command, stdin) = hand_over(socket, "other", &arguments);
     let _server = Server::launch_with(command, stdin);
-    assert_eq!(curl_well(&[&format!("http://{address}/file")]), "content");
+    assert_eq!(curl_output(&[&format!("http://{address}/file")]), "content");
 }
 
 /// The sockets remain, whatever addresses the configuration has.
@@ -140,7 +140,7 @@ fn systemd_socket_activate() {
         return;
     }
     let free = || {
-        let socket = TcpListener::bind((own_address(), 0)).unwrap();
+        let socket = TcpListener::bind((unique_loopback(), 0)).unwrap();
         socket.local_addr().unwrap().to_string()
     };
     let (one, two) = (free(), free());

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::http::{Client, get};
 use phalanx_testkit::procfs::descriptors;
 use phalanx_testkit::site::Site;
@@ -44,14 +44,14 @@ fn limited(limit: usize, inner: &Command) -> Command {
 fn more_large_files_than_descriptors(driver: &'static str) {
     let site = Site::new();
     for n in 0..600 {
-        site.file(format!("{n}"), noise(n, 70_000));
+        site.file(format!("{n}"), random_bytes(n, 70_000));
     }
     let server = with_descriptors(400, driver, &site);
     let mut client = Client::connect(server.address);
     for n in (0..600).chain(0..600) {
         let response = client.get(&format!("/{n}"));
         assert_eq!(response.status, 200, "file {n}, {} descriptors", descriptors(server.pid()));
-        same(&response.body, &noise(n, 70_000));
+        assert_same(&response.body, &random_bytes(n, 70_000));
     }
     // A descriptor is left for another client.
     assert_eq!(get(server.address, "/0").status, 200);
@@ -73,7 +73,7 @@ fn more_clients_than_descriptors(driver: &'static str) {
     // Once descriptors are available.
     for (path, content) in [("/file", "content"), ("/other", "other")] {
         eventually("a free connection slot", || {
-            let mut client = Client::of(TcpStream::connect(server.address).ok()?);
+            let mut client = Client::from_stream(TcpStream::connect(server.address).ok()?);
             client.stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
             let request = format!("GET {path} HTTP/1.0\r\n\r\n");
             client.stream.write_all(request.as_bytes()).ok()?;

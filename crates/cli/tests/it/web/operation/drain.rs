@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, End, Response};
 use phalanx_testkit::site::Site;
@@ -32,7 +32,7 @@ const LARGE: usize = 24 << 20;
 
 fn site() -> Site {
     let site = Site::new();
-    site.file("large", noise(1, LARGE));
+    site.file("large", random_bytes(1, LARGE));
     site.file("small", "small");
     site
 }
@@ -67,11 +67,11 @@ fn requests_in_progress_complete(driver: &str, signal: Signal) {
         assert!(bytes.is_empty());
     }
     refuses(&server);
-    assert!(server.lives(), "it waits for the download");
+    assert!(server.is_running(), "it waits for the download");
     let response = slow.response();
-    same(&response.body, &noise(1, LARGE));
+    assert_same(&response.body, &random_bytes(1, LARGE));
     slow.expect_close();
-    server.exits_well();
+    server.expect_success();
     assert_eq!(server.stderr(), "");
 }
 
@@ -87,9 +87,9 @@ fn a_partial_request_is_answered(driver: &'static str) {
     client.send("st: t\r\n\r\n");
     let response = client.response();
     assert_eq!(response.body, b"small");
-    assert!(response.says_close(), "no further requests");
+    assert!(response.has_connection_close(), "no further requests");
     client.expect_close();
-    server.exits_well();
+    server.expect_success();
 }
 
 fn the_second_signal_ends_it(driver: &'static str) {
@@ -98,9 +98,9 @@ fn the_second_signal_ends_it(driver: &'static str) {
     let mut slow = slow_client(server.address, "/large");
     server.signal(Signal::INT);
     refuses(&server);
-    assert!(server.lives());
+    assert!(server.is_running());
     server.signal(Signal::TERM);
-    server.exits_well();
+    server.expect_success();
     assert!(slow.read_to_end().0.len() < LARGE, "truncated");
 }
 
@@ -110,7 +110,7 @@ fn the_deadline_ends_it(driver: &'static str) {
     let mut slow = slow_client(server.address, "/large");
     let start = Instant::now();
     server.signal(Signal::INT);
-    server.exits_well();
+    server.expect_success();
     let elapsed = start.elapsed();
     assert!(elapsed >= Duration::from_millis(900), "{elapsed:?}");
     assert!(slow.read_to_end().0.len() < LARGE, "truncated");
@@ -118,7 +118,7 @@ fn the_deadline_ends_it(driver: &'static str) {
     let mut server = Server::start_apart(driver, &site.root(), &["--shutdown-timeout", "0"]);
     let _slow = slow_client(server.address, "/large");
     server.signal(Signal::INT);
-    server.exits_well();
+    server.expect_success();
 }
 
 fn without_connections(driver: &'static str) {
@@ -126,23 +126,23 @@ fn without_connections(driver: &'static str) {
     for signal in [Signal::INT, Signal::TERM] {
         let mut server = Server::start_apart(driver, &site.root(), PATIENT);
         server.signal(signal);
-        server.exits_well();
+        server.expect_success();
     }
 }
 
 /// Clients that send requests continuously get complete responses until they get none.
 fn under_load(driver: &'static str) {
     let site = site();
-    site.file("middle", noise(2, 100_000));
+    site.file("middle", random_bytes(2, 100_000));
     let mut server = Server::start(driver, &site.root());
     let address = server.address;
     let answers: [AtomicUsize; 4] = Default::default();
     thread::scope(|scope| {
         for answers in &answers {
             scope.spawn(move || {
-                let expected = noise(2, 100_000);
+                let expected = random_bytes(2, 100_000);
                 while let Some(response) = one_request(address) {
-                    same(&response.body, &expected);
+                    assert_same(&response.body, &expected);
                     answers.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -151,20 +151,20 @@ fn under_load(driver: &'static str) {
             answers.iter().all(|answers| answers.load(Ordering::Relaxed) > 5).then_some(())
         });
         server.signal(Signal::TERM);
-        server.exits_well();
+        server.expect_success();
     });
 }
 
 /// `None` if the connection is refused, or closed before the first byte of a response.
 fn one_request(address: std::net::SocketAddr) -> Option<Response> {
-    let mut client = Client::of(TcpStream::connect(address).ok()?);
+    let mut client = Client::from_stream(TcpStream::connect(address).ok()?);
     let request = "GET /middle HTTP/1.1\r\nHost: test\r\n\r\n";
     std::io::Write::write_all(&mut client.stream, request.as_bytes()).ok()?;
     match client.read_more() {
         Ok(0) | Err(_) => None,
         Ok(_) => {
             let response = client.response();
-            if response.says_close() {
+            if response.has_connection_close() {
                 assert_eq!(client.read_to_end(), (Vec::new(), End::Closed));
             }
             Some(response)

@@ -4,7 +4,7 @@ use std::fs;
 
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::Client;
-use phalanx_testkit::process::{Signal, curl_well};
+use phalanx_testkit::process::{Signal, curl_output};
 use phalanx_testkit::site::Site;
 
 use crate::on_one_driver;
@@ -79,7 +79,7 @@ fn each_host_has_its_log(driver: &'static str) {
     for host in ["b", "other"] {
         let url = format!("http://{}/", server.address);
         let field = format!("Host: {host}");
-        curl_well(&["--http2-prior-knowledge", "-A", "a \"b", "-H", &field, &url]);
+        curl_output(&["--http2-prior-knowledge", "-A", "a \"b", "-H", &field, &url]);
     }
     assert_eq!(lines(&site, "b", 3)[2], r#"127.0.0.1 b - "GET / HTTP/2.0" 5 a\x20\"b $"#);
     assert_eq!(lines(&site, "all", 3)[2], "other 200");

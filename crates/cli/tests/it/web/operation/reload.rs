@@ -13,9 +13,9 @@ use std::thread;
 
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::http::{Client, get};
-use phalanx_testkit::process::{curl, curl_well};
+use phalanx_testkit::process::{curl, curl_output};
 use phalanx_testkit::site::Site;
-use phalanx_testkit::tcp::own_address;
+use phalanx_testkit::tcp::unique_loopback;
 use phalanx_testkit::{TIMEOUT, eventually};
 use rustix::process::{Pid, Signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -71,7 +71,8 @@ fn servers_of_the_proxy_are_checked(driver: &'static str) {
     let site = Site::new();
     site.file("up", "");
     let reloadable = ReloadableServer::start(driver, &site, LISTEN);
-    let address = std::net::TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap();
+    let address =
+        std::net::TcpListener::bind((unique_loopback(), 0)).unwrap().local_addr().unwrap();
     reloadable.reload(&format!(
         "{LISTEN}[[host.proxy]]\nprefix = '/api'\nto = 'http://{address}'\n\
          health = {{ path = '/up', interval = '20ms', healthy = 1 }}\n"
@@ -182,7 +183,7 @@ fn a_new_configuration_is_served(driver: &'static str) {
     assert_eq!(first.get("/file").body, b"one");
     eventually("the new log", || fs::read_to_string(&log).ok().filter(|text| !text.is_empty()));
     reloadable.server.signal(Signal::TERM);
-    reloadable.server.exits_well();
+    reloadable.server.expect_success();
 }
 
 /// While curl sends requests continuously on open and new connections, the configuration changes repeatedly. Each
@@ -225,20 +226,20 @@ fn nothing_is_lost(driver: &'static str) {
         reloadable.reload(&text(version));
         let expected = version.to_string();
         assert_eq!(String::from_utf8_lossy(&client.get("/file").body), expected);
-        assert_eq!(curl_well(&[&format!("http://{address}/file")]), expected);
+        assert_eq!(curl_output(&[&format!("http://{address}/file")]), expected);
     }
     is_over.store(true, Ordering::Relaxed);
     clients.into_iter().for_each(|client| client.join().unwrap());
     assert!(served.load(Ordering::Relaxed) > 0);
     reloadable.server.signal(Signal::TERM);
-    reloadable.server.exits_well();
+    reloadable.server.expect_success();
 }
 
 fn addresses_are_added_and_removed(driver: &'static str) {
     let site = Site::new();
     site.file("file", "content");
     let text = |listen: &str| format!("listen = [{listen}]\nhost.root = 'root'");
-    let (one, two) = (format!("'{}:0'", own_address()), format!("'{}:0'", own_address()));
+    let (one, two) = (format!("'{}:0'", unique_loopback()), format!("'{}:0'", unique_loopback()));
     let mut reloadable = ReloadableServer::start(driver, &site, &text(&one));
     let first = reloadable.server.address;
     let mut old = Client::connect(first);
@@ -348,7 +349,7 @@ fn systemd_is_notified(driver: &'static str) {
     assert_eq!(hear(), "STOPPING=1");
     slow.send("Host: h\r\n\r\n");
     assert_eq!(slow.response().body, b"content");
-    reloadable.server.exits_well();
+    reloadable.server.expect_success();
 }
 
 /// Deployment by a symbolic link that is switched to the next version.

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phalanx_testkit::bytes::noise;
+use phalanx_testkit::bytes::random_bytes;
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, get};
-use phalanx_testkit::procfs::{descriptors, processor_time, resident};
+use phalanx_testkit::procfs::{descriptors, processor_time, resident_bytes};
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
@@ -23,7 +23,7 @@ on_each_driver!(an_idle_server_sleeps, resources_are_released, memory_does_not_g
 fn site() -> Site {
     let site = Site::new();
     site.file("small", "small");
-    site.file("large", noise(1, 24 << 20));
+    site.file("large", random_bytes(1, 24 << 20));
     site
 }
 
@@ -110,9 +110,9 @@ fn memory_does_not_grow(driver: &'static str) {
     };
     // Let the pools grow to their final size.
     load(5_000);
-    let before = resident(server.pid());
+    let before = resident_bytes(server.pid());
     load(50_000);
-    let growth = resident(server.pid()).saturating_sub(before);
+    let growth = resident_bytes(server.pid()).saturating_sub(before);
     // A leak of an operation, event or path per request would be tens of megabytes.
     assert!(growth < 4 << 20, "{} KiB more after 50,000 requests", growth >> 10);
 }

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phalanx_testkit::TIMEOUT;
-use phalanx_testkit::bytes::same;
+use phalanx_testkit::bytes::assert_same;
 use phalanx_testkit::http::{Client, Response, get};
-use phalanx_testkit::procfs::anonymous;
+use phalanx_testkit::procfs::anonymous_bytes;
 use phalanx_testkit::site::Site;
 use rustix::process::Signal;
 
@@ -70,7 +70,7 @@ fn ask_for_all(server: &Server, accept: &str, each: impl Fn(Response) + Sync) ->
         }
         let mut most = 0;
         while running.load(Ordering::Relaxed) > 0 {
-            most = anonymous(server.pid()).max(most);
+            most = anonymous_bytes(server.pid()).max(most);
             thread::sleep(Duration::from_millis(5));
         }
         most
@@ -99,7 +99,7 @@ fn many_large_files(driver: &'static str) {
     let most = ask_for_all(&server, "gzip, br, zstd", |response| {
         assert_eq!(response.status, 200);
         match response.field("Content-Encoding") {
-            None => same(&response.body, &content),
+            None => assert_same(&response.body, &content),
             Some(_) => assert!(response.body.len() < LENGTH),
         }
     });
@@ -108,7 +108,7 @@ fn many_large_files(driver: &'static str) {
     // Shutdown does not wait for queued compression jobs, since no client does.
     let started = Instant::now();
     server.signal(Signal::TERM);
-    server.exits_well();
+    server.expect_success();
     println!("{most} bytes at most, ended after {:?}", started.elapsed());
 }
 

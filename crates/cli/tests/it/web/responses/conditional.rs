@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use phalanx_testkit::bytes::noise;
+use phalanx_testkit::bytes::random_bytes;
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, Response};
 use phalanx_testkit::site::{Site, age};
@@ -15,7 +15,7 @@ on_each_driver!(large_files, fresh);
 /// A file that is served in blocks. The conformance suite tests all conditions with a small one.
 fn large_files(driver: &'static str) {
     let site = Site::new();
-    site.file("large.bin", noise(1, 200_000));
+    site.file("large.bin", random_bytes(1, 200_000));
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);
     let full = client.get("/large.bin");
@@ -37,7 +37,7 @@ fn large_files(driver: &'static str) {
     for (lines, status) in table {
         let response = client.get_with("/large.bin", &lines);
         assert_eq!(response.status, status, "{lines}");
-        assert!(!response.says_close());
+        assert!(!response.has_connection_close());
         match status {
             200 => assert!(response.body == full.body, "{lines}"),
             206 => assert_eq!(response.body, full.body[2..5]),

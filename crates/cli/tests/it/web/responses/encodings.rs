@@ -3,10 +3,10 @@
 use std::fs;
 use std::io::Read;
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::eventually;
 use phalanx_testkit::http::{Client, Response};
-use phalanx_testkit::process::curl_well;
+use phalanx_testkit::process::curl_output;
 use phalanx_testkit::site::{Site, age};
 
 use crate::on_each_driver;
@@ -45,7 +45,7 @@ fn precompressed_files(driver: &'static str) {
     for (suffix, content) in contents {
         site.file(format!("a.js{suffix}"), content);
     }
-    let large = noise(7, 300_000);
+    let large = random_bytes(7, 300_000);
     site.file("large.bin", "short");
     site.file("large.bin.gz", &large);
     site.file("alone.js", "alone");
@@ -81,7 +81,7 @@ fn precompressed_files(driver: &'static str) {
             assert_eq!((same.status, same.field("ETag")), (304, Some(&*etag)), "{accept}");
             assert_eq!(same.field("Vary"), Some("Accept-Encoding"), "15.4.5");
             let head = client.head_with("/a.js", &format!("Accept-Encoding: {accept}\r\n"));
-            assert_eq!(head.lasting_fields(), response.lasting_fields(), "9.3.2");
+            assert_eq!(head.fields_except_date(), response.fields_except_date(), "9.3.2");
             tags.insert(etag);
         }
     }
@@ -99,7 +99,7 @@ fn precompressed_files(driver: &'static str) {
     for _ in 0..2 {
         let response = ask(&mut client, "/large.bin", "gzip");
         assert_eq!(coding(&response), "gzip");
-        same(&response.body, &large);
+        assert_same(&response.body, &large);
     }
     for path in ["/alone.js", "/old.js"] {
         let response = ask(&mut client, path, "gzip, br");
@@ -132,7 +132,7 @@ fn until_encoded(client: &mut Client, path: &str, accept: &str, own: &[u8]) -> R
         let response = ask(client, path, accept);
         assert_eq!(response.field("Vary"), Some("Accept-Encoding"));
         if coding(&response) == "none" {
-            same(&response.body, own);
+            assert_same(&response.body, own);
             return None;
         }
         Some(response)
@@ -150,19 +150,19 @@ fn compressed_once(driver: &'static str) {
     let mut client = Client::connect(server.address);
     for (path, own) in [("/small.html", &small), ("/large.json", &large)] {
         let plain = client.get(path);
-        same(&plain.body, own);
+        assert_same(&plain.body, own);
         for name in ["gzip", "br", "zstd"] {
             let encoded = until_encoded(&mut client, path, name, own);
             assert_eq!(coding(&encoded), name);
             assert!(encoded.body.len() < own.len() / 3, "{name}: {}", encoded.body.len());
             let reread = ask(&mut client, path, name);
-            assert_eq!(reread.lasting_fields(), encoded.lasting_fields());
-            same(&reread.body, &encoded.body);
+            assert_eq!(reread.fields_except_date(), encoded.fields_except_date());
+            assert_same(&reread.body, &encoded.body);
             assert_ne!(plain.field("ETag"), encoded.field("ETag"));
             if name == "gzip" {
                 let mut read = Vec::new();
                 flate2::read::GzDecoder::new(&encoded.body[..]).read_to_end(&mut read).unwrap();
-                same(&read, own);
+                assert_same(&read, own);
             }
         }
         let best = ask(&mut client, path, "gzip, deflate, br, zstd");
@@ -187,7 +187,7 @@ fn clients_that_reject_identity_wait(driver: &'static str) {
     let site = Site::new();
     let content = text(300_000);
     site.file("a.txt", &content);
-    site.file("noise.txt", noise(3, 30_000));
+    site.file("noise.txt", random_bytes(3, 30_000));
     let server = Server::start_with(driver, &site.root(), &["--compress"]);
     let mut client = Client::connect(server.address);
     let first = ask(&mut client, "/a.txt", "gzip, identity;q=0");
@@ -200,7 +200,7 @@ fn clients_that_reject_identity_wait(driver: &'static str) {
 fn identity_refused(driver: &'static str) {
     let site = Site::new();
     site.file("a.txt", "text");
-    site.file("large.bin", noise(1, 300_000));
+    site.file("large.bin", random_bytes(1, 300_000));
     for args in [&[][..], &["--compress"]] {
         let server = Server::start_with(driver, &site.root(), args);
         let mut client = Client::connect(server.address);
@@ -222,14 +222,14 @@ fn identity_refused(driver: &'static str) {
 
 fn incompressible_files(driver: &'static str) {
     let site = Site::new();
-    let content = noise(5, 30_000);
+    let content = random_bytes(5, 30_000);
     site.file("noise.txt", &content);
     let server = Server::start_with(driver, &site.root(), &["--compress"]);
     let mut client = Client::connect(server.address);
     for _ in 0..20 {
         let response = ask(&mut client, "/noise.txt", "gzip, br");
         assert_eq!(coding(&response), "none");
-        same(&response.body, &content);
+        assert_same(&response.body, &content);
     }
 }
 
@@ -247,8 +247,8 @@ fn curl_reads_them_all(driver: &'static str) {
             let arguments = ["--compressed", "-H", &accept, "--output", output, "--write-out"];
             let mut arguments = arguments.to_vec();
             arguments.extend(["%header{content-encoding} %{size_download}", &url]);
-            let body = curl_well(&arguments);
-            same(&fs::read(output).unwrap(), &content);
+            let body = curl_output(&arguments);
+            assert_same(&fs::read(output).unwrap(), &content);
             body.strip_prefix(&format!("{name} ")).map(str::to_owned)
         });
         assert!(sent.parse::<usize>().unwrap() < content.len() / 2, "{name}: {sent}");

@@ -3,7 +3,7 @@
 
 use phalanx_testkit::authority::Authority;
 use phalanx_testkit::http::{Client, Response};
-use phalanx_testkit::process::curl_well;
+use phalanx_testkit::process::curl_output;
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
@@ -37,7 +37,7 @@ fn transport_security_over_tls_only(driver: &'static str) {
         // Twice: from the disk and from the cache.
         for path in ["file", "file", "none", "directory", "directory/", "directory/"] {
             let url = format!("https://a.test:{port}/{path}");
-            let head = curl_well(&[&own[..], &[protocol, &url]].concat());
+            let head = curl_output(&[&own[..], &[protocol, &url]].concat());
             assert_eq!(count(head), 1, "{protocol} {path}");
         }
     }
@@ -48,7 +48,7 @@ fn transport_security_over_tls_only(driver: &'static str) {
                     continue;
                 }
                 let url = format!("http://{address}/{path}");
-                let head = curl_well(&["-D", "-", "-o", "/dev/null", protocol, &url]);
+                let head = curl_output(&["-D", "-", "-o", "/dev/null", protocol, &url]);
                 assert_eq!(count(head), 0, "{protocol} {path}");
             }
         }

@@ -1,6 +1,6 @@
 //! Multipart responses (RFC 9110 §14.6, §15.3.7.2), for files in every kind of cache.
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::http::{Client, Response};
 use phalanx_testkit::site::Site;
 
@@ -15,7 +15,7 @@ const LENGTHS: [usize; 3] = [300, 40_000, 5 * BLOCK + 77];
 fn site() -> Site {
     let site = Site::new();
     for length in LENGTHS {
-        site.file(format!("{length}.txt"), noise(length as u64, length));
+        site.file(format!("{length}.txt"), random_bytes(length as u64, length));
     }
     site
 }
@@ -56,7 +56,7 @@ fn several_parts(driver: &'static str) {
     let server = Server::start(driver, &site.root());
     let mut client = Client::connect(server.address);
     for length in LENGTHS {
-        let content = noise(length as u64, length);
+        let content = random_bytes(length as u64, length);
         let middle = length / 2;
         let cases = [
             vec![(0, 1), (length - 1, length)],
@@ -73,7 +73,7 @@ fn several_parts(driver: &'static str) {
             assert_eq!(found.len(), case.len());
             for ((start, bytes), (a, b)) in found.iter().zip(&case) {
                 assert_eq!(start, a);
-                same(bytes, &content[*a..*b]);
+                assert_same(bytes, &content[*a..*b]);
             }
             let head = client.head_with(&path, &lines);
             assert_eq!(head.status, 200, "ranges apply to GET (14.2)");
@@ -90,7 +90,7 @@ fn a_boundary_for_each_file(driver: &'static str) {
         let arguments = ["--range", "0-1,5-6", "--output", "/dev/null"];
         let mut arguments = arguments.to_vec();
         arguments.extend(["--write-out", "%{http_code} %{content_type}", &url]);
-        phalanx_testkit::process::curl_well(&arguments)
+        phalanx_testkit::process::curl_output(&arguments)
     };
     let first = boundary("/300.txt");
     assert!(first.starts_with("206 multipart/byteranges; boundary="), "{first}");

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use phalanx_testkit::bytes::{noise, same};
+use phalanx_testkit::bytes::{assert_same, random_bytes};
 use phalanx_testkit::http::Client;
-use phalanx_testkit::process::{curl, curl_well};
+use phalanx_testkit::process::{curl, curl_output};
 use phalanx_testkit::site::Site;
 
 use crate::on_each_driver;
@@ -20,7 +20,7 @@ const LENGTHS: [usize; 4] = [10, 40_000, BLOCK + 1, 5 * BLOCK + 77];
 fn site() -> Site {
     let site = Site::new();
     for length in LENGTHS {
-        site.file(format!("{length}.bin"), noise(length as u64, length));
+        site.file(format!("{length}.bin"), random_bytes(length as u64, length));
     }
     site
 }
@@ -34,7 +34,7 @@ fn check(client: &mut Client, length: usize, specifier: &str, start: usize, end:
     assert_eq!(response.field("Content-Range"), Some(range.as_str()));
     assert_eq!(response.field("Accept-Ranges"), Some("bytes"));
     assert!(response.field("ETag").is_some());
-    same(&response.body, &noise(length as u64, length)[start..end]);
+    assert_same(&response.body, &random_bytes(length as u64, length)[start..end]);
 }
 
 fn parts(driver: &'static str) {
@@ -83,7 +83,7 @@ fn borders(driver: &'static str) {
 
 fn resumed_by_curl(driver: &'static str) {
     let site = site();
-    let content = noise(9, 20 << 20);
+    let content = random_bytes(9, 20 << 20);
     site.file("big.bin", &content);
     let server = Server::start(driver, &site.root());
     let url = format!("http://{}/big.bin", server.address);
@@ -91,12 +91,12 @@ fn resumed_by_curl(driver: &'static str) {
     let output = path.to_str().unwrap();
     for had in [0, 1, BLOCK, 7_777_777, content.len() - 1] {
         fs::write(&path, &content[..had]).unwrap();
-        curl_well(&["-C", "-", "--output", output, &url]);
-        same(&fs::read(&path).unwrap(), &content);
+        curl_output(&["-C", "-", "--output", output, &url]);
+        assert_same(&fs::read(&path).unwrap(), &content);
     }
     // Nothing left to fetch: 416, which curl accepts.
     curl(&["-C", "-", "--output", output, &url]);
-    same(&fs::read(&path).unwrap(), &content);
+    assert_same(&fs::read(&path).unwrap(), &content);
     // As in download managers: several parts concurrently.
     let parts: Vec<String> = (0..4).map(|n| format!("{output}.{n}")).collect();
     let mut arguments = vec!["--parallel".to_owned()];
@@ -106,7 +106,7 @@ fn resumed_by_curl(driver: &'static str) {
         arguments.push("--next".into());
     }
     arguments.pop();
-    curl_well(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    curl_output(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     let joined: Vec<u8> = parts.iter().flat_map(|part| fs::read(part).unwrap()).collect();
-    same(&joined, &content);
+    assert_same(&joined, &content);
 }

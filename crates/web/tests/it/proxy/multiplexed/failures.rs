@@ -20,7 +20,7 @@ fn refused_requests_are_repeated() {
     let serve = |(request, mut respond, number): Call| -> Served {
         Box::pin(async move {
             let is_refused = number == 0 || request.method() == "PUT";
-            let (content, _) = rest(&mut request.into_body()).await;
+            let (content, _) = read_to_end(&mut request.into_body()).await;
             assert_eq!(content, b"hello");
             if is_refused {
                 return respond.send_reset(Reason::REFUSED_STREAM);
@@ -41,7 +41,7 @@ fn refused_requests_are_repeated() {
                 let response = response.await.unwrap();
                 assert_eq!(response.status(), status);
                 if status == 200 {
-                    assert_eq!(rest(&mut response.into_body()).await.0, b"hello");
+                    assert_eq!(read_to_end(&mut response.into_body()).await.0, b"hello");
                     assert_eq!(backend.accepted(), 2);
                 }
             }
@@ -66,7 +66,7 @@ fn resets() {
                         let mut answer = respond.send_response(head(200), false).unwrap();
                         send(&mut answer, "hello".into(), false).await;
                         // The client has got the content.
-                        rest(&mut request.into_body()).await;
+                        read_to_end(&mut request.into_body()).await;
                         answer.send_reset(Reason::INTERNAL_ERROR);
                     }
                     _ => {

@@ -34,7 +34,7 @@ impl Waiting {
             let all = all.clone();
             Box::pin(async move {
                 let is_released = all.released.notified();
-                let (content, _) = rest(&mut request.into_body()).await;
+                let (content, _) = read_to_end(&mut request.into_body()).await;
                 all.count.fetch_add(1, Relaxed);
                 is_released.await;
                 // The connection may have been closed.
@@ -46,7 +46,7 @@ impl Waiting {
     }
 
     /// Waits until the server has got `count` requests.
-    async fn until(&self, count: usize) {
+    async fn wait_until(&self, count: usize) {
         let all = async {
             while self.count.load(Relaxed) < count {
                 sleep(Duration::from_millis(5)).await;
@@ -83,7 +83,7 @@ fn ask(client: &Client, method: &'static str, number: usize) -> JoinHandle<Statu
         }
         let response = response.await.unwrap();
         let status = response.status();
-        let content = rest(&mut response.into_body()).await.0;
+        let content = read_to_end(&mut response.into_body()).await.0;
         assert!(status != StatusCode::OK || content == text.as_bytes(), "of another request");
         status
     })
@@ -101,11 +101,11 @@ fn a_graceful_restart_fails_no_request() {
         let client = connect(&server).await;
         for round in 1..=10 {
             let first: Vec<_> = (0..REQUESTS).map(|n| ask(&client, method(n), n)).collect();
-            waiting.until(REQUESTS).await;
+            waiting.wait_until(REQUESTS).await;
             // These arrive at about the time of the GOAWAY.
             let second: Vec<_> = (0..REQUESTS).map(|n| ask(&client, method(n), n)).collect();
             backend.restart(Restart::Graceful);
-            waiting.until(2 * REQUESTS).await;
+            waiting.wait_until(2 * REQUESTS).await;
             waiting.release();
             for asked in first.into_iter().chain(second) {
                 assert_eq!(asked.await.unwrap(), StatusCode::OK, "in round {round}");
@@ -124,13 +124,13 @@ fn an_abrupt_restart_fails_only_requests_that_it_may_have_processed() {
         let client = connect(&server).await;
         // Only a connection that was open before may have been closed for another reason than the request.
         let earlier = ask(&client, "GET", 0);
-        waiting.until(1).await;
+        waiting.wait_until(1).await;
         waiting.release();
         assert_eq!(earlier.await.unwrap(), StatusCode::OK);
         let asked: Vec<_> = (0..REQUESTS).map(|n| ask(&client, method(n), n)).collect();
-        waiting.until(1 + REQUESTS).await;
+        waiting.wait_until(1 + REQUESTS).await;
         backend.restart(Restart::Abrupt);
-        waiting.until(1 + REQUESTS + REQUESTS / 2).await;
+        waiting.wait_until(1 + REQUESTS + REQUESTS / 2).await;
         waiting.release();
         for (n, asked) in asked.into_iter().enumerate() {
             let wanted = if method(n) == "GET" { StatusCode::OK } else { StatusCode::BAD_GATEWAY };
@@ -146,7 +146,7 @@ fn a_drain_completes_requests() {
     with_waiting(|server, backend, waiting| async move {
         let client = connect(&server).await;
         let asked: Vec<_> = (0..REQUESTS).map(|n| ask(&client, method(n), n)).collect();
-        waiting.until(REQUESTS).await;
+        waiting.wait_until(REQUESTS).await;
         server.control.drain();
         while TcpStream::connect(server.address).is_ok() {
             sleep(Duration::from_millis(5)).await;

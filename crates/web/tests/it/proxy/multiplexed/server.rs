@@ -197,7 +197,7 @@ pub(super) async fn piece(content: &mut RecvStream) -> Option<Bytes> {
 }
 
 /// Receives the rest of the content, and the trailers.
-pub(super) async fn rest(content: &mut RecvStream) -> (Vec<u8>, Option<HeaderMap>) {
+pub(super) async fn read_to_end(content: &mut RecvStream) -> (Vec<u8>, Option<HeaderMap>) {
     let mut all = Vec::new();
     while let Some(piece) = piece(content).await {
         all.extend_from_slice(&piece);
@@ -210,7 +210,7 @@ pub(super) async fn get(client: &Client) -> (StatusCode, Vec<u8>) {
     let mut client = client.clone().ready().await.unwrap();
     let response = start(&mut client, "GET", false).0.await.unwrap();
     let status = response.status();
-    (status, rest(&mut response.into_body()).await.0)
+    (status, read_to_end(&mut response.into_body()).await.0)
 }
 
 /// A head with this status.

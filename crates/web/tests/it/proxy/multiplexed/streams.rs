@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::server::*;
-use crate::common::{all, connect as connect_plainly, until};
+use crate::common::{all, connect as connect_plainly, read_until};
 
 /// Answers with the content of the request, piece by piece, and trailers.
 fn echo((request, mut respond, _): Call) -> Served {
@@ -57,7 +57,7 @@ fn both_directions_at_once() {
             }
             let large = Bytes::from(vec![7; 3 << 20]);
             let (_, (received, trailers)) =
-                tokio::join!(send(&mut body, large.clone(), true), rest(&mut content));
+                tokio::join!(send(&mut body, large.clone(), true), read_to_end(&mut content));
             assert!(received == large);
             let trailers = trailers.expect("trailers");
             assert_eq!((trailers.len(), &trailers["grpc-status"]), (1, &"0".parse().unwrap()));
@@ -88,7 +88,7 @@ fn trailers_after_a_declared_length() {
                 let response = response.await.unwrap();
                 assert_eq!(response.status(), 200, "{text}");
                 assert_eq!(response.headers()["content-length"], text.len().to_string());
-                let (content, trailers) = rest(&mut response.into_body()).await;
+                let (content, trailers) = read_to_end(&mut response.into_body()).await;
                 assert_eq!(content, text.as_bytes());
                 // A response whose declared length is zero ends with its head.
                 assert_eq!(trailers.is_some(), !text.is_empty());
@@ -218,7 +218,7 @@ fn clients_with_http1() {
     let serve = |(request, mut respond, _): Call| -> Served {
         Box::pin(async move {
             assert!(!request.headers().contains_key("te"));
-            let (content, _) = rest(&mut request.into_body()).await;
+            let (content, _) = read_to_end(&mut request.into_body()).await;
             let mut answer = respond.send_response(head(200), false).unwrap();
             send(&mut answer, content.into(), false).await;
             let mut trailers = HeaderMap::new();
@@ -235,7 +235,7 @@ fn clients_with_http1() {
                 let mut client = connect_plainly(&server);
                 for _ in 0..2 {
                     client.write_all(ask.as_bytes()).unwrap();
-                    let response = until(&mut client, "\r\n5\r\nhello\r\n0\r\n\r\n");
+                    let response = read_until(&mut client, "\r\n5\r\nhello\r\n0\r\n\r\n");
                     assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
                 }
                 drop(client);
