@@ -168,8 +168,8 @@ impl report::Options {
     fn execute(self) -> ExitCode {
         match report::run(&self) {
             Ok(made) => {
-                for (name, why) in &made.missing {
-                    eprintln!("phalanx-bench report: {name} is missing: {why}");
+                for (name, reason) in &made.missing {
+                    eprintln!("phalanx-bench report: {name} is missing: {reason}");
                 }
                 println!("{}", made.page.display());
                 ExitCode::from(match (made.interrupted, made.missing.is_empty()) {

@@ -10,20 +10,20 @@ pub(crate) enum Error {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A server does not work as expected.
-    #[error("{name} cannot be measured: {why}")]
+    #[error("{name} cannot be measured: {reason}")]
     Server {
         /// Its name.
         name: String,
         /// The cause.
-        why: String,
+        reason: String,
     },
     /// The load on a server failed.
-    #[error("load on {name} failed: {why}")]
+    #[error("load on {name} failed: {reason}")]
     Load {
         /// Its name.
         name: String,
         /// The cause.
-        why: String,
+        reason: String,
     },
     /// A measuring process failed.
     #[error("a measuring process failed: {0}")]
@@ -46,17 +46,17 @@ pub(crate) enum Error {
 
 impl Error {
     /// The error of a server that does not work as expected.
-    pub(crate) fn server(name: impl Into<String>, why: impl ToString) -> Self {
-        Self::Server { name: name.into(), why: why.to_string() }
+    pub(crate) fn server(name: impl Into<String>, reason: impl ToString) -> Self {
+        Self::Server { name: name.into(), reason: reason.to_string() }
     }
 
     /// The error of a load.
-    pub(crate) fn load(name: impl Into<String>, why: impl ToString) -> Self {
-        Self::Load { name: name.into(), why: why.to_string() }
+    pub(crate) fn load(name: impl Into<String>, reason: impl ToString) -> Self {
+        Self::Load { name: name.into(), reason: reason.to_string() }
     }
 
     /// The error of a measuring process.
-    pub(crate) fn process(why: impl ToString) -> Self {
-        Self::Process(why.to_string())
+    pub(crate) fn process(reason: impl ToString) -> Self {
+        Self::Process(reason.to_string())
     }
 }

@@ -133,8 +133,8 @@ fn work(path: &PathBuf, what: &str, name: &str, times: usize) -> Result<f64, Err
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim().parse().map_err(|_| {
         let said = String::from_utf8_lossy(&output.stderr);
-        let why = format!("{}: {}", output.status, said.trim());
-        Error::server(format!("{PROGRAM} {what} {name}"), why)
+        let reason = format!("{}: {}", output.status, said.trim());
+        Error::server(format!("{PROGRAM} {what} {name}"), reason)
     })
 }
 

@@ -159,8 +159,8 @@ fn check(query: Query, arrived: usize, part: &[u8]) -> io::Result<()> {
         false => {
             let (part, reply) =
                 (String::from_utf8_lossy(part), String::from_utf8_lossy(query.reply));
-            let why = format!("a reply is {:?}, and should begin with {reply:?}", part.trim());
-            Err(io::Error::other(why))
+            let reason = format!("a reply is {:?}, and should begin with {reply:?}", part.trim());
+            Err(io::Error::other(reason))
         }
     }
 }

@@ -134,8 +134,8 @@ mod tests {
             ("echo words", 60, "not JSON"),
             ("sleep 600", 0, "timed out after 0 s"),
         ] {
-            let Outcome::Failed(why) = outcome(script, limit) else { panic!("{script}") };
-            assert!(why.contains(wanted), "{script}: {why}");
+            let Outcome::Failed(reason) = outcome(script, limit) else { panic!("{script}") };
+            assert!(reason.contains(wanted), "{script}: {reason}");
         }
     }
 

@@ -59,7 +59,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// An experiment that was not measured.
-    pub(super) fn missing(experiment: &Experiment, command: String, why: &str) -> Self {
+    pub(super) fn missing(experiment: &Experiment, command: String, reason: &str) -> Self {
         Self {
             name: experiment.name.clone(),
             command,
@@ -67,7 +67,7 @@ impl Entry {
             slowdown: [1.0; 2],
             noisy: false,
             report: None,
-            missing: Some(why.to_owned()),
+            missing: Some(reason.to_owned()),
         }
     }
 

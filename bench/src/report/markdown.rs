@@ -103,8 +103,8 @@ fn section(out: &mut String, experiment: &Experiment, entry: &Entry, parts: Part
         let _ = writeln!(out, "> {paper}\n");
     }
     let _ = writeln!(out, "{about}\n");
-    if let Some(why) = &entry.missing {
-        let _ = writeln!(out, "**Not measured**: {}.\n", text(why));
+    if let Some(reason) = &entry.missing {
+        let _ = writeln!(out, "**Not measured**: {}.\n", text(reason));
     }
     if entry.noisy {
         let percent = (entry.worst() - 1.0) * 100.0;

@@ -264,7 +264,7 @@ fn measure(
                 report: Some(report),
                 missing: None,
             },
-            Outcome::Failed(why) => Entry::missing(experiment, line.to_owned(), &why),
+            Outcome::Failed(reason) => Entry::missing(experiment, line.to_owned(), &reason),
             Outcome::Interrupted => {
                 let entry = Entry::missing(experiment, line.to_owned(), "the run was interrupted");
                 return Ok(best.unwrap_or(entry));

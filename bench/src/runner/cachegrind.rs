@@ -52,8 +52,8 @@ impl Runner {
         let load = load.report(&server, shot)?;
         interrupted()?;
         if load.errors.total() > 0 || load.status.success < load.completed {
-            let why = format!("wrong answers: {:?} {:?}", load.status, load.errors);
-            return Err(Error::load(name, why));
+            let reason = format!("wrong answers: {:?} {:?}", load.status, load.errors);
+            return Err(Error::load(name, reason));
         }
         let errors = directory.path().join(format!("{name}.err"));
         Ok((cachegrind::exit(name, &server.process, &errors)?, load.completed as usize))

@@ -100,7 +100,7 @@ pub(crate) fn get(mut stream: impl Read + Write, path: &str) -> io::Result<Vec<u
     phalanx_http::client::write_get(&mut request, "localhost", path, false);
     stream.write_all(&request)?;
     let (mut bytes, mut chunk) = (Vec::new(), [0; 8192]);
-    let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why);
+    let bad = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason);
     loop {
         let parsed = phalanx_http::client::parse_response(&bytes, false);
         if let Some(response) = parsed.map_err(|_| bad("not HTTP"))? {

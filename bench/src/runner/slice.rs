@@ -157,7 +157,7 @@ impl Load<'_> {
     ) -> Result<load::Report, Error> {
         let [out, errors] = self.files(number);
         let deadline = Instant::now() + 3 * self.slice + LOAD_OVERHEAD;
-        let failed = |why: String| Error::load(&server.name, why);
+        let failed = |reason: String| Error::load(&server.name, reason);
         let status = loop {
             interrupted()?;
             match group.0.try_wait()? {
@@ -179,14 +179,14 @@ impl Slice {
     /// The slice, unless `server` gave wrong answers or its processor time is unknown.
     pub(crate) fn of_right_answers(self, server: &Server) -> Result<Self, Error> {
         let load::Report { status, errors, completed, .. } = &self.report;
-        let why = match self.report.server_cpu_us_per_request {
+        let reason = match self.report.server_cpu_us_per_request {
             _ if status.success != *completed || errors.malformed > 0 => {
                 format!("wrong answers: {status:?} {errors:?}")
             }
             None => "its processor time cannot be read".to_owned(),
             Some(_) => return Ok(self),
         };
-        Err(Error::load(&server.name, why))
+        Err(Error::load(&server.name, reason))
     }
 
     /// A slice without figures.

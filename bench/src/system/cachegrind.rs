@@ -102,8 +102,8 @@ pub(crate) fn server(
             return Ok(Server { request, once: few.without(request, fewer) });
         }
         if long > MAX_SECONDS {
-            let why = format!("{fewer} requests in the shorter load, {more} in the longer");
-            return Err(Error::load(name, why));
+            let reason = format!("{fewer} requests in the shorter load, {more} in the longer");
+            return Err(Error::load(name, reason));
         }
         long *= 2;
     }

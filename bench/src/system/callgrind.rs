@@ -72,8 +72,8 @@ impl<'a> Counted<'a> {
         if output.status.success() {
             return Ok(());
         }
-        let why = String::from_utf8_lossy(&output.stderr);
-        Err(io::Error::other(format!("vgdb {}: {}", words.join(" "), why.trim())).into())
+        let reason = String::from_utf8_lossy(&output.stderr);
+        Err(io::Error::other(format!("vgdb {}: {}", words.join(" "), reason.trim())).into())
     }
 }
 

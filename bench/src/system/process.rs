@@ -51,7 +51,7 @@ impl Process {
         use std::os::unix::process::CommandExt;
         let out = directory.join(format!("{name}.out"));
         let errors = directory.join(format!("{name}.err"));
-        let failed = |why: String| Error::server(name, why);
+        let failed = |reason: String| Error::server(name, reason);
         let create = |path: &PathBuf| File::create(path).map_err(Error::Io);
         command.process_group(0).stdin(Stdio::null());
         command.stdout(create(&out)?).stderr(create(&errors)?);
@@ -75,21 +75,21 @@ impl Process {
                 Some(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
                 None => announced(&fs::read_to_string(&out).unwrap_or_default()),
             };
-            let why = match address.map(|address| (address, ask(address))) {
+            let reason = match address.map(|address| (address, ask(address))) {
                 Some((address, Ok(()))) => {
                     let family = crate::system::procfs::family(group.0.id())?;
                     return Ok(Self { address, family, group });
                 }
-                Some((_, Err(why))) => why,
+                Some((_, Err(reason))) => reason,
                 None => "it does not say where it listens".to_owned(),
             };
             let ended = group.0.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {
-                let why = ended.map_or(why, |status| format!("it exited: {status}"));
+                let reason = ended.map_or(reason, |status| format!("it exited: {status}"));
                 let said = fs::read_to_string(&errors).unwrap_or_default();
                 let said = said.trim().lines().last().unwrap_or_default();
                 let colon = if said.is_empty() { "" } else { ": " };
-                return Err(failed(format!("{why}{colon}{said}")));
+                return Err(failed(format!("{reason}{colon}{said}")));
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -142,8 +142,8 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 
 /// A program of `cargo xtask peers`: the one that the option `--program` names, or the installed one.
 pub(crate) fn named(path: &Option<PathBuf>, program: &str) -> Result<PathBuf, Error> {
-    let why = "it is not here; get it by `cargo xtask peers`, or name it by --program";
-    path.clone().or_else(|| find(program)).ok_or_else(|| Error::server(program, why))
+    let reason = "it is not here; get it by `cargo xtask peers`, or name it by --program";
+    path.clone().or_else(|| find(program)).ok_or_else(|| Error::server(program, reason))
 }
 
 /// Folders of `cargo xtask peers`, if this program is in cargo's target folder.

@@ -142,8 +142,8 @@ impl HttpMetrics {
     }
 
     /// Counts a refused connection.
-    pub(crate) fn refused(&self, why: Refused) {
-        self.0.refused[why as usize].add(1);
+    pub(crate) fn refused(&self, reason: Refused) {
+        self.0.refused[reason as usize].add(1);
     }
 
     /// All counters.

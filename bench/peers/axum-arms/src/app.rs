@@ -65,8 +65,8 @@ pub(crate) fn with<O: Orders>(orders: O) -> Router {
 type Answer<T> = Result<Json<T>, (StatusCode, String)>;
 
 /// The database may have executed the statement or not.
-fn failed(why: String) -> (StatusCode, String) {
-    (StatusCode::INTERNAL_SERVER_ERROR, why)
+fn failed(reason: String) -> (StatusCode, String) {
+    (StatusCode::INTERNAL_SERVER_ERROR, reason)
 }
 
 async fn select<O: Orders>(State(orders): State<O>, Path(id): Path<i64>) -> Answer<Order> {

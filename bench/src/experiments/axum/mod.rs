@@ -199,7 +199,7 @@ impl Load<'_> {
         database: Option<&Database>,
     ) -> Result<Slice, Error> {
         interrupted()?;
-        let failed = |why: String| Error::load(name, why);
+        let failed = |reason: String| Error::load(name, reason);
         let url = format!("http://{}/", server.address).parse();
         let url = url.map_err(|error: load::UrlError| failed(error.to_string()))?;
         let database = database.filter(|_| self.scene.needs_database());

@@ -69,7 +69,7 @@ pub(super) struct Database(PostgresServer);
 impl Database {
     /// Starts the server. `program` creates the table.
     pub(super) fn start(program: &Path) -> Result<Self, Error> {
-        let failed = |why: String| Error::server("PostgreSQL", why);
+        let failed = |reason: String| Error::server("PostgreSQL", reason);
         // Rows are not vacuumed meanwhile, since that would be counted for one of the servers.
         let settings = ["max_connections = 100", "shared_buffers = 128MB", "autovacuum = off"];
         let server = PostgresServer::start(&settings)?.ok_or_else(|| {

@@ -148,9 +148,9 @@ impl Clients {
             if Instant::now() > until {
                 let lost: usize = self.publishers.iter().map(|one| one.owed).sum();
                 let unanswered: usize = self.publishers.iter().map(|one| one.unacknowledged).sum();
-                let why =
+                let reason =
                     format!("{lost} messages did not arrive, {unanswered} were not acknowledged");
-                return Err(io::Error::other(why));
+                return Err(io::Error::other(reason));
             }
             self.turn(TICK)?;
         }
@@ -230,7 +230,7 @@ impl Clients {
                 client.flush()?;
             }
         }
-        wrong.map_or(Ok(()), |why| Err(io::Error::other(why)))
+        wrong.map_or(Ok(()), |reason| Err(io::Error::other(reason)))
     }
 }
 

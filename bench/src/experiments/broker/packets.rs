@@ -139,8 +139,8 @@ pub(crate) fn send(mut stream: &TcpStream, packet: &Packet<'_>) -> io::Result<()
 }
 
 /// The error for a broker that violates the protocol or rejects a client.
-pub(crate) fn invalid(why: impl Into<String>) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, why.into())
+pub(crate) fn invalid(reason: impl Into<String>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, reason.into())
 }
 
 /// The error for a packet that the client does not expect.

@@ -40,8 +40,8 @@ pub(super) struct Times {
     pub(super) steps: [Option<Duration>; 2],
     /// Until a client has its session and a message from its queue, or until it stops trying.
     pub(super) usable: Duration,
-    /// Why it stopped.
-    pub(super) why: Option<String>,
+    /// The reason why it stopped.
+    pub(super) reason: Option<String>,
     pub(super) is_noisy: bool,
 }
 
@@ -110,11 +110,11 @@ impl Killed {
                 sleep(PAUSE);
             }
         });
-        let (usable, why) = resumed?;
+        let (usable, reason) = resumed?;
         let foreign = before.foreign_until(&CpuTimes::take(cores, &all)?, cores);
-        let why =
-            why.map(|why| format!("{why}; {}", said(home.directory).trim().replace('\n', "; ")));
-        Ok(Times { steps, usable, why, is_noisy: foreign > MAX_FOREIGN_SHARE })
+        let reason = reason
+            .map(|reason| format!("{reason}; {}", said(home.directory).trim().replace('\n', "; ")));
+        Ok(Times { steps, usable, reason, is_noisy: foreign > MAX_FOREIGN_SHARE })
     }
 
     /// Makes the sessions, and publishes the messages for them.
@@ -129,7 +129,7 @@ impl Killed {
     }
 
     /// Connects the client of the last session until it has the session and a message. It has the addresses of all nodes.
-    /// Returns how long it took, or why it was not possible within the limit.
+    /// Returns how long it took, or the reason why it was not possible within the limit.
     fn await_session(
         self,
         nodes: &[Process],
@@ -140,7 +140,7 @@ impl Killed {
             interrupted()?;
             let own = name(self.sessions - 1);
             let client = Client::connect_within(ATTEMPT, node.address, &own, Lasts::Hour);
-            let why = match client.map(|client| (client.is_resumed, client)) {
+            let reason = match client.map(|client| (client.is_resumed, client)) {
                 Ok((false, _)) => "the node has no session".to_owned(),
                 Ok((true, mut client)) => match client.receive(1) {
                     Ok(0) => "the session has no message".to_owned(),
@@ -150,8 +150,8 @@ impl Killed {
                 Err(error) => error.to_string(),
             };
             if begun.elapsed() > limit {
-                let why = format!("not usable within {:.0} s: {why}", limit.as_secs_f64());
-                return Ok((begun.elapsed(), Some(why)));
+                let reason = format!("not usable within {:.0} s: {reason}", limit.as_secs_f64());
+                return Ok((begun.elapsed(), Some(reason)));
             }
             sleep(PAUSE);
         }

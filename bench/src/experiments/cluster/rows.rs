@@ -92,8 +92,8 @@ impl Killed {
 
     /// The kills after which the session was not usable.
     pub(super) fn failed(self, times: &[&Times]) -> impl Iterator<Item = Failed> {
-        let failed = move |why: String| Failed { case: self.to_string(), why };
-        times.iter().filter_map(|times| times.why.clone()).map(failed)
+        let failed = move |reason: String| Failed { case: self.to_string(), why: reason };
+        times.iter().filter_map(|times| times.reason.clone()).map(failed)
     }
 }
 
@@ -143,10 +143,10 @@ mod tests {
     fn a_kill_counts_although_a_step_is_not_seen() {
         let [one, ..] = Killed::all(false);
         let seconds = Duration::from_secs;
-        let times = |step, usable, why: Option<&str>| Times {
+        let times = |step, usable, reason: Option<&str>| Times {
             steps: [Some(seconds(5)), step],
             usable: seconds(usable),
-            why: why.map(str::to_owned),
+            reason: reason.map(str::to_owned),
             is_noisy: usable > 60,
         };
         let (usable, not) =

@@ -178,8 +178,8 @@ impl Bench<'_> {
             let status = &report.status;
             if status.client_error + status.redirection + status.other + report.errors.malformed > 0
             {
-                let why = format!("wrong answers: {status:?} {:?}", report.errors);
-                return Err(Error::load(&self.server.name, why));
+                let reason = format!("wrong answers: {status:?} {:?}", report.errors);
+                return Err(Error::load(&self.server.name, reason));
             }
             let after = capacity()?;
             let server = self.server.server;

@@ -161,8 +161,8 @@ pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
             Part::Sweep => sweep::measure(options, &mut report),
             Part::Profile => profile::measure(options, &profile, &mut report),
             Part::Mixes | Part::Planted if !profile.exists() => {
-                let why = "there is no profile; the part profile measures it";
-                Err(Error::Process(format!("{}: {why}", profile.display())))
+                let reason = "there is no profile; the part profile measures it";
+                Err(Error::Process(format!("{}: {reason}", profile.display())))
             }
             Part::Mixes => mixes::measure(options, &profile, &mut report),
             Part::Planted => planted::measure(options, &profile, &mut report),

@@ -113,8 +113,8 @@ fn compile(directory: &Path) -> Result<PathBuf, Error> {
     std::fs::write(&source, include_str!("programs.c"))?;
     let mut command = Command::new("cc");
     command.args(["-O2", "-pthread", "-o"]).arg(&program).arg(&source);
-    let failed = |why: String| {
-        Error::Process(format!("cc: {why}; install a C compiler, such as the package gcc"))
+    let failed = |reason: String| {
+        Error::Process(format!("cc: {reason}; install a C compiler, such as the package gcc"))
     };
     let output = command.output().map_err(|error| failed(error.to_string()))?;
     match output.status.success() {

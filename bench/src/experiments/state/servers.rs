@@ -55,8 +55,8 @@ impl Broker {
         let state = home.directory.join("state");
         std::fs::create_dir_all(&state)?;
         if let Self::Phalanx = self {
-            let why = "the directory for temporary files is not UTF-8";
-            let state = state.to_str().ok_or_else(|| Error::server("phalanx", why))?;
+            let reason = "the directory for temporary files is not UTF-8";
+            let state = state.to_str().ok_or_else(|| Error::server("phalanx", reason))?;
             let most = format!("--max-retained={}", options.retained);
             let most = [&*most, "--max-retained-bytes=64GiB"];
             return phalanx(options, home, &[&["--persistence-dir", state], &most[..]].concat());

@@ -129,11 +129,11 @@ pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
     install_signal_handlers()?;
     let needed = 2 * options.connections.iter().max().copied().unwrap_or(0) as u64 + SPARE_FILES;
     if let Some(limit) = phalanx::runtime::raise_open_files().filter(|limit| *limit < needed) {
-        let why = format!(
+        let reason = format!(
             "the connections to two servers need {needed} open files, and the limit is {limit}; reduce --connections, \
              or raise `ulimit -Hn`"
         );
-        return Err(Error::Process(why));
+        return Err(Error::Process(reason));
     }
     let cores = Cores::choose(&[], &[], Some(1))?;
     let directory = tempfile::Builder::new().prefix("phalanx-bench-").tempdir()?;
@@ -208,11 +208,11 @@ fn pairs(options: &Options) -> Result<Vec<Pair>, Error> {
         }
     }
     if found.is_empty() {
-        let why = format!(
+        let reason = format!(
             "no server is built in {}; run tools/stingy/examples/servers/obtain.sh and stingify.sh",
             options.servers.display()
         );
-        return Err(Error::Process(why));
+        return Err(Error::Process(reason));
     }
     Ok(found)
 }

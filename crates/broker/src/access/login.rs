@@ -132,9 +132,9 @@ async fn by_token(
     fetcher: &Fetcher,
     login: &Login,
 ) -> Result<Arc<str>, (Reason, &'static str)> {
-    let refused = |why| match why {
-        KEYS_MISSING => (Reason::SERVER_UNAVAILABLE, why),
-        _ => (Reason::BAD_USER_NAME_OR_PASSWORD, why),
+    let refused = |reason| match reason {
+        KEYS_MISSING => (Reason::SERVER_UNAVAILABLE, reason),
+        _ => (Reason::BAD_USER_NAME_OR_PASSWORD, reason),
     };
     let now = time_of_day().as_secs();
     let user = jwt.verify_with(fetcher, &login.password, now).await.map_err(refused)?;

@@ -29,11 +29,11 @@ impl Policy {
         let mechanism = Mechanism::of(method);
         let offered = mechanism.zip(self.logins(at)?.users.as_ref());
         let Some((mechanism, users)) = offered.filter(|(own, users)| users.offers(*own)) else {
-            let why = "no user has keys for this authentication method";
-            return Err((Reason::BAD_AUTHENTICATION_METHOD, why));
+            let reason = "no user has keys for this authentication method";
+            return Err((Reason::BAD_AUTHENTICATION_METHOD, reason));
         };
         let exchange = Exchange::begin(users, mechanism, first);
-        let exchange = exchange.map_err(|why| (Reason::NOT_AUTHORIZED, why))?;
+        let exchange = exchange.map_err(|reason| (Reason::NOT_AUTHORIZED, reason))?;
         Ok(ScramLogin { mechanism, exchange })
     }
 }
@@ -58,7 +58,8 @@ impl ScramLogin {
         passwords: Option<&Passwords>,
         (last, client): (&[u8], u64),
     ) -> Result<String, (Reason, &'static str)> {
-        let proof = self.exchange.finish(last).map_err(|why| (Reason::NOT_AUTHORIZED, why))?;
+        let proof =
+            self.exchange.finish(last).map_err(|reason| (Reason::NOT_AUTHORIZED, reason))?;
         let attempt = Attempt { name: self.user().to_owned(), password: proof.key, client };
         let judged = passwords.map(|passwords| passwords.record_verified(&attempt, proof.is_valid));
         match judged {

@@ -37,8 +37,8 @@ fn authorized(context: &Context, request: &AdminRequest) -> Result<(), Failure> 
     match token.is_some_and(|token| policy.is_admin_token(token.trim())) {
         true => Ok(()),
         false => {
-            let why = "expected the token of admin-token-file: `Authorization: Bearer TOKEN`";
-            Err(Failure::unauthorized(why))
+            let reason = "expected the token of admin-token-file: `Authorization: Bearer TOKEN`";
+            Err(Failure::unauthorized(reason))
         }
     }
 }

@@ -81,7 +81,7 @@ async fn send(context: &Context, request: PublishRequest) -> Outcome {
         return Err(Failure::bad("topic: clients cannot publish to this topic"));
     }
     let (properties, payload) = (Properties::NONE, payload.as_bytes());
-    check(&topic, properties, payload).map_err(|(_, why)| Failure::bad(why))?;
+    check(&topic, properties, payload).map_err(|(_, reason)| Failure::bad(reason))?;
     let message = Message::of_operator(&topic, payload, qos, retain);
     let mut own = Publication { messages: vec![Arc::new(message)], ..Publication::default() };
     loop {

@@ -87,7 +87,7 @@ impl Local {
         let retain_handling = RetainHandling::DoNotSend;
         let subscribed = match self.unsubscribe_others(&opened).await {
             Ok(()) => self.subscribe(&opened, (retain_handling, false)).await,
-            Err(why) => Err(why),
+            Err(reason) => Err(reason),
         };
         self.detach(&opened).await;
         subscribed
@@ -106,9 +106,9 @@ impl Local {
         if self.retained.get() != RetainedSent::All {
             let only_at_most_once = self.retained.get() == RetainedSent::Queued;
             let retained = (RetainHandling::Send, only_at_most_once);
-            if let Err(why) = self.subscribe(&opened, retained).await {
+            if let Err(reason) = self.subscribe(&opened, retained).await {
                 self.detach(&opened).await;
-                return Err(why);
+                return Err(reason);
             }
             self.retained.set(RetainedSent::Queued);
         }
@@ -348,7 +348,8 @@ mod tests {
 
     #[test]
     fn a_refused_call_is_a_failure() {
-        let result = |reasons| all_succeeded(reasons, "cannot").map_err(|why| why.contains("busy"));
+        let result =
+            |reasons| all_succeeded(reasons, "cannot").map_err(|reason| reason.contains("busy"));
         assert_eq!(result(Ok(vec![Reason::SUCCESS])), Ok(()));
         assert_eq!(result(Ok(vec![Reason::SUCCESS, Reason::QUOTA_EXCEEDED])), Err(false));
         assert_eq!(result(Err(CallError::Cancelled)), Err(true));

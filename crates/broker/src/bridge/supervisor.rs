@@ -138,7 +138,7 @@ impl Supervisor {
             }
             let result = match prepared {
                 Ok(()) => Box::pin(self.attempt()).await,
-                Err(why) => Err(why),
+                Err(reason) => Err(reason),
             };
             if self.is_ending() {
                 return;
@@ -146,10 +146,10 @@ impl Supervisor {
             let (error, what) = match result {
                 Ok(duration) => {
                     backoff.record_connection(duration);
-                    let why = self.status.last_error();
-                    (why.unwrap_or_else(|| "connection lost".into()), "disconnected")
+                    let reason = self.status.last_error();
+                    (reason.unwrap_or_else(|| "connection lost".into()), "disconnected")
                 }
-                Err(why) => (why, "cannot connect"),
+                Err(reason) => (reason, "cannot connect"),
             };
             if self.status.set_disconnected(error.clone(), now()) || what == "disconnected" {
                 report(format_args!("bridge {}: {what}: {error}; trying again", self.bridge.name));
@@ -173,7 +173,7 @@ impl Supervisor {
         for remote in &self.bridge.address {
             match self.connect(remote, &credentials).await {
                 Ok(bridged) => return Ok(self.serve(bridged, remote).await),
-                Err(why) => last = format!("{remote}: {why}"),
+                Err(reason) => last = format!("{remote}: {reason}"),
             }
             if self.is_ending() {
                 break;

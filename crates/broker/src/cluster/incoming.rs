@@ -23,17 +23,17 @@ impl Node {
         if hello.node == *self.name {
             if hello.start != self.start {
                 let status = self.peers.status.node(&self.name);
-                let why = "another node has the same name; set a node-name for each".to_owned();
-                if status.set_connection(Err(why.clone()), now()) {
-                    report(format_args!("cluster: {why}"));
+                let reason = "another node has the same name; set a node-name for each".to_owned();
+                if status.set_connection(Err(reason.clone()), now()) {
+                    report(format_args!("cluster: {reason}"));
                 }
             }
             return;
         }
         if hello.version != VERSION {
             let status = self.peers.status.node(&hello.node.as_str().into());
-            let why = format!("the node has another version ({})", hello.version);
-            status.set_connection(Err(why), now());
+            let reason = format!("the node has another version ({})", hello.version);
+            status.set_connection(Err(reason), now());
             return;
         }
         let known = self.others.borrow().get(hello.node.as_str()).cloned();
@@ -95,9 +95,9 @@ impl Node {
                     self.handle_received(&other, json);
                 }
             }
-            NodeFrame::Close { lane: id, why } => {
+            NodeFrame::Close { lane: id, reason } => {
                 if let Some(lane) = lane(id) {
-                    lane.mark_closed(&format!("closed by the node: {why}"));
+                    lane.mark_closed(&format!("closed by the node: {reason}"));
                     other.granted.take();
                 }
             }
@@ -132,9 +132,9 @@ impl Node {
         }
     }
 
-    fn refuse(&self, other: &PeerNode, lane: u64, why: &str) {
+    fn refuse(&self, other: &PeerNode, lane: u64, reason: &str) {
         let mut payload = Vec::new();
-        NodeFrame::Close { lane, why }.encode(&mut payload);
+        NodeFrame::Close { lane, reason }.encode(&mut payload);
         self.send(&other.name, &payload);
     }
 }

@@ -110,8 +110,8 @@ impl Node {
         match self.client.publish(&subject, Some(&reply), None, payload) {
             Ok(()) => Sent::Yes,
             Err(Rejected::Full(_)) => Sent::Full,
-            Err(why @ Rejected::TooLarge(..)) => Sent::TooLarge(why.to_string()),
-            Err(why) => Sent::Failed(why.to_string()),
+            Err(reason @ Rejected::TooLarge(..)) => Sent::TooLarge(reason.to_string()),
+            Err(reason) => Sent::Failed(reason.to_string()),
         }
     }
 

@@ -133,10 +133,10 @@ impl PeerNode {
         self.granted.take();
     }
 
-    pub(super) fn close(&self, why: &str) {
+    pub(super) fn close(&self, reason: &str) {
         let lane = self.lane.borrow().clone();
         if let Some(lane) = lane {
-            lane.close(why);
+            lane.close(reason);
         }
         self.granted.take();
     }

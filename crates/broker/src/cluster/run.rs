@@ -34,14 +34,14 @@ pub(crate) async fn serve_cluster(
     let (name, access) = loop {
         let of_cluster = cluster.clone();
         let read = move |_: &()| Ok::<_, String>((of_cluster.node_name()?, of_cluster.access()?));
-        let why = match context.bridges.files.call(read).await {
+        let reason = match context.bridges.files.call(read).await {
             Ok(Ok(read)) => break read,
-            Ok(Err(why)) => why,
+            Ok(Err(reason)) => reason,
             Err(error) => error.to_string(),
         };
-        if last_error != why {
-            report(format_args!("cluster: {why}; trying again"));
-            last_error = why;
+        if last_error != reason {
+            report(format_args!("cluster: {reason}; trying again"));
+            last_error = reason;
         }
         let pause = sleep(cluster.timeout / TICKS_PER_TIMEOUT);
         if let Either::Right(()) = select(pause, draining()).await {
@@ -65,7 +65,7 @@ pub(crate) async fn serve_cluster(
             let result = state.map(ToString::to_string);
             let line = match &result {
                 Ok(server) => format!("connected to {server}"),
-                Err(why) => format!("NATS is not connected: {why}; trying again"),
+                Err(reason) => format!("NATS is not connected: {reason}; trying again"),
             };
             if of_status.status.set_nats(result) && !is_draining() {
                 report(format_args!("cluster: {line}"));
@@ -196,11 +196,11 @@ impl Node {
     /// Applies a reloaded configuration. The next connection to NATS uses it.
     async fn renew(&self, cluster: &Cluster) {
         let of_cluster = cluster.clone();
-        let why = match self.context.bridges.files.call(move |()| of_cluster.access()).await {
+        let reason = match self.context.bridges.files.call(move |()| of_cluster.access()).await {
             Ok(Ok(access)) => return self.client.renew(access),
-            Ok(Err(why)) => why,
+            Ok(Err(reason)) => reason,
             Err(error) => error.to_string(),
         };
-        report(format_args!("cluster: {why}; the earlier credentials remain, reload again"));
+        report(format_args!("cluster: {reason}; the earlier credentials remain, reload again"));
     }
 }

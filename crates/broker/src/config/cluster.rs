@@ -195,16 +195,16 @@ impl Cluster {
         };
         let found = survey(access, SURVEY.min(self.timeout), self.keeps().then(question));
         let warn = |(server, found): (&NatsServer, Result<ServerInfo, String>)| {
-            let why = match found {
-                Err(why) => [Some(format!("{why}; nodes cannot use this server now")), None],
+            let reason = match found {
+                Err(reason) => [Some(format!("{reason}; nodes cannot use this server now")), None],
                 Ok(info) => {
                     let keeps =
                         || unsuitable_for_keeping(&info, self.replicas(), persistence_bytes);
                     [unsuitable(&info), self.keeps().then(keeps).flatten()]
                 }
             };
-            let lines = why.into_iter().flatten();
-            lines.map(|why| format!("cluster: {}: {why}", server.0)).collect::<Vec<_>>()
+            let lines = reason.into_iter().flatten();
+            lines.map(|reason| format!("cluster: {}: {reason}", server.0)).collect::<Vec<_>>()
         };
         let copies = (self.keeps() && self.replicas() == 1).then(|| ONE_COPY.to_owned());
         let found = self.servers.iter().zip(found).flat_map(warn);
@@ -227,8 +227,8 @@ impl Cluster {
 /// Why a server is not suitable for a node.
 fn unsuitable(info: &ServerInfo) -> Option<String> {
     let ServerInfo { version, max_payload, .. } = info;
-    if let Some(why) = too_old(version, OLDEST) {
-        return Some(why);
+    if let Some(reason) = too_old(version, OLDEST) {
+        return Some(reason);
     }
     (*max_payload < MIN_PAYLOAD).then(|| {
         format!(
@@ -253,8 +253,8 @@ fn unsuitable_for_keeping(
     replicas: u32,
     persistence_bytes: u64,
 ) -> Option<String> {
-    if let Some(why) = too_old(&info.version, OLDEST_FOR_KEEPING) {
-        return Some(why);
+    if let Some(reason) = too_old(&info.version, OLDEST_FOR_KEEPING) {
+        return Some(reason);
     }
     if replicas > 1 && !info.is_clustered {
         return Some(format!(
@@ -263,7 +263,7 @@ fn unsuitable_for_keeping(
     }
     let JetStreamUse { account, has_stream } = match info.jetstream.as_ref()? {
         Ok(found) => found,
-        Err(why) => return Some(format!("it cannot keep sessions: {why}")),
+        Err(reason) => return Some(format!("it cannot keep sessions: {reason}")),
     };
     let Limits { max_streams, max_storage } = account.limits;
     if !has_stream && u64::try_from(max_streams).is_ok_and(|max| account.streams >= max) {

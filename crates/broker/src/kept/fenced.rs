@@ -15,8 +15,8 @@ const MOVING_DIRECTORY: &str = "adopted-journal.new";
 ///
 /// # Errors
 /// Those of the file system.
-pub(crate) fn mark(path: &Path, why: &str) -> io::Result<()> {
-    fs::write(path.join(MARK_FILE), format!("{why}\n"))?;
+pub(crate) fn mark(path: &Path, reason: &str) -> io::Result<()> {
+    fs::write(path.join(MARK_FILE), format!("{reason}\n"))?;
     sync(path)
 }
 

@@ -170,8 +170,8 @@ impl StreamMirror {
                     Err(error) => failed = failed.or(Some(error.to_string())),
                 }
             }
-            while let Some(why) = failed {
-                self.kept.log_once(&format!("the journal waits for NATS: {why}"));
+            while let Some(reason) = failed {
+                self.kept.log_once(&format!("the journal waits for NATS: {reason}"));
                 self.pause().await;
                 failed = match self.find_last().await {
                     Ok(Some(found)) if !is_part(&found, number, &batch, size) => {
@@ -180,11 +180,11 @@ impl StreamMirror {
                         None
                     }
                     Ok(_) => None,
-                    Err(StepError::Lost(why)) => {
-                        self.kept.fence(&why);
-                        return Err(MirrorLost(why));
+                    Err(StepError::Lost(reason)) => {
+                        self.kept.fence(&reason);
+                        return Err(MirrorLost(reason));
                     }
-                    Err(StepError::Retry(why)) => Some(why),
+                    Err(StepError::Retry(reason)) => Some(reason),
                 };
                 if self.is_behind() {
                     return Err(MirrorLost("NATS has lost the journal".into()));
@@ -289,7 +289,7 @@ pub(super) async fn renew(kept: Arc<Kept>, lease: Rc<Lease>) {
                 kept.record_renewal(sent_at);
                 RENEWALS_PER_TIMEOUT
             }
-            Err(StepError::Lost(why)) => return kept.fence(&why),
+            Err(StepError::Lost(reason)) => return kept.fence(&reason),
             Err(StepError::Retry(_)) => RETRIES_PER_TIMEOUT,
         };
     }

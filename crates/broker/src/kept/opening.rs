@@ -78,12 +78,13 @@ impl StreamMirror {
         loop {
             match step().await {
                 Ok(done) => return Ok(done),
-                Err(StepError::Lost(why)) => {
-                    self.kept.fence(&why);
-                    return Err(MirrorLost(why));
+                Err(StepError::Lost(reason)) => {
+                    self.kept.fence(&reason);
+                    return Err(MirrorLost(reason));
                 }
-                Err(StepError::Retry(why)) => {
-                    self.kept.log_once(&format!("the sessions wait for NATS: {why}; trying again"));
+                Err(StepError::Retry(reason)) => {
+                    self.kept
+                        .log_once(&format!("the sessions wait for NATS: {reason}; trying again"));
                 }
             }
             select(self.pause(), draining()).await;

@@ -125,7 +125,7 @@ impl Kept {
     /// Why this node has lost its sessions; `None` if it has not.
     pub(crate) fn lost_reason(&self) -> Option<String> {
         match &lock(&self.state).phase {
-            Phase::Fenced(why) => Some(why.clone()),
+            Phase::Fenced(reason) => Some(reason.clone()),
             _ => None,
         }
     }
@@ -152,8 +152,8 @@ impl Kept {
         loop {
             let receiver = {
                 let mut state = lock(&self.state);
-                if let Phase::Fenced(why) = &state.phase {
-                    return why.clone();
+                if let Phase::Fenced(reason) = &state.phase {
+                    return reason.clone();
                 }
                 state.wait()
             };
@@ -182,14 +182,14 @@ impl Kept {
     }
 
     /// Records that this node has lost its sessions.
-    pub(crate) fn fence(&self, why: &str) {
+    pub(crate) fn fence(&self, reason: &str) {
         let mut state = lock(&self.state);
         if !matches!(state.phase, Phase::Fenced(_)) {
-            state.phase = Phase::Fenced(why.to_owned());
+            state.phase = Phase::Fenced(reason.to_owned());
             state.wake();
         }
         drop(state);
-        self.log_once(&format!("this node has lost its sessions: {why}"));
+        self.log_once(&format!("this node has lost its sessions: {reason}"));
     }
 
     /// Whether NATS has lost batches of this node's journal, which have to be sent again.

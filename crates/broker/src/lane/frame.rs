@@ -12,7 +12,7 @@ pub(crate) enum NodeFrame<'a> {
     /// Ends a lane, with a reason.
     Close {
         lane: u64,
-        why: &'a str,
+        reason: &'a str,
     },
     /// Bytes of a lane, possibly none.
     Data(Data<'a>),
@@ -76,10 +76,10 @@ impl<'a> NodeFrame<'a> {
                 out.push(b'A');
                 json(out, side);
             }
-            Self::Close { lane, why } => {
+            Self::Close { lane, reason } => {
                 out.push(b'C');
                 out.extend_from_slice(&lane.to_be_bytes());
-                out.extend_from_slice(why.as_bytes());
+                out.extend_from_slice(reason.as_bytes());
             }
             Self::Data(Data { lane, offset, received, processed, bytes }) => {
                 out.push(b'D');
@@ -113,8 +113,8 @@ impl<'a> NodeFrame<'a> {
             b'O' => serde_json::from_slice(rest).ok().map(Self::Open),
             b'A' => serde_json::from_slice(rest).ok().map(Self::Accept),
             b'C' => {
-                let (lane, why) = number(rest)?;
-                Some(Self::Close { lane, why: std::str::from_utf8(why).ok()? })
+                let (lane, reason) = number(rest)?;
+                Some(Self::Close { lane, reason: std::str::from_utf8(reason).ok()? })
             }
             b'D' => {
                 let (lane, rest) = number(rest)?;
@@ -154,7 +154,7 @@ mod tests {
         for frame in [
             NodeFrame::Open(side.clone()),
             NodeFrame::Accept(side),
-            NodeFrame::Close { lane: 1, why: "" },
+            NodeFrame::Close { lane: 1, reason: "" },
             NodeFrame::Data(data),
             NodeFrame::Claims(b"[]"),
             NodeFrame::HandOver { lane: 1, json: b"{}" },

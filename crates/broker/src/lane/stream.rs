@@ -130,18 +130,18 @@ impl Lane {
     }
 
     /// Ends the lane. Only the first reason is kept.
-    pub(crate) fn close(&self, why: &str) {
+    pub(crate) fn close(&self, reason: &str) {
         if self.is_closed() {
             return;
         }
         // If this frame is lost, the other node is refused when it next sends data.
-        let _ = self.send_frame(&NodeFrame::Close { lane: self.id(), why });
-        self.mark_closed(why);
+        let _ = self.send_frame(&NodeFrame::Close { lane: self.id(), reason });
+        self.mark_closed(reason);
     }
 
     /// Marks the lane as ended, by either node.
-    pub(crate) fn mark_closed(&self, why: &str) {
-        self.close_reason.borrow_mut().get_or_insert_with(|| why.to_owned());
+    pub(crate) fn mark_closed(&self, reason: &str) {
+        self.close_reason.borrow_mut().get_or_insert_with(|| reason.to_owned());
         self.options.status.lag.set(0);
         self.reader.notify();
         self.writer.notify();

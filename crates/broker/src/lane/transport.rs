@@ -25,7 +25,7 @@ impl Lane {
                     self.input.replace(input);
                     self.add_processed(taken);
                 }
-                Err(why) => self.close(&why),
+                Err(reason) => self.close(&reason),
             }
             if buffer.len() > before {
                 return Ok(buffer.len() - before);
@@ -104,9 +104,9 @@ impl Lane {
         self.is_sending_own_packets.set(false);
         let sent = match answered {
             Ok(()) => self.send(&bytes).await,
-            Err(why) => Err(why),
+            Err(reason) => Err(reason),
         };
         bytes.clear();
-        sent.map(|()| bytes).map_err(|why| io::Error::new(io::ErrorKind::BrokenPipe, why))
+        sent.map(|()| bytes).map_err(|reason| io::Error::new(io::ErrorKind::BrokenPipe, reason))
     }
 }

@@ -70,8 +70,8 @@ impl Lane {
     /// Sends bytes as data, and waits while the window or the connection to NATS is full.
     pub(super) async fn send(&self, mut bytes: &[u8]) -> Result<(), String> {
         while !bytes.is_empty() {
-            if let Some(why) = self.close_reason() {
-                return Err(why);
+            if let Some(reason) = self.close_reason() {
+                return Err(reason);
             }
             let available =
                 (self.acknowledged.get().1 + self.window()).saturating_sub(self.sent.get());
@@ -105,8 +105,8 @@ impl Lane {
                 true
             }
             Sent::Full => false,
-            Sent::TooLarge(why) | Sent::Failed(why) => {
-                self.close(&why);
+            Sent::TooLarge(reason) | Sent::Failed(reason) => {
+                self.close(&reason);
                 false
             }
         }
@@ -198,7 +198,7 @@ mod tests {
             assert!(sent.borrow().is_empty(), "an acknowledgement is sent once");
             lane.receive(data(5, b"f"));
             assert_eq!(lane.close_reason().as_deref(), Some("NATS lost data"));
-            let closed = NodeFrame::Close { lane: 7, why: "NATS lost data" };
+            let closed = NodeFrame::Close { lane: 7, reason: "NATS lost data" };
             assert_eq!(NodeFrame::decode(&sent.borrow_mut().pop().unwrap()), Some(closed));
         });
     }

@@ -67,9 +67,9 @@ impl BridgeStatus {
         self.set_error(format!("the remote broker disconnected: {reason}"));
     }
 
-    /// Records why the connection ended.
-    pub(super) fn set_error(&self, why: String) {
-        lock(&self.state).error = Some(why);
+    /// Records the reason for which the connection ended.
+    pub(super) fn set_error(&self, reason: String) {
+        lock(&self.state).error = Some(reason);
     }
 
     /// The last error, or the reason that the remote broker gave for ending the connection.

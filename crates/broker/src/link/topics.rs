@@ -49,8 +49,8 @@ impl TopicMap {
         let refused = self.incoming().zip(ack.reasons);
         let mut refused = refused.map(|(own, reason)| (own, Reason(*reason)));
         match refused.find(|(_, reason)| reason.is_failure()) {
-            Some((own, why)) => {
-                Err(format!("the subscription to {:?} was refused: {why}", own.remote))
+            Some((own, reason)) => {
+                Err(format!("the subscription to {:?} was refused: {reason}", own.remote))
             }
             None => Ok(()),
         }

@@ -387,8 +387,8 @@ fn run(
     let result = broker.context.counters.register_metrics(runtime).run_with_ready(graph, start, up);
     broker.context.events().close();
     result?;
-    if let Some(why) = broker.context.kept.as_ref().and_then(|kept| kept.lost_reason()) {
-        return Err(ServeError::Adopted(why));
+    if let Some(reason) = broker.context.kept.as_ref().and_then(|kept| kept.lost_reason()) {
+        return Err(ServeError::Adopted(reason));
     }
     match broker.context.wal.fatal_error() {
         Some(what) => Err(ServeError::Broken(what.to_owned())),
@@ -399,8 +399,8 @@ fn run(
 /// Ends the program when another node has adopted this node's sessions, and marks the journal so that the next start does
 /// not use it.
 async fn end_without_sessions(kept: &Kept, context: &Context, path: PathBuf) {
-    if let Either::Left(why) = select(Box::pin(kept.wait_until_fenced()), draining()).await {
-        let marked = context.bridges.files.call(move |()| mark(&path, &why)).await;
+    if let Either::Left(reason) = select(Box::pin(kept.wait_until_fenced()), draining()).await {
+        let marked = context.bridges.files.call(move |()| mark(&path, &reason)).await;
         if !matches!(marked, Ok(Ok(()))) {
             // Without the mark, the next start learns of the adoption from the lease.
             report("cluster: cannot mark the persistence directory");

@@ -53,7 +53,8 @@ impl Reload for Reloader {
         let mut files: Vec<_> = cluster_files.collect();
         if merged.cluster.is_on() {
             // Checked here; the node reads the files again.
-            let read = merged.cluster.access().map_err(|why| ConfigError::of("cluster", &why));
+            let read =
+                merged.cluster.access().map_err(|reason| ConfigError::of("cluster", &reason));
             read.map_err(|error| ServeError::Config(vec![error]))?;
         }
         new.check_listeners_follow(&self.running)

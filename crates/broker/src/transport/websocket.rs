@@ -48,7 +48,7 @@ pub(crate) async fn upgrade(
             None => true,
             Some(origin) => origins.iter().any(|own| own == "*" || own == origin),
         };
-        let (refused, why) = match Upgrade::read(&input, PROTOCOL) {
+        let (refused, reason) = match Upgrade::read(&input, PROTOCOL) {
             Ok(Some(upgrade)) if allowed(&upgrade) => break (upgrade.accept, upgrade.length),
             Ok(Some(upgrade)) => {
                 let origin = upgrade.origin.unwrap_or_default();
@@ -62,7 +62,7 @@ pub(crate) async fn upgrade(
             },
         };
         let _ = below.write(refused.answer(), timeout).await;
-        return Err((why, Some(below)));
+        return Err((reason, Some(below)));
     };
     debug_assert!(length <= MAX_HEAD);
     let left = limit.saturating_sub(now() - begun);

@@ -131,8 +131,8 @@ fn take_other(config: &mut Config, setting: &Setting, notes: &mut Notes) -> Resu
             );
         }
         key => match reason(key) {
-            Some((true, why)) => notes.unneeded(setting, why),
-            Some((false, why)) => return Err(why.to_owned()),
+            Some((true, reason)) => notes.unneeded(setting, reason),
+            Some((false, reason)) => return Err(reason.to_owned()),
             None => return Err(UNKNOWN.to_owned()),
         },
     }

@@ -63,12 +63,12 @@ pub enum RunError {
     #[error("cannot handle signals: {0}{advice}", advice = advice(.0))]
     Signals(#[source] io::Error),
     /// The profile of [`Runtime::profile`](crate::Runtime::profile) cannot be used.
-    #[error("cannot use the profile {path}: {why}")]
+    #[error("cannot use the profile {path}: {reason}")]
     Profile {
         /// The file, or the environment variable of `phalanx profile`.
         path: String,
         /// The cause.
-        why: String,
+        reason: String,
     },
     /// `start` failed on a processor.
     #[error("{0}")]

@@ -73,7 +73,7 @@ impl Runtime {
     /// The setting that `phalanx profile` requests.
     pub(super) fn profiling_setting(&self) -> Result<Option<Profiled>, RunError> {
         let path = super::PROFILE_VARIABLE.to_owned();
-        self.profiled.clone().transpose().map_err(|why| RunError::Profile { path, why })
+        self.profiled.clone().transpose().map_err(|reason| RunError::Profile { path, reason })
     }
 
     /// Reads the profile, if there is one. Also returns the differences between this program, which uses `driver` on this
@@ -86,8 +86,10 @@ impl Runtime {
         let is_used = self.placement != PlacementMode::Off && self.profiled.is_none();
         let (Some(path), true) = (&self.profile, is_used) else { return Ok(None) };
         let path = path.display();
-        let refused =
-            |why: ProfileError| RunError::Profile { path: path.to_string(), why: why.to_string() };
+        let refused = |reason: ProfileError| RunError::Profile {
+            path: path.to_string(),
+            reason: reason.to_string(),
+        };
         let file =
             ProfileFile::read(self.profile.as_deref().expect("matched above")).map_err(refused)?;
         let mut foreign = file.differences(driver);

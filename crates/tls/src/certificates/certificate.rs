@@ -31,12 +31,12 @@ pub enum CertificateError {
         source: io::Error,
     },
     /// A file is not PEM, or contains an invalid section.
-    #[error("{} is not PEM: {why}", path.display())]
+    #[error("{} is not PEM: {reason}", path.display())]
     NotPem {
         /// Path of the file.
         path: PathBuf,
         /// Description of the error.
-        why: String,
+        reason: String,
     },
     /// A file contains no certificate.
     #[error(
@@ -65,20 +65,20 @@ pub enum CertificateError {
         key: PathBuf,
     },
     /// Certificates of authorities are unusable.
-    #[error("cannot use the authorities in {}: {why}", path.display())]
+    #[error("cannot use the authorities in {}: {reason}", path.display())]
     Authority {
         /// Path of the file.
         path: PathBuf,
         /// Description of the error.
-        why: String,
+        reason: String,
     },
     /// Revocation lists are unusable.
-    #[error("cannot use the revocation lists in {}: {why}", path.display())]
+    #[error("cannot use the revocation lists in {}: {reason}", path.display())]
     Revoked {
         /// Path of the file.
         path: PathBuf,
         /// Description of the error.
-        why: String,
+        reason: String,
     },
     /// A file is no secret for session tickets.
     #[error(
@@ -95,14 +95,14 @@ pub enum CertificateError {
     )]
     NoSystemAuthorities,
     /// The certificate or its key has an unsupported type, or is invalid.
-    #[error("cannot use {} with {}: {why}", certificate.display(), key.display())]
+    #[error("cannot use {} with {}: {reason}", certificate.display(), key.display())]
     Unusable {
         /// Path of the certificate.
         certificate: PathBuf,
         /// Path of the key.
         key: PathBuf,
         /// Description of the error.
-        why: String,
+        reason: String,
     },
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, Certi
         error => CertificateError::Unusable {
             certificate: certificate.into(),
             key: key.into(),
-            why: if old { OLD_VERSION.to_owned() } else { error.to_string() },
+            reason: if old { OLD_VERSION.to_owned() } else { error.to_string() },
         },
     })
 }
@@ -149,7 +149,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
 pub(crate) fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let text = read(path)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let chain = chain.map_err(|why| not_pem(path, &why))?;
+    let chain = chain.map_err(|reason| not_pem(path, &reason))?;
     if chain.is_empty() {
         return Err(CertificateError::NoCertificate { path: path.into() });
     }
@@ -157,14 +157,14 @@ pub(crate) fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Certifi
 }
 
 pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
-    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|why| match why {
+    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|reason| match reason {
         pem::Error::NoItemsFound => CertificateError::NoKey { path: path.into() },
-        why => not_pem(path, &why),
+        reason => not_pem(path, &reason),
     })
 }
 
-fn not_pem(path: &Path, why: &pem::Error) -> CertificateError {
-    CertificateError::NotPem { path: path.into(), why: why.to_string() }
+fn not_pem(path: &Path, reason: &pem::Error) -> CertificateError {
+    CertificateError::NotPem { path: path.into(), reason: reason.to_string() }
 }
 
 /// Warnings about a usable certificate, one line each: about its validity period, and `names` of the host

@@ -141,7 +141,7 @@ impl fmt::Display for Files {
 
 /// The revocation lists in a PEM file.
 fn lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
-    let unusable = |why: String| CertificateError::Revoked { path: path.into(), why };
+    let unusable = |reason: String| CertificateError::Revoked { path: path.into(), reason };
     let text = read(path)?;
     let lists = CertificateRevocationListDer::pem_slice_iter(&text);
     let lists = lists.collect::<Result<Vec<_>, _>>();
@@ -162,7 +162,7 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, CertificateError
 }
 
 fn unusable(path: &Path, error: &dyn std::error::Error) -> CertificateError {
-    CertificateError::Authority { path: path.into(), why: error.to_string() }
+    CertificateError::Authority { path: path.into(), reason: error.to_string() }
 }
 
 /// The common name in the client's certificate.

@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(authority.to_string(), printed);
             assert_eq!(Authority::parse(printed, 7), Ok(authority));
         }
-        for (text, why) in [
+        for (text, reason) in [
             ("", "no host"),
             (":1", "no host"),
             ("::1", "brackets"),
@@ -106,7 +106,7 @@ mod tests {
             ("[::1]8", ":PORT"),
         ] {
             let error = Authority::parse(text, 7).unwrap_err();
-            assert!(error.contains(why), "{text}: {error}");
+            assert!(error.contains(reason), "{text}: {error}");
         }
     }
 }

@@ -49,7 +49,7 @@ impl Connector {
                 let unusable = |error: rustls::Error| CertificateError::Unusable {
                     certificate: certificate.into(),
                     key: key.into(),
-                    why: error.to_string(),
+                    reason: error.to_string(),
                 };
                 builder
                     .with_client_auth_cert(chain(certificate)?, private_key(key)?)

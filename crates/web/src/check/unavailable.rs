@@ -67,9 +67,9 @@ fn host_errors(host: &HostConfig) -> Vec<String> {
             let try_files = try_files.filter(|file| !file.contains('$'));
             let try_files = try_files.map(|page| ("file of try-files".to_owned(), page));
             for (what, page) in pages.chain(fallback).chain(try_files) {
-                if let Err(why) = check_page(host, page) {
+                if let Err(reason) = check_page(host, page) {
                     let root = host.root.display();
-                    errors.push(format!("cannot serve the {what}, {page} in {root}: {why}"));
+                    errors.push(format!("cannot serve the {what}, {page} in {root}: {reason}"));
                 }
             }
         }

@@ -202,7 +202,7 @@ impl FromStr for Upstream {
             Ok(Authority { host, port }) => {
                 Ok(Self { host, port, is_tls: scheme % 2 == 1, is_http2: scheme >= 2 })
             }
-            Err(why) => wrong(&why),
+            Err(reason) => wrong(&reason),
         }
     }
 }
@@ -245,8 +245,8 @@ impl Value for Upstream {
     fn read(value: &Given<'_>) -> Result<Self, String> {
         let text = value.as_str().ok_or("")?;
         let has_scheme = SCHEMES.iter().any(|(scheme, _)| text.starts_with(scheme));
-        let why = |why: String| if has_scheme { why } else { String::new() };
-        text.parse().map_err(why)
+        let reason = |reason: String| if has_scheme { reason } else { String::new() };
+        text.parse().map_err(reason)
     }
 
     fn print(upstream: &Self) -> Written {

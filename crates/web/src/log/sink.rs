@@ -115,7 +115,7 @@ impl Sink {
     pub(super) fn append(&self, lines: &[u8], mut lost: u64) {
         let mut state = self.lock_state();
         let State { target, unreported, last_report, reopen_error } = &mut *state;
-        let mut why = String::from("the log file is too slow");
+        let mut reason = String::from("the log file is too slow");
         if let Target::File { path, file } = target
             && (self.reopen.swap(false, Ordering::Relaxed) || !file.is_current(path))
         {
@@ -137,7 +137,7 @@ impl Sink {
         };
         if let Err((written, error)) = stream.append(lines) {
             lost += lines[written..].iter().filter(|byte| **byte == b'\n').count() as u64;
-            why = error.to_string();
+            reason = error.to_string();
         }
         if lost > 0 {
             self.lost.add(lost);
@@ -145,7 +145,7 @@ impl Sink {
             if last_report.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
                 let (name, lost) = (name(target), std::mem::take(unreported));
                 *last_report = Some(Instant::now());
-                report(format_args!("access log {name}: {lost} lines lost: {why}"));
+                report(format_args!("access log {name}: {lost} lines lost: {reason}"));
             }
         }
     }

@@ -106,8 +106,8 @@ mod tests {
             (Some("other"), 1, "the default"),
             (None, 1, "HTTP/1.0 may have none"),
         ];
-        for (authority, wanted, why) in table {
-            assert_eq!(names.find(*authority), Some(*wanted), "{authority:?}: {why}");
+        for (authority, wanted, reason) in table {
+            assert_eq!(names.find(*authority), Some(*wanted), "{authority:?}: {reason}");
         }
         let long = "a".repeat(300);
         assert_eq!(names.find(Some(&long)), Some(1));

@@ -63,7 +63,7 @@ pub(crate) async fn check(
 fn report_result(member: &Member, failure: Option<Error>, is_first: bool) {
     let server = &member.upstream;
     match failure {
-        Some(why) => report(format_args!("{server} is down and gets no requests: {why}")),
+        Some(reason) => report(format_args!("{server} is down and gets no requests: {reason}")),
         None if is_first => (),
         None => report(format_args!("{server} is up again")),
     }

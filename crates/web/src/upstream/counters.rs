@@ -109,11 +109,11 @@ impl UpstreamCounters {
     }
 
     /// Counts and reports a failure that ejects `server`, if `is_ejected`.
-    pub(super) fn failed(&self, server: &Upstream, is_ejected: bool, why: &str) {
+    pub(super) fn failed(&self, server: &Upstream, is_ejected: bool, reason: &str) {
         if is_ejected {
             self.ejection();
             report(format_args!(
-                "{server} has failed repeatedly and gets no requests for a while: {why}"
+                "{server} has failed repeatedly and gets no requests for a while: {reason}"
             ));
         }
     }

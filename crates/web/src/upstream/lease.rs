@@ -177,8 +177,8 @@ impl<'a> Search<'a> {
         Err(Rc::new(error))
     }
 
-    fn failed(&self, member: &Member, why: &str) {
-        self.counters.failed(&member.upstream, member.health.failed(now()), why);
+    fn failed(&self, member: &Member, reason: &str) {
+        self.counters.failed(&member.upstream, member.health.failed(now()), reason);
     }
 
     /// Records that the server of this lease has not responded, or not completely.

@@ -100,22 +100,22 @@ pub(in crate::cluster) async fn adopt(
             Err(error) => Err(error.into()),
         }
     });
-    let fail = |why| {
+    let fail = |reason| {
         kept.log_once_about(
             journal,
-            &format!("node {node} is lost, and its sessions are not adopted: {why}"),
+            &format!("node {node} is lost, and its sessions are not adopted: {reason}"),
         );
         false
     };
     let read = match read.await {
         Ok(read) => read,
-        Err(why) => return fail(why),
+        Err(reason) => return fail(reason),
     };
     let (holder, start) = (own.to_string(), kept.start.clone());
     let record = Record { holder, start, is_installed, ..Record::default() };
     let lease = lease.with_record(record);
-    if let Err(why) = take(kept, &lease, journal, &progress).await {
-        return fail(why);
+    if let Err(reason) = take(kept, &lease, journal, &progress).await {
+        return fail(reason);
     }
     kept.add_adopted(&known.start);
     let counts = || (kept.metrics.adopted.count(), kept.metrics.beyond_limit.count());
@@ -153,7 +153,7 @@ pub(in crate::cluster) async fn adopt(
                 ),
             }
         }
-        Err(why) => {
+        Err(reason) => {
             if progress.get() == Progress::Read {
                 // Nothing was added, so the lost node may return with its sessions.
                 kept.remove_adopted(&known.start);
@@ -170,7 +170,7 @@ pub(in crate::cluster) async fn adopt(
                 let record = Record { is_incomplete: false, ..returning_record };
                 let _ = lease.with_record(record).renew().await;
             }
-            format!("adoption of {journal} ended: {why}")
+            format!("adoption of {journal} ended: {reason}")
         }
     };
     kept.log_once_about(journal, &line);
@@ -225,11 +225,11 @@ async fn retry_with_renewals<T>(
         loop {
             match step().await {
                 Ok(done) => return Ok(done),
-                Err(StepError::Lost(why)) => return Err(why),
-                Err(StepError::Retry(why)) => {
+                Err(StepError::Lost(reason)) => return Err(reason),
+                Err(StepError::Retry(reason)) => {
                     kept.log_once_about(
                         journal,
-                        &format!("adoption of {journal}: {why}; trying again"),
+                        &format!("adoption of {journal}: {reason}; trying again"),
                     );
                 }
             }
@@ -244,7 +244,7 @@ async fn retry_with_renewals<T>(
             // The lease is renewed during shutdown, too: the adoption ends only with its next failure.
             sleep(kept.timeout() / RENEWALS_PER_TIMEOUT).await;
             match lease.renew().await {
-                Err(StepError::Lost(why)) => return why,
+                Err(StepError::Lost(reason)) => return reason,
                 Err(StepError::Retry(_))
                     if progress.get() == Progress::Read
                         && matches!(lease.is_lost().await, Ok(true)) =>
@@ -257,7 +257,7 @@ async fn retry_with_renewals<T>(
     });
     match select(work, renewals).await {
         Either::Left(done) => done,
-        Either::Right(why) => Err(why),
+        Either::Right(reason) => Err(reason),
     }
 }
 

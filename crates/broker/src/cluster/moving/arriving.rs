@@ -160,7 +160,7 @@ async fn move_here(
                     pause = next_interval(pause);
                 }
                 Err(_) if lock(&offered).is_some() => sleep(RETRY_DELAY).await,
-                Ok(Err(why)) => return Err(why),
+                Ok(Err(reason)) => return Err(reason),
                 Err(_) => {
                     may_have_arrived.set(true);
                     return Err(NotNow::Over);

@@ -115,9 +115,9 @@ fn handle_request(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
             }
             Ok(bytes) => Answer::part(bytes, request.offset),
             Err(NotNow::Busy | NotNow::Routing) => Answer::Wait,
-            Err(why) => {
+            Err(reason) => {
                 end(&own, &moves, &of).await;
-                if *why == NotNow::Again { Answer::Again } else { Answer::Over }
+                if *reason == NotNow::Again { Answer::Again } else { Answer::Over }
             }
         };
         of.is_busy.set(false);
@@ -250,7 +250,7 @@ async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, N
                 sleep(pause).await;
                 pause = next_interval(pause);
             }
-            Err(why) => return Err(why),
+            Err(reason) => return Err(reason),
         }
     };
     // If this node crashed before the record was on disk, it would continue the session after a restart.

@@ -69,13 +69,13 @@ pub(in crate::cluster) async fn open(node: &Rc<Node>, other: &Rc<PeerNode>) {
                 }
                 _ => {
                     attached.lane.close("the node does not grant the lane");
-                    let why = attached.lane.close_reason();
+                    let reason = attached.lane.close_reason();
                     detach(&node.context, &attached.opened).await;
-                    Err(why.unwrap_or_default())
+                    Err(reason.unwrap_or_default())
                 }
             }
         }
-        Err(why) => Err(why),
+        Err(reason) => Err(reason),
     };
     report_status(node, other, result);
 }
@@ -100,7 +100,7 @@ pub(in crate::cluster) async fn accept(node: &Rc<Node>, other: &Rc<PeerNode>, si
             attached.lane.send_frame(&NodeFrame::Accept(attached.side.clone()));
             serve(node, other, attached, &side).await;
         }
-        Err(why) => report_status(node, other, Err(why)),
+        Err(reason) => report_status(node, other, Err(reason)),
     }
 }
 
@@ -108,7 +108,7 @@ fn report_status(node: &Node, other: &PeerNode, result: Result<(), String>) {
     let status = node.peers.status.node(&other.name);
     let text = match &result {
         Ok(()) => "connected".to_owned(),
-        Err(why) => format!("not connected: {why}"),
+        Err(reason) => format!("not connected: {reason}"),
     };
     if status.set_connection(result, now()) && !is_draining() {
         report(format_args!("cluster: node {}: {text}", other.name));
@@ -281,8 +281,8 @@ async fn serve(node: &Rc<Node>, other: &Rc<PeerNode>, attached: LaneSession, rem
     let was_stable = is_synced.get() && now().saturating_sub(started) > detection_time;
     let missed_since = if was_stable { until } else { since.min(until) };
     node.missed_since.borrow_mut().insert(other.name.clone(), missed_since);
-    let why = lane.close_reason().unwrap_or_default();
-    report_status(node, other, Err(why));
+    let reason = lane.close_reason().unwrap_or_default();
+    report_status(node, other, Err(reason));
 }
 
 async fn detach(context: &Context, opened: &Opened) {

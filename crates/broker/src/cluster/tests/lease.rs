@@ -61,7 +61,7 @@ fn a_lease_tells_why_it_is_lost() {
             let own = lease_of(&journal());
             let reader = Record { reader: Some("b.1".into()), ..own.clone() };
             let other = lease_of(&JournalName { node: "b".into(), id: 1 });
-            for (taken, why) in [
+            for (taken, reason) in [
                 (own.clone(), "a.0000000000000007 runs again"),
                 (Record { start: "2".into(), ..own }, "a.0000000000000007 runs again, in another"),
                 (Record { reader: Some("c.1".into()), ..reader.clone() }, "another node reads"),
@@ -71,8 +71,8 @@ fn a_lease_tells_why_it_is_lost() {
                 let of = (number, &*created);
                 let lease = Lease::new(streams, names, &journal(), reader.clone(), of);
                 program.put_lease(&journal(), &taken).await;
-                let Err(StepError::Lost(lost)) = lease.renew().await else { panic!("{why}") };
-                assert!(lost.starts_with(why), "{lost}");
+                let Err(StepError::Lost(lost)) = lease.renew().await else { panic!("{reason}") };
+                assert!(lost.starts_with(reason), "{lost}");
             }
         })
     });

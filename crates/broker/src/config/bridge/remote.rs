@@ -49,8 +49,8 @@ impl FromStr for Remote {
             _ => return Err(wrong()),
         };
         let default_port = if is_tls { 8883 } else { 1883 };
-        let Authority { host, port } =
-            Authority::parse(rest, default_port).map_err(|why| format!("{}: {why}", wrong()))?;
+        let Authority { host, port } = Authority::parse(rest, default_port)
+            .map_err(|reason| format!("{}: {reason}", wrong()))?;
         Ok(Self { is_tls, host, port })
     }
 }

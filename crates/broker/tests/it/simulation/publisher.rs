@@ -214,10 +214,12 @@ async fn publish(
             }
             Packet::PubComp(ack) => state.borrow_mut().remove(ack.id),
             // The broker's disk is slow.
-            Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
+            Packet::Disconnect(disconnect) if disconnect.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
             }
-            Packet::Disconnect(why) if wire.may_end(brokers, why.reason) => return Err(Lost),
+            Packet::Disconnect(disconnect) if wire.may_end(brokers, disconnect.reason) => {
+                return Err(Lost);
+            }
             other => panic!("a publisher gets {other:?}"),
         }
     }

@@ -225,7 +225,7 @@ pub(crate) async fn read_retained(
                 continue;
             }
             // The broker's disk is slow.
-            Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
+            Packet::Disconnect(disconnect) if disconnect.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
             }
             packet => packet,

@@ -152,7 +152,7 @@ async fn receive(
                 continue;
             }
             // The broker's disk is slow.
-            Packet::Disconnect(why) if why.reason == Reason::SERVER_BUSY => {
+            Packet::Disconnect(disconnect) if disconnect.reason == Reason::SERVER_BUSY => {
                 return Err(Lost);
             }
             packet => packet,

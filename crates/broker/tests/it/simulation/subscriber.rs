@@ -121,7 +121,7 @@ async fn subscribe(wire: &mut Wire, brokers: Brokers, filter: &str) -> Result<()
     let received = wire.next().await?;
     match received.packet() {
         Packet::SubAck(ack) => check_suback(&ack),
-        Packet::Disconnect(why) if wire.may_end(brokers, why.reason) => Err(Lost),
+        Packet::Disconnect(disconnect) if wire.may_end(brokers, disconnect.reason) => Err(Lost),
         other => panic!("{other:?}"),
     }
 }
@@ -183,8 +183,8 @@ async fn receive(
         };
         let packet = received.packet();
         state.borrow_mut().inbox.packets_received += 1;
-        if let Packet::Disconnect(why) = packet
-            && wire.may_end(brokers, why.reason)
+        if let Packet::Disconnect(disconnect) = packet
+            && wire.may_end(brokers, disconnect.reason)
         {
             return Err(Lost);
         }

@@ -67,11 +67,11 @@ async fn run_client(net: Net, conditions: Conditions, history: Rc<History>) {
                 Ok(AfterResponse::End) if request.closes => break 'all,
                 Ok(AfterResponse::End) => return,
                 Ok(AfterResponse::Nothing) => return,
-                Err(ConnectionLost(why)) => {
+                Err(ConnectionLost(reason)) => {
                     let may = conditions.has_faults || conditions.has_short_timeouts;
                     assert!(
                         may,
-                        "no answer in round {round}: {why} to {} {conditions:?}",
+                        "no answer in round {round}: {reason} to {} {conditions:?}",
                         request.text
                     );
                     return;
