@@ -114,7 +114,7 @@ fn measure_all(
     let mut document = document(options);
     install_signal_handlers()?;
 
-    let total: u64 = chosen.iter().map(|own| own.command(options.full).seconds).sum();
+    let total: u64 = chosen.iter().map(|experiment| experiment.command(options.full).seconds).sum();
     let bar = bar(total);
     let (mut probe, mut done, mut interrupted) = (NoiseProbe::new(PROBE_STEPS), 0, false);
     for experiment in chosen {
@@ -184,10 +184,10 @@ fn show(
 fn choose(only: &[String]) -> Result<Vec<&'static Experiment>, Error> {
     let all = catalogue::all();
     if let Some(name) = only.iter().find(|name| catalogue::find(name).is_none()) {
-        let all: Vec<_> = all.iter().map(|own| &*own.name).collect();
+        let all: Vec<_> = all.iter().map(|experiment| &*experiment.name).collect();
         return Err(Error::Unknown { name: name.clone(), all: all.join(", ") });
     }
-    let wanted = |own: &&Experiment| only.is_empty() || only.contains(&own.name);
+    let wanted = |experiment: &&Experiment| only.is_empty() || only.contains(&experiment.name);
     Ok(all.iter().filter(wanted).collect())
 }
 

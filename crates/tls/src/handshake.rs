@@ -88,7 +88,8 @@ impl TlsStages {
     /// As [`declare`](Self::declare), with several profiles for [`handshake_as`](Self::handshake_as).
     pub fn declare_all(graph: &mut Graph, profiles: Vec<Profile>, protocols: &[&[u8]]) -> Self {
         let protocols: Vec<_> = protocols.iter().map(|name| name.to_vec()).collect();
-        let versioned = |own: &Profile| (own.clone(), RwLock::new(config(own, &protocols)));
+        let versioned =
+            |profile: &Profile| (profile.clone(), RwLock::new(config(profile, &protocols)));
         let versioned = profiles.iter().map(versioned).collect();
         let handshakes = Handshakes { profiles: versioned, protocols, checked: AtomicU64::new(0) };
         let handshakes = graph

@@ -73,8 +73,8 @@ pub(super) fn rows(
     rounds: Vec<Vec<Slice>>,
 ) -> Vec<Row> {
     let servers = by_arm(rounds);
-    let row = |(own, server): (&Vec<Slice>, &&'static str)| {
-        Row::new(scene, processors, server, own, &servers[0])
+    let row = |(slices, server): (&Vec<Slice>, &&'static str)| {
+        Row::new(scene, processors, server, slices, &servers[0])
     };
     servers.iter().zip(names).map(row).collect()
 }

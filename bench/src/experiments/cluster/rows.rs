@@ -76,7 +76,7 @@ impl Killed {
     /// The rows of its times; none without a kill. If a session was not usable, the client's time counts.
     pub(super) fn rows(self, times: &[&Times]) -> Vec<Row> {
         let row = |what: &str, figure: &dyn Fn(&Times) -> Option<Duration>| {
-            let seen = times.iter().filter_map(|own| Some((figure(own)?, own.is_noisy)));
+            let seen = times.iter().filter_map(|times| Some((figure(times)?, times.is_noisy)));
             let (seen, noisy): (Vec<_>, Vec<_>) = seen.unzip();
             let seconds: Vec<_> = seen.iter().map(Duration::as_secs_f64).collect();
             let counts = (seen.len(), noisy.into_iter().filter(|is_noisy| *is_noisy).count());
@@ -84,8 +84,8 @@ impl Killed {
             (!seen.is_empty()).then(|| Row::alone(case, "s", median(&seconds), counts))
         };
         let steps = STEPS.iter().enumerate();
-        let steps = steps.filter_map(|(n, (step, _))| row(step, &|own| own.steps[n]));
-        let usable = row("usable", &|own| Some(own.usable));
+        let steps = steps.filter_map(|(n, (step, _))| row(step, &|times| times.steps[n]));
+        let usable = row("usable", &|times| Some(times.usable));
         let usable = usable.map(|row| Row { at_most: Some(self.at_most()), ..row });
         steps.chain(usable).collect()
     }

@@ -57,11 +57,11 @@ record! {
         /// Number of concurrent publishers.
         clients: usize => "clients", 0;
         /// Mean time from a publish to its answer, in microseconds.
-        mean_us: f64 => "mean µs", 1 = found.each(|own| own.mean_us());
+        mean_us: f64 => "mean µs", 1 = found.each(|row| row.mean_us());
         /// 99th percentile of the same.
-        p99_us: f64 => "p99 µs", 1 = found.median(|own| own.p99_us());
+        p99_us: f64 => "p99 µs", 1 = found.median(|row| row.p99_us());
         /// Answers per second.
-        events_per_s: f64 => "events/s", 0 = found.median(|own| own.rate());
+        events_per_s: f64 => "events/s", 0 = found.median(|row| row.rate());
         spread: Spread = Quartiles;
     }
 }

@@ -75,9 +75,10 @@ pub(super) fn rows(
     slices: &[Vec<Slice>],
 ) -> Vec<Row> {
     let ours = |arm: &Arm| arm.server.starts_with("phalanx") || arm.server.starts_with("kv");
-    let row = |(arm, own): (&Arm, &Vec<Slice>)| {
+    let row = |(arm, row_slices): (&Arm, &Vec<Slice>)| {
         let over = |other: &dyn Fn(usize) -> Option<f64>| {
-            let pairs = own.iter().enumerate().filter_map(|(n, one)| Some(one.cpu_us / other(n)?));
+            let pairs =
+                row_slices.iter().enumerate().filter_map(|(n, one)| Some(one.cpu_us / other(n)?));
             pairs.collect::<Vec<_>>()
         };
         let same = |fits: &dyn Fn(&Arm) -> bool, round: usize| {
@@ -90,7 +91,7 @@ pub(super) fn rows(
         let over_first = over(&|round| same(&first, round));
         let over_peer = over(&|round| same(&peer, round));
         let over_peer = (ours(arm) && !over_peer.is_empty()).then(|| median(&over_peer));
-        Row::new(load, connections, arm, own, over_first, over_peer)
+        Row::new(load, connections, arm, row_slices, over_first, over_peer)
     };
     arms.iter().zip(slices).map(row).collect()
 }

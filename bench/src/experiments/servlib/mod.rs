@@ -50,7 +50,7 @@ record! {
 impl Row {
     /// The rows of a program, one for each arm with the costs of its rounds.
     fn of(program: &str, costs: &[Vec<f64>]) -> Vec<Self> {
-        let row = |(arm, own): (_, &Vec<_>)| Self::new(program, arm, own, &costs[0]);
+        let row = |(arm, arm_costs): (_, &Vec<_>)| Self::new(program, arm, arm_costs, &costs[0]);
         Arm::ALL.into_iter().zip(costs).map(row).collect()
     }
 }

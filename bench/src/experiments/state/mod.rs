@@ -280,7 +280,8 @@ fn subscribe(clients: &mut [(usize, Client)]) -> io::Result<()> {
     let share = clients.len().div_ceil(THREADS).max(1);
     scope(|scope| {
         let threads = clients.chunks_mut(share).map(|share| {
-            scope.spawn(|| share.iter_mut().try_for_each(|(n, own)| own.subscribe(&topic(*n))))
+            scope
+                .spawn(|| share.iter_mut().try_for_each(|(n, client)| client.subscribe(&topic(*n))))
         });
         let threads: Vec<_> = threads.collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("it does not panic"))

@@ -127,7 +127,7 @@ impl Listeners {
         }
         let mut all = Vec::new();
         let has_some = !self.all.is_empty();
-        for listener in self.all.into_iter().filter(|own| !own.is_skipped) {
+        for listener in self.all.into_iter().filter(|listener| !listener.is_skipped) {
             if let Some(reason) = listener.exposure() {
                 listener.leave_out(reason, notes);
                 continue;

@@ -16,7 +16,8 @@ use super::reader::Setting;
 /// Translates all options.
 pub(super) fn translate(settings: &[Setting]) -> (Config, Notes) {
     let (mut config, mut notes) = (Config::default(), Notes::default());
-    let per_listener = |own: &Setting| own.key == "per_listener_settings" && own.flag() == Ok(true);
+    let per_listener =
+        |setting: &Setting| setting.key == "per_listener_settings" && setting.flag() == Ok(true);
     let per_listener = settings.iter().any(per_listener);
     let (mut listeners, mut bridges) = (Listeners::new(per_listener), Bridges::default());
     let mut logging = Logging { notices: true, connections: true };
@@ -216,8 +217,10 @@ mod tests {
         let [up, down] = &config.bridges[..] else { panic!("{text}") };
         let addresses: Vec<_> = up.address.iter().map(ToString::to_string).collect();
         assert_eq!(addresses, ["mqtts://a.example.org:8883", "mqtts://b.example.org:1883"]);
-        let topics =
-            up.topics.iter().map(|own| (own.local(), own.remote(), own.qos, own.direction));
+        let topics = up
+            .topics
+            .iter()
+            .map(|topic| (topic.local(), topic.remote(), topic.qos, topic.direction));
         let expected = [
             ("in/#", "out/#", 2, Direction::Both),
             ("x/+", "x/+", 0, Direction::In),

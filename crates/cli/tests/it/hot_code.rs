@@ -14,8 +14,9 @@ fn functions_of_a_message_are_next_to_each_other() {
     let addresses = section.address()..section.address() + section.size();
     assert!((64 << 10..1 << 20).contains(&section.size()), "{} bytes", section.size());
     let address = |name: &str| {
-        let named =
-            |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(|own| own.contains(name));
+        let named = |symbol: &object::Symbol<'_, '_>| {
+            symbol.name().is_ok_and(|symbol| symbol.contains(name))
+        };
         program.symbols().find(named).map(|symbol| symbol.address())
     };
     let begin = address("7phalanx6worker8hot_code5begin").unwrap();
@@ -32,7 +33,7 @@ fn functions_of_a_message_are_next_to_each_other() {
         "12phalanx_mqtt6packet6Packet6encode",
     ] {
         let is_inside = |symbol: object::Symbol<'_, '_>| {
-            symbol.name().is_ok_and(|own| own.contains(name))
+            symbol.name().is_ok_and(|symbol| symbol.contains(name))
                 && (begin..end).contains(&symbol.address())
         };
         assert!(program.symbols().any(is_inside), "{name}");

@@ -206,7 +206,8 @@ fn an_earlier_invocation_in_the_outbox_stays_the_earlier_one() {
     let (table, seen) = (two.table, values.clone());
     two.program.processors[1].enter(|| {
         let reads = two.main.dispatch(move |_| async move {
-            let call = table.call_partition(1, |part| async move { part.with(|own| own.clone()) });
+            let call =
+                table.call_partition(1, |part| async move { part.with(|value| value.clone()) });
             *seen.borrow_mut() = call.await.unwrap();
         });
         reads.unwrap();

@@ -130,7 +130,8 @@ impl Poll {
     /// Registers a non-blocking socket of any kind.
     fn register_any(&mut self, fd: OwnedFd) -> io::Result<Socket> {
         self.calls += 1;
-        let is_unix = socket2::SockRef::from(&fd).local_addr().is_ok_and(|own| own.is_unix());
+        let is_unix =
+            socket2::SockRef::from(&fd).local_addr().is_ok_and(|address| address.is_unix());
         self.register(fd, is_unix)
     }
 

@@ -148,7 +148,7 @@ impl Disk {
             return Some(bytes);
         }
         let mut removed = self.removed.iter().rev();
-        let removed = removed.find(|own| own.directory == directory && own.name == name)?;
+        let removed = removed.find(|node| node.directory == directory && node.name == name)?;
         rng.bool().then(|| self.nodes[removed.node].durable.survivors(rng)).flatten()
     }
 

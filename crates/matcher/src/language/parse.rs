@@ -273,7 +273,7 @@ impl Parser {
             return Ok(Test::Like { pattern, negated });
         }
         if let Token::Word(word) = self.peek()
-            && SEARCHES.iter().any(|own| own.eq_ignore_ascii_case(word))
+            && SEARCHES.iter().any(|known| known.eq_ignore_ascii_case(word))
         {
             return Err(self.hint(SEARCH));
         }

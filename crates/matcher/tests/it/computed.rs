@@ -46,7 +46,7 @@ fn operand(depth: usize, events: &[Event], rng: &mut Rng) -> (String, Vec<Option
         }
         1 | 2 => {
             let name = format!("a{}", rng.usize(..4));
-            let of = |event: &Event| Some(event.iter().find(|(own, _)| *own == name)?.1.clone());
+            let of = |event: &Event| Some(event.iter().find(|(key, _)| *key == name)?.1.clone());
             (name.clone(), events.iter().map(of).collect())
         }
         choice => {
@@ -108,7 +108,7 @@ fn search(events: &[Event], rng: &mut Rng) -> Sample {
         false => (format!("LIKE '{}'", pieces.join("%").replace('\'', "''")), pieces),
     };
     let not = if rng.bool() { "NOT " } else { "" };
-    let of = |event: &Event| match &event.iter().find(|(own, _)| *own == name)?.1 {
+    let of = |event: &Event| match &event.iter().find(|(key, _)| *key == name)?.1 {
         Plain::Text(text) => Some(is_like(text, &pieces) == not.is_empty()),
         Plain::Number(_) => None,
     };

@@ -80,7 +80,7 @@ fn labels_of_removed_ranges_are_reused() {
         }
         assert!(index.shape().constants <= 2 * all.len(), "step {n}: {:?}", index.shape());
     }
-    assert!(all.into_iter().all(|own| index.remove(own)));
+    assert!(all.into_iter().all(|subscription| index.remove(subscription)));
     assert_eq!(sizes(&index), (0, 0, 0));
 }
 

@@ -73,7 +73,7 @@ impl<M: Member> Family<M> {
     /// instead of calling this repeatedly.
     pub fn member(&self, value: &str) -> M {
         let mut members = self.lock();
-        let find = |value: &str| members.iter().find(|(own, _)| **own == *value);
+        let find = |value: &str| members.iter().find(|(label, _)| **label == *value);
         let others = find("other");
         let is_full = members.len() - usize::from(others.is_some()) >= MAX_MEMBERS;
         if let Some((_, member)) = find(value).or(others.filter(|_| is_full)) {
@@ -87,7 +87,7 @@ impl<M: Member> Family<M> {
 
     /// Removes the member with this value of the label, if there is one. The shared member `other` is not removed.
     pub fn remove(&self, value: &str) {
-        self.lock().retain(|(own, _)| **own != *value);
+        self.lock().retain(|(label, _)| **label != *value);
     }
 
     /// All members, in the order of their creation.

@@ -24,10 +24,10 @@ fn counters_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<u64> {
 
 /// The increases of the program's histograms. A new histogram was empty before.
 fn times_since(before: Option<&Snapshot>, after: &Snapshot) -> Vec<Histogram> {
-    let increase = |own: &HistogramSnapshot| {
-        let old = before.and_then(|old| old.times.iter().find(|old| old.name == own.name));
+    let increase = |times: &HistogramSnapshot| {
+        let old = before.and_then(|old| old.times.iter().find(|old| old.name == times.name));
         let old = old.map_or(Histogram::default(), |old| Histogram(old.times.buckets));
-        Histogram(own.times.buckets).since(&old)
+        Histogram(times.times.buckets).since(&old)
     };
     after.times.iter().map(increase).collect()
 }

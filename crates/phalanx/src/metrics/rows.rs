@@ -47,5 +47,5 @@ pub(super) fn own_row() -> usize {
     thread_local! {
         static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed) % ROWS;
     }
-    OWN.with(|own| *own)
+    OWN.with(|row| *row)
 }

@@ -166,7 +166,8 @@ impl Run {
         }
         if self.rng.u32(..1000) < self.bias.spurious {
             let sleepers = self.processors.iter().enumerate();
-            let sleepers = sleepers.filter(|(_, own)| own.asleep.is_some() && own.may_step());
+            let sleepers = sleepers
+                .filter(|(_, processor)| processor.asleep.is_some() && processor.may_step());
             let sleepers: Vec<_> = sleepers.map(|(number, _)| number).collect();
             if !sleepers.is_empty() {
                 let sleeper = sleepers[self.rng.usize(..sleepers.len())];
@@ -217,7 +218,7 @@ impl Run {
                 }
                 Order::Stop(program, stops) => {
                     let processors =
-                        self.processors.iter_mut().filter(|own| own.program == program);
+                        self.processors.iter_mut().filter(|processor| processor.program == program);
                     processors.for_each(|sim| sim.is_stopped = stops);
                 }
                 Order::Drain(program) => {
@@ -235,11 +236,15 @@ impl Run {
 
     /// Removes the programs of clients that have ended.
     fn remove_ended(&mut self) -> Result<(), String> {
-        let is_over =
-            |program| self.processors.iter().all(|own| own.program != program || own.has_ended);
-        let ended: Vec<_> = self.others.keys().copied().filter(|own| is_over(*own)).collect();
+        let is_over = |program| {
+            self.processors
+                .iter()
+                .all(|processor| processor.program != program || processor.has_ended)
+        };
+        let ended: Vec<_> = self.others.keys().copied().filter(|id| is_over(*id)).collect();
         for program in ended {
-            let processors = self.processors.extract_if(.., |own| own.program == program);
+            let processors =
+                self.processors.extract_if(.., |processor| processor.program == program);
             let processors: Vec<_> = processors.collect();
             check_end(&processors)?;
             drop(processors);
@@ -270,7 +275,9 @@ impl Run {
     fn candidates(&self) -> Vec<Next> {
         let (now, changes) = (self.outside.now(), self.outside.changes());
         let mut all = Vec::new();
-        for (number, sim) in self.processors.iter().enumerate().filter(|(_, own)| own.may_step()) {
+        for (number, sim) in
+            self.processors.iter().enumerate().filter(|(_, processor)| processor.may_step())
+        {
             match sim.asleep {
                 None => all.push(Next::Processor(number)),
                 Some(_) => {

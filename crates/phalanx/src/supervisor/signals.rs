@@ -46,7 +46,8 @@ impl HandlerState {
     fn begin() -> io::Result<Iterator> {
         let mut this = Self::lock();
         if !this.has_default {
-            for signal in [SIGINT, SIGTERM].into_iter().filter(|own| has_default_action(*own)) {
+            for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| has_default_action(*signal))
+            {
                 register_conditional_default(signal, this.is_over.clone())?;
             }
             this.has_default = true;

@@ -19,7 +19,7 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     let path = &std::path::absolute(path)?;
-    let missing = path.ancestors().take_while(|own| !own.is_dir()).count();
+    let missing = path.ancestors().take_while(|ancestor| !ancestor.is_dir()).count();
     if let Some(above) = path.parent() {
         std::fs::create_dir_all(above)?;
     }

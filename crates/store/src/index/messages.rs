@@ -116,10 +116,10 @@ impl MessageIndex {
     /// and deletes topics and messages that have none.
     pub(super) fn finish_replay(&mut self) {
         let Self { messages, retained, live, .. } = self;
-        retained.retain(|_, own| {
-            let message = messages.get_mut(&own.message);
+        retained.retain(|_, entry| {
+            let message = messages.get_mut(&entry.message);
             let keep = message.map(|message| message.references += 1).is_some();
-            *live -= if keep { 0 } else { u64::from(own.place.length) };
+            *live -= if keep { 0 } else { u64::from(entry.place.length) };
             keep
         });
         messages.retain(|_, message| {

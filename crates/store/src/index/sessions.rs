@@ -159,16 +159,16 @@ impl SessionIndex {
 
     /// The places of all live records.
     pub(super) fn places(&self) -> impl Iterator<Item = Place> {
-        self.sessions.values().flat_map(|own| {
-            let queue = own.queue.values().map(|it| it.place);
-            let others = own.subscriptions.values().chain(own.incoming.values()).copied();
-            own.place.into_iter().chain(queue).chain(others)
+        self.sessions.values().flat_map(|session| {
+            let queue = session.queue.values().map(|it| it.place);
+            let others = session.subscriptions.values().chain(session.incoming.values()).copied();
+            session.place.into_iter().chain(queue).chain(others)
         })
     }
 
     /// The deliveries that were sent.
     pub(super) fn sent(&self) -> impl Iterator<Item = (Place, Phase)> {
-        let all = self.sessions.values().flat_map(|own| own.queue.values());
+        let all = self.sessions.values().flat_map(|session| session.queue.values());
         all.filter(|it| it.phase != Phase::Queued).map(|it| (it.place, it.phase))
     }
 

@@ -167,7 +167,7 @@ mod tests {
         let own = &recovered.sessions[&session];
         assert_eq!((&*own.client, &own.incoming[..]), ("c", &[2][..]));
         assert_eq!((own.queue[&delivery].phase, own.queue[&delivery].message), (phase, message));
-        assert_eq!(recovered.message(message).map(|own| &*own.topic), Some("t"));
+        assert_eq!(recovered.message(message).map(|stored| &*stored.topic), Some("t"));
         assert_eq!(Recovered::of(&entry.bytes()[..entry.len() - 1]), None);
         entry.push(&Record::SessionEnd { session });
         assert_eq!(Recovered::of(entry.bytes()), None);

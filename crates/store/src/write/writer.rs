@@ -151,7 +151,7 @@ impl Writer {
         let batch = phalanx::net::Bytes::from(batch);
         file.write_at(end, batch.clone()).await.map_err(write_error)?;
         // Sent after the write, because a batch that did not fit on the disk is not written again.
-        let sent = mirror.map(|own| (own, own.append(self.next_sequence, batch.clone())));
+        let sent = mirror.map(|mirror| (mirror, mirror.append(self.next_sequence, batch.clone())));
         if let Err(error) = file.sync_data().await {
             let what = error.to_string();
             self.broken = Some(what.clone());

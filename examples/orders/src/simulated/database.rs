@@ -125,7 +125,7 @@ impl Server {
         } else {
             let id = number(&parameters[0]);
             let table = self.table.lock().unwrap();
-            let own = session.inserted.iter().find(|(own, _)| *own == id).map(|(_, order)| order);
+            let own = session.inserted.iter().find(|(key, _)| *key == id).map(|(_, order)| order);
             if let Some(Order { customer, cents }) = table.rows.get(&id).or(own) {
                 put(output, b'D', &row(&[customer.as_bytes(), &cents.to_be_bytes()]));
             }

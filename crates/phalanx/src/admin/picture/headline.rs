@@ -74,7 +74,8 @@ pub(super) fn headline(out: &mut String, snapshot: &Snapshot, interval: &Interva
     let total = format!("{} since the start", count(failed as f64));
     tile(out, "TLS errors", &rate(sum(HANDSHAKES)), &total);
 
-    let latency = snapshot.times.iter().zip(&interval.times).find(|(own, _)| own.name == LATENCY);
+    let latency =
+        snapshot.times.iter().zip(&interval.times).find(|(histogram, _)| histogram.name == LATENCY);
     let (value, detail) = match latency.map(|(_, delta)| delta).filter(|delta| delta.count() > 0) {
         Some(delta) => {
             let percentile = |percent| time(delta.percentile_ns(percent));

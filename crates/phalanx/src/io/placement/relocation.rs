@@ -163,7 +163,7 @@ impl LocalPlacement {
     /// Whether connections to `address` that use state of the processor `near` should move there.
     fn should_join(&self, address: SocketAddr, near: usize, now: Duration) -> bool {
         let (candidates, _) = self.candidates(address);
-        let find = |index| candidates.iter().find(|own| own.processor == index);
+        let find = |index| candidates.iter().find(|candidate| candidate.processor == index);
         let (Some(own), Some(to)) = (find(self.index), find(near)) else { return false };
         to.arriving < MAX_ARRIVING
             && !self.shared.relocations.has_spread_recently(now)

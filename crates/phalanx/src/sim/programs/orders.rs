@@ -83,7 +83,7 @@ impl Orders {
                 return Poll::Ready(());
             }
             // Clients are polled after each change.
-            if !clients.iter().any(|own| own.will_wake(context.waker())) {
+            if !clients.iter().any(|client| client.will_wake(context.waker())) {
                 clients.push(context.waker().clone());
             }
             Poll::Pending

@@ -301,7 +301,7 @@ fn each_thread_has_a_state(driver: DriverChoice) {
     let ran = runtime(driver, 1).run(graph, move |start| {
         let (control, created) = (start.control(), checked.clone());
         stage.dispatch(move |_| async move {
-            let call = move || work.call(|own| own.with(|own| own.0 == thread::current().id()));
+            let call = move || work.call(|state| state.with(|id| id.0 == thread::current().id()));
             let calls: Vec<_> =
                 (0..50).map(|_| stage.call(move |_| async move { call().await })).collect();
             for result in join(calls).await {
@@ -309,7 +309,7 @@ fn each_thread_has_a_state(driver: DriverChoice) {
             }
             let before = created.load(Ordering::SeqCst);
             assert!((1..=THREADS).contains(&before), "{before} states");
-            let panicked = work.call(|own| own.with(|_| panic!("by intent")));
+            let panicked = work.call(|state| state.with(|_| panic!("by intent")));
             assert!(matches!(panicked.await, Err::<(), _>(BlockingError::Panicked { .. })));
             for _ in 0..4 {
                 assert_eq!(call().await, Ok(true));

@@ -43,7 +43,7 @@ fn locals_belong_to_one_fibre(driver: DriverChoice) {
             })
         });
         let results = join(calls.collect::<Vec<_>>()).await;
-        assert!(results.into_iter().all(|own| own == Ok(true)));
+        assert!(results.into_iter().all(|result| result == Ok(true)));
         assert_eq!(DROPPED.take(), 5);
     });
 }

@@ -83,7 +83,7 @@ fn a_statement_that_takes_too_long_is_cancelled() {
         sleep(HOUR).await;
     };
     with_server(|config| config.query_timeout(2 * HOUR), server, main);
-    let [slow, cancelled] = [&SLOW, &CANCELLED].map(|own| own.load(Ordering::Relaxed));
+    let [slow, cancelled] = [&SLOW, &CANCELLED].map(|count| count.load(Ordering::Relaxed));
     assert!(slow > 0 && slow == cancelled, "{slow} {cancelled}");
 }
 

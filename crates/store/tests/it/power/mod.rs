@@ -120,7 +120,7 @@ fn live(
         let mut graph = Graph::new();
         let stage = graph.shared("users", ());
         let store = store(world.root());
-        let mirror = copies.clone().map(|own| -> MakeMirror { Box::new(|| Rc::new(own)) });
+        let mirror = copies.clone().map(|copies| -> MakeMirror { Box::new(|| Rc::new(copies)) });
         let journal = store.declare_mirrored(&mut graph, |_, _| mirror);
         let mut rng = Rng::with_seed(seed);
         let users = (0..USERS).map(|number| {
@@ -166,7 +166,7 @@ fn live(
             let cached = names.iter().filter_map(|name| Some((name.clone(), cached(&root, name)?)));
             let files = (left, cached.collect());
             let results = results.iter().map(|results| results.borrow().clone()).collect();
-            let copied = copies.map(|own| (own.stored(), own.state())).unwrap_or_default();
+            let copied = copies.map(|copies| (copies.stored(), copies.state())).unwrap_or_default();
             *cut.borrow_mut() = Some((files, copied, results));
             segments.set(observed.status().segments);
         });

@@ -118,7 +118,7 @@ fn a_crowd_with_wrong_passwords(driver: &str) {
         other => panic!("expected a CONNACK, got {other:?}"),
     });
     let reasons: Vec<_> = refused.collect();
-    let count = |reason| reasons.iter().filter(|own| **own == reason).count();
+    let count = |reason| reasons.iter().filter(|other| **other == reason).count();
     let looked_at = count(Reason::BAD_USER_NAME_OR_PASSWORD);
     assert!(looked_at < 50, "{looked_at} passwords were looked at");
     let known =

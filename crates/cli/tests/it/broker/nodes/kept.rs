@@ -243,7 +243,8 @@ impl Publisher {
 
     /// The client receives all messages from number `first` on once, in order.
     pub(super) fn expect_message(&self, payloads: &[(String, usize)], first: usize) {
-        let own = payloads.iter().filter(|(topic, _)| *topic == self.topic).map(|(_, own)| *own);
+        let own =
+            payloads.iter().filter(|(topic, _)| *topic == self.topic).map(|(_, number)| *number);
         assert!(own.eq(first..self.sent), "{}: {payloads:?}", self.topic);
     }
 }

@@ -46,8 +46,8 @@ fn a_session_follows_its_client(driver: &'static str) {
     }
     times.sort_unstable();
     eprintln!("sessions moved after {times:?}");
-    inbox.receive(&mut client, publishers.iter().map(|own| own.sent).sum());
-    publishers.iter().for_each(|own| own.expect_message(&inbox.received, 0));
+    inbox.receive(&mut client, publishers.iter().map(|publisher| publisher.sent).sum());
+    publishers.iter().for_each(|publisher| publisher.expect_message(&inbox.received, 0));
     // The earlier node disconnects its client.
     let (_next, _) = subscriber(&all[1]);
     assert_eq!(client.wait_for_close(), Some(Reason::SESSION_TAKEN_OVER));

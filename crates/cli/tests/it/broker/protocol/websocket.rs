@@ -281,7 +281,7 @@ fn over_tls(driver: &str) {
     to.write_all(&input).unwrap();
     let mut received = Vec::new();
     let contains = |received: &[u8], expected: &[u8]| {
-        received.windows(expected.len()).any(|own| own == expected)
+        received.windows(expected.len()).any(|window| window == expected)
     };
     while !contains(&received, b"\x8a\x04ping") {
         let mut bytes = [0; 4096];

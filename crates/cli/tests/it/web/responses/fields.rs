@@ -122,7 +122,7 @@ fn on_every_kind_of_answer(driver: &'static str) {
     let server = Server::configured(driver, site.outside(), text, &[]);
     let mut client = Client::connect(server.address);
     let count = |response: &Response, name: &str| {
-        response.fields.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name)).count()
+        response.fields.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name)).count()
     };
     // (path, additional lines, status, whether `X-Own` is present, `Cache-Control`)
     let table = [
