@@ -107,7 +107,7 @@ impl Counters {
 
     /// The size in bytes of all messages that wait to be sent.
     pub(crate) fn queued_bytes(&self) -> u64 {
-        self.queued_bytes.members().iter().map(|own| own.get().max(0) as u64).sum()
+        self.queued_bytes.members().iter().map(|gauge| gauge.get().max(0) as u64).sum()
     }
 
     /// Counts a client's new subscription, and announces it to the cluster.

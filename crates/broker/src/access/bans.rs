@@ -76,7 +76,7 @@ impl Bans {
     pub(crate) fn list(&self, now: Duration) -> Vec<(Banned, Option<u64>)> {
         let ends = self.ends();
         let current = ends.iter().filter(|(_, end)| end.is_none_or(|end| end > now));
-        current.map(|(own, end)| (own.clone(), end.map(|end| (end - now).as_secs()))).collect()
+        current.map(|(ban, end)| (ban.clone(), end.map(|end| (end - now).as_secs()))).collect()
     }
 
     fn ends(&self) -> MutexGuard<'_, HashMap<Banned, Option<Duration>>> {

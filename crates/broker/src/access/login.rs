@@ -65,7 +65,7 @@ impl Policy {
         at: Option<ListenAddress>,
     ) -> Result<&Logins, (Reason, &'static str)> {
         let Some(address) = at else { return Ok(&self.logins) };
-        let own = self.at.iter().find(|(own, _)| *own == address);
+        let own = self.at.iter().find(|(known, _)| *known == address);
         let error = (Reason::SERVER_BUSY, "a reload has changed this address; connect again");
         own.map(|(_, logins)| logins).ok_or(error)
     }
@@ -218,13 +218,13 @@ mod tests {
             config.listeners.push(ListenerConfig::new(Scheme::Mqtt.at(([127, 0, 0, 1], port))));
         }
         let policy = Policy::read(&config, (1, None)).unwrap();
-        let mut all = policy.at.iter().map(|(_, own)| own).chain([&policy.logins]);
-        assert!(all.all(|own| {
+        let mut all = policy.at.iter().map(|(_, logins)| logins).chain([&policy.logins]);
+        assert!(all.all(|logins| {
             policy
                 .logins
                 .users
                 .as_ref()
-                .is_some_and(|first| Arc::ptr_eq(first, own.users.as_ref().unwrap()))
+                .is_some_and(|first| Arc::ptr_eq(first, logins.users.as_ref().unwrap()))
         }));
         assert_eq!(policy.warnings().count(), 1);
     }

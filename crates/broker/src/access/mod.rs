@@ -34,7 +34,7 @@ pub(crate) const ADOPTED_CLIENTS: &str = "$adopted/";
 
 /// Whether an identifier is that of a bridge, of another node, or of a handover.
 pub(crate) fn is_reserved(client: &str) -> bool {
-    [BRIDGE_CLIENTS, NODE_CLIENTS, ADOPTED_CLIENTS].iter().any(|own| client.starts_with(own))
+    [BRIDGE_CLIENTS, NODE_CLIENTS, ADOPTED_CLIENTS].iter().any(|prefix| client.starts_with(prefix))
 }
 
 /// Whether an identifier is that of a session with messages for another node. The router knows such a session even if it
@@ -121,11 +121,11 @@ impl Policy {
     ) -> Result<Self, FileError> {
         let (security, mut files) = (&config.security, UserFiles::default());
         let logins = Logins::open(&config.elsewhere().security, &mut files)?;
-        let at = config.listeners.iter().map(|own| {
-            let address = own.address.address;
+        let at = config.listeners.iter().map(|listener| {
+            let address = listener.address.address;
             let mut logins = Logins::open(&config.at(address).security, &mut files)?;
             // Applies even without a way to log in.
-            logins.anonymous &= own.allow_anonymous != Some(false);
+            logins.anonymous &= listener.allow_anonymous != Some(false);
             Ok((address, logins))
         });
         let at = at.collect::<Result<_, FileError>>()?;
@@ -156,7 +156,7 @@ impl Policy {
     }
 
     pub(crate) fn is_admin_token(&self, token: &str) -> bool {
-        self.admin_token.as_ref().is_some_and(|own| own.is(token))
+        self.admin_token.as_ref().is_some_and(|expected| expected.is(token))
     }
 
     /// Warnings about weak password hashes.

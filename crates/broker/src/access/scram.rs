@@ -28,7 +28,9 @@ impl Policy {
     ) -> Result<ScramLogin, (Reason, &'static str)> {
         let mechanism = Mechanism::of(method);
         let offered = mechanism.zip(self.logins(at)?.users.as_ref());
-        let Some((mechanism, users)) = offered.filter(|(own, users)| users.offers(*own)) else {
+        let Some((mechanism, users)) =
+            offered.filter(|(mechanism, users)| users.offers(*mechanism))
+        else {
             let reason = "no user has keys for this authentication method";
             return Err((Reason::BAD_AUTHENTICATION_METHOD, reason));
         };

@@ -99,7 +99,7 @@ pub(super) async fn ban(context: &Context, body: &[u8]) -> Outcome {
     let query: BanRequest =
         serde_json::from_slice(body).map_err(|error| Failure::bad(error.to_string()))?;
     let BanRequest { client, user, address, seconds } = query;
-    let (banned, kicked) = match (client, user, address.map(|own| own.to_canonical())) {
+    let (banned, kicked) = match (client, user, address.map(|address| address.to_canonical())) {
         (Some(client), None, None) => (Banned::Client(client.clone()), Kick::Client(client)),
         (None, Some(user), None) => (Banned::User(user.clone()), Kick::User(user)),
         (None, None, Some(address)) => (Banned::Address(address), Kick::Address(address)),

@@ -129,7 +129,7 @@ impl Local {
     /// packet identifier.
     fn may_confuse_messages(&self) -> bool {
         let is_new = self.is_new.get() || !self.is_persistent();
-        is_new && self.map.outgoing().any(|(_, own)| own.qos == QoS::ExactlyOnce)
+        is_new && self.map.outgoing().any(|(_, topic)| topic.qos == QoS::ExactlyOnce)
     }
 
     /// The packet identifiers that a connection to `remote` has to release. `is_present` says whether the remote broker
@@ -213,7 +213,7 @@ impl Local {
         let keys = stages.sessions.subscription_keys(self.client.clone());
         let mut keys = keys.await.map_err(|error| format!("this broker is busy: {error}"))?;
         let wanted = self.requests((RetainHandling::DoNotSend, false))?;
-        keys.retain(|key| wanted.iter().all(|own| own.key != *key));
+        keys.retain(|key| wanted.iter().all(|request| request.key != *key));
         if keys.is_empty() {
             return Ok(());
         }
@@ -244,19 +244,19 @@ impl Local {
     ) -> Result<Vec<SubscriptionRequest>, String> {
         let policy = self.context.access.load();
         let identity = self.identity();
-        let request = |(id, own): (u32, &Forwarded)| {
-            let filter = match own.topic.filter.as_deref() {
+        let request = |(id, forwarded): (u32, &Forwarded)| {
+            let filter = match forwarded.topic.filter.as_deref() {
                 None => PacketFilter::LITERAL,
-                filter => PacketFilter::configured(filter, own.topic.json_payload),
+                filter => PacketFilter::configured(filter, forwarded.topic.json_payload),
             };
-            let parsed = parse(&own.local, filter)?;
+            let parsed = parse(&forwarded.local, filter)?;
             let options = SubscribeOptions {
-                qos: own.qos,
+                qos: forwarded.qos,
                 no_local: self.bridge.no_local,
                 retain_as_published: self.bridge.retain_as_published,
                 retain_handling,
             };
-            let covered = policy.may_subscribe(&identity, &own.local);
+            let covered = policy.may_subscribe(&identity, &forwarded.local);
             let covered = covered.ok_or("the access list excludes it")?;
             let (key, content) = (parsed.key, parsed.content);
             let identifier = NonZero::new(id);
@@ -332,7 +332,8 @@ mod tests {
     fn a_connection_releases_what_an_earlier_one_to_the_same_broker_has_left() {
         with_local(async |local| {
             local.prepare().await.unwrap();
-            let [one, other] = ["mqtt://one", "mqtt://other"].map(|own| own.parse().unwrap());
+            let [one, other] =
+                ["mqtt://one", "mqtt://other"].map(|address| address.parse().unwrap());
             let first = local.unreleased(&one, true);
             assert!(!first.is_empty());
             assert!(Rc::ptr_eq(&local.unreleased(&one, true), &first));

@@ -163,7 +163,7 @@ impl<'a> Login<'a> {
                 _ => (),
             }
         }
-        match self.map.outgoing().find(|(_, own)| own.qos > granted.max_qos) {
+        match self.map.outgoing().find(|(_, topic)| topic.qos > granted.max_qos) {
             None => Ok(granted),
             Some((_, own)) => Err(format!(
                 "the remote broker accepts messages up to QoS {}; set `qos` of the topic {:?} to at most that",

@@ -32,7 +32,7 @@ impl RunningBridges {
         self.removed.retain(|_, handle| !handle.is_done());
         let removed = &mut self.removed;
         self.bridges.retain(|name, (_, handle)| {
-            let is_wanted = wanted.iter().any(|own| own.name == *name);
+            let is_wanted = wanted.iter().any(|bridge| bridge.name == *name);
             if !is_wanted {
                 handle.stop(true);
                 removed.insert(name.clone(), handle.clone());

@@ -59,7 +59,7 @@ async fn answer_questions(
     mut questions: Vec<Question>,
 ) {
     while !questions.is_empty() {
-        let clients: Vec<_> = questions.iter().map(|own| own.client.clone()).collect();
+        let clients: Vec<_> = questions.iter().map(|question| question.client.clone()).collect();
         let (found, is_complete) = ask_all((node, kept), rounds, &clients).await;
         let mut left = Vec::new();
         for (question, found) in questions.into_iter().zip(found) {
@@ -94,7 +94,7 @@ async fn answer_questions(
 ///
 /// [`Moves::passed_since`]: crate::peers::moves::Moves::passed_since
 fn latest(found: &[SessionCopy]) -> Option<&SessionCopy> {
-    found.iter().max_by_key(|own| (own.moves, own.holding == Holding::Has))
+    found.iter().max_by_key(|copy| (copy.moves, copy.holding == Holding::Has))
 }
 
 /// Decides on a question from the nodes' answers.
@@ -145,7 +145,7 @@ mod tests {
         };
         let node = |all: &[(&str, Holding, u32)]| {
             let all: Vec<_> = all.iter().copied().map(of).collect();
-            latest(&all).map(|own| own.node.clone())
+            latest(&all).map(|copy| copy.node.clone())
         };
         let (has, given) = (Holding::Has, Holding::Given);
         assert_eq!(node(&[]), None);

@@ -83,7 +83,7 @@ impl Node {
 
     pub(super) fn send_hello(&self) {
         let kept = self.context.kept.as_ref();
-        let journal = kept.and_then(|kept| kept.own_journal()).map(|own| own.to_string());
+        let journal = kept.and_then(|kept| kept.own_journal()).map(|journal| journal.to_string());
         if kept.is_some() && journal.is_none() {
             return;
         }

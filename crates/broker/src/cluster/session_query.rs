@@ -68,7 +68,7 @@ pub(super) struct OpenQuestions {
 pub(super) fn listen(node: &Rc<Node>, rounds: &Rc<OpenQuestions>) {
     let of_answers = rounds.clone();
     let inbox = format!("{}.*", node.inbox("find"));
-    node.client.subscribe(&inbox, None, move |own| handle_answer(&of_answers, &own));
+    node.client.subscribe(&inbox, None, move |message| handle_answer(&of_answers, &message));
     let own = node.clone();
     node.client.subscribe(&subject(node), None, move |message| handle_question(&own, &message));
 }
@@ -121,20 +121,20 @@ pub(super) async fn ask_all(
         }
     };
     let mut answers = rounds.open.borrow_mut().remove(&number).unwrap_or_default().answers;
-    answers.remove(&kept.own_journal().map(|own| own.to_string()).unwrap_or_default());
+    answers.remove(&kept.own_journal().map(|journal| journal.to_string()).unwrap_or_default());
     let mut all = vec![Vec::new(); clients.len()];
     for Answer { node, journal, found } in answers.into_values() {
         for (place, holding, moves) in found {
             let (node, journal) = (node.clone(), journal.clone());
             let found = SessionCopy { node, journal, holding, moves };
-            all.get_mut(place).into_iter().for_each(|own| own.push(found.clone()));
+            all.get_mut(place).into_iter().for_each(|copies| copies.push(found.clone()));
         }
     }
     (all, is_complete)
 }
 
 fn is_complete(round: &OpenQuestion, journals: Option<&BTreeSet<String>>) -> bool {
-    journals.is_some_and(|all| all.iter().all(|own| round.answers.contains_key(own)))
+    journals.is_some_and(|all| all.iter().all(|journal| round.answers.contains_key(journal)))
 }
 
 /// Handles an answer.
@@ -169,7 +169,7 @@ fn handle_question(node: &Rc<Node>, message: &Message<'_>) {
                 Ok(holding) => {
                     let passed = || own.peers.moves.ended_since(&client, lately);
                     let holding = holding.or_else(|| passed().map(|moves| (Holding::Given, moves)));
-                    found.extend(holding.map(|(own, moves)| (place, own, moves)));
+                    found.extend(holding.map(|(holding, moves)| (place, holding, moves)));
                 }
                 Err(_) => return,
             }

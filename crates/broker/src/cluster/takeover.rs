@@ -106,7 +106,7 @@ async fn send_all(
     let mut batch_size = MAX_CLIENTS;
     while !left.is_empty() && !is_over() {
         let (some, rest) = left.split_at(count_fitting(
-            left.iter().map(|own| &own.0),
+            left.iter().map(|claim| &claim.0),
             batch_size,
             MAX_CLIENT_BYTES,
         ));
@@ -125,12 +125,12 @@ async fn send_all(
 
 /// Encodes claims as a payload with this number, which is 0 if they are repeated.
 fn json(node: &Node, claims: &[(Identity, u64)], number: u64) -> Vec<u8> {
-    let claim = |(own, at): &(Identity, u64)| Claim {
+    let claim = |(identity, at): &(Identity, u64)| Claim {
         at: *at,
         node: node.name.to_string(),
         start: node.start.clone(),
-        client: own.client.to_string(),
-        user: own.user.as_deref().map(str::to_owned),
+        client: identity.client.to_string(),
+        user: identity.user.as_deref().map(str::to_owned),
         number,
     };
     let all: Vec<_> = claims.iter().map(claim).collect();

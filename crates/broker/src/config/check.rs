@@ -27,17 +27,19 @@ impl Config {
             let public = !address.is_local();
             let security = &self.at(address).security;
             let named = security.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
-            let place = self.listeners.iter().position(|own| own.address.address == address);
+            let place =
+                self.listeners.iter().position(|listener| listener.address.address == address);
             let own = place.map(|place| &self.listeners[place]);
-            let closed = own.is_some_and(|own| own.allow_anonymous == Some(false))
+            let closed = own.is_some_and(|listener| listener.allow_anonymous == Some(false))
                 || security.has_logins()
                 || security.allow_anonymous
                 || listen.is_tls() && named;
             if !closed && self.with_all_logins(address).security.has_logins() {
-                let key = match place.filter(|_| own.is_some_and(|own| own.logins.is_some())) {
-                    Some(place) => format!("listener[{place}].logins"),
-                    None => "logins".into(),
-                };
+                let key =
+                    match place.filter(|_| own.is_some_and(|listener| listener.logins.is_some())) {
+                        Some(place) => format!("listener[{place}].logins"),
+                        None => "logins".into(),
+                    };
                 let what = format!(
                     "none of these ways to log in is configured for {address}, and anyone could connect; add one that \
                      is, or set allow-anonymous"

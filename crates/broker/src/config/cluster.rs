@@ -158,11 +158,11 @@ impl Cluster {
         let connector = Connector::load(self.authorities.as_deref(), None, &[]);
         let connector = connector.map_err(|error| error.to_string());
         let connector =
-            match self.authorities.is_some() || self.servers.iter().any(|own| own.0.is_tls) {
+            match self.authorities.is_some() || self.servers.iter().any(|server| server.0.is_tls) {
                 true => Some(connector?),
                 false => connector.ok(),
             };
-        let servers = self.servers.iter().map(|own| own.0.clone()).collect();
+        let servers = self.servers.iter().map(|server| server.0.clone()).collect();
         Ok(Access { servers, credentials, connector })
     }
 }

@@ -61,7 +61,7 @@ impl Config {
         };
         // Also at addresses whose settings are removed.
         let all = [self, running].map(|config| config.listeners.iter());
-        let all = all.into_iter().flatten().map(|own| Some(own.address.address));
+        let all = all.into_iter().flatten().map(|listener| Some(listener.address.address));
         for address in all.chain([None]) {
             Security::check_logins(
                 &at(self, address),
@@ -101,7 +101,7 @@ impl Security {
 
     /// Whether an HTTP service decides about logins.
     pub(crate) fn has_login_service(&self) -> bool {
-        self.auth_http.as_ref().is_some_and(|own| own.login_url.is_some())
+        self.auth_http.as_ref().is_some_and(|service| service.login_url.is_some())
     }
 
     /// Password and certificate authentication have stages of their own, so they cannot be switched on or

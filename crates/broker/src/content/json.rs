@@ -88,7 +88,7 @@ impl<'m> Fields<'m> {
                     return None;
                 }
                 let own = text.string()?.filter(|_| self.named.len() == open.len());
-                name = own.and_then(|own| self.qualify(own));
+                name = own.and_then(|name| self.qualify(name));
                 if text.token()? != b':' {
                     return None;
                 }

@@ -63,8 +63,9 @@ impl Context {
     /// The stages of TLS handshakes, and the profile of the address at which the connection was accepted.
     pub(crate) fn tls(&self) -> Option<(TlsStages, usize)> {
         let Tls { stages, profiles } = self.tls.as_ref()?;
-        let find = |address| profiles.iter().position(|own| *own == address);
-        let profile = self.listener.and_then(|own| find(Some(own))).or_else(|| find(None))?;
+        let find = |address| profiles.iter().position(|profile| *profile == address);
+        let profile =
+            self.listener.and_then(|listener| find(Some(listener))).or_else(|| find(None))?;
         Some((*stages, profile))
     }
 

@@ -350,7 +350,8 @@ mod tests {
     fn messages_read_back() {
         let at = Duration::from_secs(1_800_000_000);
         let stamps = [Stamp::default(), Stamp::default().next(at, "a")];
-        for (stamp, publisher) in stamps.into_iter().flat_map(|own| [(own, None), (own, Some("p"))])
+        for (stamp, publisher) in
+            stamps.into_iter().flat_map(|stamp| [(stamp, None), (stamp, Some("p"))])
         {
             let mut message = will(None).message;
             message.publisher = publisher.map(Into::into);

@@ -101,8 +101,8 @@ impl RecoveredSession {
 
     /// The messages in flight and in the queue.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &Arc<Message>> {
-        let inflight = self.inflight.iter().filter_map(|(_, own)| own.message.as_ref());
-        inflight.map(|(message, _)| message).chain(self.queue.iter().map(|own| &own.message))
+        let inflight = self.inflight.iter().filter_map(|(_, entry)| entry.message.as_ref());
+        inflight.map(|(message, _)| message).chain(self.queue.iter().map(|queued| &queued.message))
     }
 
     /// The number of deliveries in flight and in the queue.
@@ -179,13 +179,13 @@ impl RecoveredSession {
             moves,
             moving,
             sweep: Duration::ZERO,
-            queued_bytes: queue.iter().map(|own| own.message.size()).sum(),
+            queued_bytes: queue.iter().map(|queued| queued.message.size()).sum(),
             queue,
             sequence: inflight.len() as u64,
             next_id: inflight.last().map_or(0, |(packet, _)| packet.get()),
             ..Session::new(client_id, user)
         };
-        session.inflight_bytes = inflight.iter().map(|(_, own)| own.size()).sum();
+        session.inflight_bytes = inflight.iter().map(|(_, entry)| entry.size()).sum();
         session.inflight.extend(inflight);
         session.received.extend(received.into_iter().map(|packet| (packet, None)));
         session
@@ -252,7 +252,7 @@ impl RecoveredState {
         clocks: Clocks,
     ) -> Result<Self, String> {
         let mut all = Self::empty(partitions);
-        all.sessions.iter_mut().for_each(|own| own.clocks = clocks);
+        all.sessions.iter_mut().for_each(|session| session.clocks = clocks);
         let messages = RecoveredMessages::decode(std::mem::take(&mut recovered.messages), clocks)?;
         let retained = recovered.retained.iter();
         all.routes.retained =
@@ -277,7 +277,7 @@ impl RecoveredState {
             if is_arriving || last[stored.client.as_str()] != *number {
                 place.ended.push(number.0);
                 let wills =
-                    extras.pending_wills.into_iter().chain(extras.will.map(|own| own.message));
+                    extras.pending_wills.into_iter().chain(extras.will.map(|will| will.message));
                 let client: Arc<str> = stored.client.as_str().into();
                 place.pending_wills.extend(wills.map(|will| (number.0, client.clone(), will)));
                 continue;
@@ -295,8 +295,9 @@ impl RecoveredState {
                 generation: 0,
             };
             let requests = requests_of(stored).map_err(|what| unknown(&what))?;
-            let sized =
-                |own: &SubscriptionRequest| (own.key.clone(), size(&own.key, own.content.as_ref()));
+            let sized = |request: &SubscriptionRequest| {
+                (request.key.clone(), size(&request.key, request.content.as_ref()))
+            };
             session.keys = requests.iter().map(sized).collect();
             if !requests.is_empty() || is_of_node(&session.client_id) {
                 let adoptions = session.adoptions.clone();

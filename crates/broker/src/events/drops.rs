@@ -242,7 +242,7 @@ impl Drops {
     }
 
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
-        self.counts.iter().map(|own| &own.counter)
+        self.counts.iter().map(|count| &count.counter)
     }
 
     fn take_example(&self, reason: DropReason) -> String {

@@ -66,7 +66,7 @@ impl EventLog {
     fn write(&self, class: EventClass, event: &str, fields: impl FnOnce(&mut Line)) {
         self.write_suppressed(class, now());
         let is_admitted =
-            self.window(class, |own| own.admit(now(), self.0.rate.load(Ordering::Relaxed)));
+            self.window(class, |window| window.admit(now(), self.0.rate.load(Ordering::Relaxed)));
         if is_admitted {
             let mut line = self.line(event);
             fields(&mut line);
@@ -85,7 +85,7 @@ impl EventLog {
     }
 
     fn write_suppressed(&self, class: EventClass, now: Duration) {
-        if let Some(count) = self.window(class, |own| own.take_suppressed(now)) {
+        if let Some(count) = self.window(class, |window| window.take_suppressed(now)) {
             let mut line = self.line("suppressed");
             line.plain("class", class.name());
             line.number("count", count);

@@ -173,9 +173,9 @@ impl Lease {
 
     /// Whether this process wrote a record, possibly renewed by a node that reads the stream.
     fn is_own(&self, record: &Record) -> bool {
-        let is_of = |own: &Record| {
-            (&record.holder, &record.start) == (&own.holder, &own.start)
-                && (own.reader.is_none() || own.reader == record.reader)
+        let is_of = |other: &Record| {
+            (&record.holder, &record.start) == (&other.holder, &other.start)
+                && (other.reader.is_none() || other.reader == record.reader)
         };
         is_of(&self.own) || self.previous.as_ref().is_some_and(is_of)
     }
@@ -245,8 +245,8 @@ impl Lease {
     /// numbers began again.
     async fn is_of_another_node(&self) -> Result<bool, StepError> {
         let found = self.current().await?;
-        let is_other =
-            found.is_some_and(|(number, own)| number == self.number.get() && !self.is_own(&own));
+        let is_other = found
+            .is_some_and(|(number, record)| number == self.number.get() && !self.is_own(&record));
         Ok(is_other && self.is_lost().await?)
     }
 

@@ -21,7 +21,7 @@ use crate::kept::state::ELECTION_TIME;
 /// with which a process began to append. Batches from the number in `opened` on did not exist at that time. `None` if the
 /// stream has no batches.
 fn first_missing_batch(stored: Option<&Stored>, opened: Option<&Stored>) -> Option<u64> {
-    let head = |own: &Stored| Some((own.number, PartHeader::decode(&own.payload)?.0));
+    let head = |part: &Stored| Some((part.number, PartHeader::decode(&part.payload)?.0));
     let (number, head_of_batch) = stored.and_then(head)?;
     let next = head_of_batch.batch + u64::from(head_of_batch.place + 1 == head_of_batch.count);
     match opened.and_then(head) {

@@ -98,7 +98,7 @@ mod tests {
     fn parts_are_joined_and_incomplete_batches_dropped() {
         let mut joined = BatchAssembler::new(7);
         let head = |start, batch, place, count| PartHeader { start, batch, place, count };
-        let mut push = |own: PartHeader, part: &[u8]| joined.push(&own.encode(part));
+        let mut push = |header: PartHeader, part: &[u8]| joined.push(&header.encode(part));
         push(head(1, 3, 0, 1), b"three").unwrap();
         push(head(1, 4, 0, 2), b"fo").unwrap();
         push(head(1, 4, 1, 2), b"ur").unwrap();

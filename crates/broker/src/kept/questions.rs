@@ -73,7 +73,7 @@ impl Questions {
     /// Takes up to `max_count` questions with up to `max_bytes` of names, but at least one if there is any.
     pub(crate) fn take(&self, max_count: usize, max_bytes: usize) -> Vec<Question> {
         let mut state = lock(&self.0);
-        let clients = state.waiting.iter().map(|own| &own.client);
+        let clients = state.waiting.iter().map(|question| &question.client);
         let count = count_fitting(clients, max_count, max_bytes);
         state.waiting.drain(..count).collect()
     }

@@ -68,7 +68,9 @@ impl Lane {
 
     /// Handles the other node's answer to a packet.
     pub(super) fn handle_answer(&self, reasons: &[u8]) {
-        if let Some(refused) = reasons.iter().map(|own| Reason(*own)).find(|own| own.is_failure()) {
+        if let Some(refused) =
+            reasons.iter().map(|reason| Reason(*reason)).find(|reason| reason.is_failure())
+        {
             // Without this subscription the node would not forward messages. The next lane tries again.
             return self.close(&format!("the node refuses a topic filter: {refused}"));
         }

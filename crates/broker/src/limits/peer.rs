@@ -116,7 +116,8 @@ impl Guard {
         let peer = Peer::new(stream, listener, permit);
         let Some((addresses, hashes)) = &self.0 else { return peer };
         // If the client has already disconnected, the address does not matter.
-        let address = peer.origin.address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip());
+        let address =
+            peer.origin.address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
         let key = AddressKey::new(hashes.hash_one(client(address)));
         let open = addresses.open(key, now());
         let refused = match &open {

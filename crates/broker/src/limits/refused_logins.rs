@@ -81,7 +81,8 @@ impl RefusedLogins {
             _ => unreported.wrong += 1,
         }
         let name: String = name.unwrap_or_default().chars().take(MAX_NAME_CHARACTERS).collect();
-        let address = address.map_or_else(|| "an unknown address".into(), |own| own.to_string());
+        let address =
+            address.map_or_else(|| "an unknown address".into(), |address| address.to_string());
         unreported.last = format!("by {name:?} from {address}");
         match unreported.last_logged.is_some_and(|last| now < last + LOG_INTERVAL) {
             false if !unreported.is_scheduled => LogTiming::Now(unreported.take_line(now)),

@@ -39,12 +39,12 @@ impl Settings {
         let bounds = |limits: &Limits| (limits.per_address, limits.connection_rate);
         let same = before.filter(|before| bounds(&before.limits) == bounds(&limits));
         let guard = same.map_or_else(|| Guard::new(&limits), |before| before.guard.clone());
-        let listener = |own: &ListenerConfig| {
-            let address = own.address.address;
+        let listener = |declared: &ListenerConfig| {
+            let address = declared.address.address;
             let before = before.and_then(|before| before.listener(address));
             let open = before.map_or_else(Arc::default, |before| before.open.clone());
             let (config, most) =
-                (Arc::new(config.at(address)), own.connections.unwrap_or(usize::MAX));
+                (Arc::new(config.at(address)), declared.connections.unwrap_or(usize::MAX));
             ListenerSettings { address, config, open, most }
         };
         let listeners = config.listeners.iter().map(listener).collect();
@@ -53,12 +53,12 @@ impl Settings {
 
     /// Whether the broker listens at an address.
     pub(crate) fn has(&self, address: ListenAddress) -> bool {
-        self.config.listen.iter().any(|own| own.address == address)
+        self.config.listen.iter().any(|listen| listen.address == address)
     }
 
     /// The settings of an address that has its own.
     pub(crate) fn listener(&self, address: ListenAddress) -> Option<&ListenerSettings> {
-        self.listeners.iter().find(|own| own.address == address)
+        self.listeners.iter().find(|listener| listener.address == address)
     }
 }
 

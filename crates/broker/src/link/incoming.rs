@@ -105,7 +105,7 @@ impl Link {
             return Ok(());
         };
         let own = self.options.broker_id.as_deref();
-        if own.is_some_and(|own| via::has_passed(publish.properties, own)) {
+        if own.is_some_and(|id| via::has_passed(publish.properties, id)) {
             self.reject(publish, name, DropReason::BridgeLoop);
             return Ok(());
         }

@@ -56,7 +56,7 @@ impl Link {
         let Some(remote) = remote.filter(|remote| topic::is_name(remote)) else {
             return self.skip(publish, out, DropReason::BridgeInvalid);
         };
-        if own.is_some_and(|own| via::has_returned(publish.properties, own)) {
+        if own.is_some_and(|id| via::has_returned(publish.properties, id)) {
             return self.skip(publish, out, DropReason::BridgeLoop);
         }
         let (mut alone, mut with_alias) = (PropertyBuffer::new(), PropertyBuffer::new());

@@ -42,7 +42,9 @@ impl Unreleased {
     fn packets(&self) -> Vec<u8> {
         let mut packets = Vec::new();
         let ids = (1..=PacketId::MAX.get()).filter_map(PacketId::new);
-        for (id, _) in ids.zip(&*self.outstanding.borrow()).filter(|(_, own)| **own) {
+        for (id, _) in
+            ids.zip(&*self.outstanding.borrow()).filter(|(_, is_outstanding)| **is_outstanding)
+        {
             // Cannot fail: the packet is short.
             let _ = Packet::PubRel(Ack::success(id)).encode(Version::V5, &mut packets);
         }

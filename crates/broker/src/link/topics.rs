@@ -32,13 +32,14 @@ impl TopicMap {
 
     /// Topics forwarded to the remote broker, with their subscription identifiers at this broker.
     pub(crate) fn outgoing(&self) -> impl Iterator<Item = (u32, &Forwarded)> {
-        let out = self.0.iter().enumerate().filter(|(_, own)| own.topic.direction.is_out());
-        out.map(|(index, own)| (index as u32 + 1, own))
+        let out =
+            self.0.iter().enumerate().filter(|(_, forwarded)| forwarded.topic.direction.is_out());
+        out.map(|(index, forwarded)| (index as u32 + 1, forwarded))
     }
 
     /// Topics forwarded from the remote broker.
     pub(crate) fn incoming(&self) -> impl Iterator<Item = &Forwarded> {
-        self.0.iter().filter(|own| own.topic.direction.is_in())
+        self.0.iter().filter(|forwarded| forwarded.topic.direction.is_in())
     }
 
     /// Checks the answer of the remote broker to the subscriptions.
@@ -47,7 +48,7 @@ impl TopicMap {
     /// A description of the first subscription that was refused.
     pub(crate) fn check(&self, ack: &SubAck<'_>) -> Result<(), String> {
         let refused = self.incoming().zip(ack.reasons);
-        let mut refused = refused.map(|(own, reason)| (own, Reason(*reason)));
+        let mut refused = refused.map(|(forwarded, reason)| (forwarded, Reason(*reason)));
         match refused.find(|(_, reason)| reason.is_failure()) {
             Some((own, reason)) => {
                 Err(format!("the subscription to {:?} was refused: {reason}", own.remote))
@@ -63,7 +64,8 @@ impl TopicMap {
         topic: &str,
         ids: impl Iterator<Item = u32> + Clone,
     ) -> Option<String> {
-        let matching = || self.outgoing().filter(|(_, own)| topic::matches(&own.local, topic));
+        let matching =
+            || self.outgoing().filter(|(_, forwarded)| topic::matches(&forwarded.local, topic));
         let subscribed = matching().find(|(id, _)| ids.clone().any(|other| other == *id));
         // A message that was queued before the configuration changed may have outdated identifiers.
         let (_, own) = subscribed.or_else(|| matching().next())?;
@@ -72,19 +74,23 @@ impl TopicMap {
 
     /// The local topic of a message at the remote broker.
     pub(crate) fn to_local(&self, topic: &str) -> Option<String> {
-        let own = self.incoming().find(|own| topic::matches(&own.remote, topic))?;
+        let own = self.incoming().find(|forwarded| topic::matches(&forwarded.remote, topic))?;
         replace_prefix(topic, &own.topic.remote_prefix, &own.topic.local_prefix)
     }
 
     /// Maximum number of bytes by which a topic grows on the way to the remote broker.
     pub(crate) fn growth_to_remote(&self) -> usize {
-        let growth_of = |own: &Forwarded| growth(&own.topic.local_prefix, &own.topic.remote_prefix);
-        self.outgoing().map(|(_, own)| growth_of(own)).max().unwrap_or(0)
+        let growth_of = |forwarded: &Forwarded| {
+            growth(&forwarded.topic.local_prefix, &forwarded.topic.remote_prefix)
+        };
+        self.outgoing().map(|(_, forwarded)| growth_of(forwarded)).max().unwrap_or(0)
     }
 
     /// Maximum number of bytes by which a topic grows on the way from the remote broker.
     pub(crate) fn growth_to_local(&self) -> usize {
-        let growth_of = |own: &Forwarded| growth(&own.topic.remote_prefix, &own.topic.local_prefix);
+        let growth_of = |forwarded: &Forwarded| {
+            growth(&forwarded.topic.remote_prefix, &forwarded.topic.local_prefix)
+        };
         self.incoming().map(growth_of).max().unwrap_or(0)
     }
 }

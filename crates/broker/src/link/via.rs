@@ -61,7 +61,7 @@ mod tests {
     fn path(entries: &[&str]) -> PropertyBuffer {
         let mut buffer = PropertyBuffer::new();
         buffer.push(Property::User("other", "a")).unwrap();
-        entries.iter().for_each(|own| buffer.push(Property::User(NAME, own)).unwrap());
+        entries.iter().for_each(|entry| buffer.push(Property::User(NAME, entry)).unwrap());
         buffer
     }
 

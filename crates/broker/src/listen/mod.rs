@@ -83,12 +83,12 @@ const MAX_INTERNED: usize = 1024;
 pub(crate) fn interned(listen: Listen) -> &'static Listen {
     static ALL: Mutex<Vec<&'static Listen>> = Mutex::new(Vec::new());
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = all.iter().find(|own| ***own == listen) {
+    if let Some(known) = all.iter().find(|other| ***other == listen) {
         return known;
     }
     let is_full = all.len() >= MAX_INTERNED;
     let listen = if is_full { listen.scheme.at(([0, 0, 0, 0], 0)) } else { listen };
-    if let Some(known) = all.iter().find(|own| is_full && ***own == listen) {
+    if let Some(known) = all.iter().find(|other| is_full && ***other == listen) {
         return known;
     }
     // Beyond the limit, at most one more copy for each protocol is leaked.

@@ -105,13 +105,13 @@ impl Claims {
         if let Some(at) = state.last.remove(client) {
             state.withdrawn.insert(client.clone(), at);
         }
-        state.new.retain(|(own, _)| own != client);
+        state.new.retain(|(known, _)| known != client);
     }
 
     /// Takes up to `max_count` unsent claims with up to `max_bytes` of names, but at least one if there is any.
     pub(crate) fn take(&self, max_count: usize, max_bytes: usize) -> Vec<(Identity, u64)> {
         let mut state = lock(&self.0);
-        let count = count_fitting(state.new.iter().map(|own| &own.0), max_count, max_bytes);
+        let count = count_fitting(state.new.iter().map(|claim| &claim.0), max_count, max_bytes);
         state.new.drain(..count).collect()
     }
 
@@ -158,9 +158,9 @@ pub(crate) fn count_fitting<'a>(
     max_bytes: usize,
 ) -> usize {
     let mut bytes = 0;
-    let is_within = |own: &&Identity| {
+    let is_within = |identity: &&Identity| {
         let is_first = bytes == 0;
-        bytes += own.client.len() + own.user.as_deref().map_or(0, str::len);
+        bytes += identity.client.len() + identity.user.as_deref().map_or(0, str::len);
         is_first || bytes <= max_bytes
     };
     clients.take(max_count).take_while(is_within).count()

@@ -126,7 +126,7 @@ impl Broker {
             let stages = TlsStages::declare_all(graph, own, &[]);
             Tls { stages, profiles: profiles.into() }
         });
-        let tls_stages = tls.as_ref().map(|own| own.stages);
+        let tls_stages = tls.as_ref().map(|tls| tls.stages);
         let (stages, wal, delivery_limiter) =
             Stages::declare(graph, config, &settings, (&access, &counters), (store, kept.clone()));
         config.log.apply(counters.drops.events());

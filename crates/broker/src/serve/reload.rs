@@ -71,7 +71,7 @@ impl Reload for Reloader {
         let mut profiles = Vec::new();
         for (address, tls) in merged.tls_profiles() {
             let Tls { certificate, key, client_authorities, client_revoked } = tls;
-            let own = self.tls.iter().find(|(own, _)| *own == address);
+            let own = self.tls.iter().find(|(known, _)| *known == address);
             let Some((_, Profile { certificates, clients })) = own else { continue };
             let replacement = certificates.prepare(vec![tls.source()], SystemTime::now())?;
             profiles.push((replacement, clients, tls.clients()?));

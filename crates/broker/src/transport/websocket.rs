@@ -46,7 +46,7 @@ pub(crate) async fn upgrade(
         let timeout = IoTimeout::after(limit.saturating_sub(now() - begun)).until_shutdown();
         let allowed = |upgrade: &Upgrade<'_>| match upgrade.origin {
             None => true,
-            Some(origin) => origins.iter().any(|own| own == "*" || own == origin),
+            Some(origin) => origins.iter().any(|allowed| allowed == "*" || allowed == origin),
         };
         let (refused, reason) = match Upgrade::read(&input, PROTOCOL) {
             Ok(Some(upgrade)) if allowed(&upgrade) => break (upgrade.accept, upgrade.length),

@@ -43,7 +43,7 @@ impl Logs {
         };
         let mut outputs: Vec<(AccessLog, Arc<Output>)> = Vec::new();
         let mut open = |log: &AccessLog| -> Result<usize, OpenError> {
-            if let Some(at) = outputs.iter().position(|(own, _)| own == log) {
+            if let Some(at) = outputs.iter().position(|(known, _)| known == log) {
                 return Ok(at);
             }
             let sinks = outputs.iter().map(|(_, output)| &output.sink);

@@ -55,7 +55,7 @@ impl LogRecords {
 
     /// Whether the records belong to these logs.
     pub(super) fn is_of(&self, logs: &Arc<Logs>) -> bool {
-        self.logs.as_ref().is_some_and(|own| Arc::ptr_eq(own, logs))
+        self.logs.as_ref().is_some_and(|known| Arc::ptr_eq(known, logs))
     }
 
     /// Returns the memory to the pool.

@@ -158,7 +158,7 @@ impl Host {
         self.config == *config
             && self.has_groups(root)
             && self.root.is(&root.folder)
-            && self.aliases.iter().zip(&root.aliases).all(|(own, other)| own.is(other))
-            && own.zip(&root.passwords).all(|(own, other)| own.is_same(other))
+            && self.aliases.iter().zip(&root.aliases).all(|(alias, other)| alias.is(other))
+            && own.zip(&root.passwords).all(|(passwords, other)| passwords.is_same(other))
     }
 }

@@ -92,7 +92,7 @@ fn nothing_is_compressed_for_clients_that_have_left() {
             for (stream, path) in (1..).step_by(2).zip(paths) {
                 ask_on(&mut client, stream, path);
             }
-            client.read_until(|own| own.status(1) == Some(200));
+            client.read_until(|client| client.status(1) == Some(200));
             (0..FILES).for_each(|n| client.cancel(2 * n + 1));
         });
     });
@@ -106,7 +106,7 @@ fn a_client_that_leaves_does_not_concern_another() {
         [1, 3, 5].into_iter().for_each(|stream| ask_on(&mut client, stream, &path));
         client.cancel(1);
         client.cancel(5);
-        client.read_until(|own| own.status(3) == Some(200));
+        client.read_until(|client| client.status(3) == Some(200));
         assert_eq!(abandoned(server), before);
     });
 }

@@ -196,7 +196,7 @@ fn requests_over_http2_continue_at_removed_servers() {
             let mut client = Connection::open(server.address, &[]);
             client.post(1, "/api/x");
             client.data(1, true, b"");
-            client.read_until(|own| own.content(1) == b"first");
+            client.read_until(|client| client.content(1) == b"first");
             reload();
             client.get(3, "/api/x");
             assert_eq!(client.answer(3), (200, b"second.".to_vec()));

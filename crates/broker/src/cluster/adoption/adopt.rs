@@ -317,7 +317,7 @@ async fn read(
 ) -> Result<RecoveredState, StepError> {
     let stream = kept.names.stream(journal).name;
     let unreadable = |what: String| {
-        kept.with_others(|others| others.get_mut(journal).map(|own| own.is_unreadable = true));
+        kept.with_others(|others| others.get_mut(journal).map(|other| other.is_unreadable = true));
         let (lease, node) = (kept.names.lease(journal), &journal.node);
         StepError::Lost(format!(
             "{what}; delete the stream {stream} of NATS, and the message {lease} if it names another holder, and start \

@@ -70,7 +70,7 @@ pub(in crate::cluster) struct HandoverRequest {
 
 impl HandoverRequest {
     pub(in crate::cluster) fn new(journal: &str, received: &[PacketId]) -> Self {
-        let received = received.iter().map(|own| own.get()).collect();
+        let received = received.iter().map(|id| id.get()).collect();
         Self { journal: journal.to_owned(), received, of_lost: BTreeMap::new() }
     }
 }
@@ -103,8 +103,8 @@ impl Node {
         let others: Vec<_> = self.others.borrow().values().cloned().collect();
         self.continue_relays(&kept, &self.peers.handovers.awaited(), &others).await;
         let awaited = self.peers.handovers.awaited();
-        let is_relaying = awaited.iter().any(|own| own.node.is_empty() && !own.is_relayed);
-        let is_ready = |own: &&Awaited| own.is_relayed && !kept.is_deferred(&own.client);
+        let is_relaying = awaited.iter().any(|entry| entry.node.is_empty() && !entry.is_relayed);
+        let is_ready = |entry: &&Awaited| entry.is_relayed && !kept.is_deferred(&entry.client);
         for own in awaited.iter().rev().filter(is_ready) {
             let Some(version) = self.version_with_adopted(&kept, own) else { continue };
             self.end_lane(&own.journal);
@@ -138,7 +138,9 @@ impl Node {
         awaited: &[Awaited],
     ) -> Result<ReceivedFromLost, CallError> {
         let mut all = BTreeMap::new();
-        for own in awaited.iter().filter(|own| *own.journal == *journal && !own.node.is_empty()) {
+        for own in
+            awaited.iter().filter(|entry| *entry.journal == *journal && !entry.node.is_empty())
+        {
             let received = self.context.stages.sessions.received(own.client.clone()).await?;
             all.insert(own.node.to_string(), received.into());
         }
@@ -173,7 +175,7 @@ impl Node {
         let Ok(received) = sessions.received(own.client.clone()).await else { return };
         let mut asked = HandoverRequest::new(&own.journal, &received);
         let Ok(of_lost) = self.received_from_lost(&own.journal, awaited).await else { return };
-        let numbers = |ids: &[PacketId]| ids.iter().map(|own| own.get()).collect();
+        let numbers = |ids: &[PacketId]| ids.iter().map(|id| id.get()).collect();
         asked.of_lost = of_lost.iter().map(|(node, ids)| (node.clone(), numbers(ids))).collect();
         let json = serde_json::to_vec(&asked).unwrap_or_default();
         lane.send_frame(&NodeFrame::HandOver { lane: lane.id(), json: &json });

@@ -35,21 +35,21 @@ pub(in crate::cluster) async fn install(
     journal: &JournalName,
     mut state: RecoveredState,
 ) -> Result<(), StepError> {
-    let own = kept.own_journal().map(|own| own.to_string());
+    let own = kept.own_journal().map(|journal| journal.to_string());
     let (handovers, awaited) = take_handovers(own.as_deref(), journal, &mut state);
-    let all = state.sessions.iter().flat_map(|own| &own.sessions);
+    let all = state.sessions.iter().flat_map(|partition| &partition.sessions);
     kept.set_arriving(all.map(|session| session.client_id.clone()).collect());
     // Ends the holder of an earlier attempt.
     release_with_retries(context, journal).await?;
     let held = holding_session(journal, &mut state, &handovers);
-    kept.set_deferred(Some(handovers.iter().map(|own| own.client_id.clone()).collect()));
+    kept.set_deferred(Some(handovers.iter().map(|session| session.client_id.clone()).collect()));
     for session in held.into_iter().chain(handovers) {
         add(context, Arriving { session, requests: Vec::new(), place: None }).await?;
     }
     wait_for_relays(context, kept).await?;
     let subscriptions = state.routes.clients.into_iter();
     let mut subscriptions: HashMap<_, _> =
-        subscriptions.map(|(own, requests)| (own.identity.client, requests)).collect();
+        subscriptions.map(|(session, requests)| (session.identity.client, requests)).collect();
     let (mut wills, mut of_others) = (Vec::new(), 0);
     for partition in state.sessions {
         wills.extend(partition.pending_wills.into_iter().map(|(_, _, will)| will));
@@ -146,7 +146,8 @@ fn holding_session(
 ) -> Option<RecoveredSession> {
     // After this, only sessions refer to messages.
     state.routes.retained.clear();
-    let sessions = || handovers.iter().chain(state.sessions.iter().flat_map(|own| &own.sessions));
+    let sessions =
+        || handovers.iter().chain(state.sessions.iter().flat_map(|partition| &partition.sessions));
     let is_alone = |message: &&Arc<_>| Arc::strong_count(message) == 1;
     let all = || sessions().flat_map(RecoveredSession::messages);
     all().filter(is_alone).for_each(|message| message.set_number(0));
@@ -225,9 +226,9 @@ fn take_handovers(
 
 /// The adoptions of a session: the earlier ones and that of the lost node's journal, if their handovers are awaited.
 fn adoptions(session: &RecoveredSession, journal: &JournalName, awaited: &[u32]) -> Adoptions {
-    let before = session.adoptions.iter().flat_map(|own| own.iter().copied());
+    let before = session.adoptions.iter().flat_map(|adoptions| adoptions.iter().copied());
     let all = before.chain([adoption_id(&journal.to_string())]);
-    let all: Vec<_> = all.filter(|own| awaited.contains(own)).collect();
+    let all: Vec<_> = all.filter(|adoption| awaited.contains(adoption)).collect();
     (!all.is_empty()).then(|| all.into())
 }
 
@@ -263,7 +264,7 @@ mod tests {
         let mut state = RecoveredState { sessions, ..RecoveredState::default() };
         let lost = JournalName { node: "a".into(), id: 7 };
         let (handovers, awaited) = take_handovers(Some("own.1"), &lost, &mut state);
-        let of = |own: &RecoveredSession| (own.client_id.to_string(), own.deliveries());
+        let of = |session: &RecoveredSession| (session.client_id.to_string(), session.deliveries());
         let found: Vec<_> = handovers.iter().map(of).collect();
         let expected = [
             ("$adopted/l.1/a.0000000000000007", 1),
@@ -293,7 +294,8 @@ mod tests {
         let all = [held].into_iter().chain(state.sessions.remove(0).sessions);
         let records = all.map(|mut session| {
             let all = session.renumber(&mut ids).into_iter();
-            all.map(|own| (own.message.unwrap().number(), own.is_new)).collect::<Vec<_>>()
+            all.map(|delivery| (delivery.message.unwrap().number(), delivery.is_new))
+                .collect::<Vec<_>>()
         });
         let records: Vec<_> = records.collect();
         assert_eq!(records, [vec![(20, true)], vec![(20, false), (22, true)], vec![(20, false)]]);

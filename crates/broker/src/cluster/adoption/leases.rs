@@ -56,7 +56,7 @@ impl Leases {
     /// The journals that were adopted, each with the journal of the adopting node.
     pub(in crate::cluster) fn adopted(&self) -> BTreeMap<String, String> {
         let all = self.adopted.iter();
-        all.map(|(journal, own)| (journal.to_string(), own.record.holder.clone())).collect()
+        all.map(|(journal, adopted)| (journal.to_string(), adopted.record.holder.clone())).collect()
     }
 
     /// Forgets the lease of an adopted journal that was removed.
@@ -212,8 +212,9 @@ impl Leases {
                 since.get_or_insert(now);
             }
         }
-        let is_due = |own: &Adopted| own.since.is_some_and(|since| now >= since + LEASE_RETENTION);
-        let due = self.adopted.iter().filter(|(_, own)| is_due(own));
+        let is_due =
+            |adopted: &Adopted| adopted.since.is_some_and(|since| now >= since + LEASE_RETENTION);
+        let due = self.adopted.iter().filter(|(_, adopted)| is_due(adopted));
         due.map(|(journal, _)| journal.clone()).collect()
     }
 }

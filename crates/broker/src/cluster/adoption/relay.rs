@@ -62,7 +62,9 @@ impl Node {
     ) {
         let sessions = self.context.stages.sessions;
         let mut nodes = BTreeSet::new();
-        for own in awaited.iter().rev().filter(|own| !own.is_relayed && nodes.insert(&own.node)) {
+        for own in
+            awaited.iter().rev().filter(|entry| !entry.is_relayed && nodes.insert(&entry.node))
+        {
             if is_of_adopted(own, awaited, kept) {
                 self.relay_here(own, awaited).await;
             } else if let Some(by) = by_same_adoption(own, awaited, kept) {
@@ -187,8 +189,8 @@ impl Node {
         let client = handover_client(&journal, &node);
         let awaited = self.peers.handovers.awaited();
         // The relays to one node run one at a time.
-        let last = awaited.into_iter().rfind(|own| *own.node == *node && !own.is_relayed);
-        let Some(awaited) = last.filter(|own| own.client == client) else { return };
+        let last = awaited.into_iter().rfind(|entry| *entry.node == *node && !entry.is_relayed);
+        let Some(awaited) = last.filter(|entry| entry.client == client) else { return };
         if !self.active_handovers.borrow_mut().insert(client.to_string()) {
             return;
         }
@@ -222,7 +224,8 @@ impl Node {
         to: Option<ClientKey>,
     ) {
         let awaited = self.peers.handovers.awaited();
-        for own in awaited.iter().rev().filter(|own| *own.node == *journal && !own.is_relayed) {
+        for own in awaited.iter().rev().filter(|entry| *entry.node == *journal && !entry.is_relayed)
+        {
             let client: Arc<str> = format!("{NODE_CLIENTS}{journal}").into();
             let queue = loop {
                 match self.context.stages.sessions.routed(client.clone()).await {
@@ -292,11 +295,11 @@ fn by_same_adoption<'a>(own: &Awaited, awaited: &'a [Awaited], kept: &Kept) -> O
 
 /// Whether sessions of this node still lack messages that lost nodes had queued for them.
 pub(super) fn is_relaying_here(awaited: &[Awaited], kept: &Kept) -> bool {
-    let mut left = awaited.iter().filter(|own| !own.is_relayed);
-    left.any(|own| {
-        own.node.is_empty()
-            || is_of_adopted(own, awaited, kept)
-            || by_same_adoption(own, awaited, kept).is_some()
+    let mut left = awaited.iter().filter(|entry| !entry.is_relayed);
+    left.any(|entry| {
+        entry.node.is_empty()
+            || is_of_adopted(entry, awaited, kept)
+            || by_same_adoption(entry, awaited, kept).is_some()
     })
 }
 
@@ -330,7 +333,7 @@ mod tests {
         let (is_unreadable, number, since) = (false, 1, Default::default());
         let other = OtherJournal { lease, start, is_unreadable, number, since };
         let set = |all: &[JournalName]| {
-            let all = all.iter().map(|own| (own.clone(), other.clone()));
+            let all = all.iter().map(|journal| (journal.clone(), other.clone()));
             kept.with_others(|others| *others = BTreeMap::from_iter(all));
         };
         set(&[journal()]);

@@ -88,7 +88,7 @@ fn update(
     // If it is lost, its own journal is adopted first, because the seal of that journal ends the adoption.
     expired.retain(|(journal, _)| {
         let holder = &updated[journal].lease.holder;
-        !updated.keys().any(|own| own != journal && own.to_string() == *holder)
+        !updated.keys().any(|other| other != journal && other.to_string() == *holder)
     });
     *others = updated;
     expired

@@ -279,7 +279,7 @@ mod tests {
         let clocks = Clocks::default();
         let (session, _) = decode(entry.bytes(), &client("c"), clocks).unwrap();
         // Messages with a number count as stored in this node's journal, and these are not.
-        assert!(session.messages().map(|own| own.number()).eq([0]));
+        assert!(session.messages().map(|message| message.number()).eq([0]));
         assert!(decode(entry.bytes(), &client("d"), clocks).is_none());
         assert!(decode(b"x", &client("c"), clocks).is_none());
     }

@@ -65,7 +65,8 @@ pub(in crate::cluster) fn listen(node: &Rc<Node>, moves: &Rc<Moves>) {
 fn handle_request(node: &Rc<Node>, moves: &Rc<Moves>, message: &Message<'_>) {
     let Ok(request) = serde_json::from_slice::<Request>(message.payload) else { return };
     let Some(kept) = node.context.kept.clone().filter(|kept| kept.is_open()) else { return };
-    if kept.own_journal().is_none_or(|own| own.to_string() != request.from) || is_draining() {
+    if kept.own_journal().is_none_or(|journal| journal.to_string() != request.from) || is_draining()
+    {
         return;
     }
     let known = moves.leaving.borrow().get(&*request.token).cloned();
@@ -233,7 +234,7 @@ async fn give((node, kept): (&Node, &Kept), own: &Leaving) -> Result<Rc<[u8]>, N
             return Err(NotNow::Over);
         }
         let journals = kept.other_journals().ok_or(NotNow::Busy)?;
-        let this = kept.own_journal().map(|own| own.to_string());
+        let this = kept.own_journal().map(|journal| journal.to_string());
         let is_lost = |node: &String| !journals.contains(node) && this.as_ref() != Some(node);
         if nodes.iter().any(is_lost) {
             // A node's journal was adopted, and its messages are being handed over.
@@ -275,9 +276,9 @@ async fn end(node: &Node, moves: &Moves, own: &Leaving) {
 
 /// Removes the moves whose session now belongs to the new node, to make space for other moves.
 fn remove_given(node: &Node, moves: &Moves) {
-    let is_here = |own: &Leaving| node.peers.moves.session(&own.token).is_some();
-    let has_given = |own: &Leaving| own.state.borrow().is_some() && !own.is_busy.get();
-    moves.leaving.borrow_mut().retain(|_, own| !has_given(own) || is_here(own));
+    let is_here = |leaving: &Leaving| node.peers.moves.session(&leaving.token).is_some();
+    let has_given = |leaving: &Leaving| leaving.state.borrow().is_some() && !leaving.is_busy.get();
+    moves.leaving.borrow_mut().retain(|_, leaving| !has_given(leaving) || is_here(leaving));
 }
 
 /// Ends moves that take too long, until shutdown.

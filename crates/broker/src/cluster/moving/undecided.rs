@@ -47,9 +47,10 @@ async fn decide(
         node.peers.moves.remove_given(&client);
         return Ok(());
     };
-    let later = found.iter().filter(|own| own.holding != Holding::Arriving).map(|own| own.moves);
-    let later = later.filter(|own| *own > moves).max();
-    let is_arriving = found.iter().any(|own| own.holding == Holding::Arriving);
+    let later =
+        found.iter().filter(|copy| copy.holding != Holding::Arriving).map(|copy| copy.moves);
+    let later = later.filter(|other| *other > moves).max();
+    let is_arriving = found.iter().any(|copy| copy.holding == Holding::Arriving);
     match later {
         Some(later) => _ = sessions.drop_given(client, later, routing).await?,
         None if is_complete && !is_arriving => _ = sessions.stay(client, token).await?,

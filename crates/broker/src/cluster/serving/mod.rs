@@ -119,8 +119,12 @@ fn report_status(node: &Node, other: &PeerNode, result: Result<(), String>) {
 async fn attach(node: &Rc<Node>, other: &Rc<PeerNode>, id: u64) -> Result<LaneSession, String> {
     let hello = other.hello.borrow().clone();
     let client = hello.client();
-    let is_adopted =
-        || hello.journal.as_ref().is_some_and(|own| node.adopted_journals.borrow().contains(own));
+    let is_adopted = || {
+        hello
+            .journal
+            .as_ref()
+            .is_some_and(|journal| node.adopted_journals.borrow().contains(journal))
+    };
     if is_adopted() {
         return Err(ADOPTED_ERROR.into());
     }

@@ -47,7 +47,7 @@ fn an_adoption_ends_if_nats_has_lost_everything() {
             let (leases, stream) = (names.leases(), put_unsealed(&program).await);
             let kept = program.start_watching();
             let holder = async || program.lease().await.map(|(_, lease)| lease.holder);
-            while holder().await != kept.own_journal().map(|own| own.to_string()) {
+            while holder().await != kept.own_journal().map(|journal| journal.to_string()) {
                 renew_and_wait(&kept).await;
             }
             for own in [&leases.name, &stream] {
@@ -171,7 +171,8 @@ fn sessions_are_installed_while_the_broker_is_busy() {
         Box::pin(async move {
             let (stage, kept) = (program.context.stages.sessions, program.kept("2"));
             let node = format!("{NODE_CLIENTS}c.0000000000000002");
-            let all = [&*node, "x"].map(|own| RecoveredSession::holder(own.into(), Vec::new()));
+            let all =
+                [&*node, "x"].map(|client| RecoveredSession::holder(client.into(), Vec::new()));
             let all = RecoveredSessions { sessions: all.into(), ..RecoveredSessions::default() };
             let state = RecoveredState { sessions: vec![all], ..RecoveredState::default() };
             let waiting: Vec<_> = (0..MAX_OPERATIONS).map(|_| stage.clients_with(0, "")).collect();
@@ -184,7 +185,7 @@ fn sessions_are_installed_while_the_broker_is_busy() {
             let handover = format!("{ADOPTED_CLIENTS}{}/c.0000000000000002", journal());
             let mut clients = stage.clients_with(0, "").await.unwrap();
             clients.sort();
-            assert!(clients.iter().map(|own| &**own).eq([&*handover, "x"]), "{clients:?}");
+            assert!(clients.iter().map(|client| &**client).eq([&*handover, "x"]), "{clients:?}");
         })
     });
 }

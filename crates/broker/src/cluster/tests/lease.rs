@@ -82,7 +82,8 @@ fn a_lease_tells_why_it_is_lost() {
 fn a_lease_shows_whether_the_stream_has_the_whole_journal() {
     run(|program| {
         Box::pin(async move {
-            let is_incomplete = async || program.lease().await.map(|(_, own)| own.is_incomplete);
+            let is_incomplete =
+                async || program.lease().await.map(|(_, lease)| lease.is_incomplete);
             let (kept, mirror) = program.mirror("1");
             assert_eq!(mirror.open(JOURNAL, 1, 3).await.unwrap(), 1);
             assert_eq!(is_incomplete().await, Some(true));

@@ -88,7 +88,8 @@ fn a_line_about_a_journal_is_printed_once() {
                 let own = OtherJournal { lease, start, is_unreadable: false, number, since };
                 kept.with_others(|others| others.insert(journal.clone(), own));
             }
-            let log = |line: &str| journals.each_ref().map(|own| kept.log_once_about(own, line));
+            let log =
+                |line: &str| journals.each_ref().map(|journal| kept.log_once_about(journal, line));
             assert_eq!([log("x"), log("x")], [[true; 2], [false; 2]]);
             assert_eq!([log("y"), log("x")], [[true; 2], [true; 2]]);
         })

@@ -186,7 +186,7 @@ fn run_with(
         let files = (blocking(&mut graph, "files").threads(1).state(()), resolver);
         let stage = graph.stage("test").shared(());
         let (listeners, net) =
-            ([nats(), spare_address()].map(|own| world.listen(own)), world.net());
+            ([nats(), spare_address()].map(|address| world.listen(address)), world.net());
         world.program(graph, move |start| {
             let server = server.clone();
             for (listeners, own) in listeners.iter().zip([server.clone(), server.gated()]) {

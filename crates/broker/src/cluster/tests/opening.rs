@@ -126,7 +126,7 @@ fn a_batch_that_a_later_process_wrote_is_sent_instead_of_an_earlier_one() {
             mirror.open(JOURNAL, 1, 2).await.unwrap();
             let (_, mirror) = program.mirror("3");
             assert_eq!(mirror.open(JOURNAL, 1, 3).await, Ok(2));
-            assert!(program.lease().await.is_some_and(|(_, own)| !own.is_incomplete));
+            assert!(program.lease().await.is_some_and(|(_, lease)| !lease.is_incomplete));
         })
     });
 }
@@ -146,7 +146,7 @@ fn a_stream_that_nats_has_restored_from_an_earlier_state_is_sent_again() {
             assert!(mirror.is_behind(), "without another batch");
             // This process has acknowledged the batch.
             assert_eq!(mirror.open(JOURNAL, 1, 2).await, Ok(1));
-            assert!(program.lease().await.is_some_and(|(_, own)| own.is_incomplete));
+            assert!(program.lease().await.is_some_and(|(_, lease)| lease.is_incomplete));
         })
     });
 }
@@ -210,7 +210,7 @@ fn a_journal_that_was_written_without_its_stream_is_sent_again() {
             // For some time the node ran without kept sessions.
             let (_, mirror) = program.mirror("2");
             assert!(mirror.open(JOURNAL, 50, 52).await.unwrap() <= 50);
-            assert!(program.lease().await.is_some_and(|(_, own)| own.is_incomplete));
+            assert!(program.lease().await.is_some_and(|(_, lease)| lease.is_incomplete));
             let state = streams.state(&names.stream(&journal()).name).await.unwrap();
             assert_eq!(state.first, state.last, "earlier batches were removed");
         })

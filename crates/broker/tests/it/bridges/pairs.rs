@@ -64,11 +64,19 @@ fn properties_and_retained_messages_are_kept() {
     let received = there.next();
     let message = received.message();
     let found: Vec<_> = message.properties.iter().collect();
-    for property in properties.iter().filter(|own| !matches!(own, Property::MessageExpiry(_))) {
+    for property in
+        properties.iter().filter(|property| !matches!(property, Property::MessageExpiry(_)))
+    {
         assert!(found.contains(property), "{property:?} of {found:?}");
     }
-    assert!(found.iter().any(|own| matches!(own, Property::MessageExpiry(590..=600))), "{found:?}");
-    assert!(found.iter().any(|own| matches!(own, Property::User("bridge-via", _))), "{found:?}");
+    assert!(
+        found.iter().any(|property| matches!(property, Property::MessageExpiry(590..=600))),
+        "{found:?}"
+    );
+    assert!(
+        found.iter().any(|property| matches!(property, Property::User("bridge-via", _))),
+        "{found:?}"
+    );
     drop(there);
     // The message is retained at the remote broker, and then cleared there.
     assert_eq!(next(&mut remote.subscriber("a/#", QoS::AtLeastOnce)).1, "1");
@@ -161,11 +169,11 @@ fn the_queue_survives_a_restart() {
 fn brokers_that_bridge_to_each_other_make_no_loop() {
     for (no_local, paths) in [(true, 2), (false, 4)] {
         let addresses = [unique_loopback(), unique_loopback()];
-        let of = |own: usize| {
+        let of = |node: usize| {
             let all = topic("#", Direction::Both, 1);
-            let mut to = bridge(&format!("b{own}"), addresses[1 - own], vec![all]);
+            let mut to = bridge(&format!("b{node}"), addresses[1 - node], vec![all]);
             to.no_local = no_local;
-            Node::start(config(addresses[own], vec![to]))
+            Node::start(config(addresses[node], vec![to]))
         };
         let nodes = [of(0), of(1)];
         nodes[0].wait_for_bridge("b0");

@@ -36,10 +36,12 @@ fn messages_pass_with_all_properties() {
     let received = subscriber.next();
     let message = received.message();
     let found: Vec<_> = message.properties.iter().collect();
-    for property in properties.iter().filter(|own| !matches!(own, Property::MessageExpiry(_))) {
+    for property in
+        properties.iter().filter(|property| !matches!(property, Property::MessageExpiry(_)))
+    {
         assert!(found.contains(property), "{property:?} is not in {found:?}");
     }
-    assert!(found.iter().any(|own| matches!(own, Property::MessageExpiry(990..=1000))));
+    assert!(found.iter().any(|property| matches!(property, Property::MessageExpiry(990..=1000))));
     assert!(identifiers(&message).is_empty());
     assert_eq!(publisher.publish("elsewhere", ""), NOBODY);
     // The filter is removed from all nodes with its last subscription.
@@ -137,7 +139,7 @@ fn one_member_of_a_group_gets_each_message() {
     other.expect_message("end", "");
     for filter in filters {
         let mut all: Vec<String> = Vec::new();
-        for (member, _) in members.iter_mut().filter(|(_, own)| *own == filter) {
+        for (member, _) in members.iter_mut().filter(|(_, other)| *other == filter) {
             let mut count = 0;
             while count < 20 {
                 let (topic, ..) = next(member);

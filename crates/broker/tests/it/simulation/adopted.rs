@@ -87,7 +87,7 @@ pub(crate) fn start<const N: usize>(
     brokers: &[Broker; N],
 ) -> Gates {
     let (gates, accept) = Gates::declare(world, &mut graph);
-    let listeners: Vec<_> = NODES[..N].iter().map(|own| world.listen(*own)).collect();
+    let listeners: Vec<_> = NODES[..N].iter().map(|name| world.listen(*name)).collect();
     let brokers = brokers.clone();
     world.program(graph, move |start| {
         accept(start)?;
@@ -190,10 +190,14 @@ async fn nemesis(
 ) {
     let (publishers, subscribers) = clients;
     let packet_count = || -> u64 {
-        let of_publishers = publishers.iter().map(|own| own.borrow().packets_received());
-        of_publishers.chain(subscribers.iter().map(|own| own.borrow().packets_received())).sum()
+        let of_publishers =
+            publishers.iter().map(|publisher| publisher.borrow().packets_received());
+        of_publishers
+            .chain(subscribers.iter().map(|subscriber| subscriber.borrow().packets_received()))
+            .sum()
     };
-    let are_all_known = || publishers.iter().all(|own| own.borrow().packets_received() > 0);
+    let are_all_known =
+        || publishers.iter().all(|publisher| publisher.borrow().packets_received() > 0);
     let all_done = || are_done(&shared);
     until(|| are_all_known() || all_done()).await;
     let enough = packet_count() + net.draw(60);

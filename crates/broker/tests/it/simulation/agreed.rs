@@ -74,7 +74,7 @@ fn world(world: &mut World) {
             contested.push(found.remove(CONTESTED));
             assert_eq!(found, expected, "at {node}");
         }
-        assert!(contested.iter().all(|own| *own == contested[0]), "{contested:?}");
+        assert!(contested.iter().all(|value| *value == contested[0]), "{contested:?}");
         net.drain();
     });
 }
@@ -126,7 +126,7 @@ const MAX_PACKET: usize = 4096;
 /// A client publishes a message that only its short topic alias makes fit.
 fn with_long_message(world: &mut World) {
     let (model, _brokers) =
-        start_with(world, &["a", "b"], |own| own.limits.packet_size = MAX_PACKET);
+        start_with(world, &["a", "b"], |config| config.limits.packet_size = MAX_PACKET);
     let net = world.net();
     world.client(async move {
         net.sleep(2 * TIMEOUT).await;
@@ -150,7 +150,7 @@ fn with_long_message(world: &mut World) {
         net.sleep(TIMEOUT / 2).await;
         // The first message of the long topic may be there.
         let found = retained(&net, NODES[1]).await;
-        assert_eq!(found.get("r/other").map(|own| &**own), Some("1"), "after the long message");
+        assert_eq!(found.get("r/other").map(|value| &**value), Some("1"), "after the long message");
         net.drain();
     });
 }
@@ -167,7 +167,7 @@ const EARLY: usize = 1000;
 fn while_nodes_connect(world: &mut World) {
     world.set_max_steps(8_000_000);
     let soon = Duration::from_secs(20);
-    let (_model, _brokers) = start_with(world, &["a", "b"], |own| own.cluster.timeout = soon);
+    let (_model, _brokers) = start_with(world, &["a", "b"], |config| config.cluster.timeout = soon);
     let net = world.net();
     world.client(async move {
         let mut publisher = Wire::connect_at(&net, "publisher", NODES[0]).await;

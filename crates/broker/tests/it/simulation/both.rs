@@ -66,11 +66,15 @@ fn run_world(world: &mut World, apart: Range<Duration>) {
     let net = world.net();
     world.client(async move {
         // Each unfinished client holds a reference to its state.
-        let are_done = || clients.iter().all(|own| Rc::strong_count(own) == 1);
-        let packet_count =
-            || publishers.iter().map(|own| own.borrow().packets_received()).sum::<u64>();
-        until(|| publishers.iter().all(|own| own.borrow().packets_received() > 0) || are_done())
-            .await;
+        let are_done = || clients.iter().all(|client| Rc::strong_count(client) == 1);
+        let packet_count = || {
+            publishers.iter().map(|publisher| publisher.borrow().packets_received()).sum::<u64>()
+        };
+        until(|| {
+            publishers.iter().all(|publisher| publisher.borrow().packets_received() > 0)
+                || are_done()
+        })
+        .await;
         let enough = packet_count() + net.draw(40);
         until(|| packet_count() >= enough || are_done()).await;
         lose_two(&net, &gates, apart).await;

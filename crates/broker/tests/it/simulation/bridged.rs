@@ -51,8 +51,8 @@ fn world(world: &mut World) {
         subscribers.bridges = vec![bridge(address(), Direction::In)];
     }
     let mut graph = Graph::new();
-    let brokers = [&publishers, &subscribers].map(|own| Broker::declare(&mut graph, own));
-    let listeners = [address(), OTHER].map(|own| world.listen(own));
+    let brokers = [&publishers, &subscribers].map(|config| Broker::declare(&mut graph, config));
+    let listeners = [address(), OTHER].map(|address| world.listen(address));
     world.program(graph, move |start| serve(start, &brokers, &listeners));
     let count = 1 + world.draw(2) as usize;
     // The publishers also wait for the bridge.

@@ -61,7 +61,7 @@ pub(crate) fn start_with(
     };
     let brokers: Vec<_> = names.iter().map(of).collect();
     let stage = graph.stage("nats").shared(());
-    let listeners: Vec<_> = NODES[..names.len()].iter().map(|own| world.listen(*own)).collect();
+    let listeners: Vec<_> = NODES[..names.len()].iter().map(|name| world.listen(*name)).collect();
     let (of_nats, model) = (world.listen(nats()), ModelServer::default());
     let (of_program, nodes) = (model.clone(), brokers.clone());
     world.program(graph, move |start| {
@@ -87,7 +87,7 @@ fn world(world: &mut World) {
     let names = [["a", "b", "c"], ["c", "b", "a"]][world.draw(2) as usize];
     let brokers = names.map(|name| Broker::declare(&mut graph, &node(world, name)));
     let stage = graph.stage("nats").shared(());
-    let listeners = NODES.map(|own| world.listen(own));
+    let listeners = NODES.map(|node| world.listen(node));
     let of_nats = world.listen(nats());
     let (cuts, net, model) = (world.draw(3), world.net(), ModelServer::default());
     world.program(graph, move |start| {
@@ -119,7 +119,7 @@ fn world(world: &mut World) {
 /// arrival shows this.
 pub(crate) async fn begin(net: Net, shared: Rc<Shared>) {
     until(|| shared.absent.get() == 1).await;
-    let [here, there] = [&shared.publishers_at, &shared.subscribers_at].map(|own| own.get());
+    let [here, there] = [&shared.publishers_at, &shared.subscribers_at].map(|place| place.get());
     probe(&net, here.first(), there.first(), "probe").await;
     shared.absent.set(0);
 }

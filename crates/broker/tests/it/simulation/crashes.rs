@@ -26,15 +26,16 @@ impl ClientSet for Clients {
     type Snapshot = ClientStates;
 
     fn packets_received(&self) -> u64 {
-        let of_publishers = self.publishers.iter().map(|own| own.borrow().packets_received());
+        let of_publishers =
+            self.publishers.iter().map(|publisher| publisher.borrow().packets_received());
         of_publishers
-            .chain(self.subscribers.iter().map(|own| own.borrow().packets_received()))
+            .chain(self.subscribers.iter().map(|subscriber| subscriber.borrow().packets_received()))
             .sum()
     }
 
     fn are_done(&self) -> bool {
-        self.publishers.iter().all(|own| own.borrow().is_done())
-            && self.subscribers.iter().all(|own| own.borrow().has_all())
+        self.publishers.iter().all(|publisher| publisher.borrow().is_done())
+            && self.subscribers.iter().all(|subscriber| subscriber.borrow().has_all())
     }
 
     fn snapshot(&self) -> ClientStates {
@@ -49,7 +50,7 @@ impl ClientSet for Clients {
 fn add_clients(world: &mut World, breaks: bool, states: &ClientStates) -> Clients {
     let ClientStates { publishers, subscribers } = states;
     let own = Rc::new(Shared::default());
-    own.absent.set(subscribers.iter().filter(|own| !own.is_subscribed).count());
+    own.absent.set(subscribers.iter().filter(|subscriber| !subscriber.is_subscribed).count());
     own.breaks.set(breaks);
     let (publishers, subscribers) = (handles(publishers), handles(subscribers));
     subscriber::add_all(world, &own, &subscribers);
@@ -69,7 +70,8 @@ fn acknowledged_messages_survive_crashes() {
             let left = phalanx_store::recover(files, Path::new("/")).unwrap();
             torn.set(torn.get() + usize::from(left.torn.is_some()));
             begun.set(
-                begun.get() + left.sessions.values().map(|own| own.incoming.len()).sum::<usize>(),
+                begun.get()
+                    + left.sessions.values().map(|session| session.incoming.len()).sum::<usize>(),
             );
             let is_cleaned = !files.is_empty() && !files.contains_key("000000000001.journal");
             cleaned.set(cleaned.get() + usize::from(is_cleaned));

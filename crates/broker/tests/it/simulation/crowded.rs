@@ -144,7 +144,9 @@ async fn is_left(net: &Net) -> bool {
     for _ in 0..100 {
         net.sleep(Duration::from_secs(1)).await;
         let left = phalanx_store::recover(&survivors(net, 1), Path::new("/")).unwrap();
-        if left.messages.is_empty() && left.sessions.values().all(|own| own.queue.is_empty()) {
+        if left.messages.is_empty()
+            && left.sessions.values().all(|session| session.queue.is_empty())
+        {
             return false;
         }
     }
@@ -189,7 +191,11 @@ fn publishes(seed: u64) -> bool {
             let ((), mut failed) = both(running, publishes).await;
             of_world.set(failed == 0);
             failed += publish(&net, 4, None).await;
-            let busy: u64 = broker.dropped().filter(|own| own.0 == "busy").map(|own| own.1).sum();
+            let busy: u64 = broker
+                .dropped()
+                .filter(|dropped| dropped.0 == "busy")
+                .map(|dropped| dropped.1)
+                .sum();
             assert!(busy <= failed, "{busy} messages of {failed} attempts");
             let mut known = connect(&net, "known").await;
             assert!(known.is_present);
@@ -205,7 +211,7 @@ fn publishes(seed: u64) -> bool {
             // A QoS 1 message may arrive again.
             let last = received_now.len() - 1;
             let is_once =
-                last == 1 || number == 2 && received_now[1..last].iter().all(|own| *own == 2);
+                last == 1 || number == 2 && received_now[1..last].iter().all(|count| *count == 2);
             assert!(
                 is_once && received_now[0] == number as u8 && received_now[last] == 4,
                 "{received_now:?}"

@@ -187,7 +187,7 @@ fn publishes_to_no_disk(seed: u64) -> [Answer; 2] {
                     other => panic!("{other:?}"),
                 }
             }
-            received.retain(|own| ![0, 3].contains(own));
+            received.retain(|number| ![0, 3].contains(number));
             assert_eq!(received, [1, 2, 4]);
             of_world.set(Some([of_writer, of_guest]));
         });
@@ -303,8 +303,11 @@ fn messages_that_wait_for_the_disk_are_counted() {
                 known.reset();
                 pings(&mut other, 100).await;
                 let is_loss = |label: &str| ["connection_lost", "offline"].contains(&label);
-                let count: u64 =
-                    broker.dropped().filter(|own| is_loss(own.0)).map(|own| own.1).sum();
+                let count: u64 = broker
+                    .dropped()
+                    .filter(|dropped| is_loss(dropped.0))
+                    .map(|dropped| dropped.1)
+                    .sum();
                 assert_eq!(count + u64::from(received), 1, "received: {received}");
                 all.set(all.get() + count);
                 net.set_faults(Faults::NONE);

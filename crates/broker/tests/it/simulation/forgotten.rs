@@ -31,8 +31,8 @@ fn world(world: &mut World) {
             };
             assert_eq!((reason, wire.is_present), (Reason::SUCCESS, number > 0));
         }
-        let moved: u64 = brokers.iter().map(|own| own.moved_sessions()).sum();
-        let adopted: u64 = brokers.iter().map(|own| own.adopted_sessions()).sum();
+        let moved: u64 = brokers.iter().map(|broker| broker.moved_sessions()).sum();
+        let adopted: u64 = brokers.iter().map(|broker| broker.adopted_sessions()).sum();
         assert_eq!((moved, adopted), (2, 0));
         gates.open_all();
         net.drain();

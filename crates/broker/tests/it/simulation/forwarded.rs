@@ -75,7 +75,7 @@ fn filter(net: &Net) -> String {
 
 /// Whether the filter consists of wildcards only, so that it matches every message.
 fn matches_all(filter: &str) -> bool {
-    filter.chars().all(|own| "+#/".contains(own))
+    filter.chars().all(|character| "+#/".contains(character))
 }
 
 /// Publishes a message.

@@ -30,8 +30,11 @@ impl ClientSet for Clients {
     type Snapshot = ClientStates;
 
     fn packets_received(&self) -> u64 {
-        let of_publishers = self.publishers.iter().map(|own| own.borrow().packets_received());
-        of_publishers.chain(self.members.iter().map(|own| own.borrow().packets_received())).sum()
+        let of_publishers =
+            self.publishers.iter().map(|publisher| publisher.borrow().packets_received());
+        of_publishers
+            .chain(self.members.iter().map(|member| member.borrow().packets_received()))
+            .sum()
     }
 
     fn are_done(&self) -> bool {
@@ -40,13 +43,14 @@ impl ClientSet for Clients {
             let topic = format!("from/{publisher}");
             let mut missing = all.clone();
             for member in &self.members {
-                missing.retain(|own| {
-                    !member.borrow().messages(&topic).iter().any(|got| got.0 == *own)
+                missing.retain(|number| {
+                    !member.borrow().messages(&topic).iter().any(|got| got.0 == *number)
                 });
             }
             missing.is_empty()
         };
-        self.publishers.iter().all(|own| own.borrow().is_done()) && (0..PUBLISHERS).all(have_all)
+        self.publishers.iter().all(|publisher| publisher.borrow().is_done())
+            && (0..PUBLISHERS).all(have_all)
     }
 
     fn snapshot(&self) -> ClientStates {
@@ -63,7 +67,7 @@ fn check_shares(states: &ClientStates) {
         let topic = format!("from/{number}");
         for message in 0..MESSAGES {
             let times = |member: &subscriber::State| {
-                member.messages(&topic).iter().filter(|own| own.0 == message).count()
+                member.messages(&topic).iter().filter(|received| received.0 == message).count()
             };
             let receivers = states.members.iter().filter(|member| times(member) > 0).count() as u32;
             let most = if qos(message) == QoS::ExactlyOnce { 1 } else { publisher.sent(message) };
@@ -71,7 +75,7 @@ fn check_shares(states: &ClientStates) {
         }
         for member in &states.members {
             let from = member.still_expected.as_ref().map_or(usize::MAX, |first| first[number]);
-            let unexpected = member.messages(&topic).iter().find(|own| own.0 >= from);
+            let unexpected = member.messages(&topic).iter().find(|received| received.0 >= from);
             assert!(
                 unexpected.is_none(),
                 "a member that left before {from} received {unexpected:?} of {topic}"
@@ -93,7 +97,7 @@ fn add_clients(
     unsubscribe_after: usize,
 ) -> Clients {
     let own = Rc::new(Shared::default());
-    own.absent.set(states.members.iter().filter(|own| !own.is_subscribed).count());
+    own.absent.set(states.members.iter().filter(|member| !member.is_subscribed).count());
     own.breaks.set(breaks);
     let (publishers, members) = (handles(&states.publishers), handles(&states.members));
     let clients = Clients { publishers, members };
@@ -106,7 +110,7 @@ fn add_clients(
             // The first member does not leave.
             unsubscribe_after: if number == 1 { unsubscribe_after } else { usize::MAX },
             unexpected_from: Box::new(move || {
-                publishers.iter().map(|own| own.borrow().next()).collect()
+                publishers.iter().map(|publisher| publisher.borrow().next()).collect()
             }),
             on_message: Box::new(|_, _| ()),
             is_done: Box::new(move || all.are_done()),
@@ -136,7 +140,8 @@ fn a_group_receives_each_message_once_over_crashes() {
         };
         let states = run_lives(seed, Cut::WHILE_PUBLISHING, states, add_clients, |_| ());
         left.set(left.get() + usize::from(states.members[1].still_expected.is_some()));
-        let have_some = states.members.iter().filter(|own| !own.messages("from/0").is_empty());
+        let have_some =
+            states.members.iter().filter(|member| !member.messages("from/0").is_empty());
         both.set(both.get() + usize::from(have_some.count() > 1));
     });
     // The test reached the intended situations.

@@ -44,7 +44,8 @@ fn world(world: &mut World) {
     let net = world.net();
     world.client(async move {
         let time = |most: Duration| Duration::from_millis(net.draw(most.as_millis() as u64));
-        until(|| publishers.iter().all(|own| own.borrow().packets_received() > 0)).await;
+        until(|| publishers.iter().all(|publisher| publisher.borrow().packets_received() > 0))
+            .await;
         gates.of_nodes[0].set(Passage::Closed);
         net.sleep(3 * TIMEOUT / 2 + time(TIMEOUT)).await;
         nodes[1].cut_power(time(OUTAGE)).await;

@@ -39,8 +39,9 @@ fn new_sessions_are_on_the_processors_of_their_clients() {
             let sessions = profile.stages.iter().position(|name| *name == "sessions");
             let control = profile.stages.iter().position(|name| *name == "control");
             let crossings = profile.processors.iter().flat_map(|processor| &processor.crossings);
-            let crossings = crossings.filter(|own| Some(own.to) == sessions && own.from == control);
-            assert_eq!(crossings.map(|own| own.count).sum::<u64>(), 0);
+            let crossings = crossings
+                .filter(|crossing| Some(crossing.to) == sessions && crossing.from == control);
+            assert_eq!(crossings.map(|crossing| crossing.count).sum::<u64>(), 0);
             // A known client may reconnect on any processor.
             for number in 0..CLIENTS {
                 let wire = Wire::connect(&net, &format!("client {number}")).await;

@@ -54,7 +54,7 @@ fn run_world(world: &mut World, roams: bool) {
     shared.breaks.set(world.draw(3) > 0);
     let all = if roams { Brokers::NODES.roaming() } else { Brokers::NODES };
     let of = [&shared.publishers_at, &shared.subscribers_at];
-    of.iter().for_each(|own| own.set(all.restarting()));
+    of.iter().for_each(|place| place.set(all.restarting()));
     let stays = (world.draw(2) == 0).then(|| 1 + world.draw(2) as usize);
     if let Some(at) = stays {
         of[world.draw(2) as usize].set(Brokers::one(at).restarting());
@@ -79,7 +79,8 @@ fn run_world(world: &mut World, roams: bool) {
     for source in 0..SOURCES {
         let (scene, publishers) = (scene.clone(), publishers.clone());
         world.client(async move {
-            let are_known = || publishers.iter().all(|own| own.borrow().packets_received() > 0);
+            let are_known =
+                || publishers.iter().all(|publisher| publisher.borrow().packets_received() > 0);
             until(|| are_known() || scene.is_over()).await;
             scene.faults(source == 0).await;
         });

@@ -117,7 +117,7 @@ impl Node {
     /// Restarts the node without a journal whenever another node has adopted its sessions, until the world is drained.
     pub(crate) async fn start_anew(&self) {
         let running = || self.running.borrow();
-        let has_lost = || running().as_ref().is_some_and(|(_, own)| own.has_lost_sessions());
+        let has_lost = || running().as_ref().is_some_and(|(_, broker)| broker.has_lost_sessions());
         loop {
             until(|| has_lost() || self.net.is_draining()).await;
             if self.net.is_draining() {

@@ -117,7 +117,10 @@ impl State {
     /// Whether the broker has acknowledged this message.
     pub(crate) fn is_acknowledged(&self, number: usize) -> bool {
         number < self.next
-            && !self.unacknowledged.iter().any(|own| own.number == number && !own.is_received)
+            && !self
+                .unacknowledged
+                .iter()
+                .any(|message| message.number == number && !message.is_received)
     }
 
     /// The times of day between which the broker received this message. The message must have been sent.
@@ -149,7 +152,7 @@ impl State {
     fn begin(&mut self) -> UnackedMessage {
         let mut ids = (1..).filter_map(PacketId::new);
         let id = ids
-            .find(|id| self.unacknowledged.iter().all(|own| own.id != *id))
+            .find(|id| self.unacknowledged.iter().all(|message| message.id != *id))
             .expect("few identifiers are in use");
         let own = UnackedMessage { number: self.next, id, is_received: false };
         self.unacknowledged.push_back(own.clone());
@@ -159,13 +162,17 @@ impl State {
 
     /// Processes the acknowledgement of a message, at this time.
     fn mark_received(&mut self, id: PacketId, now: Duration) {
-        let of = self.unacknowledged.iter_mut().find(|own| own.id == id).expect("published before");
+        let of = self
+            .unacknowledged
+            .iter_mut()
+            .find(|message| message.id == id)
+            .expect("published before");
         of.is_received = true;
         self.times[of.number].1 = now;
     }
 
     fn remove(&mut self, id: PacketId) {
-        self.unacknowledged.retain(|own| own.id != id);
+        self.unacknowledged.retain(|message| message.id != id);
     }
 }
 
@@ -239,7 +246,9 @@ async fn send(
     state.borrow_mut().sent[number] += 1;
     let MessageSpec { topic, payload, qos, retain, expiry } = make_message(publisher, number);
     let mut properties = PropertyBuffer::new();
-    expiry.into_iter().for_each(|own| properties.push(Property::MessageExpiry(own)).unwrap());
+    expiry
+        .into_iter()
+        .for_each(|seconds| properties.push(Property::MessageExpiry(seconds)).unwrap());
     let delivery = match qos {
         QoS::ExactlyOnce => Delivery::ExactlyOnce(id),
         _ => Delivery::AtLeastOnce(id),

@@ -81,7 +81,8 @@ impl ClientSet for Clients {
     type Snapshot = ClientStates;
 
     fn packets_received(&self) -> u64 {
-        let of_publishers = self.publishers.iter().map(|own| own.borrow().packets_received());
+        let of_publishers =
+            self.publishers.iter().map(|publisher| publisher.borrow().packets_received());
         of_publishers
             .chain([self.packets_received.get(), self.returning.borrow().packets_received()])
             .sum()
@@ -140,7 +141,7 @@ async fn read_repeatedly(
     packets_received: Rc<Cell<u64>>,
 ) {
     for round in 0.. {
-        let is_last = publishers.iter().all(|own| own.borrow().is_done());
+        let is_last = publishers.iter().all(|publisher| publisher.borrow().is_done());
         if is_last && net.draw(2) == 0 {
             // By then, messages that expire have expired.
             net.sleep(Duration::from_secs(3)).await;
@@ -149,18 +150,18 @@ async fn read_repeatedly(
         let acknowledged = by_topics(&publishers, publisher::State::is_acknowledged);
         let asked_at = net.time_of_day();
         if let Ok(messages) = read_retained(&net, (&name, "kept/#"), &packets_received).await {
-            let sent = by_topics(&publishers, |own, number| number < own.next());
+            let sent = by_topics(&publishers, |publisher, number| number < publisher.next());
             for (topic, sent) in &sent {
                 // Expected is the last acknowledged message or one sent since, or none if that message deletes.
                 let acknowledged = acknowledged[topic].last();
                 let (publisher, _) = of_topic(topic);
-                let own = messages.get(topic).map(|own| own.number);
+                let own = messages.get(topic).map(|message| message.number);
                 let has_none = acknowledged.is_none() && own.is_none();
                 let since = sent.iter().filter(|number| Some(*number) >= acknowledged);
                 let state = publishers[publisher].borrow();
                 let (state, when) = ((publisher, &*state), (asked_at, net.time_of_day()));
                 let allowed: Vec<_> =
-                    since.flat_map(|own| allowed_retained(state, *own, when)).collect();
+                    since.flat_map(|number| allowed_retained(state, *number, when)).collect();
                 assert!(has_none || allowed.contains(&own), "{topic}: {own:?}, not of {allowed:?}");
             }
             for Found { number, qos: with, expires } in messages.values() {
@@ -296,7 +297,8 @@ fn the_same_seed_leaves_the_same_disks() {
 #[test]
 fn some_topics_end_without_a_message() {
     let last = |publisher, topic| deletes(publisher, MESSAGES - TOPICS + topic);
-    let all = (0..PUBLISHERS).flat_map(|own| (0..TOPICS).map(move |topic| last(own, topic)));
+    let all =
+        (0..PUBLISHERS).flat_map(|publisher| (0..TOPICS).map(move |topic| last(publisher, topic)));
     let deleted = all.filter(|deleted| *deleted).count();
     assert!((1..PUBLISHERS * TOPICS).contains(&deleted));
 }

@@ -63,7 +63,8 @@ impl State {
             let (publisher, all) = of_topic(topic);
             let messages = self.messages.get(topic).map_or(&[][..], Vec::as_slice);
             let has = |number: usize, retained: bool| {
-                let comes = |own: &(usize, bool)| own.0 == number && (own.1 || !retained);
+                let comes =
+                    |received: &(usize, bool)| received.0 == number && (received.1 || !retained);
                 deletes(publisher, number) || messages.iter().any(comes)
             };
             let has_later = |first: usize| all.clone().all(|n| n < first || has(n, false));
@@ -71,7 +72,7 @@ impl State {
             let mut may = sent[topic].iter().filter(|number| Some(*number) >= last);
             let expires = all.clone().any(|number| expiry(number).is_some());
             let has_none = last.is_none() && has_later(0);
-            expires || has_none || may.any(|own| has(*own, true) && has_later(own + 1))
+            expires || has_none || may.any(|number| has(*number, true) && has_later(number + 1))
         };
         sent.keys().all(has_all)
     }
@@ -80,7 +81,7 @@ impl State {
     /// subscription.
     fn check(&self) {
         for (topic, messages) in &self.messages {
-            for own in messages.iter().filter(|own| qos(own.0) == QoS::ExactlyOnce) {
+            for own in messages.iter().filter(|message| qos(message.0) == QoS::ExactlyOnce) {
                 let arrivals = messages.iter().filter(|other| *other == own).count();
                 let most = if own.1 { self.subscribe_count } else { 1 };
                 assert!(
@@ -146,7 +147,7 @@ async fn receive(
         let packet = match received.packet() {
             Packet::SubAck(ack) => {
                 check_suback(&ack)?;
-                let sent = by_topics(publishers, |own, number| number < own.next());
+                let sent = by_topics(publishers, |publisher, number| number < publisher.next());
                 let acknowledged = acknowledged.take().expect("subscribed before");
                 state.borrow_mut().expected = Some(Expected { acknowledged, sent });
                 continue;

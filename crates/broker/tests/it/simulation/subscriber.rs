@@ -190,7 +190,7 @@ async fn receive(
         }
         if let Packet::UnsubAck(ack) = packet {
             // An earlier UNSUBSCRIBE may have succeeded although its answer was lost.
-            let is_gone = [Reason::SUCCESS, Reason::NO_SUBSCRIPTION_EXISTED].map(|own| own.0);
+            let is_gone = [Reason::SUCCESS, Reason::NO_SUBSCRIPTION_EXISTED].map(|reason| reason.0);
             match *ack.reasons {
                 [reason] if is_gone.contains(&reason) => {
                     state.borrow_mut().still_expected = Some((task.unexpected_from)());
@@ -216,7 +216,7 @@ async fn receive(
 
 /// The message expiry interval in seconds, if set.
 pub(crate) fn expiry(publish: &Publish<'_>) -> Option<u32> {
-    publish.properties.iter().find_map(|own| match own {
+    publish.properties.iter().find_map(|property| match property {
         Property::MessageExpiry(seconds) => Some(seconds),
         _ => None,
     })
@@ -247,7 +247,7 @@ impl State {
 
     pub(crate) fn has_all(&self) -> bool {
         let distinct =
-            |of: &[(usize, QoS)]| of.iter().map(|own| own.0).collect::<BTreeSet<_>>().len();
+            |of: &[(usize, QoS)]| of.iter().map(|message| message.0).collect::<BTreeSet<_>>().len();
         (0..PUBLISHERS).all(|number| distinct(self.messages(&format!("from/{number}"))) == MESSAGES)
     }
 
@@ -256,9 +256,9 @@ impl State {
     fn check(&self) {
         self.check_order(|_, _| true);
         for of in (0..PUBLISHERS).map(|number| self.messages(&format!("from/{number}"))) {
-            let exactly = of.iter().filter(|own| own.1 == QoS::ExactlyOnce);
+            let exactly = of.iter().filter(|message| message.1 == QoS::ExactlyOnce);
             let expected = (0..MESSAGES).filter(|n| qos(*n) == QoS::ExactlyOnce);
-            assert!(exactly.map(|own| own.0).eq(expected), "QoS 2: {of:?}");
+            assert!(exactly.map(|message| message.0).eq(expected), "QoS 2: {of:?}");
         }
     }
 
@@ -266,10 +266,13 @@ impl State {
     /// are checked only if `counts` accepts them.
     pub(crate) fn check_order(&self, counts: impl Fn(&str, usize) -> bool) {
         for (topic, of) in &self.messages {
-            let exactly = of.iter().filter(|own| own.1 == QoS::ExactlyOnce);
-            assert!(exactly.map(|own| own.0).is_sorted_by(|a, b| a < b), "QoS 2: {of:?}");
+            let exactly = of.iter().filter(|message| message.1 == QoS::ExactlyOnce);
+            assert!(exactly.map(|message| message.0).is_sorted_by(|a, b| a < b), "QoS 2: {of:?}");
             let mut first = Vec::new();
-            for own in of.iter().filter(|own| own.1 == QoS::AtLeastOnce && counts(topic, own.0)) {
+            for own in of
+                .iter()
+                .filter(|message| message.1 == QoS::AtLeastOnce && counts(topic, message.0))
+            {
                 if !first.contains(&own.0) {
                     first.push(own.0);
                 }

@@ -139,7 +139,7 @@ impl State {
             // The expiry interval starts when the will is published, not earlier.
             let least = WILL_EXPIRY - (now - earliest.unwrap_or(now)).as_secs() as u32 - 1;
             assert!(
-                will_expiry.is_none_or(|own| own >= least),
+                will_expiry.is_none_or(|expiry| expiry >= least),
                 "the will {number} expires in {will_expiry:?}: {connection:?}"
             );
         }
@@ -159,7 +159,8 @@ struct Clients {
 impl Clients {
     fn missing(&self) -> usize {
         let observer = self.observer.borrow();
-        let has_arrived = |number| observer.messages(TOPIC).iter().any(|own| own.0 == number);
+        let has_arrived =
+            |number| observer.messages(TOPIC).iter().any(|message| message.0 == number);
         let connections = &self.client.borrow().connections;
         connections
             .iter()
@@ -171,15 +172,16 @@ impl Clients {
     /// Checks that the message retained at the end is the last required will that arrived.
     fn check_retained(&self, found: Option<&Found>) {
         let (observer, client) = (self.observer.borrow(), self.client.borrow());
-        let numbers = observer.messages(TOPIC).iter().map(|own| own.0);
+        let numbers = observer.messages(TOPIC).iter().map(|message| message.0);
         let arrived: Vec<_> = numbers.filter(|number| client.connections[*number].retain).collect();
         let Some(found) = found else {
             return assert!(arrived.is_empty(), "none of {arrived:?} is retained");
         };
-        let last = arrived.iter().rposition(|own| *own == found.number);
+        let last = arrived.iter().rposition(|number| *number == found.number);
         // An unacknowledged will arrives again, after others.
-        let later = last
-            .and_then(|last| arrived[last + 1..].iter().find(|own| !arrived[..last].contains(own)));
+        let later = last.and_then(|last| {
+            arrived[last + 1..].iter().find(|number| !arrived[..last].contains(number))
+        });
         assert!(last.is_some() && later.is_none(), "{found:?}, of {arrived:?}");
         let connection = &client.connections[found.number];
         assert!(
@@ -192,7 +194,8 @@ impl Clients {
     fn check(&self) {
         let observer = self.observer.borrow();
         for (number, connection) in self.client.borrow().connections.iter().enumerate() {
-            let arrived = observer.messages(TOPIC).iter().filter(|own| own.0 == number).count();
+            let arrived =
+                observer.messages(TOPIC).iter().filter(|message| message.0 == number).count();
             let is_counted = connection.qos == QoS::ExactlyOnce;
             assert!(
                 !is_counted || arrived <= connection.broker_starts,

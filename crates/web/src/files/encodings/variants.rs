@@ -63,7 +63,7 @@ impl Variants {
     }
 
     fn get(&self, coding: Coding) -> Option<&Variant> {
-        let at = Coding::ENCODED.iter().position(|own| *own == coding)?;
+        let at = Coding::ENCODED.iter().position(|known| *known == coding)?;
         Some(&self.0[at])
     }
 

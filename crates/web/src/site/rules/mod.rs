@@ -112,7 +112,7 @@ impl Rules {
             }
         }
         let own_hsts = host.security_headers.as_ref();
-        let own_hsts = own_hsts.and_then(|own| own.strict_transport_security.as_ref());
+        let own_hsts = own_hsts.and_then(|headers| headers.strict_transport_security.as_ref());
         for (n, rule) in host.headers.iter().enumerate() {
             match (Pattern::new(&rule.path), is_field(&rule.name, &rule.value)) {
                 (Ok(_), Ok(()))
@@ -341,7 +341,10 @@ impl Rules {
             fields.push(("Cache-Control", "no-cache".into()));
         }
         fields.extend(self.security_headers.iter().map(|(name, value)| (*name, value.into())));
-        add(&mut fields, self.headers.iter().filter(|own| own.pattern.matches(&path).is_some()));
+        add(
+            &mut fields,
+            self.headers.iter().filter(|header| header.pattern.matches(&path).is_some()),
+        );
         if self.is_protected(&path) {
             let is_cache = |(name, _): &(&str, _)| name.eq_ignore_ascii_case("Cache-Control");
             let own = fields.iter().position(is_cache).map(|at| fields.remove(at).1);
@@ -353,7 +356,7 @@ impl Rules {
     /// Fields of a response without a file to a request for `path`, a path as clients send it, with the security fields.
     /// `None` if only these apply.
     pub(crate) fn page_fields(&self, path: &str, page: Page) -> Option<FieldBlock> {
-        let applies = |own: &&Header| own.errors || page.has(&own.name);
+        let applies = |header: &&Header| header.errors || page.has(&header.name);
         let mut headers = self.headers.iter().filter(applies).peekable();
         headers.peek()?;
         // A path that cannot be resolved gets only the fields of rules for all paths.
@@ -364,7 +367,7 @@ impl Rules {
         };
         let security = self.security_headers.iter();
         let mut fields: Vec<_> = security.map(|(name, value)| (*name, value.into())).collect();
-        add(&mut fields, headers.filter(|own| own.pattern.matches(&path).is_some()));
+        add(&mut fields, headers.filter(|header| header.pattern.matches(&path).is_some()));
         let mut block = FieldBlock::default();
         fields.iter().for_each(|(name, value)| block.push(name, value.as_bytes()));
         Some(block)
