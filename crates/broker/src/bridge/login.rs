@@ -174,15 +174,15 @@ impl<'a> Login<'a> {
 
     fn subscribe(&self, granted: &Grant) -> Result<Vec<u8>, String> {
         let mut filters = SubscriptionBuffer::default();
-        for own in self.map.incoming() {
+        for forwarded in self.map.incoming() {
             let options = SubscribeOptions {
-                qos: own.qos,
+                qos: forwarded.qos,
                 no_local: self.bridge.no_local,
                 retain_as_published: self.bridge.retain_as_published,
                 // A resumed session already has the retained messages.
                 retain_handling: RetainHandling::SendIfNew,
             };
-            filters.push(&own.remote, options).map_err(|error| error.to_string())?;
+            filters.push(&forwarded.remote, options).map_err(|error| error.to_string())?;
         }
         let filters = filters.to_subscribe();
         let subscribe = Subscribe { id: SUBSCRIBE_ID, filters, properties: Properties::NONE };

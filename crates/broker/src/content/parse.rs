@@ -250,8 +250,8 @@ mod tests {
         );
         let before = apart("$where/k = 'v' AND n > 5/a/+", &[]).unwrap();
         assert_eq!(before.content, sql.content);
-        for own in [&query, &sql, &before] {
-            assert_eq!(path(&own.key).unwrap().filter, "a/+");
+        for parsed in [&query, &sql, &before] {
+            assert_eq!(path(&parsed.key).unwrap().filter, "a/+");
         }
         assert_eq!(sql, apart("a/+", &[("filter", "k = 'v' AND n > 5")]).unwrap());
         let json = apart("a", &[("$where", "n>5"), ("$payload", "json")]).unwrap();

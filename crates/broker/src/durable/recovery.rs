@@ -152,11 +152,11 @@ impl RecoveredSession {
             let how = how.unwrap_or_default();
             all.push(Renumbered { message, is_new, how, delivery, phase });
         }
-        for own in &mut self.queue {
+        for queued in &mut self.queue {
             let (message, delivery) = next();
-            own.number = delivery;
-            let is_new = assign_number(&own.message, message);
-            let (message, how) = (Some(own.message.clone()), own.how.clone());
+            queued.number = delivery;
+            let is_new = assign_number(&queued.message, message);
+            let (message, how) = (Some(queued.message.clone()), queued.how.clone());
             all.push(Renumbered { message, is_new, how, delivery, phase: Phase::Queued });
         }
         all

@@ -99,13 +99,13 @@ mod tests {
         let some =
             Counts { is_snapshot: false, changed: (1..=4096).map(|id| (id, id / 2)).collect() };
         let empty = Counts { is_snapshot: true, changed: Vec::new() };
-        for own in [all, some, empty] {
-            let bytes = packet(&own);
+        for members in [all, some, empty] {
+            let bytes = packet(&members);
             let frame = Frame::split(&bytes, bytes.len()).unwrap().expect("a whole packet");
             let Packet::Auth(auth) = Packet::decode(frame, Version::V5).unwrap() else {
                 panic!("not AUTH");
             };
-            assert_eq!(counts(&auth), own);
+            assert_eq!(counts(&auth), members);
         }
     }
 }

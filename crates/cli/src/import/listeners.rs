@@ -209,8 +209,9 @@ mod tests {
         assert_eq!((passwords.connections, passwords.tls.as_ref()), (Some(100), None));
         assert_eq!(passwords.protocols.as_deref(), Some(&[phalanx_broker::Protocol::V5][..]));
         assert!(config.security.tls.is_some_and(|tls| tls.client_authorities.is_none()));
-        for own in [certificates, both] {
-            let authorities = own.tls.as_ref().and_then(|tls| tls.client_authorities.as_deref());
+        for listener in [certificates, both] {
+            let authorities =
+                listener.tls.as_ref().and_then(|tls| tls.client_authorities.as_deref());
             assert_eq!(authorities, Some(Path::new("/ca.pem")));
         }
         assert_eq!((certificates.certificate_user, both.certificate_user), (None, Some(false)));

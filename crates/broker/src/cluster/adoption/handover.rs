@@ -105,28 +105,29 @@ impl Node {
         let awaited = self.peers.handovers.awaited();
         let is_relaying = awaited.iter().any(|entry| entry.node.is_empty() && !entry.is_relayed);
         let is_ready = |entry: &&Awaited| entry.is_relayed && !kept.is_deferred(&entry.client);
-        for own in awaited.iter().rev().filter(is_ready) {
-            let Some(version) = self.version_with_adopted(&kept, own) else { continue };
-            self.end_lane(&own.journal);
-            if own.node.is_empty() {
+        for entry in awaited.iter().rev().filter(is_ready) {
+            let Some(version) = self.version_with_adopted(&kept, entry) else { continue };
+            self.end_lane(&entry.journal);
+            if entry.node.is_empty() {
                 if is_relaying {
                     // Messages that another lost node had begun to hand over come first.
                     continue;
                 }
-                self.peers.handovers.mark_reachable(&own.client);
-                let Ok(received) = stages.sessions.received(own.client.clone()).await else {
+                self.peers.handovers.mark_reachable(&entry.client);
+                let Ok(received) = stages.sessions.received(entry.client.clone()).await else {
                     return;
                 };
-                let Ok(of_lost) = self.received_from_lost(&own.journal, &awaited).await else {
+                let Ok(of_lost) = self.received_from_lost(&entry.journal, &awaited).await else {
                     return;
                 };
-                hand_over(self, &own.journal, (received.into(), of_lost), None).await;
+                hand_over(self, &entry.journal, (received.into(), of_lost), None).await;
                 continue;
             }
-            let is_of =
-                |other: &&Rc<PeerNode>| other.hello.borrow().journal.as_deref() == Some(&*own.node);
+            let is_of = |other: &&Rc<PeerNode>| {
+                other.hello.borrow().journal.as_deref() == Some(&*entry.node)
+            };
             if let Some(other) = others.iter().find(is_of) {
-                self.ask(other, (own, version), &awaited).await;
+                self.ask(other, (entry, version), &awaited).await;
             }
         }
     }
@@ -138,11 +139,11 @@ impl Node {
         awaited: &[Awaited],
     ) -> Result<ReceivedFromLost, CallError> {
         let mut all = BTreeMap::new();
-        for own in
+        for entry in
             awaited.iter().filter(|entry| *entry.journal == *journal && !entry.node.is_empty())
         {
-            let received = self.context.stages.sessions.received(own.client.clone()).await?;
-            all.insert(own.node.to_string(), received.into());
+            let received = self.context.stages.sessions.received(entry.client.clone()).await?;
+            all.insert(entry.node.to_string(), received.into());
         }
         Ok(all)
     }

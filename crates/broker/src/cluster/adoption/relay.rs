@@ -62,28 +62,28 @@ impl Node {
     ) {
         let sessions = self.context.stages.sessions;
         let mut nodes = BTreeSet::new();
-        for own in
+        for entry in
             awaited.iter().rev().filter(|entry| !entry.is_relayed && nodes.insert(&entry.node))
         {
-            if is_of_adopted(own, awaited, kept) {
-                self.relay_here(own, awaited).await;
-            } else if let Some(by) = by_same_adoption(own, awaited, kept) {
-                if !self.relay_behind(own, by).await {
+            if is_of_adopted(entry, awaited, kept) {
+                self.relay_here(entry, awaited).await;
+            } else if let Some(by) = by_same_adoption(entry, awaited, kept) {
+                if !self.relay_behind(entry, by).await {
                     kept.remove_deferred(&by.client);
                 }
-            } else if own.node.is_empty() {
-                self.end_lane(&own.journal);
-                let client = format!("{NODE_CLIENTS}{}", own.journal).into();
+            } else if entry.node.is_empty() {
+                self.end_lane(&entry.journal);
+                let client = format!("{NODE_CLIENTS}{}", entry.journal).into();
                 if let Ok(Some(received)) = sessions.received_finally(client).await {
                     let _turn = self.acquire_move_permit().await;
-                    self.relay(own, received.into(), (None, None)).await;
+                    self.relay(entry, received.into(), (None, None)).await;
                 }
             } else {
                 let is_of = |other: &&Rc<PeerNode>| {
-                    other.hello.borrow().journal.as_deref() == Some(&*own.node)
+                    other.hello.borrow().journal.as_deref() == Some(&*entry.node)
                 };
                 if let Some(other) = others.iter().find(is_of) {
-                    self.ask_received(other, own);
+                    self.ask_received(other, entry);
                 }
             }
         }
@@ -224,7 +224,8 @@ impl Node {
         to: Option<ClientKey>,
     ) {
         let awaited = self.peers.handovers.awaited();
-        for own in awaited.iter().rev().filter(|entry| *entry.node == *journal && !entry.is_relayed)
+        for entry in
+            awaited.iter().rev().filter(|entry| *entry.node == *journal && !entry.is_relayed)
         {
             let client: Arc<str> = format!("{NODE_CLIENTS}{journal}").into();
             let queue = loop {
@@ -238,8 +239,8 @@ impl Node {
                 Some(queue) => (Some(queue), None),
                 None => (to, Some(adoption_id(journal))),
             };
-            let received = received.get(&*own.journal).cloned().unwrap_or_default();
-            self.relay(own, received, place).await;
+            let received = received.get(&*entry.journal).cloned().unwrap_or_default();
+            self.relay(entry, received, place).await;
         }
     }
 

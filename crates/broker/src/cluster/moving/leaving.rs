@@ -286,16 +286,16 @@ pub(in crate::cluster) async fn end_overdue_moves(node: Rc<Node>, moves: Rc<Move
     loop {
         remove_given(&node, &moves);
         let all: Vec<_> = moves.leaving.borrow().values().cloned().collect();
-        for own in all {
-            if own.is_busy.get() || !own.is_overdue(&node) {
+        for leaving in all {
+            if leaving.is_busy.get() || !leaving.is_overdue(&node) {
                 continue;
             }
-            if own.state.borrow().is_none() {
-                end(&node, &moves, &own).await;
-            } else if now().saturating_sub(own.started) > 2 * node.timeout {
+            if leaving.state.borrow().is_none() {
+                end(&node, &moves, &leaving).await;
+            } else if now().saturating_sub(leaving.started) > 2 * node.timeout {
                 // The new node either has the state by now or has given up.
-                node.peers.moves.end(&own.token);
-                moves.leaving.borrow_mut().remove(&own.token);
+                node.peers.moves.end(&leaving.token);
+                moves.leaving.borrow_mut().remove(&leaving.token);
             }
         }
         if let Either::Right(()) =

@@ -30,8 +30,8 @@ async fn put_unsealed(program: &Program) -> String {
     let Program { streams, names, .. } = program;
     let subjects = [BATCH, OPEN].map(|kind| names.subject(&journal(), kind));
     let stream = StreamConfig { subjects: subjects.into(), ..names.stream(&journal()) };
-    for own in [&names.leases(), &stream] {
-        streams.create(own).await.unwrap();
+    for name in [&names.leases(), &stream] {
+        streams.create(name).await.unwrap();
     }
     let open = names.subject(&journal(), OPEN);
     streams.append(&open, Expected::Any, b"").await.unwrap();
@@ -50,8 +50,8 @@ fn an_adoption_ends_if_nats_has_lost_everything() {
             while holder().await != kept.own_journal().map(|journal| journal.to_string()) {
                 renew_and_wait(&kept).await;
             }
-            for own in [&leases.name, &stream] {
-                streams.delete(own).await.unwrap();
+            for name in [&leases.name, &stream] {
+                streams.delete(name).await.unwrap();
             }
             streams.create(&leases).await.unwrap();
             while program.lease().await.is_none() {

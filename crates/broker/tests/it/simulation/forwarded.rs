@@ -47,9 +47,9 @@ fn world(world: &mut World) {
         let Ok(received) = publisher.next().await else { panic!("the connection is lost") };
         assert!(matches!(received.packet(), Packet::PubAck(_)), "{:?}", received.packet());
         let mut wanted = 0;
-        for own in &mut subscribers {
+        for subscriber in &mut subscribers {
             let is_message = |packet: &Packet<'_>| assert!(matches!(packet, Packet::Publish(_)));
-            wanted += own.count(&net, Duration::from_secs(60), is_message).await as u64;
+            wanted += subscriber.count(&net, Duration::from_secs(60), is_message).await as u64;
         }
         let sent = brokers[0].delivered_messages() - before;
         let is_some = want_all || wanted < 2 * MESSAGES as u64;

@@ -81,12 +81,12 @@ impl State {
     /// subscription.
     fn check(&self) {
         for (topic, messages) in &self.messages {
-            for own in messages.iter().filter(|message| qos(message.0) == QoS::ExactlyOnce) {
-                let arrivals = messages.iter().filter(|other| *other == own).count();
-                let most = if own.1 { self.subscribe_count } else { 1 };
+            for message in messages.iter().filter(|message| qos(message.0) == QoS::ExactlyOnce) {
+                let arrivals = messages.iter().filter(|other| *other == message).count();
+                let most = if message.1 { self.subscribe_count } else { 1 };
                 assert!(
                     arrivals <= most,
-                    "{own:?} of {topic} arrived {arrivals} times, not {most}"
+                    "{message:?} of {topic} arrived {arrivals} times, not {most}"
                 );
             }
         }

@@ -269,12 +269,12 @@ impl State {
             let exactly = of.iter().filter(|message| message.1 == QoS::ExactlyOnce);
             assert!(exactly.map(|message| message.0).is_sorted_by(|a, b| a < b), "QoS 2: {of:?}");
             let mut first = Vec::new();
-            for own in of
+            for message in of
                 .iter()
                 .filter(|message| message.1 == QoS::AtLeastOnce && counts(topic, message.0))
             {
-                if !first.contains(&own.0) {
-                    first.push(own.0);
+                if !first.contains(&message.0) {
+                    first.push(message.0);
                 }
             }
             assert!(first.is_sorted(), "QoS 1: {of:?}");
