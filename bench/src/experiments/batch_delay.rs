@@ -21,7 +21,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Measure the web server's processor time and latency by batching delay.
 ///
 /// Small files over keep-alive connections in open loop, at shares of the closed-loop capacity. One server per
-/// --batch-delay; all run at once on one core and are visited in turn with the same arrivals. Ratios are taken
+/// --batch-delay; all run concurrently on one core and are visited in turn with the same arrivals. Ratios are taken
 /// slice by slice; figures are medians.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {

@@ -25,7 +25,7 @@ const SERVERS: [&str; 4] = ["twin", "nginx", "lighttpd", "h2o"];
 ///
 /// Users request pages of one or more files, each page over a new connection, and pause between them (SURGE, with
 /// its time unit scaled by --think, so that fewer users generate as much load). The sizes of files and their
-/// popularity are SURGE's too. All servers run at once on one core; the load generator on another core visits
+/// popularity are SURGE's too. All servers run concurrently on one core; the load generator on another core visits
 /// them in turn. Figures are medians of the slices.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {

@@ -23,7 +23,7 @@ const QUICK: usize = 1;
 /// Measure the web server's latency at light load and that of its threaded twin.
 ///
 /// Small files over keep-alive connections in open loop, at 1, 5 and 20 percent of the capacity of the slower
-/// server. Both servers run at once on one core; the load on another core visits them in turn, in short slices
+/// server. Both servers run concurrently on one core; the load on another core visits them in turn, in short slices
 /// with the same arrivals. Latency counts from the intended start. Ratios are taken slice by slice; figures are
 /// their medians. A slice in which other processes used a core is repeated.
 #[derive(Args, Clone, Debug)]

@@ -13,7 +13,7 @@ use phalanx::time::now;
 use phalanx::{Graph, select, timeout};
 use phalanx_guard::{Login, Logins, Refusal, network};
 
-/// Checks that run at once; one of Argon2id takes 19 MiB of memory.
+/// Checks that run concurrently; one of Argon2id takes 19 MiB of memory.
 const THREADS: usize = 2;
 
 /// Longest wait for the result of a check. Most clients would wait longer, but the newest logins are checked first, so

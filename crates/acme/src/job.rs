@@ -88,7 +88,7 @@ impl Job {
         }
     }
 
-    /// Whether a reload leads to an attempt at once.
+    /// Whether a reload leads to an attempt immediately.
     pub(crate) fn is_due_at_reload(&self, now: SystemTime) -> bool {
         self.failures <= MAX_AT_RELOAD && self.retry_after <= now
     }

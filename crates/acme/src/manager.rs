@@ -37,7 +37,7 @@ impl Manager {
     }
 
     /// Replaces the plan. An order in progress continues if the new plan has its certificate. Certificates that could
-    /// not be issued are tried again at once, unless several attempts have failed or this is the first plan. So a
+    /// not be issued are tried again immediately, unless several attempts have failed or this is the first plan. So a
     /// program that restarts or reloads repeatedly respects the limits of the authority.
     ///
     /// # Errors

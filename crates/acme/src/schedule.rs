@@ -14,7 +14,7 @@ pub(crate) const MAX_ASKED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Bounds of the time between two requests for the authority's renewal window.
 const QUESTIONS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(24 * 60 * 60)];
 
-/// Failures in a row up to which a reload of the configuration leads to an attempt at once. Later attempts start at
+/// Failures in a row up to which a reload of the configuration leads to an attempt immediately. Later attempts start at
 /// least [`RELOAD_INTERVAL`] after the previous one, so five failures take an hour, no matter how often the
 /// configuration is reloaded.
 pub(crate) const MAX_AT_RELOAD: u32 = 2;

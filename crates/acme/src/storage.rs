@@ -190,7 +190,7 @@ impl Storage {
         if failures.names == names { failures } else { Failures::default() }
     }
 
-    /// Replaces the failures for these names. Without the file, a restart makes an attempt at once.
+    /// Replaces the failures for these names. Without the file, a restart makes an attempt immediately.
     pub(crate) fn save_failures(&self, names: &[String], failures: Option<&Failures>) {
         let path = self.file(names, "failures");
         let _ = match failures.map(serde_json::to_vec) {

@@ -112,7 +112,8 @@ impl HttpClient for Transport {
     }
 }
 
-/// The output of a future of the ACME client. It waits only for [`Transport`], which blocks, so it is ready at once.
+/// The output of a future of the ACME client. It waits only for [`Transport`], which blocks, so it is ready
+/// immediately.
 pub(crate) fn complete<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

@@ -81,9 +81,9 @@ impl Options {
     /// restarts it, such as the rest of a response to a slow client, or the response to an HTTP/2 PING. Bytes of the
     /// client do not.
     ///
-    /// When it has passed, the connection ends within a second: an idle one at once, one over HTTP/2 after a GOAWAY. A
-    /// client gets no response. A request over HTTP/2 that arrives before the end is served, and the time begins again. Bytes
-    /// that the connection has taken and not sent are sent after its end, for at most 10 seconds.
+    /// When it has passed, the connection ends within a second: an idle one immediately, one over HTTP/2 after a
+    /// GOAWAY. A client gets no response. A request over HTTP/2 that arrives before the end is served, and the time
+    /// begins again. Bytes that the connection has taken and not sent are sent after its end, for at most 10 seconds.
     ///
     /// Requests in progress, streamed responses and WebSockets are not limited, nor is a connection with bytes for which the
     /// kernel has no room because the client does not receive. Such a connection ends when the client closes it, when the

@@ -20,7 +20,7 @@ use crate::service::Service;
 /// Serve a directory of files over HTTP.
 ///
 /// When ready, it prints a line per address to stdout: `listening on http://ADDR:PORT`. SIGINT (Ctrl-C) or
-/// SIGTERM completes the requests in progress and exits; a second signal ends the server at once. SIGHUP reloads
+/// SIGTERM completes the requests in progress and exits; a second signal ends the server immediately. SIGHUP reloads
 /// the configuration; if it contains an error, the old one remains in effect.
 ///
 /// Precedence: flag, environment variable, --set, file of --config, default.

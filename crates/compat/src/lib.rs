@@ -9,9 +9,9 @@
 //! | [`portable`] | a stream that other threads may use | |
 //! | [`local`] | a `Send` future around one that is not `Send` | |
 //!
-//! A read copies once, from the driver's buffer into the caller's; so does a write. Bytes that a write to a plain stream
-//! has accepted are sent even if the stream is dropped at once, for up to ten seconds. Flush or shut down an encrypted
-//! stream before you drop it, because it may hold encrypted bytes for which the socket has no room.
+//! A read copies once, from the driver's buffer into the caller's; so does a write. Bytes that a write to a plain
+//! stream has accepted are sent even if the stream is dropped immediately, for up to ten seconds. Flush or shut down an
+//! encrypted stream before you drop it, because it may hold encrypted bytes for which the socket has no room.
 //!
 //! An echo server with the functions of tokio, but without its runtime:
 //!

@@ -19,7 +19,7 @@
 ///         pub pump: Option<String> => key("pump", "name of the pump");
 ///         /// Size of the log in bytes.
 ///         pub log: u64 = 1 << 20 => key_as::<phalanx_config::Size>("log-size", "size of the log");
-///         /// Whether to start at once.
+///         /// Whether to start immediately.
 ///         pub starts: bool => none();
 ///     }
 /// }

@@ -196,11 +196,11 @@ impl Config {
     }
 
     /// Maximum size of all results that a connection holds for one transaction, in bytes; 64 MiB by default. Results of
-    /// [batchable](crate::Statement::batchable) statements are held until their common transaction is committed. A result
-    /// that has no space beside those before is dropped. If its statement is [idempotent](crate::Statement::idempotent),
-    /// it is executed again, in a transaction of its own, where only [`max_result_bytes`](Self::max_result_bytes) bounds
-    /// its result. Another statement fails with [`Error::NoSpaceForResult`](crate::Error::NoSpaceForResult); it was
-    /// executed.
+    /// [batchable](crate::Statement::batchable) statements are held until their common transaction is committed. A
+    /// result that has no space beside those before is dropped. If its statement is
+    /// [idempotent](crate::Statement::idempotent), it is executed again, in a transaction of its own, where only
+    /// [`max_result_bytes`](Self::max_result_bytes) bounds its result. Another statement fails with
+    /// [`Error::NoSpaceForResult`](crate::Error::NoSpaceForResult); it was executed.
     #[must_use]
     pub fn max_shared_result_bytes(mut self, bytes: usize) -> Self {
         self.max_shared_result_bytes = bytes;

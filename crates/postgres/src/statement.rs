@@ -84,8 +84,8 @@ impl Statement {
     }
 
     /// Lets an execution be repeated if the connection is lost while its outcome is unknown. Without it, such an
-    /// execution fails with [`Error::ConnectionLost`]. For statements whose second execution changes nothing: queries, and
-    /// changes such as `INSERT … ON CONFLICT DO NOTHING`.
+    /// execution fails with [`Error::ConnectionLost`]. For statements whose second execution changes nothing: queries,
+    /// and changes such as `INSERT … ON CONFLICT DO NOTHING`.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         Arc::make_mut(&mut self.0).idempotent = true;

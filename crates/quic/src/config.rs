@@ -103,7 +103,7 @@ impl Config {
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
         server.validation_token_config(tokens).time_source(Arc::new(Clock));
-        // Connections are accepted or refused at once.
+        // Connections are accepted or refused immediately.
         server.incoming_buffer_size(0).incoming_buffer_size_total(0);
         // `quinn-proto` also supports drafts, which are obsolete.
         let mut endpoint = EndpointConfig::default();

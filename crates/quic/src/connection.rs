@@ -20,8 +20,8 @@ const MAX_BATCH: usize = 32;
 const IDLE_TIMER: Duration = Duration::from_secs(3600);
 
 /// A connection. One operation drives it: it takes all [events](Self::next_event), then calls
-/// [`poll_drive`](Self::poll_drive), and repeats both when it is woken. If it is dropped, the connection ends at once,
-/// and the client notices only when it sends something.
+/// [`poll_drive`](Self::poll_drive), and repeats both when it is woken. If it is dropped, the connection ends
+/// immediately, and the client notices only when it sends something.
 pub struct Connection {
     shared: Rc<Shared>,
     timer: Deadline,

@@ -131,7 +131,7 @@ impl Round {
             return join(calls).await.into();
         }
         match self.used.pop().map(call) {
-            // Runs at once if the partition belongs to this processor, because the stage is direct.
+            // Runs immediately if the partition belongs to this processor, because the stage is direct.
             Some(only) => smallvec![only.await],
             None => Results::new(),
         }

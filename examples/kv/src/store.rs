@@ -24,7 +24,7 @@ pub(crate) enum Action {
     Add(i64),
     Append(Vec<u8>),
     Length,
-    /// Sets the time to live; `None` expires the key at once.
+    /// Sets the time to live; `None` expires the key immediately.
     Expire(Option<Duration>),
     /// TTL, in units of this many milliseconds.
     TimeLeft(u64),

@@ -107,7 +107,7 @@ impl Worker {
 }
 
 pub(super) trait Connection: Read + Write {
-    /// Sends small packets at once, and limits each read and each write.
+    /// Sends small packets immediately, and limits each read and each write.
     fn prepare(&self, timeout: Duration) -> io::Result<()>;
 }
 

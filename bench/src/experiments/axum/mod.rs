@@ -1,8 +1,8 @@
 //! `phalanx-bench axum`: one axum application on Phalanx and on tokio.
 //!
 //! The servers of the application are one program (`bench/peers/axum-arms`), those on other libraries another
-//! (`bench/peers/http-arms`), so that the product does not get their dependencies. All run at once; the load visits them in
-//! turn, so a ratio compares two moments of the same second.
+//! (`bench/peers/http-arms`), so that the product does not get their dependencies. All run concurrently; the load
+//! visits them in turn, so a ratio compares two moments of the same second.
 
 mod report;
 mod servers;

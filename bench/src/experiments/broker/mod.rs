@@ -32,7 +32,7 @@ use shape::{Setting, Unit};
 
 /// Measure the broker and others: messages per second of processor time.
 ///
-/// All run at once on the same cores, with as many workers (mosquitto has one); one load generator visits them in
+/// All run concurrently on the same cores, with as many workers (mosquitto has one); one load generator visits them in
 /// turn. It keeps a window of messages in flight and sends the next ones when those have arrived, so that nothing
 /// is dropped. Figures are medians of the rounds, ratios are of paired slices. All clients use MQTT 5; state is
 /// in memory, and logs are off. With QoS 1 Phalanx is also measured with --persistence-dir and persistent

@@ -52,7 +52,7 @@ impl Login<'_> {
             properties: properties.get(),
         };
         send(&stream, &Packet::Connect(connect))?;
-        // Messages may follow at once.
+        // Messages may follow immediately.
         let mut packets = Packets::new(most);
         let is_present = packets.next(&stream, |packet| match packet {
             Packet::ConnAck(ack) => accepted(ack.reason).map(|()| ack.session_present),

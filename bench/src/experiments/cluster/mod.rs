@@ -28,12 +28,12 @@ use servers::{Servers, version};
 
 /// Compare three brokers over NATS with one broker.
 ///
-/// A single broker, three brokers of a cluster and their NATS server run at once on the same cores, with as many workers
-/// each; one load generator visits the single broker and the cluster in turn. Figures are medians of the rounds, ratios
-/// and differences are of paired slices. All clients use MQTT 5; state is in memory. The cases of kept sessions have
-/// state on disk, and three NATS servers with copies of it, which write to the disk without waiting for it (they do not
-/// have `sync_interval: always`). Requires nats-server (Debian: apt-get install nats-server). A measurement that fails is
-/// listed, and the others go on. Ctrl-C prints the results so far.
+/// A single broker, three brokers of a cluster and their NATS server run concurrently on the same cores, with as many
+/// workers each; one load generator visits the single broker and the cluster in turn. Figures are medians of the
+/// rounds, ratios and differences are of paired slices. All clients use MQTT 5; state is in memory. The cases of kept
+/// sessions have state on disk, and three NATS servers with copies of it, which write to the disk without waiting for
+/// it (they do not have `sync_interval: always`). Requires nats-server (Debian: apt-get install nats-server). A
+/// measurement that fails is listed, and the others go on. Ctrl-C prints the results so far.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// Parts of the benchmark [default: all]

@@ -32,8 +32,8 @@ record! {
     }
 }
 
-/// Two servers, one with all workers active and one with as many as the load needs, run at once and are visited in turn
-/// with the same arrivals. Before each slice a calm load lets the second one remove workers.
+/// Two servers, one with all workers active and one with as many as the load needs, run concurrently and are visited in
+/// turn with the same arrivals. Before each slice a calm load lets the second one remove workers.
 pub(super) fn measure(options: &Options, report: &mut Run<Report>) -> Result<(), Error> {
     let Options { slices, slice, calm, quick, .. } = *options;
     let (driver, ours) = ours();

@@ -43,7 +43,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// workers active and with as many as the load needs. wake: the time until resting processors serve a burst. sweep: the
 /// loads of the paper on NewtOS, files from 10 B to 10 MB, under each setting. profile: `phalanx profile` measures three
 /// of these loads. mixes: a server chooses by the profile. planted: a server has a profile with a bad setting. Servers run
-/// at once and are visited in turn. Ratios are taken slice by slice; figures are medians.
+/// concurrently and are visited in turn. Ratios are taken slice by slice; figures are medians.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// Parts to measure

@@ -33,7 +33,7 @@ pub(crate) enum Part {
 /// Measure servers with increasing numbers of processors.
 ///
 /// Each server runs once for each number of processors, peers with as many workers, Phalanx with its threads not bound
-/// to cores and bound (`-pin`). All run at once and are visited in turn. Figures are medians of the rounds;
+/// to cores and bound (`-pin`). All run concurrently and are visited in turn. Figures are medians of the rounds;
 /// ratios are of paired slices. The load has cores of its own where there are at least four; otherwise servers and
 /// load share all cores, with any number of processors. `kv` and redis require `cargo build --release -p phalanx-kv`
 /// and the packages redis-server and redis-tools.

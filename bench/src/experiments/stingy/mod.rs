@@ -35,10 +35,10 @@ const SPARE_FILES: u64 = 200;
 
 /// Measure C servers and the same servers with the memory of `phalanx-stingy`.
 ///
-/// Both servers run at once on one core; the load on another core visits them in turn, in short slices, in closed loop
-/// with one small request in flight on each connection. Figures are processor times per request, medians of the slices;
-/// ratios are of the same pair of slices. L2 misses are simulated by cachegrind (1 MiB, user space), with up to 4,000
-/// connections, as the difference of two loads.
+/// Both servers run concurrently on one core; the load on another core visits them in turn, in short slices, in closed
+/// loop with one small request in flight on each connection. Figures are processor times per request, medians of the
+/// slices; ratios are of the same pair of slices. L2 misses are simulated by cachegrind (1 MiB, user space), with up to
+/// 4,000 connections, as the difference of two loads.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// The folder of `obtain.sh` and `stingify.sh` in tools/stingy/examples/servers

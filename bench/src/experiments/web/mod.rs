@@ -20,7 +20,7 @@ pub(crate) use scene::Scene;
 
 /// Measure the web server, a bare loop, its threaded twin, nginx and other servers.
 ///
-/// All servers run at once, each bound to one core; the load on another core visits them in turn, in short
+/// All servers run concurrently, each bound to one core; the load on another core visits them in turn, in short
 /// slices. The main figure is processor time per request. The minimum of the slices shows the machine in its fast
 /// state, and ratios are between minima. A slice in which other processes used a core is repeated. Servers that
 /// are not installed are listed and left out. Ctrl-C prints the results so far and lists the missing ones.

@@ -74,8 +74,8 @@ impl fmt::Debug for RemoteKeys {
 
 impl RemoteKeys {
     /// The keys at the URL of `endpoint`. Starts with the keys of `previous`, if it has the same URL and authorities,
-    /// until the next fetch, which may begin at once. If fetches fail, keys are used up to `max_age` after the fetch
-    /// that returned them.
+    /// until the next fetch, which may begin immediately. If fetches fail, keys are used up to `max_age` after the
+    /// fetch that returned them.
     pub fn new(endpoint: Endpoint, max_age: Duration, previous: Option<&Self>) -> Self {
         let same = previous.filter(|previous| previous.endpoint.is_as(&endpoint));
         let state = same.map(|previous| previous.state.clone()).unwrap_or_default();

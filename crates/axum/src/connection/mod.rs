@@ -90,7 +90,7 @@ pub(crate) async fn serve_connection<M, V: Services<M>>(
         })
         .await;
     }
-    // Ends at once unless the connection was upgraded.
+    // Ends immediately unless the connection was upgraded.
     select(relay, draining()).await;
 }
 

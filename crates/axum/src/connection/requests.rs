@@ -55,8 +55,8 @@ pub(crate) fn requests<S: HttpService>(
     })
 }
 
-/// The response of the service. A service that is ready, such as a router, is called at once: a future that waited first
-/// would contain the request and the future that it becomes, and copy either once more.
+/// The response of the service. A service that is ready, such as a router, is called immediately: a future that waited
+/// first would contain the request and the future that it becomes, and copy either once more.
 fn handled<S: HttpService>(mut service: S, request: Request<Body>) -> Handled<S::Future> {
     match service.poll_ready(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(Ok(())) => Either::Left(service.call(request)),

@@ -19,7 +19,7 @@ const PIECE_BYTES: usize = 4096;
 pub(super) struct Signals(UnixStream);
 
 impl Signals {
-    /// Handles the signals from now on. A second signal ends the process at once.
+    /// Handles the signals from now on. A second signal ends the process immediately.
     pub(super) fn install() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         for signal in [SIGTERM, SIGINT] {

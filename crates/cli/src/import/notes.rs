@@ -80,7 +80,7 @@ pub(super) fn reason(key: &str) -> Option<(bool, &'static str)> {
         "user" | "pid_file" => {
             unneeded("the service manager chooses the user and knows the process")
         }
-        "set_tcp_nodelay" => unneeded("output is sent at once"),
+        "set_tcp_nodelay" => unneeded("output is sent immediately"),
         "memory_limit" => left_out(
             "the limits on queues, sessions, subscriptions and retained messages bound the memory",
         ),

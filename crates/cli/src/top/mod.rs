@@ -129,7 +129,7 @@ fn fetch_snapshots(
         // The first interval is short, so that figures appear soon.
         let mut wait = Duration::from_millis(250);
         loop {
-            // Sleep in small steps, so that a shorter interval takes effect at once.
+            // Sleep in small steps, so that a shorter interval takes effect immediately.
             let mut slept = Duration::ZERO;
             while slept < wait {
                 thread::sleep(POLL_INTERVAL);

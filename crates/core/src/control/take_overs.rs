@@ -112,7 +112,7 @@ mod tests {
         take_overs.record_take_over(4);
         assert!(
             take_overs.must_give_back(4 * second, 1),
-            "one that has just arrived leaves at once"
+            "one that has just arrived leaves immediately"
         );
     }
 }

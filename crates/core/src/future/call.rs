@@ -35,7 +35,8 @@ use crate::program::processor_id::ProcessorId;
 /// is dropped.
 ///
 /// A call belongs to the processor that created it. If it is awaited on another one, it resolves to
-/// [`CallError::WrongProcessor`], or to [`CallError::Cancelled`] if its processor has ended. It can be dropped anywhere.
+/// [`CallError::WrongProcessor`], or to [`CallError::Cancelled`] if its processor has ended. It can be dropped
+/// anywhere.
 ///
 /// A call is `Send` if its result is, so that a future that contains it can be `Send` too, such as a handler of an HTTP
 /// framework.

@@ -1,9 +1,9 @@
 //! Opening files beneath a directory, and never outside it.
 //!
 //! Linux resolves such a path in one call (`openat2`). On other systems, on kernels before 5.6, and in sandboxes that
-//! refuse the call, the path is resolved one component at a time, so that the kernel never follows a link by itself. The
-//! same is done for [`SymlinkPolicy::OwnerMatches`]. In that case, the compared owners are those of the link that was actually read
-//! and of the file that was actually opened, even if another process moves files concurrently.
+//! refuse the call, the path is resolved one component at a time, so that the kernel never follows a link by itself.
+//! The same is done for [`SymlinkPolicy::OwnerMatches`]. In that case, the compared owners are those of the link that
+//! was actually read and of the file that was actually opened, even if another process moves files concurrently.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};

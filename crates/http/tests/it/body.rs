@@ -124,7 +124,7 @@ fn limits() {
     }
     assert!(BodyParser::new(Body::Length(10), &limits).is_ok());
     let reject = BodyParser::new(Body::Length(11), &limits).unwrap_err();
-    assert_eq!(reject.status.code(), 413, "RFC 9110, 15.5.14: at once");
+    assert_eq!(reject.status.code(), 413, "RFC 9110, 15.5.14: immediately");
 }
 
 /// Some old servers fill the line of a size with spaces.

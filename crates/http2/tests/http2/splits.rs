@@ -33,7 +33,7 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Requests and output of a server that answers each request at once.
+/// Requests and output of a server that answers each request immediately.
 fn serve<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
     let mut server = Server::new(LIMITS);
     let mut requests = Vec::new();

@@ -59,7 +59,8 @@ impl IoTimeout {
     }
 
     /// Also ends the wait when the program begins to shut down. The I/O then fails with an error that
-    /// [`Drained::is_cause_of`](crate::shutdown::Drained::is_cause_of) recognises. Use it for reads on idle connections.
+    /// [`Drained::is_cause_of`](crate::shutdown::Drained::is_cause_of) recognises. Use it for reads on idle
+    /// connections.
     #[must_use]
     pub const fn until_shutdown(self) -> Self {
         Self(self.0 | 1)

@@ -130,8 +130,8 @@ impl Listener {
     /// The next connection, or `None` once the program [drains](crate::shutdown::draining). Use it in a program that
     /// waits between two connections, for example for [capacity](crate::SharedStage::wait_for_capacity) of a stage. It
     /// skips connections that the client closed before they were accepted. After a temporary error, such as too many
-    /// open files, it retries after 50 ms. After a permanent error, such as [`OwnerError`](super::OwnerError), it prints
-    /// the error to stderr and returns `None`. Like [`accept`](Self::accept), it is cancel safe.
+    /// open files, it retries after 50 ms. After a permanent error, such as [`OwnerError`](super::OwnerError), it
+    /// prints the error to stderr and returns `None`. Like [`accept`](Self::accept), it is cancel safe.
     pub async fn accept_next(&self) -> Option<Stream> {
         loop {
             match self.accept().await {

@@ -8,9 +8,10 @@
 //! | [`Resolver`] | addresses of host names |
 //! | [`Polled`], [`PollStream`] | streams for poll functions, the base of adaptors such as `phalanx-compat` |
 //!
-//! Every socket belongs to the processor that created it; using it on another processor fails with [`OwnerError`]. Every
-//! wait takes an [`IoTimeout`]. The methods take `&self`: one operation may read a stream while another one writes to
-//! it, but two reads or two writes at the same time fail with [`ResourceBusy`](std::io::ErrorKind::ResourceBusy).
+//! Every socket belongs to the processor that created it; using it on another processor fails with [`OwnerError`].
+//! Every wait takes an [`IoTimeout`]. The methods take `&self`: one operation may read a stream while another one
+//! writes to it, but two reads or two writes at the same time fail with
+//! [`ResourceBusy`](std::io::ErrorKind::ResourceBusy).
 
 mod bind;
 mod bind_unix;

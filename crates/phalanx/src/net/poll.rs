@@ -155,8 +155,8 @@ impl Polled {
 
     /// [Offers](Stream::offer) the stream to other processors, unless a read has left bytes. If another processor
     /// should serve it, first waits for the end of the last write. Resolves to true if the stream has moved; then drop
-    /// it. A read in progress prevents a move, so if a [move is pending](Self::is_move_pending), do not read before the next
-    /// offer.
+    /// it. A read in progress prevents a move, so if a [move is pending](Self::is_move_pending), do not read before the
+    /// next offer.
     ///
     /// # Errors
     /// The errors of [`Stream::write`], from the last write.

@@ -29,8 +29,8 @@ pub struct SentFile {
 /// A TCP or Unix stream connection of this processor. Dropping it closes the connection.
 ///
 /// A stream belongs to the processor that accepted or opened the connection, and so do reads and writes that have
-/// begun. Using it on another processor, or after its program has ended, fails with [`OwnerError`](super::OwnerError). It
-/// can be dropped anywhere. It is `Send`, so that futures that contain it can be `Send`.
+/// begun. Using it on another processor, or after its program has ended, fails with [`OwnerError`](super::OwnerError).
+/// It can be dropped anywhere. It is `Send`, so that futures that contain it can be `Send`.
 ///
 /// ```
 /// use phalanx::net::{Bytes, IoTimeout, Stream};

@@ -159,6 +159,6 @@ mod tests {
         };
         assert_eq!(observe(0, 1), [false, false, true]);
         assert_eq!(observe(1_000, 2), [false; 3], "they can carry it");
-        assert_eq!(observe(2_000, 1), [false, false, true], "not at once");
+        assert_eq!(observe(2_000, 1), [false, false, true], "not immediately");
     }
 }

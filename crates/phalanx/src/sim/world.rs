@@ -135,8 +135,8 @@ impl World {
         self.outside.set_time_of_day(time);
     }
 
-    /// Sets the frequency of network and disk faults. The default is [`Faults::MILD`]. [`Faults::random`], which chooses
-    /// them by the seed, finds the most bugs.
+    /// Sets the frequency of network and disk faults. The default is [`Faults::MILD`]. [`Faults::random`], which
+    /// chooses them by the seed, finds the most bugs.
     ///
     /// # Panics
     /// In [`explore_all`](super::explore_all), which simulates no faults.

@@ -222,7 +222,7 @@ impl FileCache {
         record.bytes = bytes;
         let more = open_files - std::mem::replace(&mut record.open_files, open_files);
         let has_no_number = open_files > 0 && record.open_number.is_none();
-        // The file was just requested, so it must not be evicted at once.
+        // The file was just requested, so it must not be evicted immediately.
         if let Value::File { local, .. } = &record.value {
             local.touch();
         }

@@ -31,7 +31,7 @@ impl Linger {
         Self { pause: Duration::from_secs(1), total: Duration::from_secs(1), bytes: 256 * 1024 };
 
     /// Calls `read` with a time limit until it returns no bytes, because the input has ended, or until a bound is reached.
-    /// Returns at once if the program drains.
+    /// Returns immediately if the program drains.
     pub(crate) async fn read(self, mut read: impl AsyncFnMut(IoTimeout) -> usize) {
         let (end, mut bytes) = (now() + self.total, 0);
         while now() < end && bytes < self.bytes {

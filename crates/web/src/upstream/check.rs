@@ -140,7 +140,7 @@ struct Results {
 }
 
 impl Results {
-    /// Adds a result. Returns whether the server is up, if that has changed. The first result takes effect at once,
+    /// Adds a result. Returns whether the server is up, if that has changed. The first result takes effect immediately,
     /// because nothing is known about the server before it.
     fn add(&mut self, is_up: bool, check: &HealthCheck) -> Option<bool> {
         let Some(before) = self.is_up else {

@@ -51,7 +51,7 @@ fn keys_are_fetched_when_they_are_needed() {
     run(|service, fetcher, stage| async move {
         let jwt = Rc::new(by_url(None));
         let verify = async |key| jwt.verify_with(&fetcher, &token(key), 1000).await;
-        // A failure is not repeated at once.
+        // A failure is not repeated immediately.
         service.answers(500, "", "");
         for _ in 0..3 {
             assert_eq!(verify(1).await, Err(KEYS_MISSING));

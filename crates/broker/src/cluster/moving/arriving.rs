@@ -175,8 +175,8 @@ async fn move_here(
         while give_up().await.is_err() && !is_draining() {
             sleep(RETRY_DELAY).await;
         }
-        // Sent after the copy was removed, because the holder resumes its session at once. Not sent if this node may have
-        // the session; the holder then asks all nodes.
+        // Sent after the copy was removed, because the holder resumes its session immediately. Not sent if this node
+        // may have the session; the holder then asks all nodes.
         if !may_have_arrived.get() {
             send(node, &from.node, &Request { step: Step::Stay, ..request.clone() });
         }

@@ -188,7 +188,7 @@ fn given_up_before_it_began(driver: DriverChoice) {
         assert!(timeout(Duration::from_millis(5), &mut kept).await.is_err());
         drop(cancelled);
         sleep(Duration::from_millis(2)).await;
-        assert_eq!(Arc::strong_count(&done), 2, "what was given up is dropped at once");
+        assert_eq!(Arc::strong_count(&done), 2, "what was given up is dropped immediately");
         // Dropping it frees a place in the queue.
         let another = call();
         go.send(()).unwrap();

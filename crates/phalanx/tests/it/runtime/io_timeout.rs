@@ -227,7 +227,7 @@ fn drained(driver: DriverChoice) {
         stage.dispatch(move |_| async move {
             assert_drained(idle_listener.accept().await.expect_err("drained"));
             assert!(is_draining());
-            assert_drained(idle_listener.accept().await.expect_err("drained at once"));
+            assert_drained(idle_listener.accept().await.expect_err("drained immediately"));
             count.fetch_add(1, Ordering::SeqCst);
         })?;
         let count = done.clone();

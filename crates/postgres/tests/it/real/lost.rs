@@ -113,8 +113,8 @@ fn queries_fail_in_time_while_no_server_is_reached() {
     });
 }
 
-/// An idempotent query that takes too long is not repeated when it is alone; the others are. The server does not continue
-/// with it.
+/// An idempotent query that takes too long is not repeated when it is alone; the others are. The server does not
+/// continue with it.
 #[test]
 fn a_query_that_takes_too_long_is_given_up() {
     let Some(config) = shared_server() else { return };

@@ -308,7 +308,7 @@ fn slow_readers_eject_no_server() {
     });
 }
 
-/// A server closes connections whose requests do not arrive, unless it does so at once.
+/// A server closes connections whose requests do not arrive, unless it does so immediately.
 #[test]
 fn slow_uploads_eject_no_server() {
     let backend = || {

@@ -16,7 +16,7 @@ fn a_tunnel_passes_bytes_in_both_directions() {
         Backend::new(|mut peer, _| {
             let Some(head) = peer.head() else { return };
             assert!(head.contains("Connection: upgrade\r\nUpgrade: echo\r\n"), "{head}");
-            // Bytes may follow the head at once, as from a server that speaks first.
+            // Bytes may follow the head immediately, as from a server that speaks first.
             peer.say("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello");
             let mut piece = [0; 1000];
             loop {

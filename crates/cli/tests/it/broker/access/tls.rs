@@ -137,7 +137,7 @@ fn revoked_certificates_are_rejected(driver: &str) {
     assert!(publish_as(&eve).status.success() && !publish_as(&adam).status.success());
     let reason = "why=\"the TLS handshake failed: invalid peer certificate: Revoked\"";
     eventually("the reason", || broker.stderr().contains(reason).then_some(()));
-    // SIGHUP loads a new list at once. An expired list rejects all clients.
+    // SIGHUP loads a new list immediately. An expired list rejects all clients.
     for (names, until, eve_is_accepted) in
         [(&["adam", "eve"][..], 2090, false), (&[], 2002, false), (&["adam"], 2090, true)]
     {

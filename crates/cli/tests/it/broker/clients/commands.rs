@@ -294,7 +294,7 @@ fn brokers_of_3_1_1_are_supported() {
     old.join().unwrap();
 }
 
-/// A broker of 3.1.1 that reads everything, but not at once.
+/// A broker of 3.1.1 that reads everything, but not immediately.
 #[test]
 fn a_message_that_exceeds_the_buffers_of_sockets_is_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

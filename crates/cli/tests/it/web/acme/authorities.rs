@@ -80,7 +80,7 @@ impl Pebble {
         Self { process, management }
     }
 
-    /// Makes it advise to renew a certificate in PEM at once.
+    /// Makes it advise to renew a certificate in PEM immediately.
     pub(super) fn advise_renewal(&self, certificate: &str) {
         let window = json!({ "start": "2020-01-01T00:00:00Z", "end": "2020-01-02T00:00:00Z" });
         let response = json!({ "suggestedWindow": window }).to_string();

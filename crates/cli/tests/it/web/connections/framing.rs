@@ -152,7 +152,7 @@ fn a_bad_body_is_answered(driver: &'static str) {
 fn expectations(driver: &'static str) {
     let site = site();
     let server = Server::start(driver, &site.root());
-    // The response is known without the body: it is sent at once, without a 100 (RFC 9110 §10.1.1).
+    // The response is known without the body: it is sent immediately, without a 100 (RFC 9110 §10.1.1).
     let mut client = Client::connect(server.address);
     client.send(
         "POST /1.txt HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",

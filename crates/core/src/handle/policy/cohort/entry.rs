@@ -30,7 +30,8 @@ impl<I, O> Entry<I, O> {
 }
 
 /// The items passed to a cohort operation, as a slice in queue order. Items that remain when the handler returns are
-/// dropped. If they were not answered, their calls fail with [`CallError::ReplyDropped`](crate::CallError::ReplyDropped).
+/// dropped. If they were not answered, their calls fail with
+/// [`CallError::ReplyDropped`](crate::CallError::ReplyDropped).
 pub struct Cohort<I, O>(pub(crate) Vec<Entry<I, O>>);
 
 impl<I, O> Cohort<I, O> {

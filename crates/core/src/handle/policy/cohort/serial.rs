@@ -65,11 +65,11 @@ impl StageOptions<'_> {
     ///
     /// Cohorts and their items keep the order of invocation, even with [`lifo`](Self::lifo). The handler runs as an
     /// operation of `runner` and has exclusive access to the state until it returns. Items without a reply fail with
-    /// [`CallError::ReplyDropped`]. If the handler panics, they fail with [`CallError::Panicked`], the state stays as the
-    /// panic left it, and the next cohort begins. A program that drains completes the current cohort and the waiting
-    /// items. An item whose session has ended fails with [`CallError::Cancelled`]; the handler continues. If the
-    /// handler's operation is rejected because of [`Graph::max_operations`](crate::Graph::max_operations), all calls of
-    /// the cohort fail with [`CallError::ReplyDropped`].
+    /// [`CallError::ReplyDropped`]. If the handler panics, they fail with [`CallError::Panicked`], the state stays as
+    /// the panic left it, and the next cohort begins. A program that drains completes the current cohort and the
+    /// waiting items. An item whose session has ended fails with [`CallError::Cancelled`]; the handler continues. If
+    /// the handler's operation is rejected because of [`Graph::max_operations`](crate::Graph::max_operations), all
+    /// calls of the cohort fail with [`CallError::ReplyDropped`].
     ///
     /// ```
     /// use phalanx_core::{Cohort, Graph, sleep};
