@@ -1,4 +1,4 @@
-//! Parsers of arguments that several commands have.
+//! Parsers for arguments that several commands share.
 
 use std::ops::RangeBounds;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
         .strip_suffix('s')
         .unwrap_or(text)
         .parse()
-        .map_err(|_| "a number of seconds is wanted, as in 10 or 0.5".to_owned())?;
+        .map_err(|_| "expected a number of seconds, such as 10 or 0.5".to_owned())?;
     match number {
         0.0..=86_400.0 => Ok(Duration::from_secs_f64(number)),
         _ => Err("from 0 to 86400 seconds".to_owned()),

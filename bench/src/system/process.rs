@@ -142,7 +142,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 
 /// A program of `cargo xtask peers`: the one that the option `--program` names, or the installed one.
 pub(crate) fn named(path: &Option<PathBuf>, program: &str) -> Result<PathBuf, Error> {
-    let reason = "it is not here; get it by `cargo xtask peers`, or name it by --program";
+    let reason = "it was not found; run `cargo xtask peers`, or pass its path with --program";
     path.clone().or_else(|| find(program)).ok_or_else(|| Error::server(program, reason))
 }
 

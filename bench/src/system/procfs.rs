@@ -154,7 +154,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_process_that_spins_has_run() {
-        // Not this process: its threads exit during the test, and their times vanish.
+        // Not this process: its threads exit during the test, and their times are lost.
         let mut child =
             std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let before = run_time(&[child.id()]).unwrap();

@@ -1,4 +1,4 @@
-//! Failed logins and the lock-outs that follow from them, in a table of bounded size.
+//! Failed logins and the resulting lockouts, in a table of bounded size.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) const FIRST_LOCKOUT: Duration = Duration::from_secs(1);
 /// Longest lockout.
 pub(crate) const MAX_LOCKOUT: Duration = Duration::from_secs(60);
 
-/// Failures are forgotten this long after the last one.
+/// Time after the last failure at which the count of failures is reset.
 pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
 /// Counted subjects. Above this, those with the fewest failures are evicted first.
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(failures.0.len(), CAPACITY);
         assert!(
             failures.lockout(1, Threshold(3), at(1)).is_some(),
-            "those with most failures stay"
+            "the subjects with the most failures stay"
         );
     }
 }

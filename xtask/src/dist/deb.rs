@@ -65,7 +65,7 @@ pub(super) fn build_package(dist: &Dist) -> Result<String, String> {
     fs::write(&conffiles, text).map_err(with_path(&conffiles))?;
 
     let package = dist.out.join(format!("phalanx_{version}_{architecture}.deb"));
-    // As good as by default, unless somebody only checks that it can be built.
+    // 6 is the default of dpkg-deb; a check of the build alone may select a lower level.
     let level = std::env::var("PHALANX_DEB_LEVEL").unwrap_or_else(|_| "6".into());
     let mut build = Command::new("dpkg-deb");
     build.env("SOURCE_DATE_EPOCH", &dist.time).args(["--root-owner-group", "-Zxz"]);

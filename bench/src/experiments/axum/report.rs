@@ -7,7 +7,7 @@ record! {
     /// The report.
     pub(crate) struct Report {
         /// Phalanx first in each scene.
-        rows: Vec<Row> | "÷: Phalanx over this server", 2;
+        rows: Vec<Row> | "÷: ratio of Phalanx to this server", 2;
         /// Number of measured rounds of each scene.
         rounds: usize => "rounds", 0;
     }
@@ -30,23 +30,23 @@ record! {
         server: &'static str => "server", 0;
         /// Microseconds of the server's processor time per request.
         cpu_us: f64 => "cpu µs", 2 = own.median(|slice| slice.cpu_us);
-        /// Phalanx over this server.
+        /// Ratio of Phalanx to this server.
         cpu_over: f64 => "÷", 2 = over(|slice| slice.cpu_us);
         /// Microseconds of the database's processor time per request.
         database_us: Option<f64> => "database µs", 2 = middle(own.iter().map(|slice| slice.database_us));
-        /// Phalanx over this server.
+        /// Ratio of Phalanx to this server.
         database_over: Option<f64> => "÷", 2 = middle_over(ours, own, |slice| slice.database_us);
         /// Microseconds of the server's and the database's processor time per request.
         sum_us: Option<f64> => "sum µs", 2 = middle(own.iter().map(Slice::sum_us));
-        /// Phalanx over this server.
+        /// Ratio of Phalanx to this server.
         sum_over: Option<f64> => "÷", 2 = middle_over(ours, own, Slice::sum_us);
         /// Median latency in microseconds.
         p50_us: f64 => "p50 µs", 1 = own.median(|slice| slice.p50_us);
-        /// Phalanx over this server.
+        /// Ratio of Phalanx to this server.
         p50_over: f64 => "÷", 2 = over(|slice| slice.p50_us);
         /// Answers per second.
         per_s: f64 => "requests/s", 0 = own.median(|slice| slice.per_s);
-        /// Phalanx over this server.
+        /// Ratio of Phalanx to this server.
         rate_over: f64 => "÷", 2 = over(|slice| slice.per_s);
     }
 }

@@ -31,7 +31,7 @@ impl Servers {
         let others = options.others.clone().or_else(|| process::find(OTHERS));
         if others.is_none() && options.scenes.iter().any(|scene| !scene.needs_database()) {
             eprintln!(
-                "{} are not measured: {OTHERS} is not here; get it by `cargo xtask peers`, or name it by --others",
+                "{} are not measured: {OTHERS} was not found; run `cargo xtask peers`, or pass its path with --others",
                 OTHER_ARMS.join(", ")
             );
         }
@@ -74,7 +74,7 @@ impl Database {
         let settings = ["max_connections = 100", "shared_buffers = 128MB", "autovacuum = off"];
         let server = PostgresServer::start(&settings)?.ok_or_else(|| {
             failed(
-                "it is not installed; get it by apt-get install postgresql, or leave out the scenes select and insert"
+                "it is not installed; run `apt-get install postgresql`, or leave out the scenes select and insert"
                     .to_owned(),
             )
         })?;
@@ -92,7 +92,7 @@ impl Database {
     /// Processor time of its processes in seconds, without that of processes that have exited.
     pub(super) fn run_time(&self) -> Result<f64, Error> {
         let processes = procfs::family(self.0.process()?)?;
-        // A process may exit between the two looks.
+        // A process may exit between the two reads.
         Ok(processes.iter().filter_map(|process| procfs::run_time(&[*process]).ok()).sum())
     }
 }

@@ -16,7 +16,7 @@ use crate::system::{Cores, Process, interrupted, is_interrupted};
 
 /// Timeout of each answer to a client that continues its session. A node holds a CONNECT back for up to 5 s.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// Wait between two attempts to connect, and between two looks at what the nodes say.
+/// Wait between two attempts to connect, and between two reads of the nodes' output.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes of a queued message.
 const PAYLOAD: usize = 1024;

@@ -12,7 +12,7 @@
 //! | `part.rs` | divides batches into messages of limited size |
 //! | `lease.rs` | the lease of a journal |
 //! | `mirror.rs` | this node's stream |
-//! | `questions.rs` | questions which node has a client's session |
+//! | `questions.rs` | questions to other nodes about the location of a client's session |
 //! | `opening.rs` | takes this node's lease and stream at the start |
 //! | `fenced.rs` | sets aside the journal of a node that has lost its sessions |
 

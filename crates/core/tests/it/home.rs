@@ -64,7 +64,7 @@ fn a_program_that_ends_drops_envelopes_in_transit() {
     for _ in 0..3 {
         program.turn(1);
     }
-    assert_eq!(std::sync::Arc::strong_count(&sent), 2, "under way");
+    assert_eq!(std::sync::Arc::strong_count(&sent), 2, "the message is in the mailbox");
     drop(program);
     assert_eq!((Rc::strong_count(&alive), std::sync::Arc::strong_count(&sent)), (1, 1));
 }

@@ -350,7 +350,7 @@ fn a_processor_that_goes_first_answers_those_that_wait() {
     two.enter(|| two.turn(&world));
     drop(two);
     settle(&one, &world, || ());
-    assert!(results.borrow().is_empty(), "those that never left are still under way");
+    assert!(results.borrow().is_empty(), "operations that never left are still running");
     drop(one);
     assert_eq!(dropped.load(Ordering::Relaxed), 3_000, "with the program at the latest");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// use phalanx_driver::Keepalive;
 /// use std::time::Duration;
 ///
-/// // A vanished peer is detected after 60 + 3 × 10 seconds.
+/// // A lost peer is detected after 60 + 3 × 10 seconds.
 /// let keepalive = Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(10), count: 3 };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

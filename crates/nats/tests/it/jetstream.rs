@@ -93,7 +93,7 @@ fn messages_are_appended_as_expected_and_read_in_order() {
         assert_eq!(streams.get("journal", 102).await.unwrap().unwrap().payload, b"x");
         streams.delete("journal").await.unwrap();
         assert_eq!(streams.state("journal").await, Err(JetStreamError::NoStream));
-        // One message for each subject, replaced by whoever knows it.
+        // One message for each subject. A client replaces it if it knows the last sequence number.
         streams.create(&config(1, Some(1))).await.unwrap();
         let replace = |subject, number| {
             streams.append(subject, Expected::LastOfSubject(number), subject.as_bytes())

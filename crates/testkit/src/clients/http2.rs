@@ -156,7 +156,7 @@ impl Connection {
     #[track_caller]
     pub fn read_until(&mut self, mut condition: impl FnMut(&Self) -> bool) {
         while !condition(self) {
-            assert!(self.read(), "the connection is closed; goodbyes: {:?}", self.goaway_codes);
+            assert!(self.read(), "the connection is closed; GOAWAY codes: {:?}", self.goaway_codes);
         }
     }
 

@@ -21,8 +21,8 @@ on_each_driver!(connections_leave_an_inactive_processor);
 const PROCESSORS: usize = 2;
 const CLIENTS: usize = 24;
 
-/// Answers each byte with the number of the processor and the number of answers so far. Offers the connection only once
-/// a processor is inactive, because a connection that may move would be packed before that.
+/// Answers each byte with the number of the processor and the number of answers so far. Offers the connection only after
+/// a processor has become inactive, because the program would move connections to one processor earlier.
 async fn answer(mut stream: Stream, number: u8, active: ActiveProcessors) {
     let mut count: u64 = stream.take_state().unwrap_or(0);
     assert_eq!(stream.take_state::<u64>(), None, "once");
