@@ -304,7 +304,7 @@ mod tests {
     proptest! {
         /// The entry that a trusted proxy appends is believed, regardless of the client's own.
         #[test]
-        fn what_a_client_sends_does_not_matter(sent in "[ -~]{0,60}", own_line in any::<bool>()) {
+        fn fields_of_untrusted_clients_are_ignored(sent in "[ -~]{0,60}", own_line in any::<bool>()) {
             for (field, entry) in [
                 (ForwardedField::XForwardedFor, "203.0.113.9"),
                 (ForwardedField::Forwarded, "for=203.0.113.9;host=\"h\""),

@@ -279,7 +279,7 @@ fn known_bytes() {
 
 /// Malformed packets and protocol errors of the standard, with the required reason code.
 #[test]
-fn what_is_refused() {
+fn invalid_packets_are_refused() {
     for (name, version, bytes, reason) in [
         ("QoS 3", Version::V5, &b"\x36\x05\x00\x01a\x00\x01"[..], Reason::MALFORMED_PACKET),
         ("number 0", Version::V3, b"\x32\x05\x00\x01a\x00\x00", Reason::PROTOCOL_ERROR),

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_can_log_in_to_mosquitto_nobody_can_here() {
+    fn addresses_without_logins_in_mosquitto_accept_none() {
         let certificates = format!("listener 8883\n{TLS}cafile /ca\nrequire_certificate true\n");
         for text in [
             "listener 1883 127.0.0.1\nallow_anonymous false\nauth_plugin /go-auth.so\n",

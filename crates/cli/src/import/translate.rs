@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_named_with_its_line() {
+    fn omitted_settings_are_named_with_their_lines() {
         let table = [
             ("bridge_cafile x", "no `connection`"),
             ("auth_plugin x.so", "plugins"),

@@ -232,7 +232,7 @@ fn the_mix_and_the_last_decision_are_shown() {
 }
 
 #[test]
-fn what_has_moved_is_shown() {
+fn moved_connections_are_shown() {
     let mut app = app();
     let mut snapshot = snapshot(3);
     let counters = serde_json::json!([

@@ -64,7 +64,7 @@ async fn read_all(client: &mut Client) -> std::io::Result<Vec<u8>> {
 }
 
 #[test]
-fn what_was_written_before_a_drop_arrives() {
+fn bytes_written_before_a_drop_arrive() {
     simulate(
         false,
         |stream| async move {

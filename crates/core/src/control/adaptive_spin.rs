@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn where_work_comes_at_once_a_processor_polls() {
+    fn a_processor_polls_if_work_arrives_soon() {
         let (sum, chosen) = run_idle_periods([1; 1000]);
         // Two comparisons, in each of which half of 96 idle periods sleep.
         assert!(sum == 4 * (1000 - 2 * 48) && chosen > 0, "{sum}");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn where_work_comes_later_polling_ends_and_trials_are_rare() {
+    fn polling_ends_if_work_arrives_late_and_trials_become_rare() {
         let (sum, chosen) = run_idle_periods(std::iter::repeat_n(1000, 100_000));
         // Seven trials at doubling distances, then one every 8192 idle periods, against a sleep cost of
         // half a million.

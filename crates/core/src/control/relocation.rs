@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_core_can_do_gathers_on_the_first_processor() {
+    fn connections_for_one_core_gather_on_the_first_processor() {
         assert_eq!(decide(1, &[(32, 300), (32, 300)], 1_000), Some((0, 32)));
         assert_eq!(decide(0, &[(32, 300), (32, 300)], 1_000), None, "the first one keeps its own");
         assert_eq!(decide(1, &[(32, 400), (32, 400)], 1_000), None);

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_did_not_leave_an_inactive_processor_is_tried_again_after_growing_pauses() {
+    fn moves_from_an_inactive_processor_are_retried_with_backoff() {
         let second = RETRIES.0;
         let take_overs = TakeOvers::default();
         take_overs.was_idle(1000 * second);

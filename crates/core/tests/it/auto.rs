@@ -97,7 +97,7 @@ fn turn_until(processor: &Processor, machine: &Machine, trials: u64) -> CohortTu
 }
 
 #[test]
-fn where_code_is_small_calls_come_to_run_inside_of_their_callers() {
+fn calls_of_stages_with_little_code_run_inside_their_callers() {
     let machine = Machine::default();
     let processor = start(&machine, None);
     let before = processor.control().processor(0);
@@ -111,7 +111,7 @@ fn where_code_is_small_calls_come_to_run_inside_of_their_callers() {
 }
 
 #[test]
-fn where_code_is_large_cohorts_are() {
+fn stages_with_much_code_get_large_cohorts() {
     let machine = Machine::default();
     machine.0.reload.set(1500);
     let processor = start(&machine, None);

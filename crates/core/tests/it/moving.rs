@@ -203,7 +203,7 @@ fn a_move_that_would_wait_for_ever_is_given_up() {
 
 /// Operations that wait for a move run in the order of their arrival.
 #[test]
-fn those_that_wait_keep_their_order() {
+fn waiting_operations_keep_their_order() {
     let mut graph = Graph::new();
     let table = graph.stage("table").partitions(1).partitioned(|_| Vec::new());
     let main = graph.shared("main", ());

@@ -77,7 +77,7 @@ fn a_call_sees_the_effects_of_earlier_invocations() {
 
 /// In a stage with an empty queue, an awaited operation runs inline.
 #[test]
-fn where_nothing_waits_a_run_is_a_part_of_its_caller() {
+fn a_run_is_part_of_its_caller_if_no_operation_waits() {
     let mut graph = Graph::new();
     let front = graph.shared("front", ());
     let back = graph.stage("back").direct().shared(());

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn who_closes_the_connection() {
+    fn the_server_closes_connections_on_request() {
         for (head, keep_alive) in [
             ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true),
             ("GET / HTTP/1.1\r\nHost: a\r\nConnection: Close\r\n\r\n", false),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request() {
+    fn malformed_requests_are_refused() {
         assert_eq!(parse(b"GET / HT"), Parsed::Partial);
         assert_eq!(parse(b"GET / FTP/1.1\r\n\r\n"), Parsed::Invalid);
         assert_eq!(parse(b"\0\r\n\r\n"), Parsed::Invalid);

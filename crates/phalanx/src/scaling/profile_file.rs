@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_profile_is_refused() {
+    fn invalid_profiles_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.json");
         let error = |text: &str| {

@@ -21,7 +21,7 @@ on_each_driver!(
     a_waker_that_goes_with_its_read_drops_another,
     a_waker_that_panics,
     wakers_of_the_drain_that_panic,
-    what_is_sent_has_streams_of_its_own,
+    sent_values_may_own_streams,
 );
 
 /// A waker that runs a closure when it is dropped and panics when it is woken.
@@ -120,7 +120,7 @@ impl Drop for Owner {
     }
 }
 
-fn what_is_sent_has_streams_of_its_own(driver: DriverChoice) {
+fn sent_values_may_own_streams(driver: DriverChoice) {
     program(driver, 1, |_| async {
         let ((stream, peer), (kept, kept_peer)) = (pair().await, pair().await);
         let (read_by_owner, reading_peer) = pair().await;

@@ -82,7 +82,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_broken() {
+fn invalid_frames_are_refused() {
     let zero = [0; 4];
     let owned = |bytes: &[u8]| bytes.to_vec();
     // (bytes, why it is closed)

@@ -20,7 +20,7 @@ fn cut_anywhere() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_upgrades_are_refused() {
     // (what is replaced, by what, the status)
     let table = [
         ("GET", "POST", "400"),

@@ -92,7 +92,7 @@ fn the_regret_is_small_also_on_a_noisy_machine() {
 }
 
 #[test]
-fn where_nothing_is_gained_calls_run_inside_and_trials_become_rare() {
+fn calls_run_inside_and_trials_become_rare_if_cohorts_gain_nothing() {
     let (mut ladder, mut machine) = (CohortLadder::default(), Machine::new(7));
     regret(&mut ladder, &mut machine, PIPELINES[5], 10_000_000);
     assert_eq!(ladder.chosen(), Some(0));

@@ -20,9 +20,9 @@ use crate::runtime::harness::{child_of, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
-    what_is_under_way_is_finished,
-    what_a_dropped_stream_took_arrives,
-    what_a_finished_stream_holds_arrives,
+    requests_in_progress_complete,
+    bytes_accepted_by_a_dropped_stream_arrive,
+    buffered_bytes_of_a_finished_stream_arrive,
     the_deadline,
     ended_at_once,
     drained_by_another_thread,
@@ -46,7 +46,7 @@ impl Drop for Alive {
     }
 }
 
-fn what_is_under_way_is_finished(driver: DriverChoice) {
+fn requests_in_progress_complete(driver: DriverChoice) {
     let [started, finished] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let mut graph = Graph::new();
     let stage = graph.shared("test", ());
@@ -93,11 +93,11 @@ fn what_is_under_way_is_finished(driver: DriverChoice) {
     assert_eq!(finished.load(Ordering::SeqCst), 20);
 }
 
-fn what_a_dropped_stream_took_arrives(driver: DriverChoice) {
+fn bytes_accepted_by_a_dropped_stream_arrive(driver: DriverChoice) {
     bytes_of_an_ended_stream_arrive(driver, drop, 0);
 }
 
-fn what_a_finished_stream_holds_arrives(driver: DriverChoice) {
+fn buffered_bytes_of_a_finished_stream_arrive(driver: DriverChoice) {
     const HELD: usize = 300_000;
     bytes_of_an_ended_stream_arrive(driver, |stream| stream.finish(vec![1; HELD]), HELD);
 }

@@ -24,7 +24,7 @@ on_each_driver!(
     from_the_disk,
     far_into_a_file,
     metadata,
-    what_is_no_file
+    special_files_are_not_opened
 );
 
 fn tree() -> TempDir {
@@ -226,7 +226,7 @@ fn metadata(driver: DriverChoice) {
     });
 }
 
-fn what_is_no_file(driver: DriverChoice) {
+fn special_files_are_not_opened(driver: DriverChoice) {
     let tree = tree();
     let pipe = tree.path().join("root/pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();

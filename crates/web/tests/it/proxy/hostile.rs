@@ -56,7 +56,7 @@ fn closes_at_every_point() {
 }
 
 #[test]
-fn what_is_no_response_is_502() {
+fn malformed_responses_are_502() {
     let heads = [
         "SSH-2.0-x\r\n\r\n".to_owned(),
         "HTTP/2.0 200 OK\r\n\r\n".to_owned(),

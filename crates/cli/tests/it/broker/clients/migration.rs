@@ -114,7 +114,7 @@ fn a_configuration_of_mosquitto_is_recognized() {
 }
 
 #[test]
-fn what_the_broker_would_refuse_is_reported() {
+fn invalid_imports_are_reported() {
     // mosquitto rejects all clients with this configuration.
     let output = import("listener 1883\n");
     assert_eq!(output.status.code(), Some(2));
