@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn every_page_that_is_listed_is_a_chapter_once() {
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             (INDEX, "# Pages\n[b](a/b.md#top), [c](../c/README.md), `[x](x.md)`, [b](a/b.md)"),
             ("docs/a/b.md", "# The `b`\n[code](../../src/b.rs) [out](https://example.org/b.md)"),
             ("c/README.md", "no title"),
@@ -165,7 +165,7 @@ mod tests {
     fn sections_of_the_index_are_parts() {
         let index =
             "# Pages\n[a](a.md)\n## One\n- [b](b.md), [c](c.md)\n## Two\n- [a](a.md) [d](d.md)";
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             (INDEX, index),
             ("docs/a.md", "# A"),
             ("docs/b.md", "# B"),

@@ -63,7 +63,7 @@ pub(super) fn run(
     let local = LocalSet::new();
     let measured = local.block_on(&runtime, conduct(&run, options, &tls, (address, watched)));
     let measured = measured.map_err(|source| Error::Connect { address, source })?;
-    let mut report = Report::of(options, "tokio");
+    let mut report = Report::new(options, "tokio");
     report.tls = Some("TLS 1.3".to_owned());
     let counts = run.counts.take();
     report.fill(Raw { counts, backlog: 0, measured }, options.objective);

@@ -204,7 +204,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         .run_with_ready(graph, start, |up| driver = Some(up.driver))?;
     let measured = measurements.try_recv().map_err(|_| Error::Ended)?;
     let (counts, backlog) = counts.try_recv().map_err(|_| Error::Ended)?;
-    let mut report = Report::of(options, &driver.ok_or(Error::Ended)?.to_string());
+    let mut report = Report::new(options, &driver.ok_or(Error::Ended)?.to_string());
     report.tls = agreed;
     report.fill(Raw { counts, backlog, measured }, options.objective);
     Ok(report)

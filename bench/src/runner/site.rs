@@ -38,11 +38,11 @@ pub(crate) const PROBE: &str = "/file000.html";
 impl Site {
     /// Creates the small files in `directory`.
     pub(crate) fn make(directory: &Path) -> io::Result<Self> {
-        Self::of(directory, &sizes(), ALPHA)
+        Self::with_sizes(directory, &sizes(), ALPHA)
     }
 
     /// A site of files of these sizes; the Nth is requested with weight 1/N^`alpha`.
-    pub(crate) fn of(directory: &Path, sizes: &[usize], alpha: f64) -> io::Result<Self> {
+    pub(crate) fn with_sizes(directory: &Path, sizes: &[usize], alpha: f64) -> io::Result<Self> {
         let (root, paths) = (directory.join("site"), directory.join("paths"));
         fs::create_dir(&root)?;
         let (mut list, mut probe) = (String::new(), Vec::new());
@@ -149,7 +149,7 @@ impl SurgeSite {
 
     /// Writes the files.
     pub(crate) fn make(&self, directory: &Path) -> io::Result<Site> {
-        let site = Site::of(directory, &self.sizes, 1.0)?;
+        let site = Site::with_sizes(directory, &self.sizes, 1.0)?;
         match &self.stream {
             Some(stream) => site.requested_as(stream),
             None => Ok(site),

@@ -193,7 +193,7 @@ impl Slice {
     #[cfg(test)]
     pub(crate) fn example() -> Self {
         let url = "http://127.0.0.1/".parse().expect("a valid URL");
-        Self { report: load::Report::of(&load::Options::new(url), "poll"), noisy: false }
+        Self { report: load::Report::new(&load::Options::new(url), "poll"), noisy: false }
     }
 
     /// Requests without an answer before the end of the slice.

@@ -90,7 +90,7 @@ impl Server for Config {
         let certificate = "host.tls.certificate";
         if given.contains_key(certificate) && !self.listen.iter().any(Listen::is_tls) {
             let message = "no address uses TLS; listen on https://ADDR:PORT";
-            errors.push(ConfigError::of(certificate, message));
+            errors.push(ConfigError::for_key(certificate, message));
         }
         errors
     }

@@ -17,11 +17,11 @@ pub struct ConfigError {
 impl ConfigError {
     /// An error about the value of `key`, set at `place`.
     pub fn new(place: &str, key: &str, message: &str) -> Self {
-        Self { place: place.into(), ..Self::of(key, message) }
+        Self { place: place.into(), ..Self::for_key(key, message) }
     }
 
     /// An error about the value of `key`, whose position is not known yet.
-    pub fn of(key: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn for_key(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self { place: String::new(), key: key.into(), message: message.into(), keys: Vec::new() }
     }
 

@@ -201,7 +201,7 @@ impl Pass<'_, '_> {
                     let none =
                         if F::kind().ends_with("|false") { ", or false for none" } else { "" };
                     let message = format!("found {found}, expected {}{none}", bounds());
-                    errors.push(ConfigError::of(format!("{prefix}{name}"), message));
+                    errors.push(ConfigError::for_key(format!("{prefix}{name}"), message));
                 }
             }
             _ => (),
@@ -220,7 +220,7 @@ impl Pass<'_, '_> {
             Kind::Declare(declaring) => declaring.last().default = None,
             Kind::Check { prefix, errors } if *value == T::default() => {
                 let table = prefix.trim_end_matches('.');
-                let error = ConfigError::of(table, format!("`{name}` is missing"));
+                let error = ConfigError::for_key(table, format!("`{name}` is missing"));
                 errors.push(error.with_keys([name]));
             }
             _ => (),

@@ -130,7 +130,7 @@ impl RuntimeConfig {
                 "{admin} can be reached by other machines, and the admin pages have no password; use a \
                  loopback address, or set --admin-public (runtime.admin-public)"
             );
-            errors.push(ConfigError::of("runtime.admin", message));
+            errors.push(ConfigError::for_key("runtime.admin", message));
         }
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         for name in &self.admin_hosts {
@@ -138,7 +138,7 @@ impl RuntimeConfig {
                 let message = format!(
                     "found {name:?}, expected a name such as \"metrics.example.org\", without a port"
                 );
-                errors.push(ConfigError::of("runtime.admin-hosts", message));
+                errors.push(ConfigError::for_key("runtime.admin-hosts", message));
             }
         }
         errors

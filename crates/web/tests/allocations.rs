@@ -40,7 +40,7 @@ fn ask(stream: &mut TcpStream, times: usize) {
 fn a_request_on_a_persistent_connection_does_not_allocate() {
     let configure = |home: &std::path::Path| {
         fs::write(home.join("small"), "content of a small file").unwrap();
-        Config::of(home)
+        Config::with_root(home)
     };
     on_each_driver(configure, |server, _| {
         let mut stream = connect(server);

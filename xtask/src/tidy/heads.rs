@@ -21,7 +21,7 @@ mod tests {
 
     #[test]
     fn crates_without_documentation_are_found() {
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("crates/a/src/lib.rs", "//! A."),
             ("crates/b/src/lib.rs", "mod b;\n//! B."),
             ("crates/a/src/other.rs", "mod c;"),

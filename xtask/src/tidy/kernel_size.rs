@@ -83,7 +83,7 @@ mod tests {
         let with = |kernel: &[(&str, &str)]| {
             let mut files: Vec<(&str, &str)> = kernel.to_vec();
             files.extend(optional.iter().map(|path| (path.as_str(), fits.as_str())));
-            check(&Tree::of(&files)).len()
+            check(&Tree::from_files(&files)).len()
         };
         assert_eq!(with(&[("crates/core/src/queue/a.rs", &fits)]), 0);
         assert_eq!(
@@ -94,6 +94,9 @@ mod tests {
             with(&[("crates/core/src/queue/a.rs", &fits), ("crates/core/src/state/a.rs", one)]),
             1
         );
-        assert_eq!(check(&Tree::of(&[("crates/core/src/queue/a.rs", one)])).len(), OPTIONAL.len());
+        assert_eq!(
+            check(&Tree::from_files(&[("crates/core/src/queue/a.rs", one)])).len(),
+            OPTIONAL.len()
+        );
     }
 }

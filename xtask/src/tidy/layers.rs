@@ -185,7 +185,7 @@ mod tests {
             "crates/phalanx/Cargo.toml",
             "[package]\nname = \"phalanx\"\n[dependencies]\nphalanx-core.workspace = true\nslab = \"0\"\n",
         );
-        let faults = check_against(TABLE, &Tree::of(&[core, phalanx, other]));
+        let faults = check_against(TABLE, &Tree::from_files(&[core, phalanx, other]));
         faults.iter().map(ToString::to_string).collect()
     }
 

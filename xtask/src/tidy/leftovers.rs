@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn leftovers_are_found() {
         let rust = "// TODO: this\nfn f() { todo!() }\n#[ignore = \"slow\"]\nfn g() { dbg!(1); }\n";
-        let tree = Tree::of(&[("a.rs", rust), ("b.md", "\nFIXME"), ("c.sh", "# XXX")]);
+        let tree = Tree::from_files(&[("a.rs", rust), ("b.md", "\nFIXME"), ("c.sh", "# XXX")]);
         let lines: Vec<_> = check(&tree).into_iter().map(|f| (f.path, f.line)).collect();
         let expected =
             [("a.rs", 1), ("a.rs", 2), ("a.rs", 3), ("a.rs", 4), ("b.md", 2), ("c.sh", 1)];
@@ -56,15 +56,17 @@ mod tests {
 
     #[test]
     fn unfinished_merges_are_found() {
-        let tree = Tree::of(&[("run", "a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> 123\n")]);
+        let tree = Tree::from_files(&[("run", "a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> 123\n")]);
         let lines: Vec<_> = check(&tree).into_iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [2, 6]);
     }
 
     #[test]
     fn similar_text_is_not_reported() {
-        let tree =
-            Tree::of(&[("a.rs", "// no todo!() here\nlet a = \"dbg!(\";"), ("b", "mktemp XXXXXX")]);
+        let tree = Tree::from_files(&[
+            ("a.rs", "// no todo!() here\nlet a = \"dbg!(\";"),
+            ("b", "mktemp XXXXXX"),
+        ]);
         assert_eq!(check(&tree), []);
     }
 }

@@ -125,7 +125,7 @@ mod tests {
                 .map(|(name, import)| (format!("{source}{name}.rs"), import.to_owned())),
         );
         let all: Vec<_> = all.iter().map(|(path, text)| (&path[..], &text[..])).collect();
-        check(&Tree::of(&all)).iter().map(ToString::to_string).collect()
+        check(&Tree::from_files(&all)).iter().map(ToString::to_string).collect()
     }
 
     #[test]

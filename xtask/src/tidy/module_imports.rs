@@ -153,7 +153,7 @@ mod tests {
         ];
         all.retain(|(path, _)| *path != file);
         all.push((&file, text));
-        check_crate(&Tree::of(&all), layers).iter().map(ToString::to_string).collect()
+        check_crate(&Tree::from_files(&all), layers).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
                 ("crates/core/src/processor/turn.rs", "use crate::processor::part::Part;"),
                 ("crates/core/src/processor/part.rs", text),
             ];
-            check_crate(&Tree::of(&all), &layers).len()
+            check_crate(&Tree::from_files(&all), &layers).len()
         };
         assert_eq!(faults("use crate::handle::Handle; use super::super::calls::call;"), 0);
         assert_eq!(faults("use crate::processor::turn::Turn;"), 1);

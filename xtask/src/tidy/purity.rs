@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn faults(path: &str, text: &str) -> Vec<(usize, String)> {
-        check(&Tree::of(&[(path, text)])).into_iter().map(|f| (f.line, f.message)).collect()
+        check(&Tree::from_files(&[(path, text)])).into_iter().map(|f| (f.line, f.message)).collect()
     }
 
     fn in_lib(text: &str) -> Vec<(usize, String)> {
@@ -144,7 +144,7 @@ mod tests {
         let tests = "use std::thread;";
         assert_eq!(in_lib(&format!("#[cfg(test)] mod tests {{ {tests} }}")), []);
         assert_eq!(faults("crates/core/src/queue/tests.rs", tests), []);
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("crates/core/src/queue.rs", "#[cfg(all(test, loom))]\nmod model;"),
             ("crates/core/src/queue/model.rs", tests),
             ("crates/core/src/queue/models.rs", tests),

@@ -174,12 +174,12 @@ mod tests {
     ];
 
     fn lines_of(path: &str, text: &str) -> Vec<usize> {
-        check_words(&Tree::of(&[(path, text)]), WORDS).into_iter().map(|f| f.line).collect()
+        check_words(&Tree::from_files(&[(path, text)]), WORDS).into_iter().map(|f| f.line).collect()
     }
 
     #[test]
     fn retired_names_are_reported_with_the_new_name() {
-        let tree = Tree::of(&[("docs/a.md", "\nA `Parcel`.")]);
+        let tree = Tree::from_files(&[("docs/a.md", "\nA `Parcel`.")]);
         let faults: Vec<_> = check_words(&tree, WORDS).iter().map(ToString::to_string).collect();
         assert_eq!(faults, ["docs/a.md:2: `Parcel` is a retired name; use Envelope"]);
         assert_eq!(lines_of("a.rs", "struct Parcel;\nfn f(p: &Parcel<'_>) {}"), [1, 2]);

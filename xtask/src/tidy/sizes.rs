@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn long_files_and_stale_exceptions_are_found() {
         let (fits, long) = ("\n".repeat(MAX_LINES), "\n".repeat(MAX_LINES + 1));
-        let tree = Tree::of(&[("a.rs", &fits), ("b.rs", &long), ("c.md", &long)]);
+        let tree = Tree::from_files(&[("a.rs", &fits), ("b.rs", &long), ("c.md", &long)]);
         let faults = check(&tree);
         assert!(faults.len() == 1 && faults[0].path == "b.rs");
         assert_eq!(check_against(&tree, &[("b.rs", "why")]), []);

@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn stray_space_is_found() {
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("a.rs", "fn a() {} \n\nfn b() {}\r\n"),
             ("b.md", "no newline"),
             ("c", "#!/bin/sh\n\n"),

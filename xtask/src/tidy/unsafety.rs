@@ -61,7 +61,7 @@ mod tests {
     const ARGUED: &str = "//! A slab.\n//!\n//! # Safety\n//!\n//! Because.\n\nunsafe fn f() {}\n";
 
     fn faults(files: &[(&str, &str)]) -> Vec<String> {
-        check(&Tree::of(files)).iter().map(ToString::to_string).collect()
+        check(&Tree::from_files(files)).iter().map(ToString::to_string).collect()
     }
 
     #[test]

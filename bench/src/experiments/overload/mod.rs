@@ -135,7 +135,7 @@ pub(crate) fn run(options: &Options) -> Result<Run<Report>, Error> {
         true => Site::make(directory),
         false => {
             let bytes = options.file_bytes;
-            Site::of(directory, &vec![bytes; SITE.div_ceil(bytes).clamp(1, 4096)], 0.0)
+            Site::with_sizes(directory, &vec![bytes; SITE.div_ceil(bytes).clamp(1, 4096)], 0.0)
         }
     };
     let plan = Plan { arguments: &arguments, site: &site, ..Plan::small(&wants, options.quick) };

@@ -82,7 +82,7 @@ pub(super) const UNSEEN: [FileLoad; 2] = [
 
 /// Creates all files in `directory`.
 pub(super) fn site(directory: &Path) -> io::Result<Site> {
-    Site::of(directory, &SIZES, 0.0)
+    Site::with_sizes(directory, &SIZES, 0.0)
 }
 
 impl FileLoad {

@@ -17,7 +17,13 @@ const PEERS: [&str; 3] = ["nginx-nosf", "lighttpd", "h2o"];
 
 pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Result<(), Error> {
     let uniform = |directory: &Path| Ok(Site { alpha: 0.0, ..Site::make(directory)? });
-    load("popular", &|directory| Site::of(directory, &[POPULAR], 0.0), options, cores, all)?;
+    load(
+        "popular",
+        &|directory| Site::with_sizes(directory, &[POPULAR], 0.0),
+        options,
+        cores,
+        all,
+    )?;
     load("unpopular", &uniform, options, cores, all)
 }
 

@@ -115,11 +115,11 @@ impl Scene {
             | Self::Http3
             | Self::Logged
             | Self::Proxy => Site::make(directory),
-            Self::Medium | Self::Http3Medium => Site::of(directory, &[100 * KIB; 64], 0.0),
-            Self::Large => Site::of(directory, &[10 * MIB; 8], 0.0),
+            Self::Medium | Self::Http3Medium => Site::with_sizes(directory, &[100 * KIB; 64], 0.0),
+            Self::Large => Site::with_sizes(directory, &[10 * MIB; 8], 0.0),
             Self::Site => pages::make(directory, if quick { 2 } else { 20 }),
             Self::Cold => {
-                Site::of(directory, &vec![64 * KIB; if quick { 256 } else { 16_384 }], 0.0)
+                Site::with_sizes(directory, &vec![64 * KIB; if quick { 256 } else { 16_384 }], 0.0)
             }
         }
     }

@@ -115,7 +115,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    fn from_histogram(histogram: &Histogram<u64>) -> Self {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
         Self {
             mean_us: histogram.mean() / 1e3,
@@ -132,7 +132,7 @@ impl Latency {
 
 impl Report {
     /// An empty report of a run with these options and this driver.
-    pub(crate) fn of(options: &Options, driver: &str) -> Self {
+    pub(crate) fn new(options: &Options, driver: &str) -> Self {
         Self {
             url: options.url.to_string(),
             driver: driver.to_owned(),
@@ -171,9 +171,9 @@ impl Report {
         self.server_cpu_us_per_request = measured.server_cpu.map(each);
         self.server_events_per_request = events(measured.server_events);
         self.server_user_events_per_request = events(measured.server_user_events);
-        self.latency = Latency::of(&counts.histograms.latency.0);
-        self.success_latency = Latency::of(&counts.histograms.success.0);
-        self.served_latency = Latency::of(&counts.histograms.served.0);
+        self.latency = Latency::from_histogram(&counts.histograms.latency.0);
+        self.success_latency = Latency::from_histogram(&counts.histograms.success.0);
+        self.served_latency = Latency::from_histogram(&counts.histograms.served.0);
         self.raw = Some(raw);
     }
 
@@ -219,7 +219,7 @@ mod tests {
             counts.histograms.success.record(answered);
             let mut measured = Measured { answered, bytes: 10 * answered, ..Measured::default() };
             (measured.seconds, measured.client_cpu, measured.server_cpu) = (2.0, 1.5, Some(3.0));
-            let mut report = Report::of(&options, "poll");
+            let mut report = Report::new(&options, "poll");
             report.fill(Raw { counts, backlog: 1, measured }, Duration::from_secs(1));
             report
         };

@@ -178,7 +178,7 @@ mod tests {
     fn missing_hardware_counters_are_named() {
         for server_cpu_us_per_request in [None, Some(8.0)] {
             let options = Options::new("http://127.0.0.1/".parse().unwrap());
-            let report = Report { server_cpu_us_per_request, ..Report::of(&options, "poll") };
+            let report = Report { server_cpu_us_per_request, ..Report::new(&options, "poll") };
             let said = report.to_string().contains("no hardware counters");
             assert_eq!(said, server_cpu_us_per_request.is_some());
         }

@@ -38,7 +38,7 @@ impl Mechanism {
 
     /// The mechanism of this name.
     #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mechanism| mechanism.name() == name)
     }
 
@@ -103,7 +103,7 @@ impl Keys {
     /// Parses the format of PostgreSQL: `SCRAM-SHA-256$ITERATIONS:SALT$STORED:SERVER`. `None` for another text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('$');
-        let mechanism = Mechanism::of(parts.next()?)?;
+        let mechanism = Mechanism::from_name(parts.next()?)?;
         let (iterations, salt) = parts.next()?.split_once(':')?;
         let (stored, server) = parts.next()?.split_once(':')?;
         let iterations: NonZeroU32 = iterations.parse().ok()?;

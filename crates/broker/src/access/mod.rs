@@ -120,7 +120,7 @@ impl Policy {
         (generation, earlier): (u32, Option<&Self>),
     ) -> Result<Self, FileError> {
         let (security, mut files) = (&config.security, UserFiles::default());
-        let logins = Logins::open(&config.elsewhere().security, &mut files)?;
+        let logins = Logins::open(&config.at_other_addresses().security, &mut files)?;
         let at = config.listeners.iter().map(|listener| {
             let address = listener.address.address;
             let mut logins = Logins::open(&config.at(address).security, &mut files)?;

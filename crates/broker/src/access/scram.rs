@@ -26,7 +26,7 @@ impl Policy {
         method: &str,
         first: &[u8],
     ) -> Result<ScramLogin, (Reason, &'static str)> {
-        let mechanism = Mechanism::of(method);
+        let mechanism = Mechanism::from_name(method);
         let offered = mechanism.zip(self.logins(at)?.users.as_ref());
         let Some((mechanism, users)) =
             offered.filter(|(mechanism, users)| users.offers(*mechanism))

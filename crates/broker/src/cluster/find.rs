@@ -113,9 +113,9 @@ async fn next_step(
         (Some((Holding::Arriving, _)), _) => NextStep::Wait,
         (Some((Holding::Has, moves)), last) => match last {
             Some(last) if last.holding == Holding::Has && last.moves >= moves => {
-                NextStep::Answer(SessionLocation::Elsewhere)
+                NextStep::Answer(SessionLocation::OtherNode)
             }
-            _ if is_complete => NextStep::Answer(SessionLocation::NotElsewhere),
+            _ if is_complete => NextStep::Answer(SessionLocation::NoOtherNode),
             _ => NextStep::Wait,
         },
         // This node gave the session away, but it is not known yet whether the other node has it.
@@ -126,7 +126,7 @@ async fn next_step(
         }
         (_, Some(last)) if last.holding == Holding::Has => NextStep::Move(last.clone()),
         (_, Some(_)) => NextStep::Wait,
-        (_, None) if is_complete => NextStep::Answer(SessionLocation::NotElsewhere),
+        (_, None) if is_complete => NextStep::Answer(SessionLocation::NoOtherNode),
         (_, None) => NextStep::Wait,
     }
 }

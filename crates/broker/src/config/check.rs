@@ -12,7 +12,7 @@ impl Config {
         let mut errors = phalanx_config::check(self);
         let mut error_if = |is: bool, key: &str, what: &str| {
             if is {
-                errors.push(ConfigError::of(key, what));
+                errors.push(ConfigError::for_key(key, what));
             }
         };
         let Self { listen, security, limits, .. } = self;

@@ -115,7 +115,7 @@ impl Cluster {
         let mut error_if = |is: bool, key: &str, text: &str| {
             if is {
                 let what = format!("found {text:?}, expected letters, digits, `-` and `_`");
-                errors.push(ConfigError::of(key, &what));
+                errors.push(ConfigError::for_key(key, &what));
             }
         };
         error_if(self.name.is_empty() || !is_word(&self.name), "cluster-name", &self.name);

@@ -58,10 +58,10 @@ impl JwtConfig {
     /// Errors that can be found without opening a file.
     pub(super) fn check(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
-        let mut add_error = |key: &str, what: String| errors.push(ConfigError::of(key, what));
+        let mut add_error = |key: &str, what: String| errors.push(ConfigError::for_key(key, what));
         match (&self.keys_file, &self.keys_url) {
             (None, None) => {
-                let error = ConfigError::of("jwt", "`keys-file` or `keys-url` is missing");
+                let error = ConfigError::for_key("jwt", "`keys-file` or `keys-url` is missing");
                 return vec![error.with_keys(["keys-file", "keys-url"])];
             }
             (Some(_), Some(_)) => {

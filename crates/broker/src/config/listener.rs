@@ -168,7 +168,7 @@ impl Config {
     }
 
     /// The configuration that applies at addresses without settings of their own.
-    pub(crate) fn elsewhere(&self) -> Self {
+    pub(crate) fn at_other_addresses(&self) -> Self {
         let mut config = self.clone();
         config.security.keep_logins();
         config
@@ -184,7 +184,7 @@ impl Config {
 
     /// Checks that the settings of addresses can follow those of `running`, as a reload requires.
     pub(crate) fn check_listeners_follow(&self, running: &Self) -> Result<(), ConfigError> {
-        let error = |what: String| Err(ConfigError::of("listener", what));
+        let error = |what: String| Err(ConfigError::for_key("listener", what));
         for listener in &self.listeners {
             let before =
                 running.listener(listener.address.address).and_then(|before| before.tls.as_ref());
@@ -223,7 +223,7 @@ impl Config {
     pub(super) fn check_listeners(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
         let mut add_error = |n: usize, key: &str, what: &str| {
-            errors.push(ConfigError::of(format!("listener[{n}].{key}"), what));
+            errors.push(ConfigError::for_key(format!("listener[{n}].{key}"), what));
         };
         for (n, listener) in self.listeners.iter().enumerate() {
             let address = listener.address;

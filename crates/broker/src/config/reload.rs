@@ -57,7 +57,7 @@ impl Config {
     pub(crate) fn check_logins(&self, merged: &Self, running: &Self) -> Result<(), ConfigError> {
         let at = |config: &Self, address| match address {
             Some(address) => config.at(address).security,
-            None => config.elsewhere().security,
+            None => config.at_other_addresses().security,
         };
         // Also at addresses whose settings are removed.
         let all = [self, running].map(|config| config.listeners.iter());
@@ -76,7 +76,7 @@ impl Config {
 impl Security {
     /// As [`Config::check_logins`], at one address.
     fn check_logins(new: &Self, merged: &Self, old: &Self) -> Result<(), ConfigError> {
-        let error = |key, what| Err(ConfigError::of(key, what));
+        let error = |key, what| Err(ConfigError::for_key(key, what));
         if merged.password_file.is_some() && merged.has_login_service() {
             return error("auth-http", "`password-file` stays until a restart; restart to apply");
         }

@@ -18,7 +18,7 @@ pub(crate) fn encode_event(message: &Message, json: bool, index: &mut ContentInd
         }
         true => {
             index.count_read(message.payload.len());
-            index.encode_event(Attributes::of(message, json).list().iter().copied())
+            index.encode_event(Attributes::new(message, json).list().iter().copied())
         }
     }
 }
@@ -34,7 +34,7 @@ pub(crate) type ByName<'a> = HashMap<&'a str, Value<'a>, foldhash::fast::RandomS
 
 impl<'m> Attributes<'m> {
     /// The attributes of `message`, including its payload's fields if `json`.
-    pub(crate) fn of(message: &'m Message, json: bool) -> Self {
+    pub(crate) fn new(message: &'m Message, json: bool) -> Self {
         // A property takes at least five bytes, typically a dozen.
         let mut properties = Vec::with_capacity(message.properties_bytes() / 12 + 1);
         properties.extend(message.user().map(|(name, text)| (name, Value::Untyped(text))));
@@ -103,7 +103,7 @@ mod tests {
         };
         let nobody = ClientKey { partition: 0, slot: 0, generation: 0 };
         let message = Message::of(&publish, "t", (nobody, 0), Duration::ZERO);
-        Attributes::of(&message, true).satisfy(&Filter::parse(filter).unwrap())
+        Attributes::new(&message, true).satisfy(&Filter::parse(filter).unwrap())
     }
 
     #[test]

@@ -296,8 +296,8 @@ impl ContentIndex {
             let filter = |at: &u32| self.owners[*at as usize].as_ref();
             let checks = |(_, at): &(u32, u32)| filter(at).and_then(|filter| filter.check.as_ref());
             let json = candidates.iter().filter_map(checks).any(|check| check.json);
-            let properties = Attributes::of(message, false);
-            let with_fields = json.then(|| Attributes::of(message, true));
+            let properties = Attributes::new(message, false);
+            let with_fields = json.then(|| Attributes::new(message, true));
             let bytes = message.properties_bytes() + if json { message.payload.len() } else { 0 };
             let searched = bytes.min(Filter::MAX_SEARCHED) / SEARCH_SPEED;
             self.work += bytes + candidates.len() * (EVALUATION_COST + searched);

@@ -73,7 +73,7 @@ impl<'a> PacketFilter<'a> {
 
     /// # Errors
     /// A description of the error.
-    pub(crate) fn of(properties: Properties<'a>) -> Result<Self, String> {
+    pub(crate) fn from_properties(properties: Properties<'a>) -> Result<Self, String> {
         let mut own = Self::default();
         for (name, value) in properties.user() {
             if WHERE.contains(&name) {
@@ -170,7 +170,7 @@ fn parse_with(
             None => Err("a shared subscription has the form $share/GROUP/FILTER".into()),
         };
     }
-    let Parts { condition, query, .. } = Parts::of(filter)?;
+    let Parts { condition, query, .. } = Parts::parse(filter)?;
     let content = match (condition, query, own.text) {
         (None, None, None) if own.json => {
             return Err(format!("{PAYLOAD} requires a filter, which goes into `$where`"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn apart(filter: &str, user: &[(&str, &str)]) -> Result<ParsedSubscription, String> {
-        parse(filter, PacketFilter::of(properties(user).get())?)
+        parse(filter, PacketFilter::from_properties(properties(user).get())?)
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn the_filter_of_a_packet_is_parsed_once() {
         let properties = properties(&[("$where", "k = 1 OR l = 2"), ("$payload", "json")]);
-        let own = PacketFilter::of(properties.get()).unwrap();
+        let own = PacketFilter::from_properties(properties.get()).unwrap();
         let parser = PacketParser::new(own);
         for filter in ["a", "b/#", "$share/g/a"] {
             assert_eq!(parser.parse(filter), parse(filter, own), "{filter}");

@@ -39,7 +39,7 @@ pub(super) struct Parts<'a> {
 impl<'a> Parts<'a> {
     /// # Errors
     /// A description of the error.
-    pub(super) fn of(text: &'a str) -> Result<Self, String> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, String> {
         let Some(Shared { group, filter }) = topic::shared(text) else {
             return Err("a shared subscription has the form $share/GROUP/FILTER".into());
         };
@@ -134,8 +134,8 @@ pub(super) fn escape(condition: &str) -> String {
 pub(crate) fn path(key: &str) -> Option<Shared<'_>> {
     match key.split_once(KEY_SEPARATOR) {
         Some((text, LITERAL)) => topic::shared(text),
-        Some((text, _)) => Parts::of(text).ok().map(|parts| parts.path),
-        None => Parts::of(key).ok().map(|parts| parts.path),
+        Some((text, _)) => Parts::parse(text).ok().map(|parts| parts.path),
+        None => Parts::parse(key).ok().map(|parts| parts.path),
     }
 }
 
@@ -143,13 +143,13 @@ pub(crate) fn path(key: &str) -> Option<Shared<'_>> {
 pub(crate) fn has_content(key: &str) -> bool {
     match key.split_once(KEY_SEPARATOR) {
         Some((_, mark)) => mark != LITERAL,
-        None => Parts::of(key).is_ok_and(|parts| !parts.is_literal()),
+        None => Parts::parse(key).is_ok_and(|parts| !parts.is_literal()),
     }
 }
 
 /// The key of a literal subscription to topic filter `text`, which may look like a content filter.
 pub(crate) fn literal_key(text: &str) -> Cow<'_, str> {
-    match Parts::of(text) {
+    match Parts::parse(text) {
         Ok(parts) if parts.is_literal() => text.into(),
         _ => format!("{text}{KEY_SEPARATOR}{LITERAL}").into(),
     }
@@ -171,7 +171,7 @@ mod tests {
             ("$SYS/#", None, None, "$SYS/#", None),
         ] {
             let path = Shared { group, filter };
-            assert_eq!(Parts::of(text), Ok(Parts { path, condition, query }), "{text}");
+            assert_eq!(Parts::parse(text), Ok(Parts { path, condition, query }), "{text}");
         }
         for (wrong, said) in [
             ("$share/g", "$share/GROUP/FILTER"),
@@ -187,7 +187,7 @@ mod tests {
             ("$queue/t", "$share/GROUP/FILTER"),
             ("$share/g/$exclusive/t", "no exclusive subscriptions"),
         ] {
-            let error = Parts::of(wrong).expect_err(wrong);
+            let error = Parts::parse(wrong).expect_err(wrong);
             assert!(error.contains(said), "{wrong}: {error}");
         }
     }

@@ -358,7 +358,7 @@ mod tests {
             message.set_stamp(stamp);
             let mut entry = Entry::new();
             put_message(&mut entry, 7, &message);
-            let recovered = Recovered::of(entry.bytes()).unwrap();
+            let recovered = Recovered::from_entry(entry.bytes()).unwrap();
             let stored = recovered.message(MessageId(7)).unwrap().clone();
             let read = read_message(7, stored, Clocks::default(), &mut None).unwrap();
             assert_eq!((read.stamp(), read.publisher.as_deref()), (stamp, publisher));

@@ -20,8 +20,8 @@ const MAX_WAITING: usize = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionLocation {
     /// No other node has it.
-    NotElsewhere,
-    Elsewhere,
+    NoOtherNode,
+    OtherNode,
     /// Another node has it, and it cannot move here, because this node has as many sessions as `max-sessions` allows.
     Full,
     /// The session is here now.

@@ -90,7 +90,7 @@ impl Lane {
     /// Records the filters that the other node announces.
     pub(super) fn record_announced(&self, subscribe: &Subscribe<'_>) {
         let mut known = self.known.borrow_mut();
-        let Ok(of_packet) = PacketFilter::of(subscribe.properties) else { return };
+        let Ok(of_packet) = PacketFilter::from_properties(subscribe.properties) else { return };
         if !known.is_empty() {
             for (filter, _) in subscribe.filters.iter() {
                 known.remove(&parse::key(filter, of_packet));

@@ -54,7 +54,7 @@ impl Reload for Reloader {
         if merged.cluster.is_on() {
             // Checked here; the node reads the files again.
             let read =
-                merged.cluster.access().map_err(|reason| ConfigError::of("cluster", &reason));
+                merged.cluster.access().map_err(|reason| ConfigError::for_key("cluster", &reason));
             read.map_err(|error| ServeError::Config(vec![error]))?;
         }
         new.check_listeners_follow(&self.running)

@@ -61,7 +61,7 @@ pub(crate) fn reason_and_properties<'a>(
     let reason = Reason(reader.byte()?);
     let properties = match reader.is_empty() {
         true => Properties::NONE,
-        false => Properties::read(reader, PropertyContext::of(kind))?,
+        false => Properties::read(reader, PropertyContext::for_packet(kind))?,
     };
     Ok((reason, properties))
 }

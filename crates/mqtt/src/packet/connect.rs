@@ -95,7 +95,8 @@ impl<'a> Connect<'a> {
             return Err(Error::malformed("a reserved flag of CONNECT is set"));
         }
         let keep_alive = reader.u16()?;
-        let properties = version.properties(&mut reader, PropertyContext::of(Kind::Connect))?;
+        let properties =
+            version.properties(&mut reader, PropertyContext::for_packet(Kind::Connect))?;
         let client_id = reader.text()?;
         let qos = QoS::from_u8(flags >> 3 & 3)?;
         let retain = flags & WILL_RETAIN != 0;
@@ -194,7 +195,8 @@ impl<'a> ConnAck<'a> {
                 Reason::of_v3(code).ok_or(Error::malformed("CONNACK has an unknown return code"))?
             }
         };
-        let properties = version.properties(&mut reader, PropertyContext::of(Kind::ConnAck))?;
+        let properties =
+            version.properties(&mut reader, PropertyContext::for_packet(Kind::ConnAck))?;
         reader.end()?;
         Ok(Self { session_present, reason, properties })
     }

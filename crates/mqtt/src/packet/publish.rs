@@ -108,7 +108,8 @@ impl<'a> Publish<'a> {
             QoS::AtLeastOnce => Delivery::AtLeastOnce(reader.id()?),
             QoS::ExactlyOnce => Delivery::ExactlyOnce(reader.id()?),
         };
-        let properties = version.properties(&mut reader, PropertyContext::of(Kind::Publish))?;
+        let properties =
+            version.properties(&mut reader, PropertyContext::for_packet(Kind::Publish))?;
         let retain = frame.flags & RETAIN != 0;
         Ok(Self { topic, payload: reader.0, delivery, retain, duplicate, properties })
     }

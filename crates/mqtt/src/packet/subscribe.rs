@@ -174,7 +174,8 @@ impl<'a> Subscribe<'a> {
     pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         let mut reader = Reader(frame.body);
         let id = reader.id()?;
-        let properties = version.properties(&mut reader, PropertyContext::of(Kind::Subscribe))?;
+        let properties =
+            version.properties(&mut reader, PropertyContext::for_packet(Kind::Subscribe))?;
         Ok(Self { id, properties, filters: Subscriptions::read(&mut reader, Some(version))? })
     }
 
@@ -209,7 +210,8 @@ impl<'a> Unsubscribe<'a> {
     pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         let mut reader = Reader(frame.body);
         let id = reader.id()?;
-        let properties = version.properties(&mut reader, PropertyContext::of(Kind::Unsubscribe))?;
+        let properties =
+            version.properties(&mut reader, PropertyContext::for_packet(Kind::Unsubscribe))?;
         Ok(Self { id, properties, filters: Subscriptions::read(&mut reader, None)? })
     }
 
@@ -248,7 +250,8 @@ impl<'a> SubAck<'a> {
     pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         let mut reader = Reader(frame.body);
         let id = reader.id()?;
-        let properties = version.properties(&mut reader, PropertyContext::of(Kind::SubAck))?;
+        let properties =
+            version.properties(&mut reader, PropertyContext::for_packet(Kind::SubAck))?;
         if version == Version::V3 && reader.0.iter().any(|code| !matches!(code, 0..=2 | 0x80)) {
             return Err(Error::malformed("SUBACK has an unknown return code"));
         }
@@ -276,7 +279,8 @@ impl<'a> UnsubAck<'a> {
     pub(crate) fn decode(frame: Frame<'a>, version: Version) -> Result<Self, Error> {
         let mut reader = Reader(frame.body);
         let id = reader.id()?;
-        let properties = version.properties(&mut reader, PropertyContext::of(Kind::UnsubAck))?;
+        let properties =
+            version.properties(&mut reader, PropertyContext::for_packet(Kind::UnsubAck))?;
         if version == Version::V3 {
             reader.end()?;
         }

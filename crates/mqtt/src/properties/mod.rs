@@ -97,7 +97,7 @@ impl<'a> Properties<'a> {
     /// # Errors
     /// If the bytes are not valid properties of a message.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, Error> {
-        check(bytes, PropertyContext::of(Kind::Publish)).map(|kinds| Self { bytes, kinds })
+        check(bytes, PropertyContext::for_packet(Kind::Publish)).map(|kinds| Self { bytes, kinds })
     }
 
     /// The encoded properties without the length field, for storage.
@@ -196,7 +196,8 @@ fn check(bytes: &[u8], context: PropertyContext) -> Result<u64, Error> {
         let bit = 1 << id;
         // A PUBLISH carries the identifiers of all matching subscriptions.
         let is_repeatable = id == USER
-            || (id == SUBSCRIPTION_IDENTIFIER && context.0 == PropertyContext::of(Kind::Publish).0);
+            || (id == SUBSCRIPTION_IDENTIFIER
+                && context.0 == PropertyContext::for_packet(Kind::Publish).0);
         if seen_ids & bit != 0 && !is_repeatable {
             return Err(Error::protocol("a property occurs twice"));
         }
@@ -271,7 +272,7 @@ mod tests {
 
     #[test]
     fn properties_appear_once_and_in_allowed_packets() {
-        let publish = PropertyContext::of(Kind::Publish);
+        let publish = PropertyContext::for_packet(Kind::Publish);
         let ok = buffer(&[
             Property::User("a", "1"),
             Property::User("a", "2"),
@@ -280,7 +281,7 @@ mod tests {
         ]);
         assert!(check(&ok.bytes, publish).is_ok());
         assert!(
-            check(&ok.bytes, PropertyContext::of(Kind::Subscribe)).is_err(),
+            check(&ok.bytes, PropertyContext::for_packet(Kind::Subscribe)).is_err(),
             "one for a subscription"
         );
         let repeated = buffer(&[Property::TopicAlias(1), Property::TopicAlias(2)]);
@@ -292,7 +293,7 @@ mod tests {
 
     #[test]
     fn user_properties_are_read_from_one_text_or_several() {
-        let publish = PropertyContext::of(Kind::Publish);
+        let publish = PropertyContext::for_packet(Kind::Publish);
         // A length of 200 is not a UTF-8 character; neither are four bytes of 0xff.
         let long = "l".repeat(200);
         for other in [Property::ContentType("é"), Property::MessageExpiry(0xffff_ffff)] {
@@ -344,7 +345,8 @@ mod tests {
         let mut bytes = Vec::new();
         properties.get().write(&mut bytes);
         let read =
-            Properties::read(&mut Reader(&bytes), PropertyContext::of(Kind::Publish)).unwrap();
+            Properties::read(&mut Reader(&bytes), PropertyContext::for_packet(Kind::Publish))
+                .unwrap();
         assert_eq!((read, read.are_user()), (properties.get(), false));
     }
 

@@ -75,7 +75,7 @@ pub(crate) struct PropertyContext(pub(crate) u16);
 impl PropertyContext {
     pub(crate) const WILL: Self = Self(1);
 
-    pub(crate) const fn of(kind: Kind) -> Self {
+    pub(crate) const fn for_packet(kind: Kind) -> Self {
         Self(1 << kind as u8)
     }
 

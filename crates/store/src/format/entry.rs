@@ -52,7 +52,7 @@ impl Entry {
         records(&self.bytes).map(|(record, _)| record.expect("built from records"))
     }
 
-    /// The encoded records, which [`Recovered::of`](crate::Recovered::of) reads.
+    /// The encoded records, which [`Recovered::from_entry`](crate::Recovered::from_entry) reads.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -75,7 +75,7 @@ impl<'a> LiveRecords<'a> {
     }
 
     /// The records of an entry; `None` if they are invalid, or delete something.
-    pub(crate) fn of_bytes(entry: &'a [u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(entry: &'a [u8]) -> Option<Self> {
         let mut live = Self::default();
         for (record, _) in records(entry) {
             live.push(record.filter(Record::adds_state)?);

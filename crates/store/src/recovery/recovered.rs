@@ -98,9 +98,9 @@ impl Recovered {
 
     /// The state that the [bytes](crate::Entry::bytes) of an entry set, such as one session for another store. `None` if they
     /// are invalid, or delete something.
-    pub fn of(entry: &[u8]) -> Option<Self> {
+    pub fn from_entry(entry: &[u8]) -> Option<Self> {
         let mut recovered = Self::default();
-        recovered.add(LiveRecords::of_bytes(entry)?);
+        recovered.add(LiveRecords::from_bytes(entry)?);
         recovered.messages.sort_by_key(|(message, _)| *message);
         Some(recovered)
     }
@@ -163,13 +163,13 @@ mod tests {
         entry.push(&Record::Message { message, topic, payload, properties, flags, expires });
         let phase = Phase::Sent(4);
         entry.push(&Record::Queue { session, delivery, message, options, properties, phase });
-        let recovered = Recovered::of(entry.bytes()).unwrap();
+        let recovered = Recovered::from_entry(entry.bytes()).unwrap();
         let own = &recovered.sessions[&session];
         assert_eq!((&*own.client, &own.incoming[..]), ("c", &[2][..]));
         assert_eq!((own.queue[&delivery].phase, own.queue[&delivery].message), (phase, message));
         assert_eq!(recovered.message(message).map(|stored| &*stored.topic), Some("t"));
-        assert_eq!(Recovered::of(&entry.bytes()[..entry.len() - 1]), None);
+        assert_eq!(Recovered::from_entry(&entry.bytes()[..entry.len() - 1]), None);
         entry.push(&Record::SessionEnd { session });
-        assert_eq!(Recovered::of(entry.bytes()), None);
+        assert_eq!(Recovered::from_entry(entry.bytes()), None);
     }
 }

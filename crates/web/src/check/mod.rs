@@ -21,7 +21,7 @@ impl Config {
     /// Returns all semantic errors that can be found without opening a file.
     pub fn check(&self) -> Vec<ConfigError> {
         let mut errors = phalanx_config::check(self);
-        let mut wrong = |key: String, what: String| errors.push(ConfigError::of(key, what));
+        let mut wrong = |key: String, what: String| errors.push(ConfigError::for_key(key, what));
         if self.listen.is_empty() {
             wrong("listen".into(), "expected at least one address".into());
         }
@@ -57,13 +57,13 @@ impl Config {
         }
         if let Some(acme) = &self.acme {
             self.check_acme(acme, tls, &mut |key, what| {
-                errors.push(ConfigError::of(key, what));
+                errors.push(ConfigError::for_key(key, what));
             });
         }
         errors.extend(self.runtime.check());
         // Compiling the rules of hosts would repeat errors about missing values.
         if !errors.iter().any(|error| error.key().starts_with("host")) {
-            self.check_hosts(&mut |key, what| errors.push(ConfigError::of(key, what)));
+            self.check_hosts(&mut |key, what| errors.push(ConfigError::for_key(key, what)));
         }
         errors
     }

@@ -241,7 +241,7 @@ impl Config {
     }
 
     /// As [`Config::new`], with files from `root`.
-    pub fn of(root: impl Into<std::path::PathBuf>) -> Self {
+    pub fn with_root(root: impl Into<std::path::PathBuf>) -> Self {
         Self { hosts: vec![HostConfig::new(root)], ..Self::new() }
     }
 }

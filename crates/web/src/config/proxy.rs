@@ -279,7 +279,7 @@ mod tests {
                 let (prefix, to) = (prefix.to_owned(), vec!["http://a".parse().unwrap()]);
                 Proxy { prefix, to, ..Proxy::default() }
             };
-            let mut config = crate::Config::of(".");
+            let mut config = crate::Config::with_root(".");
             config.hosts[0].proxies = prefixes.map(rule).to_vec();
             let errors: Vec<_> = config.check().iter().map(ToString::to_string).collect();
             assert_eq!(errors.len(), usize::from(is_hidden), "{prefixes:?}: {errors:?}");
@@ -291,7 +291,7 @@ mod tests {
     fn certificates_name_hosts() {
         for (url, is_valid) in [("https://a..b", false), ("http://a..b", true), ("https://a", true)]
         {
-            let mut config = crate::Config::of(".");
+            let mut config = crate::Config::with_root(".");
             config.hosts[0].proxies = vec![Proxy {
                 prefix: "/".into(),
                 to: vec![url.parse().unwrap()],
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(many.max_connections(2), (100 + 2 + 2 * 25 + 1) * 2);
         assert_eq!(Proxy { max_idle: 0, ..many }.max_connections(2), (100 + 2 + 1) * 2);
         assert_eq!(Proxy { max_requests: usize::MAX, ..rule }.max_connections(2), usize::MAX);
-        let mut config = crate::Config::of(".");
+        let mut config = crate::Config::with_root(".");
         let before = config.reserved_files();
         let rule = Proxy { to: vec!["http://a".parse().unwrap()], ..Proxy::default() };
         config.hosts[0].proxies = vec![rule];

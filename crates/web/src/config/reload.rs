@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn unchangeable_keys_are_reported() {
         let running = Config::new();
-        let mut new = Config::of("elsewhere");
+        let mut new = Config::with_root("elsewhere");
         new.timeouts.idle *= 2;
         new.https_port = Some(8443);
         new.ticket_key = Some("key".into());

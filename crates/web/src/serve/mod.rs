@@ -185,14 +185,14 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
 ///     }
 ///
 ///     fn reload(&self, reloader: &mut Reloader) {
-///         if let Err(error) = reloader.reload(Config::of("/srv/www")) {
+///         if let Err(error) = reloader.reload(Config::with_root("/srv/www")) {
 ///             eprintln!("{error}");
 ///         }
 ///     }
 /// }
 ///
 /// let inherited = Inherited::default();
-/// operate(Config::of("/srv/www"), inherited, Arc::new(Root))?;
+/// operate(Config::with_root("/srv/www"), inherited, Arc::new(Root))?;
 /// # Ok::<(), phalanx_web::ServeError>(())
 /// ```
 ///

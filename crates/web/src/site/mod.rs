@@ -368,7 +368,7 @@ mod tests {
             let (prefix, to) = (prefix.to_owned(), vec![to.parse().unwrap()]);
             Proxy { prefix, to, ..Proxy::default() }
         };
-        let mut config = Config::of(home.path());
+        let mut config = Config::with_root(home.path());
         let tls = Proxy { authorities: Some(ca.clone()), ..rule("/b", "https://b") };
         config.hosts[0].proxies = vec![rule("/a", "http://a"), tls];
         let site = |config: &Config, old: Option<&Site>| {

@@ -26,7 +26,7 @@ fn config(home: &std::path::Path) -> Config {
     for file in 0..FILES {
         std::fs::write(home.join(name(file)), name(file)).unwrap();
     }
-    let mut config = Config::of(home);
+    let mut config = Config::with_root(home);
     let [certificate, key] = IDENTITY.files();
     config.hosts[0].tls = Some(Tls { certificate, key });
     config.h2c = true;

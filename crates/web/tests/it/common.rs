@@ -108,7 +108,7 @@ pub(crate) fn small_and_large(home: &Path) -> Config {
     std::fs::create_dir(&root).unwrap();
     std::fs::write(root.join("large"), vec![7; LARGE]).unwrap();
     std::fs::write(root.join("small"), "small").unwrap();
-    Config::of(&root)
+    Config::with_root(&root)
 }
 
 /// The value of a metric.

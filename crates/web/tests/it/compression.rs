@@ -27,7 +27,7 @@ fn configure(home: &Path) -> Config {
         (0..LENGTH as u32 / 8).map(|n| format!("{} and on\n", n.wrapping_mul(2_654_435_761)));
     let text: String = lines.collect();
     fs::write(home.join("text"), &text[..LENGTH]).unwrap();
-    let mut config = Config::of(&root);
+    let mut config = Config::with_root(&root);
     (config.h2c, config.hosts[0].compress, config.max_queue_delay) = (true, true, None);
     config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
     config

@@ -334,7 +334,7 @@ proptest! {
             format: LogFormat::Json,
             target: path.map_or(LogTarget::Stdout, |path| LogTarget::File(format!("/{path}").into())),
         });
-        prop_assert_eq!(config.printed_over(Config::of("other")), config);
+        prop_assert_eq!(config.printed_over(Config::with_root("other")), config);
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn site(home: &Path, files: &[(&str, &[u8])]) -> Config {
     for (name, content) in files {
         fs::write(root.join(name), content).unwrap();
     }
-    let mut config = Config::of(&root);
+    let mut config = Config::with_root(&root);
     config.runtime.admin = Some((Ipv4Addr::LOCALHOST, 0).into());
     config
 }

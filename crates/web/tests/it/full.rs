@@ -25,7 +25,7 @@ fn files_beyond_the_limit_on_operations() {
         for n in 0..2 * MAX_OPERATIONS {
             fs::write(home.path().join(format!("{n}")), "file").unwrap();
         }
-        let mut config = Config::of(home.path());
+        let mut config = Config::with_root(home.path());
         (config.timeouts.revalidate, config.max_queue_delay) = (Duration::ZERO, None);
         let mut graph = Graph::new();
         graph.max_operations(MAX_OPERATIONS);

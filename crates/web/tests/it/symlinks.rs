@@ -20,7 +20,7 @@ const SECRET: &str = "this is secret";
 /// Serves `root` with this policy on each driver in turn.
 fn on_each_driver(policy: Symlinks, root: &Path, test: impl Fn(&Server)) {
     let configure = |_: &Path| {
-        let mut config = Config::of(root);
+        let mut config = Config::with_root(root);
         config.hosts[0].symlinks = policy;
         // Check the disk for each request.
         config.timeouts.revalidate = Duration::ZERO;
@@ -116,7 +116,7 @@ fn a_check_follows_the_policy() {
     for link in ["own", "foreign"] {
         symlink("page", root.join(link)).unwrap();
     }
-    let mut config = phalanx_web::Config::of(root);
+    let mut config = phalanx_web::Config::with_root(root);
     let mut check = |policy, page: &str| {
         config.hosts[0].symlinks = policy;
         config.hosts[0].error_pages = vec![(404, page.to_owned())];

@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn pages_that_are_not_linked_are_found() {
         let index = "[a](a.md) [b](m/b.md#top), `[c](c.md)`\n[d](./d.md)";
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             (INDEX, index),
             ("docs/a.md", ""),
             ("docs/m/b.md", ""),

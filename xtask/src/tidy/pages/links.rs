@@ -85,7 +85,7 @@ mod tests {
             [("docs/tuning.md", "# Top"), ("crates/driver/src/poll/mod.rs", ""), (".ci/run", "")];
         let mut files = others.to_vec();
         files.push((path, text));
-        check(&Tree::of(&files)).into_iter().map(|f| f.line).collect()
+        check(&Tree::from_files(&files)).into_iter().map(|f| f.line).collect()
     }
 
     #[test]

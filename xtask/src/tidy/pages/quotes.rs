@@ -72,7 +72,7 @@ mod tests {
         let source = "fn a() {\n    b();\n    c();\n}\n";
         let any = "```rust\nanything\n```\n";
         let files = [(RUN, run), ("a.rs", source), ("docs/run.md", any), ("docs/page.md", page)];
-        check(&Tree::of(&files)).into_iter().map(|fault| fault.line).collect()
+        check(&Tree::from_files(&files)).into_iter().map(|fault| fault.line).collect()
     }
 
     #[test]

@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn markers_stand_once_around_a_report() {
-        let faults = |page: &str| check(&Tree::of(&[(PAGE, page)])).len();
+        let faults = |page: &str| check(&Tree::from_files(&[(PAGE, page)])).len();
         let [begin, end] = MARKERS;
         assert_eq!(faults(&format!("a\n{begin}\n\nfigures\n\n{end}\nb\n")), 0);
         assert_eq!(faults(&format!("{begin}\n\n{end}\n")), 1, "empty");

@@ -40,7 +40,7 @@ impl Tree {
 
     /// A tree of the given paths and texts.
     #[cfg(test)]
-    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn from_files(files: &[(&str, &str)]) -> Self {
         let entry = |(path, text): &(&str, &str)| ((*path).to_owned(), Some((*text).to_owned()));
         Self { files: files.iter().map(entry).collect() }
     }
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn folders_exist_when_a_file_lies_in_them() {
-        let tree = Tree::of(&[("docs/tuning.md", ""), ("docs-old/a.md", "")]);
+        let tree = Tree::from_files(&[("docs/tuning.md", ""), ("docs-old/a.md", "")]);
         assert!(tree.exists("docs") && tree.exists("docs/") && tree.exists("docs/tuning.md"));
         assert!(
             !tree.exists("doc") && !tree.exists("docs/tuning.md/") && !tree.exists("docs/tune.md")

@@ -63,7 +63,7 @@ pub(in crate::cluster) fn start_move(
         if is_over || moved != Err(NotNow::Again) {
             let is_full = moved == Err(NotNow::Full);
             let whereabouts =
-                if is_full { SessionLocation::Full } else { SessionLocation::Elsewhere };
+                if is_full { SessionLocation::Full } else { SessionLocation::OtherNode };
             return question.answer.send(whereabouts);
         }
         sleep(own.timeout / TICKS_PER_TIMEOUT).await;
@@ -84,7 +84,7 @@ fn decode(
     client: &Identity,
     clocks: Clocks,
 ) -> Option<(RecoveredSession, Vec<SubscriptionRequest>)> {
-    let state = RecoveredState::at(Recovered::of(bytes)?, 1, clocks).ok()?;
+    let state = RecoveredState::at(Recovered::from_entry(bytes)?, 1, clocks).ok()?;
     let session = state.sessions.into_iter().next()?.sessions.into_iter().next()?;
     // The messages have numbers of the holder's journal.
     session.messages().for_each(|message| message.set_number(0));

@@ -13,7 +13,7 @@ impl Config {
         let mut errors = Vec::new();
         for (index, bridge) in self.bridges.iter().enumerate() {
             let mut add_error = |key: &str, what: String| {
-                errors.push(ConfigError::of(format!("bridge[{index}]{key}"), what));
+                errors.push(ConfigError::for_key(format!("bridge[{index}]{key}"), what));
             };
             bridge.check(&mut add_error);
             if self.bridges[..index].iter().any(|other| other.name == bridge.name) {

@@ -34,9 +34,9 @@ pub(crate) async fn let_in(
         // Checked in this order, because an adoption announces all its sessions before it installs the first.
         if !is_here || kept.is_arriving(&identity.client) {
             match kept.questions.ask(identity.clone()).await {
-                SessionLocation::NotElsewhere => (),
+                SessionLocation::NoOtherNode => (),
                 SessionLocation::Here => must_exist = true,
-                SessionLocation::Elsewhere => {
+                SessionLocation::OtherNode => {
                     return Err((Reason::USE_ANOTHER_SERVER, "another node has the session"));
                 }
                 SessionLocation::Full => return Err((Reason::QUOTA_EXCEEDED, "too many sessions")),

@@ -204,7 +204,7 @@ impl Connection {
     /// The content filter in the properties of a packet. Other nodes may always send one, on behalf of their clients.
     fn packet_filter<'a>(&self, properties: Properties<'a>) -> Result<PacketFilter<'a>, String> {
         if self.context.config.content_filters || self.client.identity.is_node() {
-            PacketFilter::of(properties)
+            PacketFilter::from_properties(properties)
         } else {
             Ok(PacketFilter::LITERAL)
         }

@@ -77,7 +77,7 @@ impl Router {
                     if share.is_spent() {
                         flow = Flow::EndBehind;
                     }
-                    if !Attributes::of(message, content.json).satisfy(&content.filter) {
+                    if !Attributes::new(message, content.json).satisfy(&content.filter) {
                         return flow;
                     }
                 }

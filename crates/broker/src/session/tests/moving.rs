@@ -98,7 +98,7 @@ fn holder_and_copy_with(wal: &Wal, limits: Limits, opening: Opening) -> (Session
 }
 
 fn read(record: &[u8]) -> RecoveredSession {
-    let recovered = Recovered::of(record).expect("records");
+    let recovered = Recovered::from_entry(record).expect("records");
     let clocks = Clocks { now: at(1), day: at(1) };
     RecoveredState::at(recovered, 1, clocks).unwrap().sessions.remove(0).sessions.remove(0)
 }

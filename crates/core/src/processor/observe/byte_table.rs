@@ -45,8 +45,7 @@ impl Control {
         let mut stacks: Vec<ObjectBytes> = stacks.collect();
         stacks.sort_by_key(|each| (each.stage, each.name, usize::MAX - each.bytes));
         stacks.dedup_by_key(|each| (each.stage, each.name));
-        let undeclared =
-            self.0.counters.iter().flat_map(|counters| counters.types.undeclared());
+        let undeclared = self.0.counters.iter().flat_map(|counters| counters.types.undeclared());
         let mut undeclared: Vec<ObjectBytes> = undeclared.collect();
         undeclared.sort_by_key(|each| (each.stage, usize::MAX - each.bytes, each.name));
         undeclared.dedup();

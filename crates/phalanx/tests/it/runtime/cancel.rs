@@ -14,7 +14,7 @@ use phalanx::{CallError, Session, select, sleep, timeout, yield_now};
 use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::tcp::{listener, read_to_end, with_timeouts};
 
-use crate::runtime::harness::{elsewhere, one};
+use crate::runtime::harness::{on_other_thread, one};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -91,7 +91,7 @@ fn a_session_that_receives(driver: DriverChoice) {
         assert_eq!((session.operations(), Arc::strong_count(&alive)), (0, 1));
         for peer in peers {
             assert_eq!(
-                elsewhere(move || read_to_end(&peer)).await,
+                on_other_thread(move || read_to_end(&peer)).await,
                 b"",
                 "its connection was closed"
             );
@@ -140,7 +140,7 @@ fn a_session_that_sends(driver: DriverChoice) {
             session.end().await;
             let now = returned.load(Ordering::Relaxed);
             assert_eq!(now, round as usize, "the end came before the kernel was done");
-            let received = elsewhere(move || read_to_end(&peer)).await;
+            let received = on_other_thread(move || read_to_end(&peer)).await;
             assert!(received.iter().all(|byte| *byte == 1), "freed memory was sent");
             assert!(received.len() < 16 << 20);
         }
@@ -168,7 +168,7 @@ fn a_session_ended_by_its_own(driver: DriverChoice) {
                 })
             })
             .unwrap();
-        assert_eq!(elsewhere(move || read_to_end(&peer)).await, b"");
+        assert_eq!(on_other_thread(move || read_to_end(&peer)).await, b"");
         session.end().await;
         assert_eq!(session.scope(|| stage.dispatch(|_| async {})), Err(CallError::Cancelled));
         still_works(&listener, address).await;
@@ -200,7 +200,7 @@ fn a_panic_with_io_in_flight(driver: DriverChoice) {
                 }
                 other => panic!("{other:?}"),
             }
-            let received = elsewhere(move || read_to_end(&peer)).await;
+            let received = on_other_thread(move || read_to_end(&peer)).await;
             assert!(received.iter().all(|byte| *byte == 1));
             still_works(&listener, address).await;
         }
@@ -219,7 +219,11 @@ fn a_connect_that_is_dropped(driver: DriverChoice) {
         listener.set_nonblocking(true).unwrap();
         while let Ok((peer, _)) = listener.accept() {
             peer.set_nonblocking(false).unwrap();
-            assert_eq!(elsewhere(move || read_to_end(&peer)).await, b"", "closed, not leaked");
+            assert_eq!(
+                on_other_thread(move || read_to_end(&peer)).await,
+                b"",
+                "closed, not leaked"
+            );
         }
         listener.set_nonblocking(false).unwrap();
         still_works(&listener, address).await;

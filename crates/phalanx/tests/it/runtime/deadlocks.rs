@@ -11,7 +11,7 @@ use phalanx::{Call, Graph, sleep};
 
 use phalanx_testkit::http::Client;
 
-use crate::runtime::harness::{elsewhere, output_of, runtime};
+use crate::runtime::harness::{on_other_thread, output_of, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(a_cycle_is_reported_at_the_end_of_the_drain_and_served);
@@ -45,7 +45,7 @@ fn a_cycle_is_reported_at_the_end_of_the_drain_and_served(driver: DriverChoice) 
         test.dispatch(move |_| async move {
             sleep(Duration::from_millis(1)).await;
             let get = move || Client::connect(is_up.recv().unwrap()).get("/waits.json").body;
-            let answer = String::from_utf8(elsewhere(get).await).unwrap();
+            let answer = String::from_utf8(on_other_thread(get).await).unwrap();
             assert!(answer.contains("\"answered\":1,"), "{answer}");
             assert!(answer.contains("\"stage\":\"two\""), "{answer}");
             control.drain();

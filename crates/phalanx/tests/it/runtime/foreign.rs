@@ -9,7 +9,7 @@ use phalanx::foreign::{Foreign, ForeignError};
 use phalanx::runtime::DriverChoice;
 use phalanx::{CallError, Graph, PartitionedStage, Session, sleep};
 
-use crate::runtime::harness::{elsewhere, one, runtime};
+use crate::runtime::harness::{on_other_thread, one, runtime};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -103,7 +103,7 @@ fn operations_start_in_order(driver: DriverChoice) {
 fn panics_reach_their_callers(driver: DriverChoice) {
     one(driver, |stage| async move {
         let handle = Foreign::new(stage, 3).unwrap();
-        let result = elsewhere(move || {
+        let result = on_other_thread(move || {
             let call = handle.call(|_| async { panic!("by intent") }).unwrap();
             let next = handle.call(|_| async { 1 }).unwrap();
             (call.wait(), next.wait())

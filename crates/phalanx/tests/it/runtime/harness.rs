@@ -60,7 +60,9 @@ pub(crate) fn child_of(name: &str, driver: DriverChoice) -> Option<Output> {
 
 /// Runs blocking code on a thread. If an operation blocked until its peer acts, the processor could not serve that
 /// peer.
-pub(crate) async fn elsewhere<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn on_other_thread<T: Send + 'static>(
+    f: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let thread = thread::spawn(f);
     while !thread.is_finished() {
         phalanx::sleep(Duration::from_millis(1)).await;

@@ -18,7 +18,7 @@ use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::bytes::pattern;
 use phalanx_testkit::tcp::{listener, read_to_end};
 
-use crate::runtime::harness::{elsewhere, one};
+use crate::runtime::harness::{on_other_thread, one};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -156,7 +156,7 @@ fn writes(driver: DriverChoice) {
         assert!(body.is_unique(), "the runtime has released the buffer");
         drop(stream);
         // The bytes that were sent are a prefix of the payload.
-        let received = elsewhere(move || read_to_end(&peer)).await;
+        let received = on_other_thread(move || read_to_end(&peer)).await;
         assert!(received.len() < 32 << 20 && received.starts_with(b"head"));
         assert!(body.starts_with(&received[4..]));
     });

@@ -11,7 +11,7 @@ use phalanx::sync::mailbox::{self, SendError};
 use phalanx::task::select_many;
 use phalanx::{sleep, timeout, yield_now};
 
-use crate::runtime::harness::{elsewhere, one};
+use crate::runtime::harness::{on_other_thread, one};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(from_many_threads, senders_wait_in_order, whoever_waits_learns_of_the_end);
@@ -52,7 +52,7 @@ fn from_many_threads(driver: DriverChoice) {
                 next[thread] += 1;
             }
         }
-        let refused = elsewhere(move || {
+        let refused = on_other_thread(move || {
             threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
         });
         assert_eq!(refused.await, counter.refused());

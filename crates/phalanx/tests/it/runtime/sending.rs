@@ -13,7 +13,7 @@ use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::bytes::pattern;
 use phalanx_testkit::tcp::{listener, read_to_end, with_timeouts};
 
-use crate::runtime::harness::{elsewhere, one};
+use crate::runtime::harness::{on_other_thread, one};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(head_and_file, more_than_there_is, a_client_that_does_not_read);
@@ -34,7 +34,7 @@ fn head_and_file(driver: DriverChoice) {
     let received = one(driver, move |_| async move {
         let stream = Stream::connect(address, IoTimeout::after(TIMEOUT)).await.unwrap();
         let (peer, _) = listener.accept().unwrap();
-        let reader = elsewhere(move || read_to_end(&peer));
+        let reader = on_other_thread(move || read_to_end(&peer));
         let sender = async move {
             let file = dir.open_file(b"file", false).await.unwrap();
             let head = b"head".to_vec();

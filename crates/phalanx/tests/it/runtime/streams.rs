@@ -17,7 +17,7 @@ use phalanx_testkit::TIMEOUT;
 use phalanx_testkit::bytes::pattern;
 use phalanx_testkit::tcp::{listener, read_to_end, with_timeouts};
 
-use crate::runtime::harness::{elsewhere, one};
+use crate::runtime::harness::{on_other_thread, one};
 use crate::runtime::on_each_driver;
 
 on_each_driver!(
@@ -63,7 +63,7 @@ fn exact_reads_take_no_more(driver: DriverChoice) {
             }
         }
         assert!(received == pattern(LENGTH));
-        elsewhere(|| writer.join().unwrap()).await;
+        on_other_thread(|| writer.join().unwrap()).await;
     });
 }
 
@@ -91,7 +91,7 @@ fn one_timeout_for_an_exact_read(driver: DriverChoice) {
         let error = stream.read_exact(&mut vec![0; 1 << 30], limit).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         drop(stream);
-        elsewhere(|| writer.join().unwrap()).await;
+        on_other_thread(|| writer.join().unwrap()).await;
     });
 }
 
@@ -105,7 +105,7 @@ fn many_parts(driver: DriverChoice) {
         stream.write_vectored([], IoTimeout::after(TIMEOUT)).await.unwrap();
         stream.write_vectored([Bytes::from("end")], IoTimeout::after(TIMEOUT)).await.unwrap();
         drop(stream);
-        let received = elsewhere(|| reader.join().unwrap()).await;
+        let received = on_other_thread(|| reader.join().unwrap()).await;
         assert!(received == [&bytes[..], b"end"].concat());
     });
 }
@@ -123,7 +123,7 @@ fn bytes_are_sent_now_unless_a_write_waits(driver: DriverChoice) {
         write.await.unwrap();
         assert_eq!(stream.send_now(b"last").unwrap(), 4);
         stream.shutdown(Shutdown::Write).unwrap();
-        let received = elsewhere(|| reader.join().unwrap()).await;
+        let received = on_other_thread(|| reader.join().unwrap()).await;
         assert!(received == [b"first", &bytes[..], b"last"].concat());
     });
 }
@@ -154,10 +154,10 @@ fn corked_bytes_arrive_with_the_end(driver: DriverChoice) {
             let reader = std::thread::spawn(move || read_to_end(&peer));
             if shut_down {
                 stream.shutdown(Shutdown::Write).unwrap();
-                assert_eq!(elsewhere(|| reader.join().unwrap()).await, b"last");
+                assert_eq!(on_other_thread(|| reader.join().unwrap()).await, b"last");
             } else {
                 drop(stream);
-                assert_eq!(elsewhere(|| reader.join().unwrap()).await, b"last");
+                assert_eq!(on_other_thread(|| reader.join().unwrap()).await, b"last");
             }
         }
     });
@@ -186,7 +186,7 @@ fn halves_in_two_operations(driver: DriverChoice) {
         });
         let ((received, _read), _write) = (reading.await.unwrap(), writing.await.unwrap());
         assert!(received == pattern(LENGTH));
-        assert!(elsewhere(|| receiver.join().unwrap()).await == pattern(LENGTH));
+        assert!(on_other_thread(|| receiver.join().unwrap()).await == pattern(LENGTH));
         sender.join().unwrap();
     });
 }
@@ -205,7 +205,7 @@ fn a_dropped_write_half_ends_the_stream(driver: DriverChoice) {
             }
             drop(write);
             let reader = peer.try_clone().unwrap();
-            assert_eq!(elsewhere(move || read_to_end(&reader)).await, b"all");
+            assert_eq!(on_other_thread(move || read_to_end(&reader)).await, b"all");
             // The other direction is still open.
             peer.write_all(b"answer").unwrap();
             let mut answer = [0; 6];
@@ -328,6 +328,6 @@ fn an_operation_that_only_writes_lets_others_run(driver: DriverChoice) {
             written += 1;
         }
         drop(stream);
-        assert_eq!(elsewhere(|| reader.join().unwrap()).await, written);
+        assert_eq!(on_other_thread(|| reader.join().unwrap()).await, written);
     });
 }

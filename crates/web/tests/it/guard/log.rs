@@ -138,7 +138,7 @@ fn no_line_is_lost_at_the_end() {
 #[test]
 fn a_log_that_cannot_be_opened() {
     let root = tempfile::tempdir().unwrap();
-    let mut config = Config::of(root.path());
+    let mut config = Config::with_root(root.path());
     let path = root.path().join("no").join("log");
     let target = LogTarget::File(path.clone());
     config.access_log = Some(AccessLog { format: LogFormat::Common, target });

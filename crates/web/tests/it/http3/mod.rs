@@ -68,7 +68,7 @@ fn site(home: &Path) -> Config {
     std::fs::create_dir(&root).unwrap();
     std::fs::write(root.join("large"), large()).unwrap();
     std::fs::write(root.join("small.txt"), "small").unwrap();
-    let mut config = Config::of(&root);
+    let mut config = Config::with_root(&root);
     config.runtime.workers = 2;
     config.limits.body = 20_000;
     config

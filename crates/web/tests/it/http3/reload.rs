@@ -25,7 +25,7 @@ fn config(home: &Path, driver: DriverChoice, version: &str, pair: Pair) -> Confi
     let root = home.join(version);
     std::fs::create_dir(&root).unwrap();
     std::fs::write(root.join("version"), version).unwrap();
-    let mut config = Config::of(&root);
+    let mut config = Config::with_root(&root);
     config.listen =
         [1, 2].map(|last| Scheme::Https.at(([127, 0, 0, last], 0))).into_iter().collect();
     config.http3 = true;

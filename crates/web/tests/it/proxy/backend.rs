@@ -131,7 +131,7 @@ pub(crate) fn passing(address: SocketAddr, change: impl Fn(&mut Proxy)) -> Confi
     let to = vec![format!("http://{address}").parse().unwrap()];
     let mut proxy = Proxy { prefix: "/api".into(), to, ..Proxy::default() };
     change(&mut proxy);
-    let mut config = Config::of(".");
+    let mut config = Config::with_root(".");
     config.hosts[0].proxies = vec![proxy];
     // Each worker has connections and bounds of its own.
     config.runtime.workers = 1;

@@ -105,7 +105,7 @@ fn responses_of_a_host_with_a_fallback_vary() {
     on_each_driver(
         |home| {
             fs::write(home.join("app.html"), "app").unwrap();
-            let mut config = Config::of(home);
+            let mut config = Config::with_root(home);
             config.hosts[0].fallback = Some("app.html".into());
             config
         },
