@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phalanx::net::{Listener, Stream};
 use phalanx::{CallError, Graph, SharedStage};
-use phalanx_compat::OnStage;
+use phalanx_compat::StageExecutor;
 #[cfg(feature = "tls")]
 use phalanx_tls::{Certificates, TlsStages};
 
@@ -117,7 +117,7 @@ impl Options {
                 TlsStages::declare(graph, certificates, &[b"h2", b"http/1.1"], None)
             }),
             connections: graph.stage("connections").max_cohort(MAX_COHORT).shared(()),
-            streams: OnStage(graph.stage("streams").max_cohort(MAX_COHORT).shared(())),
+            streams: StageExecutor(graph.stage("streams").max_cohort(MAX_COHORT).shared(())),
             requests: requests(graph),
             header_timeout: self.header_timeout,
         }
@@ -172,7 +172,7 @@ impl Options {
 #[derive(Clone, Copy)]
 pub struct Stages {
     pub(crate) connections: SharedStage<()>,
-    pub(crate) streams: OnStage,
+    pub(crate) streams: StageExecutor,
     pub(crate) requests: SharedStage<()>,
     pub(crate) header_timeout: Option<Duration>,
     #[cfg(feature = "tls")]

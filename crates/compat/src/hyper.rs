@@ -40,16 +40,16 @@ impl_write!(
 ///
 /// ```
 /// use phalanx::Graph;
-/// use phalanx_compat::OnStage;
+/// use phalanx_compat::StageExecutor;
 ///
 /// let mut graph = Graph::new();
-/// let executor = OnStage(graph.shared("streams", ()));
+/// let executor = StageExecutor(graph.shared("streams", ()));
 /// # let _ = executor;
 /// ```
 #[derive(Clone, Copy)]
-pub struct OnStage(pub SharedStage<()>);
+pub struct StageExecutor(pub SharedStage<()>);
 
-impl<F: Future<Output = ()> + 'static> Executor<F> for OnStage {
+impl<F: Future<Output = ()> + 'static> Executor<F> for StageExecutor {
     fn execute(&self, future: F) {
         // Refused: the future is dropped.
         let _ = self.0.dispatch(move |_| future);
@@ -93,8 +93,8 @@ impl hyper::rt::Timer for Timer {
     }
 }
 
-impl fmt::Debug for OnStage {
+impl fmt::Debug for StageExecutor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnStage")
+        f.write_str("StageExecutor")
     }
 }

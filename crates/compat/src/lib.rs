@@ -5,7 +5,7 @@
 //! | [`Compat`] | a stream with the traits `AsyncRead` and `AsyncWrite` of tokio | `tokio` |
 //! | | the traits of the same names of futures | `futures` |
 //! | | the traits `Read` and `Write` of `hyper::rt` | `hyper` |
-//! | [`OnStage`], [`Timer`] | an executor and a timer for hyper | `hyper` |
+//! | [`StageExecutor`], [`Timer`] | an executor and a timer for hyper | `hyper` |
 //! | [`portable`] | a stream that other threads may use | |
 //! | [`local`] | a `Send` future around one that is not `Send` | |
 //!
@@ -63,7 +63,7 @@ mod portable;
 mod tokio;
 
 #[cfg(feature = "hyper")]
-pub use self::hyper::{OnStage, Timer};
+pub use self::hyper::{StageExecutor, Timer};
 pub use compat::Compat;
 pub use local::{Local, local};
 pub use portable::{Closed, Portable, Relay, portable};

@@ -89,7 +89,7 @@ pub use crate::handle::policy::moving::take_over::gather_partitions;
 pub use crate::handle::policy::rebuild_options::Rebuilding;
 pub use crate::handle::policy::replicated::{Offer, Published, Replicated, ReplicatedStage};
 #[doc(hidden)]
-pub use crate::handle::policy::stateless::{QueuedLocally, Stateless};
+pub use crate::handle::policy::stateless::{LocalQueuePolicy, Stateless};
 pub use crate::handle::stage::Stage;
 pub use crate::handle::stage_options::StageOptions;
 #[cfg(feature = "fault-injection")]

@@ -33,7 +33,7 @@ pub(crate) fn test(arguments: TokenStream, item: TokenStream) -> Result<TokenStr
     let item = function("test", item, &options)?;
     let (declare, call) = (declare(&options), call(&options));
     let body = quote! {
-        |argument| async move { ::phalanx::__private::Passed::check(#call(argument).await) }
+        |argument| async move { ::phalanx::__private::TestOutput::check(#call(argument).await) }
     };
     let processors = options.processors.as_ref();
     let simulated = processors.map_or_else(

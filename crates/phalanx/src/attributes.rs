@@ -129,16 +129,16 @@ where
 
 /// The output of a test.
 #[doc(hidden)]
-pub trait Passed {
+pub trait TestOutput {
     /// Panics if the output is an error.
     fn check(self);
 }
 
-impl Passed for () {
+impl TestOutput for () {
     fn check(self) {}
 }
 
-impl<T, E: std::fmt::Debug> Passed for Result<T, E> {
+impl<T, E: std::fmt::Debug> TestOutput for Result<T, E> {
     fn check(self) {
         if let Err(error) = self {
             panic!("the test returned an error: {error:?}");

@@ -136,5 +136,5 @@ pub use task::select;
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::attributes::{Passed, exit_code, run_test};
+    pub use crate::attributes::{TestOutput, exit_code, run_test};
 }

@@ -17,7 +17,7 @@ use hyper_util::server::conn::auto::Builder;
 use phalanx::net::Stream;
 use phalanx::select;
 use phalanx::shutdown::draining;
-use phalanx_compat::{Compat, OnStage, Timer, portable};
+use phalanx_compat::{Compat, StageExecutor, Timer, portable};
 
 use crate::connection::header_limit::{End, HeaderLimit};
 use crate::connection::io::{Io, Kind};
@@ -32,7 +32,7 @@ pub(crate) struct Connections<V>(Rc<Shared<V>>);
 
 struct Shared<V> {
     stages: Stages,
-    builder: Builder<OnStage>,
+    builder: Builder<StageExecutor>,
     services: RefCell<V>,
 }
 

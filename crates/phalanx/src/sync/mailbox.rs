@@ -140,8 +140,8 @@ impl<T: Send> Sender<T> {
     /// to wait. If the future is dropped while it waits, its value is not sent.
     ///
     /// The only error is [`SendError::Closed`].
-    pub fn send(&self, value: T) -> Sending<'_, T> {
-        Sending { mailbox: &self.0, progress: Progress::New(value) }
+    pub fn send(&self, value: T) -> SendFuture<'_, T> {
+        SendFuture { mailbox: &self.0, progress: Progress::New(value) }
     }
 
     /// The number of values, from all senders, that [`try_send`](Self::try_send) has refused because the mailbox was
@@ -186,7 +186,7 @@ impl<T: Send> fmt::Debug for Sender<T> {
 
 /// The future of [`Sender::send`].
 #[must_use = "futures do nothing unless awaited"]
-pub struct Sending<'s, T: Send> {
+pub struct SendFuture<'s, T: Send> {
     mailbox: &'s Mailbox<T>,
     progress: Progress<T>,
 }
@@ -199,9 +199,9 @@ enum Progress<T> {
 }
 
 // The value is moved, never pinned.
-impl<T: Send> Unpin for Sending<'_, T> {}
+impl<T: Send> Unpin for SendFuture<'_, T> {}
 
-impl<T: Send> Future for Sending<'_, T> {
+impl<T: Send> Future for SendFuture<'_, T> {
     type Output = Result<(), SendError<T>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -253,7 +253,7 @@ impl<T: Send> Future for Sending<'_, T> {
     }
 }
 
-impl<T: Send> Drop for Sending<'_, T> {
+impl<T: Send> Drop for SendFuture<'_, T> {
     fn drop(&mut self) {
         if let Progress::Waiting(ticket) = self.progress {
             let unsent = self.mailbox.locked(|state| {

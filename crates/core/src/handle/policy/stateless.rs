@@ -19,7 +19,7 @@ pub enum Stateless {}
 
 /// Policies whose operations wait in the local queue of their processor.
 #[doc(hidden)]
-pub trait QueuedLocally: sealed::Sealed {}
+pub trait LocalQueuePolicy: sealed::Sealed {}
 
 mod sealed {
     pub trait Sealed {}
@@ -28,11 +28,11 @@ mod sealed {
 impl<S> sealed::Sealed for Shared<S> {}
 impl<S> sealed::Sealed for Exclusive<S> {}
 impl<S> sealed::Sealed for Partition<S> {}
-impl<S> QueuedLocally for Shared<S> {}
-impl<S> QueuedLocally for Exclusive<S> {}
-impl<S> QueuedLocally for Partition<S> {}
+impl<S> LocalQueuePolicy for Shared<S> {}
+impl<S> LocalQueuePolicy for Exclusive<S> {}
+impl<S> LocalQueuePolicy for Partition<S> {}
 
-impl<P: QueuedLocally> Stage<P> {
+impl<P: LocalQueuePolicy> Stage<P> {
     /// A handle of the same stage whose operations do not access the state.
     #[doc(hidden)]
     pub fn stateless(&self) -> Stage<Stateless> {
