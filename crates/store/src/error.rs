@@ -20,10 +20,10 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// A system call failed.
-    #[error("cannot {what} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// The attempted action.
-        what: &'static str,
+        action: &'static str,
         /// The file or directory.
         path: PathBuf,
         /// The system's error.
@@ -34,7 +34,7 @@ pub enum OpenError {
     Lost(Lost),
     /// The journal is corrupt in a place where a crash cannot corrupt it.
     #[error(
-        "{}: byte {offset}: {what}. A crash does not cause this: check the disk, then restore the directory \
+        "{}: byte {offset}: {reason}. A crash does not cause this: check the disk, then restore the directory \
          from a backup, or start with an empty one. Nothing was changed",
         file.display()
     )]
@@ -44,7 +44,7 @@ pub enum OpenError {
         /// Offset in the segment, in bytes.
         offset: u64,
         /// Description of the error.
-        what: &'static str,
+        reason: &'static str,
     },
 }
 
@@ -105,12 +105,12 @@ impl fmt::Display for Lost {
 #[non_exhaustive]
 pub enum AppendError {
     /// A write failed. Later appends may succeed.
-    #[error("the journal cannot be written: {what}")]
+    #[error("the journal cannot be written: {reason}")]
     Disk {
         /// The kind of the error, such as [`StorageFull`](io::ErrorKind::StorageFull).
         kind: io::ErrorKind,
         /// The system's error.
-        what: String,
+        reason: String,
     },
     /// The live data has reached [its limit](crate::Options::max_bytes). Entries that only delete are still accepted.
     #[error("the store is full ({bytes} bytes)")]
@@ -133,16 +133,16 @@ pub enum AppendError {
     /// An earlier sync failed, so the contents of the disk are unknown, or the disk repeatedly failed to read stored
     /// batches that the [mirror](crate::Mirror) had lost. Nothing more is accepted. The program must be restarted; it
     /// then recovers what is on disk.
-    #[error("the journal is closed because the disk failed ({what}); repair it and restart")]
+    #[error("the journal is closed because the disk failed ({reason}); repair it and restart")]
     Broken {
         /// The system's error.
-        what: String,
+        reason: String,
     },
     /// The [mirror](crate::Mirror) takes no more batches, so nothing more is accepted.
-    #[error("the copy of the journal is lost: {what}")]
+    #[error("the copy of the journal is lost: {reason}")]
     Mirror {
         /// The reason.
-        what: String,
+        reason: String,
     },
     /// The program is shutting down, or overloaded.
     #[error("the journal is unavailable: {0}")]
@@ -155,8 +155,8 @@ pub enum AppendError {
 pub struct MirrorLost(pub String);
 
 impl From<MirrorLost> for AppendError {
-    fn from(MirrorLost(what): MirrorLost) -> Self {
-        Self::Mirror { what }
+    fn from(MirrorLost(reason): MirrorLost) -> Self {
+        Self::Mirror { reason }
     }
 }
 

@@ -224,8 +224,8 @@ impl CommitFuture {
     async fn commit(mut self) {
         let task = self.task.clone();
         let Some(writer) = &mut self.writer else {
-            let what = "a commit was interrupted".to_owned();
-            return task.reject_all(&AppendError::Broken { what });
+            let reason = "a commit was interrupted".to_owned();
+            return task.reject_all(&AppendError::Broken { reason });
         };
         let mirror = task.mirror.as_deref();
         let mut is_urgent = false;

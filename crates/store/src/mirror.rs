@@ -115,8 +115,8 @@ impl Batches {
             let opened = frame::open(&batch, self.id, next);
             let is_whole = |data: &[u8]| data.len() + frame::FRAME_BYTES == batch.len();
             if number != next || !opened.is_some_and(is_whole) {
-                let (file, what) = (path.into(), "a batch is missing or invalid");
-                return Err(OpenError::Corrupt { file, offset, what });
+                let (file, reason) = (path.into(), "a batch is missing or invalid");
+                return Err(OpenError::Corrupt { file, offset, reason });
             }
             if segment.len() >= limit {
                 let (previous, previous_end) = (head.number, segment.len() as u64);

@@ -64,7 +64,7 @@ impl Store {
     /// # Errors
     /// [`OpenError`] with the file and the remedy.
     pub fn open(path: &Path, options: Options) -> Result<(Self, Recovered), OpenError> {
-        let tried = |what| move |source| OpenError::Io { what, path: path.into(), source };
+        let tried = |action| move |source| OpenError::Io { action, path: path.into(), source };
         private::make_directory(path).map_err(tried("make"))?;
         let lock = lock(path)?;
         let directory = Dir::open(path).map_err(tried("open"))?;
@@ -180,7 +180,7 @@ impl fmt::Display for Checked {
 pub fn check(path: &Path) -> Result<(Checked, Recovered), OpenError> {
     let source = Directory(path.into());
     let names = source.names();
-    names.map_err(|source| OpenError::Io { what: "list", path: path.into(), source })?;
+    names.map_err(|source| OpenError::Io { action: "list", path: path.into(), source })?;
     let _lock = lock_to_read(path)?;
     let (replay, recovered) = read(&source, path, false)?;
     let checked = Checked {
@@ -227,13 +227,13 @@ fn settle(source: &dyn Source, path: &Path, replay: &Replay) -> Result<(), OpenE
     let name = segment_name(last.number);
     let written = source.write_again(&name, *at, bytes);
     let path = path.join(name);
-    written.map_err(|source| OpenError::Io { what: "write the end of", path, source })
+    written.map_err(|source| OpenError::Io { action: "write the end of", path, source })
 }
 
 /// Locks a directory until the returned file is closed.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let file = path.join(LOCK);
-    let tried = |source: io::Error| OpenError::Io { what: "lock", path: file.clone(), source };
+    let tried = |source: io::Error| OpenError::Io { action: "lock", path: file.clone(), source };
     let mut options = File::options();
     options.create(true).append(true);
     private::owner_only(&mut options);
@@ -253,6 +253,8 @@ fn lock_to_read(path: &Path) -> Result<Option<File>, OpenError> {
     match lock.try_lock_shared() {
         Ok(()) => Ok(Some(lock)),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.into() }),
-        Err(TryLockError::Error(source)) => Err(OpenError::Io { what: "lock", path: file, source }),
+        Err(TryLockError::Error(source)) => {
+            Err(OpenError::Io { action: "lock", path: file, source })
+        }
     }
 }

@@ -23,8 +23,8 @@ impl Reply {
         Self::Bulk(Bytes::from(bytes.into()))
     }
 
-    pub(crate) fn error(what: impl Into<Cow<'static, str>>) -> Self {
-        Self::Error(what.into())
+    pub(crate) fn error(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::Error(message.into())
     }
 
     /// Appends the reply to `out`.

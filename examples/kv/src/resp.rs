@@ -30,8 +30,8 @@ const MAX_NUMBER: usize = 20;
 pub(crate) struct Malformed(pub(crate) String);
 
 impl Malformed {
-    fn new(what: impl Into<String>) -> Self {
-        Self(what.into())
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
     }
 }
 

@@ -59,10 +59,10 @@ impl Round {
                         self.answers.push(answer);
                     }
                 }
-                Err(Malformed(what)) => {
+                Err(Malformed(message)) => {
                     taken = input.len();
                     self.last = true;
-                    let error = Reply::error(format!("ERR Protocol error: {what}"));
+                    let error = Reply::error(format!("ERR Protocol error: {message}"));
                     self.answers.push(Answer::Ready(error));
                 }
             }
@@ -162,8 +162,8 @@ fn next_reply(replies: &mut Result<smallvec::IntoIter<[Reply; 1]>, CallError>) -
         Ok(replies) => replies.next().unwrap_or(Reply::Nil),
         // The processor is full or the operation failed: the client receives an error and may continue.
         Err(error) => {
-            let what = error.to_string().replace(['\r', '\n'], " ");
-            Reply::error(format!("ERR {what}"))
+            let message = error.to_string().replace(['\r', '\n'], " ");
+            Reply::error(format!("ERR {message}"))
         }
     }
 }

@@ -188,7 +188,7 @@ fn a_scan_finds_every_key_once_at_rest(driver: &str) {
 
 fn invalid_input_gets_an_error_and_a_close(driver: &str) {
     let server = Server::start(driver);
-    for (input, what) in [
+    for (input, message) in [
         ("*1\r\n!4\r\n", "expected '$', got '!'"),
         ("*999999999\r\n", "invalid multibulk length"),
         ("*1\r\n$999999999\r\n", "invalid bulk length"),
@@ -199,7 +199,7 @@ fn invalid_input_gets_an_error_and_a_close(driver: &str) {
         stream.write_all(format!("PING\r\n{input}PING\r\n").as_bytes()).expect("sent");
         let mut answers = String::new();
         stream.read_to_string(&mut answers).expect("an answer and an end");
-        assert_eq!(answers, format!("+PONG\r\n-ERR Protocol error: {what}\r\n"));
+        assert_eq!(answers, format!("+PONG\r\n-ERR Protocol error: {message}\r\n"));
     }
 }
 

@@ -44,18 +44,20 @@ async fn find<O: Orders>(
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         // The texts of the database are for its operator: they name tables and constraints.
-        let (status, text, what) = match self {
-            Self::Invalid(what) => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "the order is not valid\n", what)
+        let (status, text, message) = match self {
+            Self::Invalid(message) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "the order is not valid\n", message)
             }
-            Self::Unavailable(what) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "the database is unavailable; try again\n", what)
-            }
-            Self::Unknown(what) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "the outcome is unknown\n", what)
+            Self::Unavailable(message) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the database is unavailable; try again\n",
+                message,
+            ),
+            Self::Unknown(message) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "the outcome is unknown\n", message)
             }
         };
-        report(format_args!("response {}: {what}", status.as_u16()));
+        report(format_args!("response {}: {message}", status.as_u16()));
         (status, text).into_response()
     }
 }

@@ -71,7 +71,7 @@ pub(crate) async fn serve_cluster(
                 report(format_args!("cluster: {line}"));
             }
         }),
-        on_error: Rc::new(|what| report(format_args!("cluster: NATS reports: {what}"))),
+        on_error: Rc::new(|message| report(format_args!("cluster: NATS reports: {message}"))),
         ..Options::default()
     };
     let ending = Ending::new(context.clone(), peers.clone(), name.clone());

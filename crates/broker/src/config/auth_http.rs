@@ -93,14 +93,14 @@ impl AuthHttp {
     pub(super) fn check(&self) -> Vec<ConfigError> {
         let urls = [("login-url", &self.login_url), ("access-url", &self.access_url)];
         if urls.iter().all(|(_, url)| url.is_none()) {
-            let what = "neither `login-url` nor `access-url` is set; set at least one of them";
+            let message = "neither `login-url` nor `access-url` is set; set at least one of them";
             return vec![
-                ConfigError::for_key("auth-http", what).with_keys(["login-url", "access-url"]),
+                ConfigError::for_key("auth-http", message).with_keys(["login-url", "access-url"]),
             ];
         }
         let error = |(key, url): (&str, &Option<String>)| {
-            let what = Endpoint::check(url.as_ref()?).err()?;
-            Some(ConfigError::for_key(format!("auth-http.{key}"), what))
+            let message = Endpoint::check(url.as_ref()?).err()?;
+            Some(ConfigError::for_key(format!("auth-http.{key}"), message))
         };
         urls.into_iter().filter_map(error).collect()
     }

@@ -10,18 +10,18 @@ impl Config {
     /// Returns all semantic errors that can be found without opening a file.
     pub fn check(&self) -> Vec<ConfigError> {
         let mut errors = phalanx_config::check(self);
-        let mut error_if = |is: bool, key: &str, what: &str| {
+        let mut error_if = |is: bool, key: &str, message: &str| {
             if is {
-                errors.push(ConfigError::for_key(key, what));
+                errors.push(ConfigError::for_key(key, message));
             }
         };
         let Self { listen, security, limits, .. } = self;
         error_if(listen.is_empty(), "listen", "no listen address is configured");
         let named = security.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
         let revoked = security.tls.as_ref().is_some_and(|tls| tls.client_revoked.is_some());
-        let what =
+        let message =
             "revocation lists need the authorities that issued the certificates; set tls.client-ca";
-        error_if(revoked && !named, "tls.client-crl", what);
+        error_if(revoked && !named, "tls.client-crl", message);
         for listen in listen {
             let address = listen.address;
             let public = !address.is_local();
@@ -40,47 +40,47 @@ impl Config {
                         Some(place) => format!("listener[{place}].logins"),
                         None => "logins".into(),
                     };
-                let what = format!(
+                let message = format!(
                     "none of these ways to log in is configured for {address}, and anyone could connect; add one that \
                      is, or set allow-anonymous"
                 );
-                error_if(true, &key, &what);
+                error_if(true, &key, &message);
                 continue;
             }
-            let what = format!(
+            let message = format!(
                 "{address} is reachable from other machines, and anyone could connect; set --password-file, jwt or \
                  auth-http, listen on 127.0.0.1, or set --allow-anonymous"
             );
-            error_if(public && !closed, "listen", &what);
+            error_if(public && !closed, "listen", &message);
         }
-        for what in duplicate_addresses(listen) {
-            error_if(true, "listen", &what);
+        for message in duplicate_addresses(listen) {
+            error_if(true, "listen", &message);
         }
-        for what in security.allowed_origins.iter().filter_map(|origin| check_origin(origin)) {
-            error_if(true, "allowed-origins", &what);
+        for message in security.allowed_origins.iter().filter_map(|origin| check_origin(origin)) {
+            error_if(true, "allowed-origins", &message);
         }
         let both = security.has_login_service() && security.password_file.is_some();
         error_if(both, "auth-http.login-url", "excludes `password-file`; remove one of the two");
         let has_none =
             |listen: &Listen| listen.is_tls() && self.at(listen.address).security.tls.is_none();
         let tls = listen.iter().any(has_none);
-        let what =
+        let message =
             "an address uses TLS, but there is no certificate; set tls.certificate and tls.key";
-        error_if(tls, "listen", what);
+        error_if(tls, "listen", message);
         let both = self.ephemeral && self.persistence_dir.is_some();
         error_if(both, "ephemeral", "excludes `persistence-dir`; remove one of the two");
         // A message and its deliveries form one journal entry, whose size is limited.
         let max = MAX_DURABLE_PACKET;
-        let what =
+        let message =
             format!("found {}, expected 128 to {max} with persistence-dir", limits.packet_size);
         let range = 128..=phalanx_mqtt::Frame::MAX_BODY;
         let large = range.contains(&limits.packet_size) && limits.packet_size > max;
-        error_if(self.persistence_dir.is_some() && large, "max-packet-size", &what);
+        error_if(self.persistence_dir.is_some() && large, "max-packet-size", &message);
         let keeps = self.cluster.keep_sessions;
-        let what = "needs `cluster`: the NATS servers";
-        error_if(keeps && !self.cluster.is_on(), "cluster-keep-sessions", what);
-        let what = "needs `persistence-dir`: a session is kept on the disk and in NATS";
-        error_if(keeps && self.persistence_dir.is_none(), "cluster-keep-sessions", what);
+        let message = "needs `cluster`: the NATS servers";
+        error_if(keeps && !self.cluster.is_on(), "cluster-keep-sessions", message);
+        let message = "needs `persistence-dir`: a session is kept on the disk and in NATS";
+        error_if(keeps && self.persistence_dir.is_none(), "cluster-keep-sessions", message);
         errors.extend(security.jwt.iter().flat_map(JwtConfig::check));
         errors.extend(security.auth_http.iter().flat_map(AuthHttp::check));
         errors.extend(self.check_listeners());

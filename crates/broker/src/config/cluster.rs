@@ -114,8 +114,8 @@ impl Cluster {
         let mut errors = Vec::new();
         let mut error_if = |is: bool, key: &str, text: &str| {
             if is {
-                let what = format!("found {text:?}, expected letters, digits, `-` and `_`");
-                errors.push(ConfigError::for_key(key, &what));
+                let message = format!("found {text:?}, expected letters, digits, `-` and `_`");
+                errors.push(ConfigError::for_key(key, &message));
             }
         };
         error_if(self.name.is_empty() || !is_word(&self.name), "cluster-name", &self.name);

@@ -58,7 +58,8 @@ impl JwtConfig {
     /// Errors that can be found without opening a file.
     pub(super) fn check(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
-        let mut add_error = |key: &str, what: String| errors.push(ConfigError::for_key(key, what));
+        let mut add_error =
+            |key: &str, message: String| errors.push(ConfigError::for_key(key, message));
         match (&self.keys_file, &self.keys_url) {
             (None, None) => {
                 let error = ConfigError::for_key("jwt", "`keys-file` or `keys-url` is missing");
@@ -68,8 +69,8 @@ impl JwtConfig {
                 add_error("jwt.keys-url", "excludes `keys-file`; remove one of the two".into())
             }
             (_, Some(url)) => {
-                if let Err(what) = Endpoint::check(url) {
-                    add_error("jwt.keys-url", what);
+                if let Err(message) = Endpoint::check(url) {
+                    add_error("jwt.keys-url", message);
                 }
             }
             (Some(_), None) if self.keys_ca.is_some() => {

@@ -184,7 +184,7 @@ impl Config {
 
     /// Checks that the settings of addresses can follow those of `running`, as a reload requires.
     pub(crate) fn check_listeners_follow(&self, running: &Self) -> Result<(), ConfigError> {
-        let error = |what: String| Err(ConfigError::for_key("listener", what));
+        let error = |message: String| Err(ConfigError::for_key("listener", message));
         for listener in &self.listeners {
             let before =
                 running.listener(listener.address.address).and_then(|before| before.tls.as_ref());
@@ -222,14 +222,14 @@ impl Config {
     /// Errors in the settings of addresses.
     pub(super) fn check_listeners(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
-        let mut add_error = |n: usize, key: &str, what: &str| {
-            errors.push(ConfigError::for_key(format!("listener[{n}].{key}"), what));
+        let mut add_error = |n: usize, key: &str, message: &str| {
+            errors.push(ConfigError::for_key(format!("listener[{n}].{key}"), message));
         };
         for (n, listener) in self.listeners.iter().enumerate() {
             let address = listener.address;
             if !self.listen.contains(&address) {
-                let what = format!("{address} is not an address in `listen`; add it there");
-                add_error(n, "address", &what);
+                let message = format!("{address} is not an address in `listen`; add it there");
+                add_error(n, "address", &message);
             }
             let same = |listen: &&Listen| listen.address == address.address;
             if self.listen.iter().filter(same).count() > 1 {
@@ -243,13 +243,13 @@ impl Config {
                 None => (phalanx_mqtt::Frame::MAX_BODY, ""),
             };
             if let Some(size) = listener.packet_size.filter(|size| !(128..=max).contains(size)) {
-                let what = format!("found {size}, expected 128 to {max}{condition}");
-                add_error(n, "max-packet-size", &what);
+                let message = format!("found {size}, expected 128 to {max}{condition}");
+                add_error(n, "max-packet-size", &message);
             }
-            for what in
+            for message in
                 listener.allowed_origins.iter().flatten().filter_map(|origin| check_origin(origin))
             {
-                add_error(n, "allowed-origins", &what);
+                add_error(n, "allowed-origins", &message);
             }
             let tls = listener.tls.as_ref();
             if tls.is_some() && !address.is_tls() {
@@ -258,8 +258,8 @@ impl Config {
             if tls
                 .is_some_and(|tls| tls.client_revoked.is_some() && tls.client_authorities.is_none())
             {
-                let what = "revocation lists need the authorities that issued the certificates; set client-ca";
-                add_error(n, "tls.client-crl", what);
+                let message = "revocation lists need the authorities that issued the certificates; set client-ca";
+                add_error(n, "tls.client-crl", message);
             }
         }
         errors

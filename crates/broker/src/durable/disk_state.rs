@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     fn error(kind: ErrorKind) -> AppendError {
-        AppendError::Disk { kind, what: "no".into() }
+        AppendError::Disk { kind, reason: "no".into() }
     }
 
     #[test]

@@ -73,7 +73,9 @@ impl StreamMirror {
             write_timeout: timeout,
             reconnect_delay: (timeout / RETRIES_PER_TIMEOUT / 2, timeout / RENEWALS_PER_TIMEOUT),
             linger: ELECTION_TIME,
-            on_error: Rc::new(move |what| for_errors.log_once(&format!("NATS reports: {what}"))),
+            on_error: Rc::new(move |message| {
+                for_errors.log_once(&format!("NATS reports: {message}"))
+            }),
             ..Options::default()
         };
         let client = Client::new(options, resolver);

@@ -30,12 +30,12 @@ pub enum ServeError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The stored state has an unknown format.
-    #[error("{}: {what}; it may have been written by a later version. Nothing was changed", path.display())]
+    #[error("{}: {reason}; it may have been written by a later version. Nothing was changed", path.display())]
     Unknown {
         /// The directory.
         path: PathBuf,
         /// The unknown data.
-        what: String,
+        reason: String,
     },
     /// The disk failed while the broker was running, and the broker stopped. Acknowledged data is on disk.
     #[error("{0}")]

@@ -20,7 +20,7 @@ pub(super) fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredStat
     let options =
         Options { max_bytes, max_pending_bytes, accept_loss, ..Options::for_directory(path) };
     let set_aside_error =
-        |source| OpenError::Io { what: "set aside the journal of", path: path.into(), source };
+        |source| OpenError::Io { action: "set aside the journal of", path: path.into(), source };
     // Also if the cluster no longer keeps sessions, because another node has adopted them.
     if set_aside(path).map_err(set_aside_error)? {
         report(format_args!(
@@ -36,7 +36,7 @@ pub(super) fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredStat
     let segments = store.segments();
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let state = RecoveredState::of(recovered, config.runtime.workers, day)
-        .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
+        .map_err(|reason| ServeError::Unknown { path: path.into(), reason })?;
     let (shown, elapsed) = (path.display(), started.elapsed().as_secs_f64());
     match segments {
         0 => report(format_args!("{shown}: no journal found; starting a new one")),
@@ -54,7 +54,7 @@ pub(super) fn open(config: &Config, path: &Path) -> Result<(Store, RecoveredStat
 pub fn check_persistence_dir(path: &Path) -> Result<Checked, ServeError> {
     let (checked, recovered) = phalanx_store::check(path)?;
     RecoveredState::of(recovered, 1, Duration::ZERO)
-        .map_err(|what| ServeError::Unknown { path: path.into(), what })?;
+        .map_err(|reason| ServeError::Unknown { path: path.into(), reason })?;
     Ok(checked)
 }
 

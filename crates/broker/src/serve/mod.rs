@@ -391,7 +391,7 @@ fn run(
         return Err(ServeError::Adopted(reason));
     }
     match broker.context.wal.fatal_error() {
-        Some(what) => Err(ServeError::Broken(what.to_owned())),
+        Some(reason) => Err(ServeError::Broken(reason.to_owned())),
         None => Ok(()),
     }
 }

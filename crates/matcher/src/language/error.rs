@@ -21,7 +21,7 @@ pub struct FilterError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     Expected {
-        what: &'static str,
+        expected: &'static str,
         found: String,
     },
     Character(char),
@@ -66,7 +66,7 @@ impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "column {}: ", self.column)?;
         match &self.reason {
-            Reason::Expected { what, found } => write!(f, "expected {what}, found {found}"),
+            Reason::Expected { expected, found } => write!(f, "expected {expected}, found {found}"),
             Reason::Character('&') => f.write_str("conditions are joined by AND here"),
             Reason::Character('|') => f.write_str("alternatives are joined by OR here"),
             Reason::Character(c) => {

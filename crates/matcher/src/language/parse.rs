@@ -56,9 +56,9 @@ impl Parser {
         self.tokens[self.at].column
     }
 
-    pub(super) fn expected(&self, what: &'static str) -> FilterError {
+    pub(super) fn expected(&self, expected: &'static str) -> FilterError {
         let found = self.peek().show();
-        FilterError::new(self.column(), Reason::Expected { what, found })
+        FilterError::new(self.column(), Reason::Expected { expected, found })
     }
 
     pub(super) fn hint(&self, hint: &'static str) -> FilterError {
@@ -88,8 +88,8 @@ impl Parser {
         is
     }
 
-    fn word(&mut self, keyword: &str, what: &'static str) -> Result<(), FilterError> {
-        if self.take_word(keyword) { Ok(()) } else { Err(self.expected(what)) }
+    fn word(&mut self, keyword: &str, expected: &'static str) -> Result<(), FilterError> {
+        if self.take_word(keyword) { Ok(()) } else { Err(self.expected(expected)) }
     }
 
     /// `all OR all …`
@@ -226,12 +226,12 @@ impl Parser {
             (&left, &low, &high)
         {
             if std::mem::discriminant(low) != std::mem::discriminant(high) {
-                let what = "a bound of the same type as the first";
+                let expected = "a bound of the same type as the first";
                 let found = match high {
                     Literal::String(text) => clipped(text, "'"),
                     _ => high.to_string(),
                 };
-                return Err(FilterError::new(column, Reason::Expected { what, found }));
+                return Err(FilterError::new(column, Reason::Expected { expected, found }));
             }
             let (low, high) = (low.clone(), high.clone());
             let Operand::Attribute(name) = left else { unreachable!("matched above") };

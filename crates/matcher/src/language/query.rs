@@ -58,7 +58,8 @@ fn end_of_condition(text: &str) -> usize {
 
 fn condition(part: &str, column: usize) -> Result<Expr, FilterError> {
     let found = || if part.is_empty() { "nothing".to_owned() } else { clipped(part, "`") };
-    let expected = |at, what| Err(FilterError::new(at, Reason::Expected { what, found: found() }));
+    let expected =
+        |at, expected| Err(FilterError::new(at, Reason::Expected { expected, found: found() }));
     let Some(at) = part.find(OPERATOR_SIGNS) else {
         return expected(column, "a condition like name=value");
     };

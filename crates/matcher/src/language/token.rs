@@ -148,12 +148,12 @@ impl<'a> Lexer<'a> {
         &mut self,
         quote: char,
         column: usize,
-        what: &'static str,
+        opened: &'static str,
     ) -> Result<Box<str>, FilterError> {
         let mut text = String::new();
         loop {
             match self.bump() {
-                None => return Err(FilterError::new(column, Reason::Open(what))),
+                None => return Err(FilterError::new(column, Reason::Open(opened))),
                 Some(c) if c == quote => {
                     if !self.rest.starts_with(quote) {
                         return Ok(text.into());

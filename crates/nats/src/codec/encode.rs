@@ -12,7 +12,7 @@ impl Frame<'_> {
             Self::Info(json) => write!(out, "INFO {json}\r\n"),
             Self::Connect(json) => write!(out, "CONNECT {json}\r\n"),
             Self::Ok => write!(out, "+OK\r\n"),
-            Self::Error(what) => write!(out, "-ERR '{what}'\r\n"),
+            Self::Error(message) => write!(out, "-ERR '{message}'\r\n"),
             Self::Ping => write!(out, "PING\r\n"),
             Self::Pong => write!(out, "PONG\r\n"),
             Self::Subscribe { subject, queue: None, id } => write!(out, "SUB {subject} {id}\r\n"),

@@ -142,7 +142,7 @@ impl JetStream {
 }
 
 fn stored(answer: Answer) -> Result<Option<Stored>, JetStreamError> {
-    let malformed = |what: &str| JetStreamError::Malformed(what.into());
+    let malformed = |message: &str| JetStreamError::Malformed(message.into());
     match answer.status() {
         None => (),
         Some("404") => return Ok(None),

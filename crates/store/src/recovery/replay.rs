@@ -145,8 +145,8 @@ fn apply_all(
             for (record, range) in records(&bytes[batch.clone()]) {
                 let offset = (batch.start + range.start) as u64;
                 let Some(record) = record else {
-                    let what = "the record is of an unknown kind";
-                    return Err(files.corrupt(segment.number, offset, what));
+                    let reason = "the record is of an unknown kind";
+                    return Err(files.corrupt(segment.number, offset, reason));
                 };
                 let place = Place { at: segment.base + offset, length: range.len() as u32 };
                 half.replay(&record, place);

@@ -44,19 +44,19 @@ impl Files<'_> {
 
     pub(crate) fn io<T>(
         &self,
-        what: &'static str,
+        action: &'static str,
         path: PathBuf,
         result: io::Result<T>,
     ) -> Result<T, OpenError> {
-        result.map_err(|source| OpenError::Io { what, path, source })
+        result.map_err(|source| OpenError::Io { action, path, source })
     }
 
     pub(crate) fn read(&self, number: u64, limit: u64) -> Result<Vec<u8>, OpenError> {
         self.io("read", self.file(number), self.source.read(&segment_name(number), limit))
     }
 
-    pub(crate) fn corrupt(&self, number: u64, offset: u64, what: &'static str) -> OpenError {
-        OpenError::Corrupt { file: self.file(number), offset, what }
+    pub(crate) fn corrupt(&self, number: u64, offset: u64, reason: &'static str) -> OpenError {
+        OpenError::Corrupt { file: self.file(number), offset, reason }
     }
 
     /// Reads a segment that starts with batch `sequence`, up to `end` or a torn write.
@@ -95,8 +95,8 @@ impl Files<'_> {
         let bytes = self.read(segment.number, segment.end)?;
         let (batches, at) = verify(&bytes, salt, segment.sequence);
         if (at as u64) < segment.end {
-            let what = "the segment changed while it was read";
-            return Err(self.corrupt(segment.number, at as u64, what));
+            let reason = "the segment changed while it was read";
+            return Err(self.corrupt(segment.number, at as u64, reason));
         }
         Ok(Batches { segment: *segment, bytes, batches, torn: None })
     }

@@ -103,7 +103,8 @@ impl PieceRead {
     /// A description with the file and the offset.
     pub(crate) async fn load(self, directory: &Dir) -> Result<Piece, String> {
         let name = segment_name(self.segment);
-        let describe = |what: &dyn std::fmt::Display| format!("{name}: byte {}: {what}", self.from);
+        let describe =
+            |reason: &dyn std::fmt::Display| format!("{name}: byte {}: {reason}", self.from);
         let of = |bytes| Piece { read: self, bytes, batches: 0, records: Vec::new(), cleaned: 0 };
         if self.from >= self.end {
             return Ok(of(Vec::new()));

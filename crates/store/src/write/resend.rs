@@ -46,10 +46,10 @@ impl Writer {
                 return Err(lost.into());
             }
             while let Err(error) = self.open_mirror(mirror).await {
-                let AppendError::Disk { what, .. } = error else { return Err(error) };
+                let AppendError::Disk { reason, .. } = error else { return Err(error) };
                 errors += 1;
                 if errors == MAX_READ_ERRORS {
-                    return Err(AppendError::Broken { what });
+                    return Err(AppendError::Broken { reason });
                 }
                 sleep(RETRY_INTERVAL).await;
             }
@@ -80,8 +80,9 @@ impl Writer {
         let file = self.directory.open_file(name.as_bytes(), false).await.map_err(write_error)?;
         let (mut at, mut number) = (HEAD_BYTES as u64, segment.sequence);
         while at < segment.end {
-            let corrupt =
-                || AppendError::Broken { what: format!("{name}: byte {at}: the batch is corrupt") };
+            let corrupt = || AppendError::Broken {
+                reason: format!("{name}: byte {at}: the batch is corrupt"),
+            };
             let head = file.read_at(at, FRAME_BYTES).await.map_err(write_error)?;
             let length = frame::length(&head, self.salt, number).ok_or_else(corrupt)?;
             if number >= from {

@@ -96,8 +96,8 @@ impl Writer {
 
     /// Whether an entry may be stored, after `before` bytes of the same batch.
     pub(crate) fn admit(&self, entry: &Entry, before: usize) -> Result<(), AppendError> {
-        if let Some(what) = &self.broken {
-            return Err(AppendError::Broken { what: what.clone() });
+        if let Some(reason) = &self.broken {
+            return Err(AppendError::Broken { reason: reason.clone() });
         }
         let bytes = self.index.live() + (before + entry.len()) as u64;
         if entry.adds_state() && bytes > self.options.max_bytes {
@@ -112,8 +112,8 @@ impl Writer {
         entries: &[Entry],
         mirror: Option<&dyn Mirror>,
     ) -> Result<(), AppendError> {
-        if let Some(what) = &self.broken {
-            return Err(AppendError::Broken { what: what.clone() });
+        if let Some(reason) = &self.broken {
+            return Err(AppendError::Broken { reason: reason.clone() });
         }
         let mut batch = vec![0; FRAME_BYTES];
         let length = entries.iter().map(Entry::len).sum::<usize>();
@@ -153,15 +153,15 @@ impl Writer {
         // Sent after the write, because a batch that did not fit on the disk is not written again.
         let sent = mirror.map(|mirror| (mirror, mirror.append(self.next_sequence, batch.clone())));
         if let Err(error) = file.sync_data().await {
-            let what = error.to_string();
-            self.broken = Some(what.clone());
-            return Err(AppendError::Broken { what });
+            let reason = error.to_string();
+            self.broken = Some(reason.clone());
+            return Err(AppendError::Broken { reason });
         }
         if let Some((mirror, stored)) = sent
             && let Err(error) = self.mirrored(&batch, mirror, stored).await
         {
-            if let AppendError::Broken { what } | AppendError::Mirror { what } = &error {
-                self.broken = Some(what.clone());
+            if let AppendError::Broken { reason } | AppendError::Mirror { reason } = &error {
+                self.broken = Some(reason.clone());
             }
             return Err(error);
         }
@@ -252,5 +252,5 @@ impl Writer {
 }
 
 pub(crate) fn write_error(error: io::Error) -> AppendError {
-    AppendError::Disk { kind: error.kind(), what: error.to_string() }
+    AppendError::Disk { kind: error.kind(), reason: error.to_string() }
 }

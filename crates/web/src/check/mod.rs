@@ -21,33 +21,34 @@ impl Config {
     /// Returns all semantic errors that can be found without opening a file.
     pub fn check(&self) -> Vec<ConfigError> {
         let mut errors = phalanx_config::check(self);
-        let mut wrong = |key: String, what: String| errors.push(ConfigError::for_key(key, what));
+        let mut wrong =
+            |key: String, message: String| errors.push(ConfigError::for_key(key, message));
         if self.listen.is_empty() {
             wrong("listen".into(), "expected at least one address".into());
         }
         let tls = self.listen.iter().any(Listen::is_tls);
         let has_certificate = |host: &HostConfig| host.tls.is_some() || self.is_automatic(host);
         if tls && !self.hosts.iter().any(has_certificate) {
-            let what = "an address uses TLS, but no host has a certificate; set host.tls, or \
+            let message = "an address uses TLS, but no host has a certificate; set host.tls, or \
                         --tls-certificate and --tls-key, or acme and host.server-names";
-            wrong("listen".into(), what.into());
+            wrong("listen".into(), message.into());
         }
         let redirects = self.listen.iter().any(|listen| listen.scheme == Scheme::RedirectHttps);
         if redirects && self.tls_port().is_none() {
-            let what = "an address redirects to TLS, but no address of the network uses TLS";
-            wrong("listen".into(), what.into());
+            let message = "an address redirects to TLS, but no address of the network uses TLS";
+            wrong("listen".into(), message.into());
         }
         if self.http3 && !self.listen.iter().any(has_http3) {
-            let what = "HTTP/3 needs an address with TLS; add https://ADDR:PORT to listen, without proxy+ and unix:";
-            wrong("http3".into(), what.into());
+            let message = "HTTP/3 needs an address with TLS; add https://ADDR:PORT to listen, without proxy+ and unix:";
+            wrong("http3".into(), message.into());
         }
         if self.real_ip_from.is_empty() && self.listen.iter().any(|listen| listen.proxied) {
-            let what = "an address expects PROXY headers, but no load balancer is trusted to send them; set \
+            let message = "an address expects PROXY headers, but no load balancer is trusted to send them; set \
                         real-ip-from";
-            wrong("listen".into(), what.into());
+            wrong("listen".into(), message.into());
         }
-        for what in duplicate_addresses(&self.listen) {
-            wrong("listen".into(), what);
+        for message in duplicate_addresses(&self.listen) {
+            wrong("listen".into(), message);
         }
         if let Some(path) = self.health.as_ref().filter(|path| !path.starts_with('/')) {
             wrong(
@@ -56,14 +57,14 @@ impl Config {
             );
         }
         if let Some(acme) = &self.acme {
-            self.check_acme(acme, tls, &mut |key, what| {
-                errors.push(ConfigError::for_key(key, what));
+            self.check_acme(acme, tls, &mut |key, message| {
+                errors.push(ConfigError::for_key(key, message));
             });
         }
         errors.extend(self.runtime.check());
         // Compiling the rules of hosts would repeat errors about missing values.
         if !errors.iter().any(|error| error.key().starts_with("host")) {
-            self.check_hosts(&mut |key, what| errors.push(ConfigError::for_key(key, what)));
+            self.check_hosts(&mut |key, message| errors.push(ConfigError::for_key(key, message)));
         }
         errors
     }
@@ -73,32 +74,33 @@ impl Config {
             wrong("acme".into(), "no address uses TLS; listen on https://ADDR:443".into());
         }
         if !acme.accept_terms {
-            let what = format!(
+            let message = format!(
                 "the authority at {} issues certificates only to those who accept its terms of service; read them, and \
                  set acme.accept-terms",
                 acme.directory
             );
-            wrong("acme.accept-terms".into(), what);
+            wrong("acme.accept-terms".into(), message);
         }
         if !acme.directory.starts_with("https://") {
-            let what = format!("found {:?}, expected a URL with https://", acme.directory);
-            wrong("acme.directory".into(), what);
+            let message = format!("found {:?}, expected a URL with https://", acme.directory);
+            wrong("acme.directory".into(), message);
         }
         if acme.external_account.is_some() != acme.external_key.is_some() {
-            let what = "an account outside of ACME has an identifier and a key; set external-account and external-key";
-            wrong("acme.external-account".into(), what.into());
+            let message = "an account outside of ACME has an identifier and a key; set external-account and external-key";
+            wrong("acme.external-account".into(), message.into());
         }
         let has_plain = self.listen.iter().any(|listen| !listen.is_tls());
         if acme.challenge == AcmeChallenge::Http01 && !has_plain {
-            let what = "http-01 needs an address without TLS, such as redirect-https://0.0.0.0:80";
-            wrong("acme.challenge".into(), what.into());
+            let message =
+                "http-01 needs an address without TLS, such as redirect-https://0.0.0.0:80";
+            wrong("acme.challenge".into(), message.into());
         }
         if !self.hosts.iter().any(|host| self.is_automatic(host)) {
-            let what = "no host has server-names, acme = true, and no host.tls";
-            wrong("acme".into(), what.into());
+            let message = "no host has server-names, acme = true, and no host.tls";
+            wrong("acme".into(), message.into());
         }
         for (n, host) in self.hosts.iter().enumerate().filter(|(_, host)| self.is_automatic(host)) {
-            let wrong = &mut |what| wrong(format!("host[{n}].server-names"), what);
+            let wrong = &mut |message| wrong(format!("host[{n}].server-names"), message);
             if host.server_names.len() > MAX_ACME_NAMES {
                 let found = host.server_names.len();
                 wrong(format!(
@@ -138,47 +140,47 @@ impl Config {
                     );
                 }
                 if let Some(other) = seen.insert(name.to_ascii_lowercase(), n) {
-                    let what = match name.is_empty() {
+                    let message = match name.is_empty() {
                         true => "a host without names is the default host, but so is".to_owned(),
                         false => format!("{name:?} is also a name of"),
                     };
-                    wrong(key("server-names"), format!("{what} host {}", other + 1));
+                    wrong(key("server-names"), format!("{message} host {}", other + 1));
                 }
             }
             for (n, proxy) in host.proxies.iter().enumerate() {
                 if !is_prefix(&proxy.prefix) {
-                    let what = format!("found {:?}, {EXPECTED_PREFIX}", proxy.prefix);
-                    wrong(key(&format!("proxy[{n}].prefix")), what);
+                    let message = format!("found {:?}, {EXPECTED_PREFIX}", proxy.prefix);
+                    wrong(key(&format!("proxy[{n}].prefix")), message);
                 }
                 let is_named = |server: &&Upstream| !server.is_tls || is_server_name(&server.host);
                 for server in proxy.to.iter().filter(|server| !is_named(server)) {
-                    let what = format!("found {:?}, which no certificate can name", server.host);
-                    wrong(key(&format!("proxy[{n}].to")), what);
+                    let message = format!("found {:?}, which no certificate can name", server.host);
+                    wrong(key(&format!("proxy[{n}].to")), message);
                 }
                 // The first rule that matches applies.
                 let is_shadowing =
                     |other: &&Proxy| path::below(&proxy.prefix, &other.prefix).is_some();
                 if let Some(other) = host.proxies[..n].iter().find(is_shadowing) {
-                    let what = format!(
+                    let message = format!(
                         "no request for {:?} reaches this rule, because an earlier one is for {:?}; put this one first, or add its servers to that one",
                         proxy.prefix, other.prefix
                     );
-                    wrong(key(&format!("proxy[{n}].prefix")), what);
+                    wrong(key(&format!("proxy[{n}].prefix")), message);
                 }
                 if proxy.authorities.is_some() && !proxy.to.iter().any(|server| server.is_tls) {
-                    let what = "no server of `to` speaks TLS; name it with https:// or h2://";
-                    wrong(key(&format!("proxy[{n}].ca")), what.into());
+                    let message = "no server of `to` speaks TLS; name it with https:// or h2://";
+                    wrong(key(&format!("proxy[{n}].ca")), message.into());
                 }
                 if let Some(check) = proxy.health.as_ref().filter(|check| !is_target(&check.path)) {
                     let expected =
                         "expected a path such as \"/health\", with special characters encoded";
-                    let what = format!("found {:?}, {expected}", check.path);
-                    wrong(key(&format!("proxy[{n}].health.path")), what);
+                    let message = format!("found {:?}, {expected}", check.path);
+                    wrong(key(&format!("proxy[{n}].health.path")), message);
                 }
             }
             if let Err(errors) = Rules::new(host) {
-                for (name, what) in errors {
-                    wrong(key(&name), what);
+                for (name, message) in errors {
+                    wrong(key(&name), message);
                 }
             }
         }

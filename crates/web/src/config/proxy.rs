@@ -189,7 +189,7 @@ impl FromStr for Upstream {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| Err(format!("found {text:?}, {what}"));
+        let wrong = |message: &str| Err(format!("found {text:?}, {message}"));
         let scheme = |n: usize| Some((n, text.strip_prefix(SCHEMES[n].0)?));
         let Some((scheme, authority)) = (0..SCHEMES.len()).find_map(scheme) else {
             return wrong("expected a URL such as http://127.0.0.1:3000");

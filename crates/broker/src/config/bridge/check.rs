@@ -12,8 +12,8 @@ impl Config {
     pub(in crate::config) fn check_bridges(&self) -> Vec<ConfigError> {
         let mut errors = Vec::new();
         for (index, bridge) in self.bridges.iter().enumerate() {
-            let mut add_error = |key: &str, what: String| {
-                errors.push(ConfigError::for_key(format!("bridge[{index}]{key}"), what));
+            let mut add_error = |key: &str, message: String| {
+                errors.push(ConfigError::for_key(format!("bridge[{index}]{key}"), message));
             };
             bridge.check(&mut add_error);
             if self.bridges[..index].iter().any(|other| other.name == bridge.name) {
@@ -29,8 +29,8 @@ impl Bridge {
         let Self { name, client_id, topics, .. } = self;
         let well = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.len() > 64 || !name.bytes().all(well) {
-            let what = "expected at most 64 letters, digits, hyphens, underscores and dots";
-            add_error(".name", format!("found {name:?}, {what}"));
+            let message = "expected at most 64 letters, digits, hyphens, underscores and dots";
+            add_error(".name", format!("found {name:?}, {message}"));
         }
         if client_id.len() > usize::from(u16::MAX) || client_id.contains('\0') {
             add_error(".remote-client-id", "not a client identifier of MQTT".into());
@@ -64,10 +64,10 @@ impl Bridge {
                         == (topic.local(), &topic.filter, topic.json_payload)
             };
             if topic.direction.is_out() && topics[..index].iter().any(is_same) {
-                let what = format!("{:?} is sent twice with the same filter", topic.local());
-                add_error(&format!(".topic[{index}]"), what);
+                let message = format!("{:?} is sent twice with the same filter", topic.local());
+                add_error(&format!(".topic[{index}]"), message);
             }
-            topic.check(&mut |key, what| add_error(&format!(".topic[{index}]{key}"), what));
+            topic.check(&mut |key, message| add_error(&format!(".topic[{index}]{key}"), message));
         }
     }
 }
@@ -96,8 +96,8 @@ impl BridgeTopic {
         }
         match filter {
             Some(_) if !self.direction.is_out() => {
-                let what = "applies to messages to the remote broker; set direction = \"out\"";
-                add_error(".filter", what.into());
+                let message = "applies to messages to the remote broker; set direction = \"out\"";
+                add_error(".filter", message.into());
             }
             Some(text) => {
                 if let Err(error) = Filter::parse(text) {

@@ -18,7 +18,7 @@ impl AccessRules {
         for (n, rule) in host.access.iter().enumerate() {
             match (Pattern::new(&rule.path), AddressRules::new(&rule.allow, &rule.deny)) {
                 (Ok(pattern), Some(addresses)) => rules.push((pattern, addresses)),
-                (Err(what), _) => add_error(format!("access[{n}].path"), what),
+                (Err(message), _) => add_error(format!("access[{n}].path"), message),
                 (_, None) => {
                     add_error(
                         format!("access[{n}].allow"),
@@ -68,7 +68,7 @@ mod tests {
         let mut host = HostConfig::new(".");
         host.access =
             vec![rule("/admin/**", &["10.0.0.0/8"], &[]), rule("*.txt", &[], &["10.0.0.1"])];
-        let rules = AccessRules::new(&host, &mut |key, what| panic!("{key}: {what}"));
+        let rules = AccessRules::new(&host, &mut |key, message| panic!("{key}: {message}"));
         for (path, client, is_admitted) in [
             ("/", [1, 2, 3, 4], true),
             ("/admin", [1, 2, 3, 4], false),

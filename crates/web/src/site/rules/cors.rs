@@ -22,8 +22,8 @@ impl CrossOrigin {
             return Err(("origins", "expected at least one origin, or \"*\" for all".into()));
         }
         if any && cors.credentials {
-            let what = "credentials are not allowed with the origin \"*\"; list the origins";
-            return Err(("credentials", what.into()));
+            let message = "credentials are not allowed with the origin \"*\"; list the origins";
+            return Err(("credentials", message.into()));
         }
         for origin in cors.origins.iter().filter(|origin| *origin != "*") {
             let is_one = origin
@@ -42,7 +42,7 @@ impl CrossOrigin {
         ];
         for (key, name, values) in lines.into_iter().filter(|(_, _, values)| !values.is_empty()) {
             let value = values.join(", ");
-            is_value(&value).map_err(|what| (key, what))?;
+            is_value(&value).map_err(|message| (key, message))?;
             let out = if key == "expose" { &mut allowed } else { &mut preflight };
             out.push(name, value.as_bytes());
         }

@@ -55,17 +55,17 @@ impl Kinds {
     pub(crate) fn new(host: &HostConfig, errors: &mut RuleErrors) -> Self {
         let charset = host.charset.as_deref();
         if let Some(charset) = charset.filter(|charset| !is_token(charset)) {
-            let what =
+            let message =
                 format!("found {charset:?}, expected the name of a charset such as \"utf-8\"");
-            errors.push(("charset".into(), what));
+            errors.push(("charset".into(), message));
         }
         let mut rules = Vec::new();
         for (n, rule) in host.content_types.iter().enumerate() {
             let kind = parse_configured(&rule.value, charset);
             match (Pattern::new(&rule.path), kind) {
                 (Ok(pattern), Ok(kind)) => rules.push((pattern, kind)),
-                (Err(what), _) => errors.push((format!("content-type[{n}].path"), what)),
-                (_, Err(what)) => errors.push((format!("content-type[{n}].value"), what)),
+                (Err(message), _) => errors.push((format!("content-type[{n}].path"), message)),
+                (_, Err(message)) => errors.push((format!("content-type[{n}].value"), message)),
             }
         }
         let is_default = charset.is_some_and(|charset| charset.eq_ignore_ascii_case("utf-8"));

@@ -98,17 +98,17 @@ impl Rules {
             cors: None,
             try_files: TryFiles::default(),
         };
-        let mut add_error = |key: String, what: String| errors.push((key, what));
+        let mut add_error = |key: String, message: String| errors.push((key, message));
         for (n, rule) in host.redirects.iter().enumerate() {
             match redirect(rule) {
                 Ok(rule) => rules.redirects.push(rule),
-                Err((key, what)) => add_error(format!("redirect[{n}].{key}"), what),
+                Err((key, message)) => add_error(format!("redirect[{n}].{key}"), message),
             }
         }
         for (n, rule) in host.rewrites.iter().enumerate() {
             match rewrite(rule) {
                 Ok(rule) => rules.rewrites.push(rule),
-                Err((key, what)) => add_error(format!("rewrite[{n}].{key}"), what),
+                Err((key, message)) => add_error(format!("rewrite[{n}].{key}"), message),
             }
         }
         let own_hsts = host.security_headers.as_ref();
@@ -118,23 +118,23 @@ impl Rules {
                 (Ok(_), Ok(()))
                     if rule.errors && rule.name.eq_ignore_ascii_case("cache-control") =>
                 {
-                    let what =
+                    let message =
                         "the server sets `Cache-Control` of errors itself; remove `errors = true`";
-                    add_error(format!("header[{n}].errors"), what.into());
+                    add_error(format!("header[{n}].errors"), message.into());
                 }
                 (Ok(_), Ok(()))
                     if own_hsts.is_some()
                         && rule.name.eq_ignore_ascii_case("strict-transport-security") =>
                 {
-                    let what = "`security-headers` sets `Strict-Transport-Security` for all paths; remove this rule";
-                    add_error(format!("header[{n}].name"), what.into());
+                    let message = "`security-headers` sets `Strict-Transport-Security` for all paths; remove this rule";
+                    add_error(format!("header[{n}].name"), message.into());
                 }
                 (Ok(pattern), Ok(())) => {
                     let (name, value) = (rule.name.clone(), rule.value.clone());
                     rules.headers.push(Header { pattern, name, value, errors: rule.errors });
                 }
-                (Err(what), _) => add_error(format!("header[{n}].path"), what),
-                (_, Err((key, what))) => add_error(format!("header[{n}].{key}"), what),
+                (Err(message), _) => add_error(format!("header[{n}].path"), message),
+                (_, Err((key, message))) => add_error(format!("header[{n}].{key}"), message),
             }
         }
         for (n, rule) in host.cache_control.iter().enumerate() {
@@ -151,27 +151,29 @@ impl Rules {
             };
             match (Pattern::new(&rule.path), is_value(value)) {
                 (Ok(pattern), Ok(())) => rules.cache_control.push((pattern, value.to_owned())),
-                (Err(what), _) => add_error(format!("cache-control[{n}].path"), what),
-                (_, Err(what)) => add_error(format!("cache-control[{n}].value"), what),
+                (Err(message), _) => add_error(format!("cache-control[{n}].path"), message),
+                (_, Err(message)) => add_error(format!("cache-control[{n}].value"), message),
             }
         }
         for (name, value) in &rules.security_headers {
-            if let Err(what) = is_value(value) {
-                add_error(format!("security-headers.{}", name.to_ascii_lowercase()), what);
+            if let Err(message) = is_value(value) {
+                add_error(format!("security-headers.{}", name.to_ascii_lowercase()), message);
             }
             rules.security.push(name, value.as_bytes());
         }
         if let Some(value) = own_hsts {
             match is_hsts(value) {
                 Ok(()) => rules.tls.push("Strict-Transport-Security", value.as_bytes()),
-                Err(what) => add_error("security-headers.strict-transport-security".into(), what),
+                Err(message) => {
+                    add_error("security-headers.strict-transport-security".into(), message)
+                }
             }
         }
         for (n, rule) in host.auth.iter().enumerate() {
             match (Pattern::new(&rule.path), challenge(&rule.realm)) {
                 (Ok(pattern), Ok(challenge)) => rules.auth.push((pattern, challenge)),
-                (Err(what), _) => add_error(format!("auth[{n}].path"), what),
-                (_, Err(what)) => add_error(format!("auth[{n}].realm"), what),
+                (Err(message), _) => add_error(format!("auth[{n}].path"), message),
+                (_, Err(message)) => add_error(format!("auth[{n}].realm"), message),
             }
             if rule.users.as_os_str().is_empty() {
                 add_error(format!("auth[{n}].users"), "expected the path of a file".into());
@@ -182,7 +184,7 @@ impl Rules {
         rules.try_files = TryFiles::new(host, &mut add_error);
         match host.cors.as_ref().map(CrossOrigin::new).transpose() {
             Ok(cors) => rules.cors = cors,
-            Err((key, what)) => add_error(format!("cors.{key}"), what),
+            Err((key, message)) => add_error(format!("cors.{key}"), message),
         }
         if errors.is_empty() { Ok(rules) } else { Err(errors) }
     }

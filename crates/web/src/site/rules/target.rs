@@ -31,10 +31,10 @@ impl Target {
 
 /// Compiles a redirect.
 pub(super) fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), RuleError> {
-    let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
-    let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
+    let pattern = Pattern::new(&rule.from).map_err(|message| ("from", message))?;
+    let target = Target::new(&rule.to, &pattern).map_err(|message| ("to", message))?;
     let to = &rule.to;
-    let refuse = |what: &str| Err(("to", format!("found {to:?}, {what}")));
+    let refuse = |message: &str| Err(("to", format!("found {to:?}, {message}")));
     let authority = match to.split_once("://") {
         Some(("http" | "https", rest)) => rest,
         None if to.starts_with('/') && !to.starts_with("//") && !to.starts_with("/\\") => to,
@@ -59,8 +59,8 @@ pub(super) fn redirect(rule: &Redirect) -> Result<(Pattern, Target, Status), Rul
 
 /// Compiles a rewrite.
 pub(super) fn rewrite(rule: &Rewrite) -> Result<(Pattern, Target), RuleError> {
-    let pattern = Pattern::new(&rule.from).map_err(|what| ("from", what))?;
-    let target = Target::new(&rule.to, &pattern).map_err(|what| ("to", what))?;
+    let pattern = Pattern::new(&rule.from).map_err(|message| ("from", message))?;
+    let target = Target::new(&rule.to, &pattern).map_err(|message| ("to", message))?;
     // Otherwise a client could reach a hidden file, if `$rest` follows a dot in the target.
     let plain = rule.to.replacen(REST_PLACEHOLDER, "rest", 1);
     let splits = target.suffix.is_some() && !target.prefix.ends_with('/');

@@ -36,12 +36,12 @@ impl TryFiles {
             for file in &rule.files {
                 match Template::new(file) {
                     Ok(template) => files.push(template),
-                    Err(what) => add_error(format!("try-files[{n}].files"), what),
+                    Err(message) => add_error(format!("try-files[{n}].files"), message),
                 }
             }
             match Pattern::new(&rule.path) {
                 Ok(pattern) => rules.push((pattern, files)),
-                Err(what) => add_error(format!("try-files[{n}].path"), what),
+                Err(message) => add_error(format!("try-files[{n}].path"), message),
             }
         }
         Self { clean_urls: host.clean_urls, index: host.index.clone(), rules }
@@ -98,7 +98,7 @@ impl TryFiles {
 
 impl Template {
     fn new(text: &str) -> Result<Self, String> {
-        let invalid = |what: &str| Err(format!("found {text:?}, {what}"));
+        let invalid = |message: &str| Err(format!("found {text:?}, {message}"));
         if text == PATH_PLACEHOLDER {
             return invalid("which is always tried first; remove it");
         }
@@ -134,7 +134,8 @@ mod tests {
 
     fn compiled(host: &HostConfig) -> Result<TryFiles, Vec<String>> {
         let mut errors = Vec::new();
-        let rules = TryFiles::new(host, &mut |key, what| errors.push(format!("{key}: {what}")));
+        let rules =
+            TryFiles::new(host, &mut |key, message| errors.push(format!("{key}: {message}")));
         if errors.is_empty() { Ok(rules) } else { Err(errors) }
     }
 

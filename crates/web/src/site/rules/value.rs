@@ -44,5 +44,5 @@ pub(super) fn is_field(name: &str, value: &str) -> Result<(), RuleError> {
     if SERVER_FIELDS.contains(&&name.to_ascii_lowercase()[..]) {
         return Err(("name", format!("{name} is set by the server itself")));
     }
-    is_value(value).map_err(|what| ("value", what))
+    is_value(value).map_err(|message| ("value", message))
 }
