@@ -126,7 +126,7 @@ fn heads(matched: &mut usize, bytes: &[u8]) -> usize {
 /// Listens on `address`, announces it on standard output, and serves with this many threads.
 ///
 /// # Errors
-/// As [`Floor::serve`], and when it cannot listen on the address.
+/// Like [`Floor::serve`], and when it cannot listen on the address.
 pub fn run(kind: DriverKind, address: SocketAddr, processors: usize) -> io::Result<()> {
     let mut listeners = phalanx::net::bind(address, processors)?;
     let here = listeners.pop().ok_or_else(|| io::Error::other("no listener"))?;

@@ -24,7 +24,7 @@ impl CpuTimes {
         Self::take_beside(cores, servers, &[])
     }
 
-    /// As [`take`](Self::take), if also `others` of our processes run on the load's cores.
+    /// Like [`take`](Self::take), if also `others` of our processes run on the load's cores.
     pub(crate) fn take_beside(cores: &Cores, servers: &[u32], others: &[u32]) -> io::Result<Self> {
         Ok(Self {
             taken: Instant::now(),

@@ -76,7 +76,7 @@ pub(crate) type Arms<T> = Vec<Vec<T>>;
 /// of each setting by arm, as [`measure_each`] does, and says on stderr which round begins.
 ///
 /// # Errors
-/// As [`measure_each`].
+/// Like [`measure_each`].
 pub(crate) fn measure_arms<S, T>(
     settings: &[S],
     title: impl Fn(&S) -> String,
@@ -100,7 +100,7 @@ pub(crate) fn measure_arms<S, T>(
 /// [`measure_arms`] with one setting. Passes the complete rounds of each arm to `add`.
 ///
 /// # Errors
-/// As [`measure_each`], and [`Error::Interrupted`] after `add` if rounds are missing.
+/// Like [`measure_each`], and [`Error::Interrupted`] after `add` if rounds are missing.
 pub(crate) fn measure_setting<T>(
     title: &str,
     turns: (usize, usize),

@@ -36,7 +36,7 @@ pub(super) fn run(
     run_within(program, arguments, (limit, SHUTDOWN_TIMEOUT), look)
 }
 
-/// As [`run`], with the time for the benchmark to end after the limit.
+/// Like [`run`], with the time for the benchmark to end after the limit.
 fn run_within(
     program: &Path,
     arguments: &[&str],

@@ -51,7 +51,7 @@ impl Server {
         Self::start_within(START_TIMEOUT, spec, cores, directory, site)
     }
 
-    /// As [`start`](Self::start), with another timeout.
+    /// Like [`start`](Self::start), with another timeout.
     pub(crate) fn start_within(
         timeout: Duration,
         spec: ServerSpec,

@@ -40,7 +40,7 @@ impl Process {
         Self::start_within(START_TIMEOUT, (name, command, port), cores, directory, ask)
     }
 
-    /// As [`start`](Self::start), with another timeout.
+    /// Like [`start`](Self::start), with another timeout.
     pub(crate) fn start_within(
         timeout: Duration,
         (name, mut command, port): (&str, Command, Option<ReservedPort>),

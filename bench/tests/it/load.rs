@@ -41,12 +41,12 @@ fn run(options: &Options) -> Report {
     report
 }
 
-/// As [`run`], repeated if the machine stalled for so long that few requests were sent.
+/// Like [`run`], repeated if the machine stalled for so long that few requests were sent.
 fn run_until_busy(options: &Options) -> Report {
     run_until(options, |report| report.completed > 10)
 }
 
-/// As [`run`], repeated until a report is not that of a stalled machine.
+/// Like [`run`], repeated until a report is not that of a stalled machine.
 fn run_until(options: &Options, is_good: impl Fn(&Report) -> bool) -> Report {
     let begun = Instant::now();
     loop {

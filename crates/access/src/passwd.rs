@@ -66,10 +66,10 @@ pub fn set(text: &str, name: &str, password: &[u8]) -> Result<String, LineError>
     set_as(text, name, password, Scheme::default())
 }
 
-/// As [`set`], for a password that is stored in this way.
+/// Like [`set`], for a password that is stored in this way.
 ///
 /// # Errors
-/// As [`set`], and if the number of iterations is out of bounds.
+/// Like [`set`], and if the number of iterations is out of bounds.
 pub fn set_as(
     text: &str,
     name: &str,

@@ -121,7 +121,7 @@ impl Users {
         self.verify_in(name, password, &mut Memory::default())
     }
 
-    /// As [`verify`](Self::verify), with reused working memory.
+    /// Like [`verify`](Self::verify), with reused working memory.
     pub(crate) fn verify_in(&self, name: &str, password: &[u8], memory: &mut Memory) -> bool {
         let known = self.hashes.get(name);
         let is_valid = known.unwrap_or(&self.decoy).is_of(password, memory);

@@ -132,10 +132,10 @@ impl<M: 'static, V: Services<M>> Server<V, M> {
         self.run_with_ready(|_| ())
     }
 
-    /// As [`run`](Self::run), and calls `ready` with the program's control when all processors have started.
+    /// Like [`run`](Self::run), and calls `ready` with the program's control when all processors have started.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Like [`run`](Self::run).
     pub fn run_with_ready(self, ready: impl FnOnce(Control)) -> Result<(), ServeError> {
         #[cfg(feature = "tokio")]
         if self.tokio.has_shutdown() {

@@ -188,7 +188,7 @@ impl Stages {
     /// Serves the connections of a listener on this processor, until the program drains.
     ///
     /// # Errors
-    /// As [`SharedStage::dispatch`].
+    /// Like [`SharedStage::dispatch`].
     ///
     /// # Panics
     /// Outside of a processor.

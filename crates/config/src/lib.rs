@@ -95,11 +95,11 @@ pub fn read(
     read_from(keys, text, Source::Text { name, text }, (base, false), origins)
 }
 
-/// As [`read`], for a file that another one includes: its lists of tables are appended to those of earlier files, and a
-/// key that an earlier file has set is an error.
+/// Like [`read`], for a file that another one includes: its lists of tables are appended to those of earlier files, and
+/// a key that an earlier file has set is an error.
 ///
 /// # Errors
-/// As [`read`].
+/// Like [`read`].
 pub fn read_included(
     keys: &mut impl Keys,
     text: &str,
@@ -110,11 +110,11 @@ pub fn read_included(
     read_from(keys, text, Source::Text { name, text }, (base, true), origins)
 }
 
-/// As [`read`], with the values of flags and environment variables: `table` contains texts and lists of texts, and
+/// Like [`read`], with the values of flags and environment variables: `table` contains texts and lists of texts, and
 /// `places` the flag or the variable of each key.
 ///
 /// # Errors
-/// As [`read`].
+/// Like [`read`].
 pub fn read_given(
     keys: &mut impl Keys,
     table: &Table,

@@ -143,7 +143,7 @@ impl Pass<'_, '_> {
         self.key_as::<T, T>(name, value, help)
     }
 
-    /// As [`key`](Self::key), with the TOML form `F`.
+    /// Like [`key`](Self::key), with the TOML form `F`.
     pub fn key_as<F: Value<T>, T>(
         &mut self,
         name: &'static str,
@@ -162,7 +162,7 @@ impl Pass<'_, '_> {
         false
     }
 
-    /// As [`key`](Self::key), for values in a range; `false` is always allowed.
+    /// Like [`key`](Self::key), for values in a range; `false` is always allowed.
     pub fn range<T: Value + PartialOrd>(
         &mut self,
         name: &'static str,
@@ -173,7 +173,7 @@ impl Pass<'_, '_> {
         self.range_as::<T, T>(name, value, range, help);
     }
 
-    /// As [`range`](Self::range), with the TOML form `F`.
+    /// Like [`range`](Self::range), with the TOML form `F`.
     pub fn range_as<F: Value<T>, T: PartialOrd>(
         &mut self,
         name: &'static str,
@@ -304,7 +304,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// As [`key`](Self::key), for a key whose flag would have the same name as another flag.
+    /// Like [`key`](Self::key), for a key whose flag would have the same name as another flag.
     pub fn key_without_flag<T: Value>(
         &mut self,
         name: &'static str,
@@ -323,7 +323,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// As [`optional`](Self::optional), for a table whose flags would have the same names as other flags.
+    /// Like [`optional`](Self::optional), for a table whose flags would have the same names as other flags.
     pub fn optional_without_flag<T: Keys + Default>(
         &mut self,
         name: &'static str,
@@ -369,8 +369,8 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// As [`list`](Self::list), for tables with a [short form](Short). A list of texts may replace the list of tables,
-    /// and the key has a flag.
+    /// Like [`list`](Self::list), for tables with a [short form](Short). A list of texts may replace the list of
+    /// tables, and the key has a flag.
     pub fn short_list<T: Short>(
         &mut self,
         name: &'static str,
@@ -391,7 +391,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// As [`list`](Self::list); a single table is read over the element for which `default` is true.
+    /// Like [`list`](Self::list); a single table is read over the element for which `default` is true.
     pub fn list_or_default<T: Keys>(
         &mut self,
         name: &'static str,

@@ -208,8 +208,8 @@ impl<'a, 'r> TableReader<'a, 'r> {
         Some(on)
     }
 
-    /// As [`table`](Self::table), for a table that is absent if the value is `false`. Reports a value that is neither a
-    /// table nor a boolean.
+    /// Like [`table`](Self::table), for a table that is absent if the value is `false`. Reports a value that is neither
+    /// a table nor a boolean.
     pub(crate) fn optional(
         &mut self,
         name: &'static str,
@@ -235,7 +235,7 @@ impl<'a, 'r> TableReader<'a, 'r> {
         self.table_as(name, &key, keys);
     }
 
-    /// As [`table`](Self::table), for the element `at` of a list. If an earlier file contains that element, its keys
+    /// Like [`table`](Self::table), for the element `at` of a list. If an earlier file contains that element, its keys
     /// are recorded below the path of that element.
     pub(crate) fn table_of_list(
         &mut self,

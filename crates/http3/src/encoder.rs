@@ -32,7 +32,7 @@ pub fn head(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     head_of(out, &block);
 }
 
-/// As [`head`], with the fields of a prepared field block.
+/// Like [`head`], with the fields of a prepared field block.
 ///
 /// # Panics
 /// If the block was not written by `phalanx_http2::encoder`.

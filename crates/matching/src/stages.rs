@@ -108,7 +108,7 @@ impl<I: 'static> Matching<I> {
     /// All snapshots must be of one index. A processor ignores a snapshot that is older than its own.
     ///
     /// # Errors
-    /// As [`Call`]; some processors may then still use an older snapshot.
+    /// Like [`Call`]; some processors may then still use an older snapshot.
     pub async fn publish(&self, snapshot: &Snapshot) -> Result<(), CallError> {
         let At { processor, processors } = self.adopt_on(None, snapshot).await??;
         let others = (0..processors).filter(|other| *other != processor);

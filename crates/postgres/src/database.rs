@@ -96,10 +96,10 @@ impl Database {
     /// Executes a statement that returns exactly one row.
     ///
     /// # Panics
-    /// As [`query`](Self::query).
+    /// Like [`query`](Self::query).
     ///
     /// # Errors
-    /// As [`query`](Self::query), and [`Error::RowCount`].
+    /// Like [`query`](Self::query), and [`Error::RowCount`].
     pub fn query_one(
         &self,
         statement: &Statement,
@@ -118,10 +118,10 @@ impl Database {
     /// Executes a statement and returns the number of rows that it has inserted, changed or deleted.
     ///
     /// # Panics
-    /// As [`query`](Self::query).
+    /// Like [`query`](Self::query).
     ///
     /// # Errors
-    /// As [`query`](Self::query).
+    /// Like [`query`](Self::query).
     pub fn execute(
         &self,
         statement: &Statement,

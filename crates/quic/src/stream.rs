@@ -82,7 +82,7 @@ impl ReceiveStream {
         }
     }
 
-    /// As [`poll_read`](Self::poll_read), without waiting: `None` if nothing has arrived.
+    /// Like [`poll_read`](Self::poll_read), without waiting: `None` if nothing has arrived.
     pub fn try_read(&mut self, max: usize) -> Option<Result<Option<Bytes>, StreamError>> {
         let state = &mut *self.shared.state.borrow_mut();
         if self.is_ended {
@@ -176,7 +176,7 @@ impl SendStream {
     /// Ends the stream after all written bytes.
     ///
     /// # Errors
-    /// As [`poll_write`](Self::poll_write).
+    /// Like [`poll_write`](Self::poll_write).
     pub fn finish(&mut self) -> Result<(), StreamError> {
         let state = &mut *self.shared.state.borrow_mut();
         if state.is_lost {

@@ -85,7 +85,7 @@ impl TlsStages {
         Self::declare_all(graph, vec![Profile { certificates, clients }], protocols)
     }
 
-    /// As [`declare`](Self::declare), with several profiles for [`handshake_as`](Self::handshake_as).
+    /// Like [`declare`](Self::declare), with several profiles for [`handshake_as`](Self::handshake_as).
     pub fn declare_all(graph: &mut Graph, profiles: Vec<Profile>, protocols: &[&[u8]]) -> Self {
         let protocols: Vec<_> = protocols.iter().map(|name| name.to_vec()).collect();
         let versioned =
@@ -116,10 +116,10 @@ impl TlsStages {
         self.handshake_as(0, stream, timeout).await
     }
 
-    /// As [`handshake`](Self::handshake), with the profile at this position.
+    /// Like [`handshake`](Self::handshake), with the profile at this position.
     ///
     /// # Errors
-    /// As [`handshake`](Self::handshake).
+    /// Like [`handshake`](Self::handshake).
     pub async fn handshake_as(
         self,
         profile: usize,

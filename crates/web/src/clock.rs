@@ -24,7 +24,7 @@ pub(crate) fn head(out: &mut ResponseBuffer, status: Status, reply: Reply) -> He
     with_date(|date| out.head(status, date, reply))
 }
 
-/// As [`head`], for the response of another server.
+/// Like [`head`], for the response of another server.
 pub(crate) fn relayed_head(out: &mut ResponseBuffer, code: u16, reply: Reply) -> Head<'_> {
     with_date(|date| out.relayed_head(code, date, reply))
 }

@@ -65,7 +65,7 @@ pub(super) fn command(program: &Path, directory: &Path) -> (Command, PathBuf) {
     (command, out)
 }
 
-/// As [`command`], with an output for each thread: the path, with `-01` for the first thread.
+/// Like [`command`], with an output for each thread: the path, with `-01` for the first thread.
 pub(super) fn command_by_thread(program: &Path, directory: &Path) -> (Command, PathBuf) {
     let (inner, out) = command(program, directory);
     let mut command = Command::new(inner.get_program());

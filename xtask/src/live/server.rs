@@ -22,7 +22,7 @@ impl Server {
         Self::start_by(Command::new(binary), root, arguments)
     }
 
-    /// As [`Server::start`], with a command of the caller, to which `web` and the arguments are appended.
+    /// Like [`Server::start`], with a command of the caller, to which `web` and the arguments are appended.
     pub(crate) fn start_by(
         mut command: Command,
         root: &Path,

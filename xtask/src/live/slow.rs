@@ -110,7 +110,7 @@ impl Slow {
     /// Waits until the clients have started.
     ///
     /// # Errors
-    /// As [`check`](Self::check), after [`MAX_START`].
+    /// Like [`check`](Self::check), after [`MAX_START`].
     fn await_state(
         &mut self,
         state: ConnectionState,

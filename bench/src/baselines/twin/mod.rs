@@ -77,7 +77,7 @@ fn open_root(root: &Path) -> io::Result<Arc<OwnedFd>> {
 /// Listens on `address`, announces it on standard output, and serves.
 ///
 /// # Errors
-/// As [`serve`], and when it cannot listen on the address.
+/// Like [`serve`], and when it cannot listen on the address.
 pub fn run(root: &Path, address: SocketAddr) -> io::Result<()> {
     phalanx::runtime::raise_open_files();
     let listener = crate::baselines::floor::listen(address)?;

@@ -45,7 +45,7 @@ impl Client {
         Self::connect_within(READ_TIMEOUT, server, name, lasts)
     }
 
-    /// As [`connect`](Self::connect), with another timeout of each answer.
+    /// Like [`connect`](Self::connect), with another timeout of each answer.
     pub(crate) fn connect_within(
         timeout: Duration,
         server: SocketAddr,

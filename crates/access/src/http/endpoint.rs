@@ -23,7 +23,7 @@ impl Endpoint {
     /// Parses a URL, and loads the authorities in a PEM file, by default those of the system. May block.
     ///
     /// # Errors
-    /// As [`check`](Self::check), and if the authorities cannot be loaded.
+    /// Like [`check`](Self::check), and if the authorities cannot be loaded.
     pub fn open(url: &str, authorities: Option<&Path>) -> Result<Self, FileError> {
         let (is_tls, authority, target) = parse(url).map_err(FileError::Unusable)?;
         let connector = match is_tls {

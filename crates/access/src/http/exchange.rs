@@ -40,7 +40,7 @@ pub(crate) struct Answer {
 /// Sends a request and waits for its answer. Redirects are not followed.
 ///
 /// # Errors
-/// As [`Wire::read`], and `InvalidData` if the answer is malformed or too long. The connection must be closed.
+/// Like [`Wire::read`], and `InvalidData` if the answer is malformed or too long. The connection must be closed.
 pub(crate) async fn exchange(
     wire: &Wire,
     endpoint: &Endpoint,

@@ -90,11 +90,11 @@ impl Jwt {
         }
     }
 
-    /// As [`verify`](Self::verify), after [`fetch`](Self::fetch). If the token names an unknown key, the keys are fetched
-    /// again, at most every ten seconds.
+    /// Like [`verify`](Self::verify), after [`fetch`](Self::fetch). If the token names an unknown key, the keys are
+    /// fetched again, at most every ten seconds.
     ///
     /// # Errors
-    /// As [`verify`](Self::verify).
+    /// Like [`verify`](Self::verify).
     pub async fn verify_with(
         &self,
         fetcher: &Fetcher,

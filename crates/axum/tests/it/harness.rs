@@ -74,7 +74,7 @@ impl Served {
         read_text(&mut client)
     }
 
-    /// As [`request`](Self::request) for a GET.
+    /// Like [`request`](Self::request) for a GET.
     pub(crate) fn get(&self, path: &str) -> String {
         self.request(&format!("GET {path} HTTP/1.1"), b"")
     }

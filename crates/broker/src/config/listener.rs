@@ -28,34 +28,34 @@ settings! {
         pub connections: Option<usize>
             => range("max-connections", Some(1)..,
                 "connections of this address; they also count for max-connections of the broker");
-        /// As [`Limits::packet_size`](crate::Limits::packet_size).
+        /// Like [`Limits::packet_size`](crate::Limits::packet_size).
         pub packet_size: Option<usize>
             => key_as::<OrOfBroker<Size>>("max-packet-size", "size of a packet from a client");
-        /// As [`Security::protocols`](crate::Security::protocols).
+        /// Like [`Security::protocols`](crate::Security::protocols).
         pub protocols: Option<Vec<Protocol>>
             => key_as::<OrOfBroker<Vec<Protocol>>>("protocols", "accepted versions of MQTT");
-        /// As [`Security::logins`](crate::Security::logins).
+        /// Like [`Security::logins`](crate::Security::logins).
         pub logins: Option<Vec<LoginMethod>>
             => key_as::<OrOfBroker<Vec<LoginMethod>>>("logins", "accepted ways to log in");
-        /// As [`Security::password_file`](crate::Security::password_file).
+        /// Like [`Security::password_file`](crate::Security::password_file).
         pub password_file: Option<PathBuf>
             => key_as::<OrOfBroker<PathBuf>>("password-file",
                 "users of this address, in place of password-file or auth-http of the broker");
-        /// As [`Security::allow_anonymous`](crate::Security::allow_anonymous), but false rejects clients without a user
-        /// name also if no way to log in is configured.
+        /// Like [`Security::allow_anonymous`](crate::Security::allow_anonymous), but false rejects clients without a
+        /// user name also if no way to log in is configured.
         pub allow_anonymous: Option<bool>
             => key_as::<OrOfBroker<bool>>("allow-anonymous", "accept clients without a user name");
-        /// As [`Security::certificate_user`](crate::Security::certificate_user).
+        /// Like [`Security::certificate_user`](crate::Security::certificate_user).
         pub certificate_user: Option<bool>
             => key_as::<OrOfBroker<bool>>("certificate-user",
                 "the common name of a client's certificate is its user name");
-        /// As [`Security::user_as_client_id`](crate::Security::user_as_client_id).
+        /// Like [`Security::user_as_client_id`](crate::Security::user_as_client_id).
         pub user_as_client_id: Option<bool>
             => key_as::<OrOfBroker<bool>>("user-as-client-id", "replace client identifiers by user names");
-        /// As [`Config::content_filters`].
+        /// Like [`Config::content_filters`].
         pub content_filters: Option<bool>
             => key_as::<OrOfBroker<bool>>("content-filters", "subscriptions may filter messages by content");
-        /// As [`Security::allowed_origins`](crate::Security::allowed_origins).
+        /// Like [`Security::allowed_origins`](crate::Security::allowed_origins).
         pub allowed_origins: Option<Vec<String>>
             => key_as::<OrOfBroker<Vec<String>>>("allowed-origins",
                 "origins of web pages whose scripts may connect by WebSocket");

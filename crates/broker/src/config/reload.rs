@@ -74,7 +74,7 @@ impl Config {
 }
 
 impl Security {
-    /// As [`Config::check_logins`], at one address.
+    /// Like [`Config::check_logins`], at one address.
     fn check_logins(new: &Self, merged: &Self, old: &Self) -> Result<(), ConfigError> {
         let error = |key, message| Err(ConfigError::for_key(key, message));
         if merged.password_file.is_some() && merged.has_login_service() {

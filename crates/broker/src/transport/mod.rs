@@ -160,7 +160,7 @@ impl Transport {
         }
     }
 
-    /// As [`shut`](Self::shut), but the kernel discards the bytes that the client has not acknowledged.
+    /// Like [`shut`](Self::shut), but the kernel discards the bytes that the client has not acknowledged.
     pub(crate) fn reset(&self) {
         if let Some(wire) = self.wire() {
             // The connection may already have ended.

@@ -139,12 +139,12 @@ impl Server {
         Self::launch_with(command, Stdio::null())
     }
 
-    /// As [`Server::launch`], with standard input.
+    /// Like [`Server::launch`], with standard input.
     pub(crate) fn launch_with(command: Command, stdin: Stdio) -> Self {
         Self::launch_speaking(&["http", "https"], command, stdin)
     }
 
-    /// As [`Server::launch_with`], with these schemes of ready lines.
+    /// Like [`Server::launch_with`], with these schemes of ready lines.
     pub(crate) fn launch_speaking(
         schemes: &'static [&'static str],
         command: Command,

@@ -81,7 +81,7 @@ impl Descriptor {
         Err(io::Error::from_raw_os_error(libc::ESPIPE))
     }
 
-    /// As [`page_cache::resident`], without a call if the bytes were in the page cache a moment ago.
+    /// Like [`page_cache::resident`], without a call if the bytes were in the page cache a moment ago.
     ///
     /// # Errors
     /// The errors of `read(2)`.

@@ -5,7 +5,7 @@ use httparse::{EMPTY_HEADER, ParserConfig};
 use crate::client::{BadResponse, Response, parse_response};
 use crate::limits::MAX_FIELDS;
 
-/// As [`parse_response`], for a response that is to be forwarded: repairs the head in `bytes`. The line end before a
+/// Like [`parse_response`], for a response that is to be forwarded: repairs the head in `bytes`. The line end before a
 /// continuation line is replaced by spaces, and white space before a colon is moved after it. The length does not
 /// change.
 ///
@@ -20,7 +20,7 @@ use crate::limits::MAX_FIELDS;
 ///
 /// # Errors
 ///
-/// As [`parse_response`].
+/// Like [`parse_response`].
 pub fn parse_and_repair(
     bytes: &mut [u8],
     head_only: bool,

@@ -2,7 +2,7 @@
 
 use crate::path::{PathError, Resolved, decode, is_refused};
 
-/// As [`resolve`](super::resolve), but for a path that an upstream server may interpret more loosely: encoded slashes
+/// Like [`resolve`](super::resolve), but for a path that an upstream server may interpret more loosely: encoded slashes
 /// and backslashes separate segments, and a segment may start with a dot.
 ///
 /// # Errors

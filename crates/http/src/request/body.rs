@@ -122,7 +122,7 @@ impl BodyParser {
         self.pieces(bytes, |_| ())
     }
 
-    /// As [`feed`](Self::feed), and appends the content to `out`, without the framing of chunks and without
+    /// Like [`feed`](Self::feed), and appends the content to `out`, without the framing of chunks and without
     /// trailers.
     ///
     /// ```
@@ -137,7 +137,7 @@ impl BodyParser {
     ///
     /// # Errors
     ///
-    /// As [`feed`](Self::feed).
+    /// Like [`feed`](Self::feed).
     pub fn copy(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize, Reject> {
         self.pieces(bytes, |content| out.extend_from_slice(content))
     }

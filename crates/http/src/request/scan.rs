@@ -80,7 +80,7 @@ impl Scan {
     ///
     /// # Errors
     ///
-    /// As [`parse()`](fn@parse).
+    /// Like [`parse()`](fn@parse).
     pub fn parse<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Parse<'a>, Reject> {
         // Take the state out, so that every return except the incomplete one resets it.
         let mut scan = std::mem::take(self);

@@ -51,7 +51,7 @@ impl Entity {
         Entity::encoded(content_type, Coding::Identity, validators, length, others)
     }
 
-    /// As [`Entity::new`], for a representation with a content coding, which is named by `Content-Encoding`.
+    /// Like [`Entity::new`], for a representation with a content coding, which is named by `Content-Encoding`.
     /// The type is that of the decoded content; length and validators are those of the encoded content.
     pub fn encoded(
         content_type: impl fmt::Display,

@@ -22,7 +22,7 @@ impl ResponseBuffer {
         self.start(status, status.code(), status.line().as_bytes(), date, reply)
     }
 
-    /// As [`head`](Self::head), for the response of another server, whose status may be any from 200 to 999, and 101.
+    /// Like [`head`](Self::head), for the response of another server, whose status may be any from 200 to 999, and 101.
     /// The reason phrase of a status that [`Status`] does not know is empty (RFC 9112, 4).
     pub fn relayed_head(&mut self, code: u16, date: &DateLine, reply: Reply) -> Head<'_> {
         match Status::from_code(code) {

@@ -60,7 +60,7 @@ impl Connection {
     /// ends without content.
     ///
     /// # Errors
-    /// As [`poll_content`](Self::poll_content).
+    /// Like [`poll_content`](Self::poll_content).
     pub fn poll_arrival(
         &mut self,
         context: &mut Context<'_>,

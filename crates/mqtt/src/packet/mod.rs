@@ -113,11 +113,11 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// As [`encode`](Self::encode), for a receiver with a maximum packet size of `max_len` bytes. If the packet
+    /// Like [`encode`](Self::encode), for a receiver with a maximum packet size of `max_len` bytes. If the packet
     /// is longer, its reason string and user properties are omitted. A PUBLISH is never changed.
     ///
     /// # Errors
-    /// As [`encode`](Self::encode), and [`Reason::PACKET_TOO_LARGE`] if the packet is too long even so; then
+    /// Like [`encode`](Self::encode), and [`Reason::PACKET_TOO_LARGE`] if the packet is too long even so; then
     /// nothing is appended.
     pub fn encode_within(
         &self,

@@ -62,7 +62,7 @@ impl JetStream {
     /// The last message of a subject; `None` if the answering replica has none.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Like [`get`](Self::get).
     pub async fn last(
         &self,
         stream: &str,
@@ -77,7 +77,7 @@ impl JetStream {
     /// NATS 2.9 or later.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Like [`get`](Self::get).
     pub async fn next(
         &self,
         stream: &str,
@@ -89,7 +89,7 @@ impl JetStream {
         stored(self.send(&request, None, payload.as_bytes())?.await_answer().await?)
     }
 
-    /// As [`last`](Self::last), answered by the stream's leader, which has all stored messages.
+    /// Like [`last`](Self::last), answered by the stream's leader, which has all stored messages.
     ///
     /// # Errors
     /// [`JetStreamError`].
@@ -101,7 +101,7 @@ impl JetStream {
         self.current(stream, serde_json::json!({ "last_by_subj": subject })).await
     }
 
-    /// As [`next`](Self::next), answered by the stream's leader, which has all stored messages.
+    /// Like [`next`](Self::next), answered by the stream's leader, which has all stored messages.
     ///
     /// # Errors
     /// [`JetStreamError`].

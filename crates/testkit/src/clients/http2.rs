@@ -170,7 +170,7 @@ impl Connection {
         (answer.status.expect("a status"), answer.content)
     }
 
-    /// As [`answer`](Self::answer), with a window for all of it.
+    /// Like [`answer`](Self::answer), with a window for all of it.
     #[track_caller]
     pub fn open_windows_and_answer(&mut self, stream: u32) -> (u16, Vec<u8>) {
         for stream in [0, stream] {

@@ -28,7 +28,7 @@ impl NatsServer {
         Self::start_at(unique_loopback(), lines)
     }
 
-    /// As [`start`](Self::start), at an address of the caller's [own](unique_loopback).
+    /// Like [`start`](Self::start), at an address of the caller's [own](unique_loopback).
     pub fn start_at(host: Ipv4Addr, lines: &str) -> Option<Self> {
         let program =
             ["/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/root/go/bin/nats-server"]

@@ -200,7 +200,7 @@ pub fn validity(certificate: &Path, key: &Path, names: &[String]) -> Option<Vali
     })
 }
 
-/// As [`warnings`], for a loaded certificate.
+/// Like [`warnings`], for a loaded certificate.
 pub(crate) fn warnings_for(
     path: &Path,
     certificate: &CertifiedKey,

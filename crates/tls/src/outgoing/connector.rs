@@ -81,7 +81,7 @@ impl Connector {
     /// Performs a handshake with the server of this host name or IP address, for at most `timeout`.
     ///
     /// # Errors
-    /// As [`Stream::read`], and `InvalidData` if the server's certificate is not trusted or has another name.
+    /// Like [`Stream::read`], and `InvalidData` if the server's certificate is not trusted or has another name.
     pub async fn connect(
         &self,
         stream: Stream,

@@ -27,7 +27,7 @@ pub async fn dial(
     Box::pin(dial_any(&addresses, host, connector, remaining)).await
 }
 
-/// As [`dial`], with the addresses of the host. If a handshake fails, the next address is tried, because another
+/// Like [`dial`], with the addresses of the host. If a handshake fails, the next address is tried, because another
 /// program may listen on this one.
 async fn dial_any(
     addresses: &[SocketAddr],

@@ -73,7 +73,7 @@ impl PolledTls {
         }
     }
 
-    /// As [`poll_sealed`](Self::poll_sealed), for the task that writes.
+    /// Like [`poll_sealed`](Self::poll_sealed), for the task that writes.
     fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let sent = self.poll_sealed(context);
         self.is_awaited = sent.is_pending();

@@ -96,7 +96,7 @@ impl TlsStream {
     /// Performs a handshake with the server `name`, for at most `timeout`.
     ///
     /// # Errors
-    /// As [`Stream::read`], and if the configuration does not trust the server.
+    /// Like [`Stream::read`], and if the configuration does not trust the server.
     pub async fn connect(
         stream: Stream,
         config: Arc<ClientConfig>,
@@ -168,7 +168,7 @@ impl TlsStream {
     /// attacker.
     ///
     /// # Errors
-    /// As [`Stream::read`], and if received data is invalid.
+    /// Like [`Stream::read`], and if received data is invalid.
     pub async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         let before = buffer.len();
         buffer.append(&mut self.early.borrow_mut());
@@ -193,7 +193,7 @@ impl TlsStream {
     /// Sends all of `payload` and returns the memory of its head. Only one write may be in progress.
     ///
     /// # Errors
-    /// As [`Stream::write`].
+    /// Like [`Stream::write`].
     pub async fn write(&self, payload: Payload, timeout: IoTimeout) -> io::Result<Vec<u8>> {
         let Payload { mut head, body } = payload;
         if self.writing.get() {
@@ -218,7 +218,7 @@ impl TlsStream {
     /// Sends close_notify (RFC 8446 §6.1) and closes the socket's sending side.
     ///
     /// # Errors
-    /// As [`Stream::write`].
+    /// Like [`Stream::write`].
     pub async fn finish(&self, timeout: IoTimeout) -> io::Result<()> {
         if self.session.borrow().is_none() {
             // It has moved.

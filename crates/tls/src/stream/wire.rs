@@ -32,7 +32,7 @@ impl Wire {
     /// Waits for input and appends it to `buffer`. Returns the number of bytes; 0 at the end of the stream.
     ///
     /// # Errors
-    /// As [`Stream::read`].
+    /// Like [`Stream::read`].
     pub async fn read(&self, buffer: &mut Vec<u8>, timeout: IoTimeout) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => stream.read(buffer, timeout).await,
@@ -43,7 +43,7 @@ impl Wire {
     /// Sends all of `payload`, and returns the memory of its head.
     ///
     /// # Errors
-    /// As [`Stream::write`].
+    /// Like [`Stream::write`].
     pub async fn write(
         &self,
         payload: impl Into<Payload>,
@@ -59,7 +59,7 @@ impl Wire {
     /// TLS no file bytes are sent, because they must be encrypted first.
     ///
     /// # Errors
-    /// As [`Stream::send_file`].
+    /// Like [`Stream::send_file`].
     pub async fn write_file(
         &self,
         head: Vec<u8>,

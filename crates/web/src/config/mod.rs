@@ -240,7 +240,7 @@ impl Config {
         redirect_port(tls.map(|listen| listen.address))
     }
 
-    /// As [`Config::new`], with files from `root`.
+    /// Like [`Config::new`], with files from `root`.
     pub fn with_root(root: impl Into<std::path::PathBuf>) -> Self {
         Self { hosts: vec![HostConfig::new(root)], ..Self::new() }
     }

@@ -132,7 +132,7 @@ impl FileCache {
         Some(Hit { file: file.offer(), stale })
     }
 
-    /// As [`file`](Self::file), but returns `None` if the file should be checked for changes.
+    /// Like [`file`](Self::file), but returns `None` if the file should be checked for changes.
     pub(crate) fn fresh(
         &mut self,
         key: u64,

@@ -18,7 +18,7 @@ pub(crate) struct Opened {
 /// Opens `path` below the host's root or an alias, as an operation of the disk stage.
 ///
 /// # Errors
-/// As [`phalanx::fs::Dir::open_file`]; [`Failure::Busy`] if the processor has too many operations.
+/// Like [`phalanx::fs::Dir::open_file`]; [`Failure::Busy`] if the processor has too many operations.
 pub(crate) async fn open(
     stages: FileStages,
     host: &Arc<Host>,

@@ -12,7 +12,7 @@ use crate::site::Site;
 /// Reads `length` bytes of `file` at `offset`; fewer only at the end of the file.
 ///
 /// # Errors
-/// As [`File::read_at`]; a [`CallError`](phalanx::CallError) inside if the processor has too many operations.
+/// Like [`File::read_at`]; a [`CallError`](phalanx::CallError) inside if the processor has too many operations.
 pub(crate) async fn read(
     stages: FileStages,
     site: &Site,

@@ -86,7 +86,7 @@ pub(crate) trait StreamContent {
     /// Returns false if the request ends without content.
     ///
     /// # Errors
-    /// As [`poll_content`](Self::poll_content).
+    /// Like [`poll_content`](Self::poll_content).
     fn poll_arrival(&self, context: &mut Context<'_>) -> Poll<Result<bool, StreamClosed>>;
 
     /// Waits for content and appends it to `out`. Returns whether more may follow. Appends nothing only at the end.

@@ -75,7 +75,7 @@ impl<'a> Ask<'a> {
         self.page_head(out, status, page)
     }
 
-    /// As [`head`](Self::head), for the response to a preflight request, without the fields that only a client with a
+    /// Like [`head`](Self::head), for the response to a preflight request, without the fields that only a client with a
     /// password may see.
     pub(super) fn preflight_head(self, out: &mut ResponseWriter) -> Head<'_> {
         self.page_head(out, Status::NoContent, Page::Preflight)

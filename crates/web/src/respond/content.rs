@@ -187,8 +187,8 @@ impl ResponseWriter {
     /// Sends part of a file, after the gathered bytes, from the page cache.
     ///
     /// # Errors
-    /// As [`send_with`](Self::send_with); `UnexpectedEof` if the file was truncated. The head has announced more bytes,
-    /// so the connection must close.
+    /// Like [`send_with`](Self::send_with); `UnexpectedEof` if the file was truncated. The head has announced more
+    /// bytes, so the connection must close.
     async fn file(
         &mut self,
         transport: &Rc<Wire>,

@@ -27,7 +27,7 @@ pub(super) async fn fail(
     fail_with(out, ask, status, &error_fields(status, whole)).await
 }
 
-/// As [`fail`], with these additional fields.
+/// Like [`fail`], with these additional fields.
 pub(super) async fn fail_with(
     out: &mut ResponseWriter,
     ask: Ask<'_>,

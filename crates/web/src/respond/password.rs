@@ -20,7 +20,7 @@ use crate::respond::refusal::whole_seconds;
 use crate::respond::writer::ResponseWriter;
 use crate::site::rules::Route;
 
-/// As [`Rules::route`](crate::site::rules::Rules::route), after checking access.
+/// Like [`Rules::route`](crate::site::rules::Rules::route), after checking access.
 ///
 /// # Errors
 /// If the response cannot be sent.
@@ -84,7 +84,7 @@ pub(super) async fn check_access(
     Ok(false)
 }
 
-/// As [`check_access`], without passwords.
+/// Like [`check_access`], without passwords.
 ///
 /// # Errors
 /// If the response cannot be sent.

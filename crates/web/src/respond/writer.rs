@@ -187,7 +187,7 @@ impl ResponseWriter {
         self.log_as(status, recorder, metrics);
     }
 
-    /// As [`log`](Self::log), with this status.
+    /// Like [`log`](Self::log), with this status.
     pub(crate) fn log_as(
         &mut self,
         status: u16,

@@ -170,7 +170,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
     run(config, Inherited::default(), |_| None, ready)
 }
 
-/// As [`serve`], with an operator that observes the server and reloads its configuration. A socket in
+/// Like [`serve`], with an operator that observes the server and reloads its configuration. A socket in
 /// `inherited` is used for the address of `config` that it is bound to.
 ///
 /// ```no_run
@@ -197,7 +197,7 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
 /// ```
 ///
 /// # Errors
-/// As [`serve`].
+/// Like [`serve`].
 pub fn operate(
     config: Config,
     inherited: Inherited<Scheme>,
@@ -212,7 +212,7 @@ pub fn operate(
     )
 }
 
-/// As [`serve`]; `on_reload` may start a thread that runs as long as the server.
+/// Like [`serve`]; `on_reload` may start a thread that runs as long as the server.
 fn run(
     mut config: Config,
     inherited: Inherited<Scheme>,

@@ -104,11 +104,11 @@ pub(crate) fn send(
     async move { call.await.unwrap_or_else(|error| Err(io::Error::other(error))) }
 }
 
-/// As [`send`], for a head and a part of a file given as offset and length. The result contains the number of
+/// Like [`send`], for a head and a part of a file given as offset and length. The result contains the number of
 /// file bytes sent.
 ///
 /// # Errors
-/// As [`send`].
+/// Like [`send`].
 pub(crate) fn send_file(
     stages: Stages,
     transport: &Rc<Wire>,

@@ -87,7 +87,7 @@ pub(crate) fn address(stream: &Stream, site: &Site, stages: Stages) -> Option<Ip
     own_address(stream)
 }
 
-/// As [`address`], even if no address is needed.
+/// Like [`address`], even if no address is needed.
 pub(crate) fn own_address(stream: &Stream) -> Option<IpAddr> {
     match stream.peer_addr() {
         Ok(address) => Some(address.ip()),

@@ -99,7 +99,7 @@ async fn probe(member: &Member, check: &HealthCheck, resolver: &Resolver) -> io:
     Err(Error::other(format!("the head of its response exceeds {MAX_HEAD} bytes")))
 }
 
-/// As [`probe`], with HTTP/2.
+/// Like [`probe`], with HTTP/2.
 async fn probe_multiplexed(
     member: &Member,
     check: &HealthCheck,

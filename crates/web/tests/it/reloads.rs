@@ -38,7 +38,7 @@ fn reloading(
     });
 }
 
-/// As [`reloading`], with a function that returns the errors of the reload.
+/// Like [`reloading`], with a function that returns the errors of the reload.
 fn trying_to_reload(
     before: impl Fn(&Path) -> Config,
     after: impl Fn(&mut Config, &Path),

@@ -171,7 +171,7 @@ pub(crate) fn get(target: &str, lines: &str) -> String {
     request("GET", target, lines)
 }
 
-/// As [`get`], with another method.
+/// Like [`get`], with another method.
 pub(crate) fn request(method: &str, target: &str, lines: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{lines}\r\n")
 }

@@ -46,7 +46,7 @@ impl PostgresServer {
     /// are encrypted. Its [`socket`](Self::socket) has another name.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Like [`start`](Self::start).
     pub fn start_tls(
         settings: &[&str],
         (certificate, key): (&Path, &Path),

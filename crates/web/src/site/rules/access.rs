@@ -39,7 +39,7 @@ impl AccessRules {
         self.0.iter().any(|(pattern, _)| pattern.matches(path).is_some())
     }
 
-    /// As [`applies_to`](Self::applies_to), for a path whose segment boundaries are ambiguous.
+    /// Like [`applies_to`](Self::applies_to), for a path whose segment boundaries are ambiguous.
     pub(super) fn may_apply_to(&self, path: &[u8]) -> bool {
         self.0.iter().any(|(pattern, _)| pattern.may_match(path))
     }

@@ -248,7 +248,7 @@ impl Rules {
         self.redirect_from(&absolute(path, directory), query)
     }
 
-    /// As [`redirect`](Self::redirect), for a path with its slashes.
+    /// Like [`redirect`](Self::redirect), for a path with its slashes.
     fn redirect_from(&self, requested: &[u8], query: Option<&str>) -> Option<(Status, Vec<u8>)> {
         let mut rules = self.redirects.iter();
         let (rest, target, status) = rules.find_map(|(pattern, target, status)| {
@@ -278,7 +278,7 @@ impl Rules {
         self.has_protected() && self.is_protected(&absolute(path, directory))
     }
 
-    /// As [`protects`](Self::protects), for a path as clients send it.
+    /// Like [`protects`](Self::protects), for a path as clients send it.
     #[inline]
     pub(crate) fn protects_request(&self, path: &str) -> bool {
         self.has_protected() && self.is_request_protected(path)

@@ -32,7 +32,7 @@ pub(in crate::upstream) type Driver = client::Connection<Compat<Box<dyn PollStre
 /// at a time. The caller limits the time as well.
 ///
 /// # Errors
-/// As [`dial`], and if the server does not speak HTTP/2.
+/// Like [`dial`], and if the server does not speak HTTP/2.
 pub(in crate::upstream) async fn connect(
     resolver: &Resolver,
     member: &Member,

@@ -28,7 +28,7 @@ pub(super) fn announced(server: &Server) -> SocketAddr {
     announced_by(&IDENTITY.client_config(), server.address)
 }
 
-/// As [`announced`], at one of several addresses.
+/// Like [`announced`], at one of several addresses.
 pub(super) fn announced_by(tls: &ClientConfig, address: SocketAddr) -> SocketAddr {
     let name = "sim.test".try_into().unwrap();
     let session = ClientConnection::new(Arc::new(tls.clone()), name).unwrap();
@@ -48,14 +48,14 @@ pub(super) async fn connect(
     connect_from(address).await.map(|(_, connection)| connection)
 }
 
-/// As [`connect`], with the client's socket.
+/// Like [`connect`], with the client's socket.
 pub(super) async fn connect_from(
     address: SocketAddr,
 ) -> Result<(quinn::Endpoint, quinn::Connection), quinn::ConnectionError> {
     connect_with(address, 1).await
 }
 
-/// As [`connect_from`], with a version of QUIC.
+/// Like [`connect_from`], with a version of QUIC.
 pub(super) async fn connect_with(
     address: SocketAddr,
     version: u32,
@@ -63,7 +63,7 @@ pub(super) async fn connect_with(
     connect_configured(address, quinn::TransportConfig::default(), version).await
 }
 
-/// As [`connect_with`], with parameters of QUIC.
+/// Like [`connect_with`], with parameters of QUIC.
 pub(super) async fn connect_configured(
     address: SocketAddr,
     transport: quinn::TransportConfig,
@@ -75,7 +75,7 @@ pub(super) async fn connect_configured(
     Ok((endpoint, connection))
 }
 
-/// As [`connect`], to a server with a certificate that `tls` trusts.
+/// Like [`connect`], to a server with a certificate that `tls` trusts.
 pub(super) async fn connect_trusting(
     tls: &ClientConfig,
     address: SocketAddr,

@@ -85,7 +85,7 @@ fn with_tls(
     with_authority("https", start, ca, test);
 }
 
-/// As [`with_tls`], with another scheme, and with the authority that has signed the certificate.
+/// Like [`with_tls`], with another scheme, and with the authority that has signed the certificate.
 pub(super) fn with_tls_at(
     scheme: &str,
     start: impl Fn(&Authority) -> Backend,

@@ -69,7 +69,7 @@ impl Client {
         self.read();
     }
 
-    /// As [`turn`](Self::turn), for at most this long, and without reading streams.
+    /// Like [`turn`](Self::turn), for at most this long, and without reading streams.
     async fn turn_within(&mut self, longest: Option<Duration>) {
         self.send();
         let timer = self.quic.poll_timeout().map(|at| at.saturating_duration_since(self.now()));

@@ -26,7 +26,7 @@ fn lines(broker: &Broker, event: &str, count: usize) -> Vec<String> {
     })
 }
 
-/// As [`lines`], as JSON.
+/// Like [`lines`], as JSON.
 fn objects(broker: &Broker, event: &str, count: usize) -> Vec<Value> {
     let event = format!("\"event\":\"{event}\"");
     let lines = lines(broker, &event, count);

@@ -170,7 +170,7 @@ fn sessions_are_resumed_after_a_restart(driver: &'static str) {
     }
 }
 
-/// As [`openssl`], with a request: the tickets of TLS 1.3 come with the response.
+/// Like [`openssl`], with a request: the tickets of TLS 1.3 come with the response.
 fn openssl_request(server: &Server, arguments: &[&str]) -> String {
     let mut child = Command::new("openssl")
         .args(["s_client", "-connect", &server.address.to_string(), "-servername", "a.test"])
