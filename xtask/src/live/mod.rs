@@ -72,8 +72,8 @@ impl Drop for Home {
     }
 }
 
-/// Measures a server that serves a small file, `/small`, with each driver: whether all was well with those that started.
-/// The arguments are those of `phalanx web` beside the driver's.
+/// Measures a server that serves a small file, `/small`, with each driver. Returns whether the results of all drivers that
+/// started are good. `arguments` are further arguments of `phalanx web`.
 ///
 /// # Errors
 /// If no driver was measured, or a measurement failed.
@@ -97,7 +97,7 @@ fn with_each_driver(
     outcome(measured, is_ok)
 }
 
-/// The outcome of so many measurements: whether all was well with the drivers that started.
+/// The outcome after `measured` measurements, all of which were good if `is_ok`.
 fn outcome(measured: usize, is_ok: bool) -> Outcome {
     match measured {
         0 => Err("the server started with no driver, so nothing was measured".into()),
@@ -105,7 +105,7 @@ fn outcome(measured: usize, is_ok: bool) -> Outcome {
     }
 }
 
-/// The quantile `share` of `times`, which are sorted in place.
+/// The quantile `fraction` of `times`, which are sorted in place.
 pub(crate) fn quantile(times: &mut [Duration], fraction: f64) -> Duration {
     times.sort_unstable();
     let at = ((times.len() as f64 * fraction) as usize).min(times.len().saturating_sub(1));

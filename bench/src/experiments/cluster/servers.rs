@@ -13,7 +13,7 @@ use crate::experiments::state::client::{Client, Lasts};
 use crate::system::process::find;
 use crate::system::{Process, ReservedPort, interrupted, listens};
 
-/// Time in which the nodes know each other.
+/// Time limit for the connections between the nodes.
 const LANES: Duration = Duration::from_secs(60);
 
 /// Wait between two attempts.
