@@ -220,6 +220,24 @@ proptest! {
     }
 
     #[test]
+    fn plain_pubacks_are_those_of_the_decoder(
+        kind in 1u8..16, body in vec(prop_oneof![Just(0), any::<u8>()], 0..5),
+    ) {
+        let flags = if matches!(kind, 6 | 8 | 10) { 2 } else { 0 };
+        let bytes = [&[kind << 4 | flags, body.len() as u8], &*body].concat();
+        let frame = Frame::split(&bytes, Frame::MAX_PACKET).unwrap().unwrap();
+        // In 3.1.1, every PUBACK is only a packet identifier.
+        let expected = match decode(&bytes, Version::V3) {
+            Ok(Packet::PubAck(ack)) => Some(ack.id),
+            _ => None,
+        };
+        prop_assert_eq!(frame.plain_puback(), expected);
+        if let Some(id) = expected {
+            prop_assert_eq!(decode(&bytes, Version::V5), Ok(Packet::PubAck(Ack::success(id))));
+        }
+    }
+
+    #[test]
     fn subscriptions(
         version in version(), id in id(), user in vec((text(), text()), 0..3),
         filters in vec((name(), qos(), any::<bool>(), any::<bool>(), 0usize..3), 1..5),

@@ -13,7 +13,9 @@ use phalanx::stage::Pooled;
 use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx::{select, sleep};
-use phalanx_mqtt::{Disconnect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version};
+use phalanx_mqtt::{
+    Ack, Disconnect, Frame, Kind, Packet, Property, PropertyBuffer, Reason, Version,
+};
 
 use crate::access::permissions::Verdict;
 use crate::connection::batch::gather::Publishing;
@@ -233,6 +235,10 @@ impl Connection {
         let most = self.context.config.limits.packet_size;
         while let Some(frame) = Frame::split(&input[*taken..], most)? {
             *taken += frame.length();
+            if let Some(id) = frame.plain_puback() {
+                batch.add_answer(Kind::PubAck, Ack::success(id));
+                continue;
+            }
             match Packet::decode(frame, self.client.version)? {
                 Packet::Publish(publish) => {
                     let mut verdict = Verdict::Allowed;

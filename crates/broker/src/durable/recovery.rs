@@ -17,9 +17,10 @@ use crate::durable::encode::{Clocks, Extras, of_flags};
 use crate::durable::recovered_messages::RecoveredMessages;
 use crate::model::client_key::{ClientKey, partition_of};
 use crate::model::delivery::How;
+use crate::model::inflight::Inflight;
 use crate::model::message::Message;
 use crate::model::moving::Moving;
-use crate::model::session::{Adoptions, Inflight, Queued, Session, Will};
+use crate::model::session::{Adoptions, Queued, Session, Will};
 use crate::model::subscriptions::subscription_size::SubscriptionSize;
 use crate::requests::{Subscriber, SubscriptionRequest};
 
@@ -181,12 +182,9 @@ impl RecoveredSession {
             sweep: Duration::ZERO,
             queued_bytes: queue.iter().map(|queued| queued.message.size()).sum(),
             queue,
-            sequence: inflight.len() as u64,
-            next_id: inflight.last().map_or(0, |(packet, _)| packet.get()),
+            inflight: inflight.into_iter().collect(),
             ..Session::new(client_id, user)
         };
-        session.inflight_bytes = inflight.iter().map(|(_, entry)| entry.size()).sum();
-        session.inflight.extend(inflight);
         session.received.extend(received.into_iter().map(|packet| (packet, None)));
         session
     }

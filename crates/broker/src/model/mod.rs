@@ -3,6 +3,7 @@
 pub(crate) mod client_key;
 pub(crate) mod delivery;
 pub(crate) mod handed;
+pub(crate) mod inflight;
 pub(crate) mod message;
 pub(crate) mod message_pool;
 pub(crate) mod moving;

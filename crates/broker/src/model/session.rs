@@ -11,6 +11,7 @@ use crate::access::Identity;
 use crate::events::Origin;
 use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::delivery::How;
+use crate::model::inflight::InflightTable;
 use crate::model::message::Message;
 use crate::model::moving::Moving;
 use crate::model::node_capacity::NodeCapacity;
@@ -51,12 +52,7 @@ pub(crate) struct Session {
     pub(crate) searched: usize,
     /// The queue is not searched for expired messages before this time.
     pub(crate) sweep: Duration,
-    /// QoS 1 and 2 messages that were written, until the client completes them.
-    pub(crate) inflight: SmallMap<PacketId, Inflight>,
-    /// Size in bytes of the messages in flight that the client has not received.
-    pub(crate) inflight_bytes: usize,
-    pub(crate) next_id: u16,
-    pub(crate) sequence: u64,
+    pub(crate) inflight: InflightTable,
     /// QoS 2 messages received from the client, until it releases them.
     pub(crate) received: SmallMap<PacketId, Option<Arc<Qos2InFlight>>>,
     /// Session expiry interval in seconds; `u32::MAX` for never.
@@ -108,23 +104,6 @@ pub(crate) struct Queued {
     pub(crate) how: How,
     /// The delivery's ID in the journal; 0 if not stored.
     pub(crate) number: u64,
-}
-
-/// A message that was written but is not completed.
-pub(crate) struct Inflight {
-    /// `None` once the client has received the message, and only its packet identifier is in use.
-    pub(crate) message: Option<(Arc<Message>, How)>,
-    /// Position in the order of writing.
-    pub(crate) sequence: u64,
-    /// The delivery's ID in the journal; 0 if not stored.
-    pub(crate) number: u64,
-}
-
-impl Inflight {
-    /// The size of the message in bytes; 0 once the client has received it.
-    pub(crate) fn size(&self) -> usize {
-        self.message.as_ref().map_or(0, |(message, _)| message.size())
-    }
 }
 
 /// The connection attached to a session.
@@ -189,10 +168,7 @@ impl Session {
             queued_bytes: 0,
             searched: 0,
             sweep: Duration::MAX,
-            inflight: SmallMap::default(),
-            inflight_bytes: 0,
-            next_id: 0,
-            sequence: 0,
+            inflight: InflightTable::default(),
             received: SmallMap::default(),
             expiry: 0,
             left: 0,
@@ -230,13 +206,6 @@ impl Session {
         (self.queue, self.searched) = (queue, 0);
     }
 
-    /// Removes a message in flight.
-    pub(crate) fn remove_inflight(&mut self, id: PacketId) -> Option<Inflight> {
-        let own = self.inflight.remove(&id)?;
-        self.inflight_bytes -= own.size();
-        Some(own)
-    }
-
     /// The messages held for the client, including marks.
     pub(crate) fn held(&self) -> SessionLoad {
         let Self { queue, queued_bytes, inflight, .. } = self;
@@ -272,7 +241,7 @@ impl Session {
         if self.moving.is_copy() {
             return;
         }
-        let unanswered = self.inflight.values().filter_map(|own| own.message.as_ref());
+        let unanswered = self.inflight.iter().filter_map(|(_, own)| own.message.as_ref());
         let waiting = self.queue.iter().map(|own| &own.message);
         let mut left = waiting.chain(unanswered.map(|(message, _)| message));
         if let Some(message) = left.next() {
@@ -317,7 +286,7 @@ impl Session {
     pub(crate) fn in_use(&self) -> Option<Box<Earlier>> {
         let received: BTreeSet<_> = self.received.keys().copied().collect();
         let released = self.inflight.iter().filter(|(_, own)| own.message.is_none());
-        let released: BTreeSet<_> = released.map(|(id, _)| *id).collect();
+        let released: BTreeSet<_> = released.map(|(id, _)| id).collect();
         let is_used = !(received.is_empty() && released.is_empty());
         is_used.then(|| Box::new(Earlier { received, released }))
     }

@@ -39,10 +39,6 @@ impl<K: Eq + Hash, V> SmallMap<K, V> {
         self.iter().map(|(key, _)| key)
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
-        self.iter().map(|(_, value)| value)
-    }
-
     #[inline]
     pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
@@ -57,11 +53,6 @@ impl<K: Eq + Hash, V> SmallMap<K, V> {
     }
 
     #[inline]
-    pub(crate) fn contains_key(&self, key: &K) -> bool {
-        self.get(key).is_some()
-    }
-
-    #[inline]
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.table().insert(key, value)
     }
@@ -70,10 +61,18 @@ impl<K: Eq + Hash, V> SmallMap<K, V> {
         self.table().entry(key)
     }
 
+    pub(crate) fn remove(&mut self, key: K) -> Option<V> {
+        self.remove_if(key, |_| true)
+    }
+
+    /// Removes an entry if its value satisfies `condition`.
     #[inline]
-    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn remove_if(&mut self, key: K, condition: impl FnOnce(&V) -> bool) -> Option<V> {
         let map = self.0.as_mut()?;
-        let removed = map.remove(key);
+        let removed = match map.entry(key) {
+            Entry::Occupied(own) if condition(own.get()) => Some(own.remove()),
+            _ => None,
+        };
         if map.is_empty() && map.capacity() > IDLE_CAPACITY {
             self.0 = None;
         }
@@ -101,15 +100,16 @@ mod tests {
     fn an_empty_table_takes_one_word() {
         let mut map = SmallMap::default();
         assert_eq!((size_of_val(&map), map.get(&1)), (size_of::<usize>(), None));
-        assert_eq!(map.remove(&1), None);
+        assert_eq!(map.remove(1), None);
         map.extend((0..1000).map(|n| (n, n)));
         assert_eq!((map.len(), map.get(&7)), (1000, Some(&7)));
         for n in 0..1000 {
-            assert_eq!(map.remove(&n), Some(n));
+            assert_eq!(map.remove(n), Some(n));
         }
         assert!(map.is_empty() && map.0.is_none(), "the memory is freed");
         map.insert(1, 1);
-        map.remove(&1);
+        assert_eq!(map.remove_if(1, |value| *value == 2), None);
+        map.remove(1);
         assert!(map.0.is_some(), "a small table is kept");
     }
 }

@@ -7,7 +7,8 @@ use crate::access::ADOPTED_CLIENTS;
 use crate::events::drops::DropReason;
 use crate::model::client_key::ClientKey;
 use crate::model::delivery::How;
-use crate::model::session::{Inflight, Queued};
+use crate::model::inflight::Inflight;
+use crate::model::session::Queued;
 use crate::requests::Handed;
 use crate::session::partition::Sessions;
 
@@ -43,12 +44,11 @@ impl Sessions {
             // awaited handover keeps its timer.
             session.ends = None;
         }
-        let mut ids: Vec<_> =
-            session.inflight.iter().map(|(id, own)| (own.sequence, *id)).collect();
+        let mut ids: Vec<_> = session.inflight.iter().map(|(id, own)| (own.sequence, id)).collect();
         ids.sort_unstable();
         let (mut messages, mut done) = (Vec::new(), Vec::new());
         for (_, id) in ids {
-            let Some(Inflight { message, number, .. }) = session.remove_inflight(id) else {
+            let Some(Inflight { message, number, .. }) = session.inflight.remove(id) else {
                 continue;
             };
             let is_wanted = |how: &How| how.qos != QoS::ExactlyOnce || !received.contains(&id);

@@ -65,7 +65,7 @@ impl Sessions {
             return Ok((begun, own));
         }
         for (id, _) in ids.iter().zip(&begun).filter(|(_, new)| **new) {
-            session.received.remove(id);
+            session.received.remove(*id);
         }
         Err(Reason::RECEIVE_MAXIMUM_EXCEEDED)
     }
@@ -102,7 +102,7 @@ impl Sessions {
         }
         let durable_id = session.durable_id();
         let mut release = |id: &PacketId| {
-            let is_known = session.received.remove(id).is_some();
+            let is_known = session.received.remove(*id).is_some();
             if is_known && durable_id != 0 {
                 let (session, packet) = (SessionId(durable_id), id.get());
                 records.push(&Record::IncomingDone { session, packet });

@@ -333,9 +333,8 @@ impl Sessions {
         let Some(session) = self.at(slot) else { unreachable!("it was there") };
         let mut queue = from.queue;
         queue.append(&mut behind);
-        (session.inflight, session.inflight_bytes) = (from.inflight, from.inflight_bytes);
+        session.inflight = from.inflight;
         let beyond = session.set_limited_queue(queue, limits);
-        (session.sequence, session.next_id) = (from.sequence, from.next_id);
         (session.received, session.sweep) = (from.received, Duration::ZERO);
         session.moves = from.moves + 1;
         session.will = from.will;

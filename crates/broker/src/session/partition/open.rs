@@ -162,7 +162,7 @@ impl Sessions {
         let mut again: Vec<_> = session
             .inflight
             .iter()
-            .map(|(id, own)| (own.message.is_some(), own.sequence, *id))
+            .map(|(id, own)| (own.message.is_some(), own.sequence, id))
             .collect();
         again.sort_unstable();
         let earlier = session.in_use();

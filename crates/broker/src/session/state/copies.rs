@@ -56,9 +56,8 @@ impl Copies {
         out.extend_from_slice(&self.bytes);
         attachment.unsent += run.len() - self.ids.len();
         for (message, at) in run.iter().zip(&self.ids) {
-            let id = session.free_id();
+            let id = session.inflight.add(message, &delivery.how, 0);
             out[before + at..][..2].copy_from_slice(&id.get().to_be_bytes());
-            session.add_inflight(id, (message, &delivery.how), 0);
         }
         if let Some(attachment) = &mut session.attachment {
             attachment.out = out;

@@ -84,7 +84,7 @@ impl Session {
     ) -> Vec<Queued> {
         let mut bytes = queue.iter().map(|own| own.message.size()).sum::<usize>();
         let mut beyond = Vec::new();
-        while queue.len() > most || queue.len() > 1 && self.inflight_bytes + bytes > most_bytes {
+        while queue.len() > most || queue.len() > 1 && self.inflight.bytes() + bytes > most_bytes {
             let Some(last) = queue.pop_back() else { break };
             bytes -= last.message.size();
             beyond.push(last);

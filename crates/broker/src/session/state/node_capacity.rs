@@ -17,7 +17,7 @@ impl Session {
     /// not woken for single messages.
     pub(crate) fn update_capacity(&self, limits: &Limits) {
         let Some(capacity) = &self.node_capacity else { return };
-        let (count, bytes) = (self.queue.len(), self.queued_bytes + self.inflight_bytes);
+        let (count, bytes) = (self.queue.len(), self.queued_bytes + self.inflight.bytes());
         let is_within = |part: usize| {
             count < (limits.queued_messages / 4 * part).max(1)
                 && bytes < (limits.queued_bytes / 4 * part).max(1)

@@ -12,8 +12,9 @@ use crate::events::drops::{DropReason, Drops};
 use crate::events::traces::TracedPublish;
 use crate::model::delivery::How;
 use crate::model::handed::is_mark;
+use crate::model::inflight::Inflight;
 use crate::model::message::{Message, Source};
-use crate::model::session::{Attachment, Inflight, Queued, Session};
+use crate::model::session::{Attachment, Queued, Session};
 use crate::session::state::encoding::{SendContext, write};
 
 /// Maximum size of the connection's output buffer; further messages are queued.
@@ -60,7 +61,7 @@ impl Session {
         // The first message that waits is accepted whatever its size, because it can be sent later. So a session exceeds
         // the limit of bytes by at most two messages: a single one in flight, and a single one that waits.
         let is_full = |own: &Self| {
-            let bytes = own.queued_bytes + own.inflight_bytes + size;
+            let bytes = own.queued_bytes + own.inflight.bytes() + size;
             (own.queue.len() >= queued_messages || bytes > queued_bytes && !own.queue.is_empty())
                 && !(is_of_node(&own.client_id) && is_mark(&how.identifiers))
                 && message.source != Source::Cut
@@ -160,9 +161,9 @@ impl Session {
     /// Whether `count` QoS 1 or 2 messages of `size` bytes may be sent now. A message beyond `most` bytes has to be alone
     /// in flight.
     pub(super) fn has_window(&self, (count, size): (usize, usize), most: usize) -> bool {
-        let is_alone = count == 1 && self.inflight_bytes == 0;
+        let is_alone = count == 1 && self.inflight.bytes() == 0;
         let free = |own: &Attachment| self.inflight.len() + count <= own.window();
-        let fits = is_alone || self.inflight_bytes + size <= most;
+        let fits = is_alone || self.inflight.bytes() + size <= most;
         fits && self.attachment.as_ref().is_some_and(free)
     }
 
@@ -183,12 +184,13 @@ impl Session {
         number: u64,
         context: &mut SendContext<'_>,
     ) -> bool {
+        let Some(attachment) = &mut self.attachment else { return false };
+        let mut id = || self.inflight.add(message, how, number);
         let delivery = match how.qos {
             QoS::AtMostOnce => Delivery::AtMostOnce,
-            QoS::AtLeastOnce => Delivery::AtLeastOnce(self.free_id()),
-            QoS::ExactlyOnce => Delivery::ExactlyOnce(self.free_id()),
+            QoS::AtLeastOnce => Delivery::AtLeastOnce(id()),
+            QoS::ExactlyOnce => Delivery::ExactlyOnce(id()),
         };
-        let Some(attachment) = &mut self.attachment else { return false };
         let client = &self.client_id;
         let written = write((attachment, client), message, how, (delivery, false), context);
         attachment.unsent += usize::from(written.is_ok() && delivery.id().is_none());
@@ -199,6 +201,7 @@ impl Session {
         }
         // A message that exceeds the client's maximum packet size is dropped (MQTT-3.1.2-25).
         if let Err(reason) = written {
+            delivery.id().map(|id| self.inflight.remove(id));
             self.dropped(reason, message, context.drops);
             self.record_done(number, context.records);
             return false;
@@ -214,26 +217,12 @@ impl Session {
             let (session, delivery) = (SessionId(self.number), DeliveryId(number));
             context.records.push(&Record::Sent { session, delivery, packet: id.get() });
         }
-        self.add_inflight(id, (message, how), number);
         true
-    }
-
-    /// Records that a message was written.
-    pub(super) fn add_inflight(
-        &mut self,
-        id: PacketId,
-        (message, how): (&Arc<Message>, &How),
-        number: u64,
-    ) {
-        self.sequence += 1;
-        self.inflight_bytes += message.size();
-        let message = Some((message.clone(), how.clone()));
-        self.inflight.insert(id, Inflight { message, sequence: self.sequence, number });
     }
 
     /// Retransmits a message of an earlier connection.
     fn send_again(&mut self, id: PacketId, context: &mut SendContext<'_>) {
-        let (Some(attachment), Some(inflight)) = (&mut self.attachment, self.inflight.get(&id))
+        let (Some(attachment), Some(inflight)) = (&mut self.attachment, self.inflight.get(id))
         else {
             return;
         };
@@ -257,64 +246,24 @@ impl Session {
         attachment.is_fenced |= number != 0;
         attachment.wake();
         if let Err(reason) = written {
-            let message = self.remove_inflight(id).and_then(|own| own.message);
+            let message = self.inflight.remove(id).and_then(|own| own.message);
             message.inspect(|(message, _)| self.dropped(reason, message, context.drops));
             self.record_done(number, context.records);
-        }
-    }
-
-    /// An unused packet identifier.
-    pub(super) fn free_id(&mut self) -> PacketId {
-        loop {
-            self.next_id = self.next_id.wrapping_add(1);
-            if let Some(id) = PacketId::new(self.next_id)
-                && !self.inflight.contains_key(&id)
-            {
-                return id;
-            }
         }
     }
 
     /// Processes acknowledgements.
     pub(crate) fn answered(&mut self, answers: &[Answered], records: &mut Entry) {
         for &Answered { kind, id, failed } in answers {
-            let has_room = self.has_room();
-            let inflight = self.inflight.get_mut(&id);
-            let qos =
-                inflight.as_ref().map(|inflight| inflight.message.as_ref().map(|(_, how)| how.qos));
-            match (kind, qos) {
-                (Kind::PubAck, Some(Some(QoS::AtLeastOnce))) => self.complete(id, records),
-                (Kind::PubRec, Some(Some(QoS::ExactlyOnce))) if failed => {
-                    self.complete(id, records)
+            match kind {
+                Kind::PubAck => {
+                    self.complete(id, |own| own.qos() == Some(QoS::AtLeastOnce), records);
                 }
-                // Repeated PUBREC from a client that does not read its responses.
-                (Kind::PubRec, Some(None)) if !has_room => (),
-                (Kind::PubRec, Some(Some(QoS::ExactlyOnce) | None)) => {
-                    let number = inflight.as_ref().map_or(0, |inflight| inflight.number);
-                    if let Some(inflight) = inflight
-                        && let Some((message, _)) = inflight.message.take()
-                    {
-                        self.inflight_bytes -= message.size();
-                        if number != 0 {
-                            let (session, delivery) = (SessionId(self.number), DeliveryId(number));
-                            records.push(&Record::Received { session, delivery });
-                        }
-                    }
-                    if let Some(attachment) = &mut self.attachment {
-                        // The client will forget the message, so its state must be on disk.
-                        attachment.is_fenced |= number != 0;
-                    }
-                    self.release(id, Reason::SUCCESS);
-                }
-                // PUBREC for an unknown message.
-                (Kind::PubRec, None) if !failed && has_room => {
-                    self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
-                }
-                (Kind::PubComp, Some(None)) => {
+                Kind::PubRec => self.received(id, failed, records),
+                Kind::PubComp if self.complete(id, |own| own.qos().is_none(), records) => {
                     self.earlier().map(|earlier| earlier.released.remove(&id));
-                    self.complete(id, records);
                 }
-                // Ignored: the message was completed or never sent, or the output buffer is full.
+                // Ignored: the message was completed or never sent.
                 _ => (),
             }
         }
@@ -325,11 +274,50 @@ impl Session {
         }
     }
 
-    /// Completes a message in flight.
-    fn complete(&mut self, id: PacketId, records: &mut Entry) {
-        if let Some(inflight) = self.remove_inflight(id) {
-            self.record_done(inflight.number, records);
+    /// Processes a PUBREC.
+    fn received(&mut self, id: PacketId, failed: bool, records: &mut Entry) {
+        let has_room = self.has_room();
+        let Some(inflight) = self.inflight.get(id) else {
+            if !failed && has_room {
+                self.release(id, Reason::PACKET_IDENTIFIER_NOT_FOUND);
+            }
+            return;
+        };
+        let number = inflight.number;
+        match inflight.qos() {
+            Some(QoS::ExactlyOnce) if failed => {
+                self.complete(id, |_| true, records);
+                return;
+            }
+            Some(QoS::ExactlyOnce) => {
+                self.inflight.take_message(id);
+                if number != 0 {
+                    let (session, delivery) = (SessionId(self.number), DeliveryId(number));
+                    records.push(&Record::Received { session, delivery });
+                }
+            }
+            // A repeated PUBREC. The client may not read its responses.
+            None if has_room => (),
+            _ => return,
         }
+        if let Some(attachment) = &mut self.attachment {
+            // The client will forget the message, so its state must be on disk.
+            attachment.is_fenced |= number != 0;
+        }
+        self.release(id, Reason::SUCCESS);
+    }
+
+    /// Completes a message in flight if it satisfies `condition`. Returns whether it did.
+    #[inline]
+    fn complete(
+        &mut self,
+        id: PacketId,
+        condition: impl FnOnce(&Inflight) -> bool,
+        records: &mut Entry,
+    ) -> bool {
+        let removed = self.inflight.remove_if(id, condition);
+        removed.as_ref().inspect(|inflight| self.record_done(inflight.number, records));
+        removed.is_some()
     }
 
     fn release(&mut self, id: PacketId, reason: Reason) {

@@ -5,15 +5,15 @@ use std::task::{Poll, Waker};
 use super::*;
 use crate::events::Origin;
 use crate::listen::{Scheme, interned};
-use crate::model::session::Inflight;
 use crate::session::partition::inspect::Kick;
 use crate::session::state::effects::Pulled;
 
 /// The numbers of messages in flight and in the queue.
 fn held(sessions: &mut Sessions, key: ClientKey) -> (usize, usize) {
     let session = sessions.get(key).unwrap();
-    let bytes: usize = session.inflight.values().map(Inflight::size).sum();
-    assert_eq!(session.inflight_bytes, bytes);
+    let unreceived = session.inflight.iter().filter_map(|(_, own)| own.message.as_ref());
+    let bytes: usize = unreceived.map(|(message, _)| message.size()).sum();
+    assert_eq!(session.inflight.bytes(), bytes);
     (session.inflight.len(), session.queue.len())
 }
 

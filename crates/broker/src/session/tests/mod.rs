@@ -373,7 +373,7 @@ fn invalid_stored_messages_are_not_sent() {
     deliver(&mut sessions, opened.key, &[poison], at(0));
     assert_eq!(dropped(&sessions), [(DropReason::Invalid, 1)]);
     let session = sessions.get(opened.key).unwrap();
-    assert!(session.inflight.is_empty() && session.queue.is_empty());
+    assert_eq!((session.inflight.len(), session.queue.len()), (0, 0));
 }
 
 #[test]
