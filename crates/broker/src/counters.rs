@@ -26,6 +26,8 @@ pub(crate) struct Counters {
     pub(crate) drops: Drops,
     pub(crate) bytes_received: Counter,
     pub(crate) bytes_sent: Counter,
+    /// Publishers that moved to the processor of their receivers.
+    pub(crate) joined: Counter,
     /// Current numbers of connected clients, of all sessions, of subscriptions and of retained messages.
     pub(crate) connected: Gauge,
     pub(crate) sessions: Gauge,
@@ -74,6 +76,10 @@ impl Counters {
             drops: Drops::new(events),
             bytes_received: counter("mqtt_bytes_received", "Bytes received from clients."),
             bytes_sent: counter("mqtt_bytes_sent", "Bytes sent to clients."),
+            joined: counter(
+                "mqtt_publishers_joined",
+                "Connections of publishers that moved to the processor of their receivers.",
+            ),
             connected: Gauge::new("mqtt_connections", "Current connections of clients."),
             places: Places::of(&sessions),
             sessions,
@@ -155,12 +161,12 @@ impl Counters {
     /// Registers all metrics with the runtime.
     pub(crate) fn register_metrics(&self, runtime: Runtime) -> Runtime {
         let Self { connections, logins_rejected, received, delivered, drops, .. } = self;
-        let Self { bytes_received, bytes_sent, .. } = self;
+        let Self { bytes_received, bytes_sent, joined, .. } = self;
         let Self { connected, sessions, subscriptions, subscription_bytes, retained, .. } = self;
         let Self { retained_bytes, queued, queued_bytes, inflight, listeners, .. } = self;
         let Self { bridges, .. } = self;
         let runtime =
-            [connections, logins_rejected, received, delivered, bytes_received, bytes_sent]
+            [connections, logins_rejected, received, delivered, bytes_received, bytes_sent, joined]
                 .into_iter()
                 .chain(drops.counters())
                 .fold(runtime, Runtime::register_counter);

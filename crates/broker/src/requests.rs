@@ -222,7 +222,7 @@ pub(crate) struct Publication {
     pub(crate) is_late: bool,
     /// Approximate number of deliveries per message.
     pub(crate) each: usize,
-    /// The partition of all sessions that the cohort had deliveries for, if there is only one.
+    /// The partition of all receivers of this publisher's messages, if there is only one.
     pub(crate) near: Option<u16>,
     /// The full queue for another node, if there was one. The publisher waits for it, and then sends the rest again.
     pub(crate) full: Option<Arc<NodeCapacity>>,

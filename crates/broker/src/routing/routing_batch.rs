@@ -13,6 +13,7 @@ use phalanx_mqtt::Reason;
 
 use crate::access::Policy;
 use crate::limits::delivery_limiter::{DeliveryLimiter, Permit};
+use crate::model::client_key::ClientKey;
 use crate::model::delivery::DeliveryBatch;
 use crate::model::message::Message;
 use crate::requests::{Answer, NODE_FULL, Publication};
@@ -47,8 +48,8 @@ pub(crate) struct RoutingBatch {
     reasons: Vec<Reason>,
     /// Approximate number of deliveries per message.
     each: usize,
-    /// The only partition with deliveries.
-    near: Option<u16>,
+    /// By partition, its first message of the publishers that have no hint yet.
+    cursors: Vec<usize>,
     /// The permit for the batch's deliveries.
     permit: Option<Permit>,
 }
@@ -132,6 +133,8 @@ impl RoutingBatch {
         }
         let before = self.deliveries();
         self.reasons.clear();
+        self.cursors.clear();
+        self.cursors.extend(self.batches.iter().map(|batch| batch.messages.len()));
         let mut first = 0;
         for (_, own, count) in &self.owed {
             if own.insists {
@@ -146,14 +149,18 @@ impl RoutingBatch {
             room = self.capacity_left();
         }
         self.each = (self.deliveries() - before).div_ceil(routed.max(1));
-        let mut full = (0..self.batches.len()).filter(|own| self.is_full(*own));
-        let (first, second) = (full.next(), full.next());
-        self.near = first.filter(|_| second.is_none()).map(|only| only as u16);
+        // Here, because the deliveries may be gone when the results are assigned.
+        let mut first = 0;
+        for (_, own, count) in &mut self.owed {
+            let publisher = self.messages.get(first).and_then(|message| message.from);
+            own.near = only_partition(&self.batches, &mut self.cursors, publisher);
+            first += *count;
+        }
     }
 
     /// Assigns the results of the routed messages to their publishers.
     pub(crate) fn settle(&mut self, router: &mut Router) {
-        let (each, near) = (self.each, self.near);
+        let each = self.each;
         let (mut messages, mut reasons) = (self.messages.drain(..), self.reasons.drain(..));
         for (reply, mut own, count) in self.owed.drain(..) {
             own.messages.extend(messages.by_ref().take(count));
@@ -167,7 +174,7 @@ impl RoutingBatch {
                 reply.send(Answer::Published(own));
                 continue;
             }
-            (own.each, own.near) = (each, near);
+            own.each = each;
             if let Some(begun) = &own.begun
                 && own.reasons.iter().any(|reason| reason.is_failure())
             {
@@ -320,5 +327,62 @@ impl RoutingBatch {
             }
         }
         self.answer();
+    }
+}
+
+/// The partition of all receivers of a publisher, if there is only one. In each partition, the publisher's messages are
+/// consecutive, and begin at the cursor.
+fn only_partition(
+    batches: &[DeliveryBatch],
+    cursors: &mut [usize],
+    publisher: Option<ClientKey>,
+) -> Option<u16> {
+    let (mut only, mut partitions) = (None, 0);
+    for (partition, (batch, cursor)) in batches.iter().zip(cursors).enumerate() {
+        let left = batch.messages[*cursor..].iter();
+        let count = left.take_while(|message| message.from == publisher).count();
+        if count > 0 {
+            *cursor += count;
+            (only, partitions) = (Some(partition as u16), partitions + 1);
+        }
+    }
+    only.filter(|_| partitions == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use phalanx_mqtt::{Delivery, Properties, Publish};
+
+    use super::*;
+    use crate::model::delivery::How;
+
+    /// The hints for publishers whose messages have receivers in these partitions.
+    fn hints(publishers: &[&[u16]]) -> Vec<Option<u16>> {
+        let mut batches = [DeliveryBatch::default(), DeliveryBatch::default()];
+        let key = |slot| ClientKey { partition: 0, slot, generation: 0 };
+        for (publisher, receivers) in publishers.iter().enumerate() {
+            let publish = Publish {
+                topic: "t",
+                payload: b"",
+                delivery: Delivery::AtMostOnce,
+                retain: false,
+                duplicate: false,
+                properties: Properties::NONE,
+            };
+            let message = Message::of(&publish, "t", (key(publisher as u32), 0), Duration::ZERO);
+            let message = Arc::new(message);
+            for partition in *receivers {
+                batches[usize::from(*partition)].add(key(9), &message, How::default());
+            }
+        }
+        let mut cursors = [0; 2];
+        let all = 0..publishers.len() as u32;
+        all.map(|own| only_partition(&batches, &mut cursors, Some(key(own)))).collect()
+    }
+
+    #[test]
+    fn each_publisher_has_its_own_hint() {
+        assert_eq!(hints(&[&[1], &[0], &[1]]), [Some(1), Some(0), Some(1)]);
+        assert_eq!(hints(&[&[0, 1], &[], &[1, 1]]), [None, None, Some(1)]);
     }
 }

@@ -250,6 +250,11 @@ impl Broker {
         self.context.counters.delivered.count()
     }
 
+    /// The number of publishers that moved to the processor of their receivers. For simulations: it is a metric.
+    pub fn joined_publishers(&self) -> u64 {
+        self.context.counters.joined.count()
+    }
+
     /// Starts to accept MQTT over TCP on this processor, until shutdown.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use phalanx::net::Stream;
+use phalanx::runtime::processor;
 use phalanx::time::now;
 use phalanx::{select, sleep};
 use phalanx_mqtt::Reason;
@@ -38,8 +39,10 @@ use crate::transport::outbox::Outbox;
 
 /// Maximum time for the sender to stop.
 const STOP_LIMIT: Duration = Duration::from_millis(100);
-/// The time between two attempts to move a connection. Each interrupts the sender, and the reader waits up to [`STOP_LIMIT`].
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two attempts to move a connection. Each interrupts the sender.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// The same if the sender has not stopped: the reader waits for [`STOP_LIMIT`] in each attempt.
+const SLOW_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The state of a connection on its way to another processor. If it does not arrive, the session is detached.
 pub(crate) struct Moving(Option<State>);
@@ -78,7 +81,8 @@ impl Connection {
             return None;
         }
         let mut connection = connection.expect("it has not moved");
-        connection.client.stays_until = now() + RETRY_INTERVAL;
+        let pause = if has_stopped { RETRY_INTERVAL } else { SLOW_RETRY_INTERVAL };
+        connection.client.stays_until = now() + pause;
         if connection.outbox.go_on() {
             sender::start(&connection.shared);
         }
@@ -129,6 +133,9 @@ impl Moving {
     ) -> Box<Connection> {
         let state = self.0.take().expect("it arrives once");
         let State { client, key, connection_id, peer, most, has_received, .. } = state;
+        if client.publishing.receivers_at() == Some(processor()) {
+            context.counters.joined.add(1);
+        }
         if !Arc::ptr_eq(&state.config, &context.config) {
             let own = Rc::make_mut(&mut context);
             (own.config, own.listener) = (state.config, state.listener);
