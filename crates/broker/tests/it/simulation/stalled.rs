@@ -10,7 +10,7 @@ use phalanx_mqtt::{
 };
 
 use crate::simulation::power_cuts::{Files, start_broker};
-use crate::simulation::subscriber::{send_subscribe, unsubscribe};
+use crate::simulation::subscriber::{send_subscribe, subscribe_to, unsubscribe};
 use crate::simulation::wire::{Wire, address};
 
 const STALLED: Faults = Faults { full: 1000, ..Faults::NONE };
@@ -169,4 +169,43 @@ fn a_failed_unsubscribe_is_not_acknowledged() {
             });
         });
     });
+}
+
+/// The session's messages wait for SUBACK for 100 ms. With a SUBSCRIBE of several chunks, of at most 4,096 filters each,
+/// they do not wait at all.
+#[test]
+fn messages_hardly_wait_for_suback() {
+    for (count, time_held) in [(1, Duration::from_millis(100)), (4097, Duration::ZERO)] {
+        sim::explore_each(10, |seed| {
+            sim::run(seed, |world| {
+                world.set_faults(Faults::NONE);
+                world.advance_only_when_idle();
+                start_broker(world, seed, &Files::default());
+                let net = world.net();
+                world.client(async move {
+                    let mut known = Wire::connect(&net, "known").await;
+                    subscribe_to(&mut known, &["mine"]).await;
+                    let mut writer = Wire::connect(&net, "writer").await;
+                    net.set_faults(STALLED);
+                    let filters: Vec<_> = (0..count).map(|n| format!("other/{n}")).collect();
+                    let filters: Vec<_> = filters.iter().map(String::as_str).collect();
+                    let start = net.now();
+                    assert!(send_subscribe(&mut known, &filters).await.is_ok());
+                    net.sleep(Duration::from_millis(50)).await;
+                    let (topic, payload, properties) = ("mine", &b"x"[..], Properties::NONE);
+                    let (delivery, retain, duplicate) = (Delivery::AtMostOnce, false, false);
+                    let publish =
+                        Publish { topic, payload, delivery, retain, duplicate, properties };
+                    assert!(writer.send(&Packet::Publish(publish)).await.is_ok());
+                    let Ok(received) = known.next().await else { panic!("the connection is lost") };
+                    assert!(matches!(received.packet(), Packet::Publish(_)), "before SUBACK");
+                    let after = net.now() - start;
+                    let expected = time_held..time_held + Duration::from_millis(80);
+                    assert!(expected.contains(&after), "{count} filters: after {after:?}");
+                    net.set_faults(Faults::NONE);
+                    assert_eq!(reasons(&mut known).await.len(), count);
+                });
+            });
+        });
+    }
 }
