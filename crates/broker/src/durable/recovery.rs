@@ -1,6 +1,6 @@
 //! Recovery: restores the sessions' partitions and the router from the store.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::num::NonZero;
 use std::ops::RangeFrom;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use crate::durable::encode::{Clocks, Extras, of_flags};
 use crate::durable::recovered_messages::RecoveredMessages;
 use crate::model::client_key::{ClientKey, partition_of};
 use crate::model::delivery::How;
+use crate::model::few_map::FewMap;
 use crate::model::inflight::Inflight;
 use crate::model::message::Message;
 use crate::model::moving::Moving;
@@ -62,7 +63,7 @@ pub(crate) struct RecoveredSession {
     pub(crate) adoptions: Adoptions,
     pub(crate) moves: u32,
     pub(crate) moving: Moving,
-    keys: BTreeMap<Box<str>, SubscriptionSize>,
+    keys: FewMap<Box<str>, SubscriptionSize>,
     queue: VecDeque<Queued>,
     /// In the order in which they were sent.
     inflight: Vec<(PacketId, Inflight)>,
@@ -85,7 +86,7 @@ impl RecoveredSession {
             adoptions: None,
             moves: 0,
             moving: Moving::No,
-            keys: BTreeMap::new(),
+            keys: FewMap::default(),
             queue: VecDeque::new(),
             inflight: Vec::new(),
             received: Vec::new(),
@@ -127,7 +128,7 @@ impl RecoveredSession {
     /// Converts the session for a node to the session of an awaited handover from that node. It keeps the received packet
     /// identifiers and the messages.
     pub(crate) fn into_handover(self, client_id: Arc<str>) -> Self {
-        Self { client_id, keys: BTreeMap::new(), adoptions: None, ..self }
+        Self { client_id, keys: FewMap::default(), adoptions: None, ..self }
     }
 
     /// Gives new IDs to all deliveries, and to those of their messages that have none. Returns the deliveries in order.

@@ -2,6 +2,7 @@
 
 pub(crate) mod client_key;
 pub(crate) mod delivery;
+pub(crate) mod few_map;
 pub(crate) mod handed;
 pub(crate) mod inflight;
 pub(crate) mod message;

@@ -1,6 +1,6 @@
 //! The state of a session.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Weak;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use crate::access::Identity;
 use crate::events::Origin;
 use crate::events::drops::{DropReason, Dropped, Drops};
 use crate::model::delivery::How;
+use crate::model::few_map::FewMap;
 use crate::model::inflight::InflightTable;
 use crate::model::message::Message;
 use crate::model::moving::Moving;
@@ -36,7 +37,7 @@ pub(crate) struct Session {
     /// The attached connection, if any.
     pub(crate) attachment: Option<Attachment>,
     /// The keys of its subscriptions, and their sizes.
-    pub(crate) keys: BTreeMap<Box<str>, SubscriptionSize>,
+    pub(crate) keys: FewMap<Box<str>, SubscriptionSize>,
     /// The number of shared subscriptions.
     pub(crate) shared: usize,
     /// Whether the client counts as online for its shared subscriptions.
@@ -159,7 +160,7 @@ impl Session {
             number: 0,
             lasts: false,
             attachment: None,
-            keys: BTreeMap::new(),
+            keys: FewMap::default(),
             shared: 0,
             is_online: false,
             node_capacity: None,

@@ -2,10 +2,10 @@
 
 use std::num::NonZero;
 
-use indexmap::IndexMap;
 use phalanx_mqtt::SubscribeOptions;
 
 use crate::access::Covered;
+use crate::model::few_map::FewMap;
 use crate::model::subscriptions::group::{Group, Joining};
 
 /// A client's index in the router.
@@ -24,7 +24,7 @@ pub(crate) struct Subscription {
 /// The subscribers of one topic filter.
 #[derive(Default)]
 pub(crate) struct Subscribers {
-    pub(crate) each: IndexMap<ClientIndex, Subscription, foldhash::fast::RandomState>,
+    pub(crate) each: FewMap<ClientIndex, Subscription>,
     pub(crate) groups: Vec<Group>,
     /// The numbers that identify this topic filter in the index of content filters.
     pub(crate) content: Vec<Numbered>,

@@ -1,7 +1,8 @@
 //! The size of a subscription. The session stores it, because computing it requires parsing the content filter.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use crate::model::few_map::FewMap;
 
 /// Keys of subscriptions.
 pub(crate) type Keys = Arc<[Box<str>]>;
@@ -54,9 +55,9 @@ impl SubscriptionSize {
 }
 
 /// Divides keys into chunks, each of which one step removes from the index. Returns at least one chunk.
-pub(crate) fn chunks(keys: BTreeMap<Box<str>, SubscriptionSize>) -> Vec<Keys> {
+pub(crate) fn chunks(keys: FewMap<Box<str>, SubscriptionSize>) -> Vec<Keys> {
     let (mut chunks, mut chunk, mut work) = (Vec::new(), Vec::new(), 0);
-    for (key, size) in keys {
+    for (key, size) in keys.into_entries() {
         if work >= SubscriptionSize::MAX_AT_ONCE {
             chunks.push(std::mem::take(&mut chunk).into());
             work = 0;

@@ -3,7 +3,7 @@
 //! Each level is an edge. Wildcards have separate edges, so they need no table lookup. Lookups are recursive, so callers
 //! limit topics to [`MAX_LEVELS`] levels.
 
-use indexmap::IndexMap;
+use crate::model::few_map::FewMap;
 
 /// Maximum number of levels of a topic or filter.
 pub(crate) const MAX_LEVELS: usize = 200;
@@ -13,9 +13,6 @@ pub(crate) fn is_shallow(path: &str) -> bool {
     path.bytes().filter(|byte| *byte == b'/').count() < MAX_LEVELS
 }
 
-/// The iteration order depends only on insertions and removals, which makes simulations deterministic.
-type Edges = IndexMap<Box<str>, u32, foldhash::fast::RandomState>;
-
 /// A map from topic filters to values.
 pub(crate) struct Trie<T> {
     nodes: Vec<Node<T>>,
@@ -24,7 +21,7 @@ pub(crate) struct Trie<T> {
 }
 
 struct Node<T> {
-    edges: Edges,
+    edges: FewMap<Box<str>, u32>,
     /// The edges `+` and `#`.
     one: Option<u32>,
     rest: Option<u32>,
@@ -33,7 +30,7 @@ struct Node<T> {
 
 impl<T> Default for Node<T> {
     fn default() -> Self {
-        Self { edges: Edges::default(), one: None, rest: None, value: None }
+        Self { edges: FewMap::default(), one: None, rest: None, value: None }
     }
 }
 

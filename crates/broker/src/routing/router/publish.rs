@@ -102,7 +102,8 @@ impl Router {
             subscribers.matching(&message.topic, |here| {
                 is_run &= here.groups.is_empty() && here.content.is_empty();
                 if !matches!(message.source, Source::Group(_)) {
-                    found.extend(here.each.iter().map(|(client, own)| (n, *client, *own)));
+                    found.reserve(here.each.len());
+                    here.each.iter().for_each(|(client, own)| found.push((n, *client, *own)));
                 }
                 for group in here.groups.iter().filter(|group| is_for(message, group)) {
                     let chosen = choose(group, message, (clients, online), policy);

@@ -109,7 +109,7 @@ impl Sessions {
         let identity = Identity { user: session.user.clone(), client: session.client_id.clone() };
         self.load.change(SessionLoad::default(), session.load());
         self.load.publish();
-        for (key, size) in &session.keys {
+        for (key, size) in session.keys.iter() {
             self.counters.subscribed(&session.client_id, (key, *size));
         }
         let (durable_id, adoptions) = (session.durable_id(), session.adoptions.clone());

@@ -156,7 +156,7 @@ impl Sessions {
             if work >= SubscriptionSize::MAX_AT_ONCE {
                 break;
             }
-            let size = session.keys.remove(key);
+            let size = session.keys.swap_remove(key);
             if let Some(size) = size {
                 session.shared -= usize::from(is_shared(key));
                 counters.online(&session.client_id, [&**key], false);
