@@ -3,7 +3,11 @@
 use phalanx_core::Control;
 use phalanx_driver::DriverKind;
 
+use super::error::StartError;
 use crate::cores::ActiveProcessors;
+
+/// A program's `start`, which each processor calls.
+pub(crate) type StartFn<'a> = dyn Fn(&StartContext) -> Result<(), StartError> + Send + Sync + 'a;
 
 /// The argument of a program's `start`, which identifies the processor and gives access to the program.
 pub struct StartContext {

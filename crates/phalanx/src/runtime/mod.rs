@@ -13,46 +13,34 @@ mod observation;
 mod placement;
 mod prefetch;
 mod ranges;
+mod run;
 
-#[cfg(feature = "admin")]
-use std::hash::{BuildHasher, RandomState};
 #[cfg(feature = "admin")]
 use std::net::SocketAddr;
 use std::num::NonZero;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[doc(inline)]
 pub use phalanx_core::{
     Control, Indicators, Measured, Mix, PanicReport, Phase, Point, Setting, TrafficProfile, pareto,
 };
-use phalanx_core::{Graph, ProcessorBuilder};
-use phalanx_driver::choose_for;
 #[doc(inline)]
 pub use phalanx_driver::{DriverChoice, DriverKind, release_free_memory, use_all_cores};
 
 #[cfg(feature = "admin")]
 use crate::admin;
-use crate::admin::Admin;
 #[cfg(feature = "admin")]
 pub use crate::admin::{AdminRequest, AdminResponse};
-use crate::cores::Seats;
 pub use crate::cores::{ActiveProcessors, use_slow_cores};
 pub use crate::diagnostics::{DEFAULT_STALL_THRESHOLD, END_LIMIT, EXIT_STUCK, report};
-use crate::diagnostics::{DeadlockDetector, StallCounts, StallDetector};
-use crate::io::{Loads, Placement, active_changed};
-use crate::machine::declare_machine;
 pub use crate::machine::{Fingerprint, raise_open_files};
 use crate::metrics::Registered;
 pub use crate::program::{ExitReport, Leaks, RunError, StartContext, StartError, Started};
-use crate::scaling::{Automatic, Profiled, Scaler};
+use crate::scaling::Profiled;
 pub use crate::scaling::{PROFILE_VARIABLE, PlacementMode, Totals};
 #[cfg(feature = "admin")]
 pub use crate::scaling::{ProfileError, ProfileFile};
-use crate::supervisor::{Signals, Supervised, SupervisorIdle, supervise};
-use crate::worker::{WorkerOptions, WorkerThread};
+use crate::worker::WorkerOptions;
 
 /// The default of [`Runtime::spin`], the maximum time for which an idle processor polls before it parks: 20 µs.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(20);
@@ -221,8 +209,9 @@ impl Runtime {
         self
     }
 
-    /// Sets the size in bytes of a core's second-level cache, which is used if [`Graph::cache_bytes`] is not set. Zero,
-    /// the default, means the size that the operating system reports.
+    /// Sets the size in bytes of a core's second-level cache, which is used if
+    /// [`Graph::cache_bytes`](crate::Graph::cache_bytes) is not set. Zero, the default, means the size that the operating
+    /// system reports.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
@@ -271,167 +260,6 @@ impl Runtime {
     ) -> Self {
         self.worker.scope = self.worker.scope.around(scope);
         self
-    }
-
-    /// Runs `graph`. Calls `start` on each processor, which should start the first operations. Returns when every
-    /// operation has ended, the kernel has returned all buffers, and the threads of blocking stages have exited. The
-    /// [`ExitReport`] lists leaks; normally there are none.
-    ///
-    /// # Errors
-    /// [`RunError`] lists the errors. Among others, running fails if no driver is available or can be opened, an option
-    /// is out of range, the admin address is in use, or `start` fails or panics on a processor, which also ends the
-    /// other processors. [`RunError::Nested`] if called on a processor's thread, which the call would block.
-    ///
-    /// # Panics
-    /// If the declaration of `graph` is incomplete; [`Graph::build`] lists the cases.
-    pub fn run<F>(self, graph: Graph, start: F) -> Result<ExitReport, RunError>
-    where
-        F: Fn(&StartContext) -> Result<(), StartError> + Send + Sync,
-    {
-        self.run_with_ready(graph, start, |_| ())
-    }
-
-    /// Like [`run`](Self::run), but calls `ready` when every processor has started.
-    ///
-    /// # Errors
-    /// The errors of [`run`](Self::run).
-    ///
-    /// # Panics
-    /// Like [`run`](Self::run). If `ready` panics, the panic propagates after the program has ended.
-    pub fn run_with_ready<F>(
-        self,
-        mut graph: Graph,
-        start: F,
-        ready: impl FnOnce(&Started),
-    ) -> Result<ExitReport, RunError>
-    where
-        F: Fn(&StartContext) -> Result<(), StartError> + Send + Sync,
-    {
-        if crate::io::is_entered() {
-            return Err(RunError::Nested);
-        }
-        self.check_ranges()?;
-        let profiled = self.profiling_setting()?;
-        let mode = if profiled.is_some() { PlacementMode::Off } else { self.placement };
-        let chosen = choose_for(self.driver, &self.worker.config, self.processors);
-        let (kind, fallback) = chosen.map_err(RunError::Driver)?;
-        let profile = self.read_profile(kind)?;
-        #[cfg(feature = "admin")]
-        let admin = self.admin.map(|address| Admin::declare(&mut graph, address)).transpose()?;
-        #[cfg(not(feature = "admin"))]
-        let admin: Option<Admin> = None;
-        let cores = declare_machine(&mut graph, self.cache_bytes);
-        let builders = graph.build(self.processors);
-        let control = builders[0].control();
-        // The admin stage is identified by its position, which is the last, because a stage of the program may have the
-        // same name.
-        let admin_stage = admin.as_ref().map(|_| control.stages().count() - 1);
-        let calls: Vec<_> = builders.iter().map(|_| Arc::new(AtomicU64::new(0))).collect();
-        let ids = || builders.iter().map(ProcessorBuilder::id);
-        let started = Started {
-            control: control.clone(),
-            active: ActiveProcessors::new(
-                ids(),
-                Some(Seats::new(self.processors, self.pin)),
-                self.worker.idle_limits(),
-                active_changed,
-            ),
-            driver: kind,
-            fallback,
-            #[cfg(feature = "admin")]
-            admin: admin.as_ref().map(Admin::address),
-        };
-        let (active, loads) = (started.active.clone(), Loads::Measured(control.clone()));
-        let placement = Placement::new(ids(), cores, active.clone(), loads);
-        let epoch = Instant::now();
-        let stalls = StallCounts::new(&control);
-        let watch = (!self.stall_threshold.is_zero())
-            .then(|| StallDetector::new(self.stall_threshold, &control, stalls.clone()));
-        let deadlocks = watch.is_some().then(DeadlockDetector::default);
-        let automatic = Automatic::new(mode, self.min_active, placement.saturated(), profile);
-        let is_polled = watch.is_some() || automatic.is_some();
-        let idle = is_polled.then(|| SupervisorIdle::new(self.processors));
-        #[cfg(feature = "admin")]
-        if let (Some(admin), Some(stage)) = (&admin, admin_stage) {
-            admin.describe(admin::Source {
-                stage,
-                control: control.clone(),
-                driver: kind,
-                epoch,
-                run: RandomState::new().hash_one(epoch),
-                system_calls: calls.clone(),
-                stalls,
-                pages: self.admin_pages.clone(),
-                metrics: Automatic::register(
-                    automatic.as_deref(),
-                    placement.register(self.metrics.clone()),
-                ),
-                active: active.clone(),
-                placement: placement.clone(),
-                automatic: automatic.clone(),
-                hosts: admin::Hosts::new(self.admin_hosts.clone()),
-            });
-        }
-        let (events, inbox) = channel();
-        let _signals = if self.signals {
-            Some(Signals::listen(events.clone()).map_err(RunError::Signals)?)
-        } else {
-            None
-        };
-        std::thread::scope(|scope| {
-            let (mut running, mut spawned) = (0, Ok(()));
-            for (builder, calls) in builders.into_iter().zip(calls) {
-                let (events, admin, start) = (events.clone(), admin.as_ref(), &start);
-                let thread =
-                    std::thread::Builder::new().name(format!("processor-{}", builder.index()));
-                let idle = idle.clone();
-                let saturation =
-                    automatic.as_ref().map(|automatic| automatic.probe(builder.index()));
-                let (placement, active) = (placement.clone(), active.clone());
-                let options = &self.worker;
-                let worker = WorkerThread {
-                    builder,
-                    kind,
-                    epoch,
-                    calls,
-                    idle,
-                    saturation,
-                    placement,
-                    active,
-                    options,
-                };
-                match thread.spawn_scoped(scope, move || worker.run(&events, admin, start)) {
-                    Ok(_) => running += 1,
-                    Err(error) => {
-                        control.end();
-                        spawned = Err(RunError::Thread(error));
-                        break;
-                    }
-                }
-            }
-            drop(events);
-            let starting = self.processors;
-            let scaler = automatic.map(|automatic| {
-                Scaler::new(automatic, &control, active, placement, epoch, admin_stage)
-            });
-            let supervised = Supervised {
-                starting,
-                running,
-                drain: self.shutdown_timeout,
-                stalls: watch,
-                deadlocks,
-                scaler,
-                idle,
-                exits: self.signals,
-            };
-            let result = supervise(supervised, &inbox, &control, || {
-                if let Some(setting) = profiled.and_then(|profiled| profiled.setting) {
-                    started.active.apply(setting);
-                }
-                ready(&started);
-            });
-            spawned.and(result)
-        })
     }
 }
 

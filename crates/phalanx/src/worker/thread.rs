@@ -18,7 +18,7 @@ use crate::diagnostics::PanicHook;
 use crate::io::{Io, Placement, SaturationProbe};
 use crate::machine::with_region;
 use crate::nanoseconds::nanoseconds;
-use crate::program::{Leaks, RunError, SETTLING, StartContext, StartError};
+use crate::program::{Leaks, RunError, SETTLING, StartContext, StartFn};
 use crate::supervisor::{Event, SupervisorIdle};
 
 /// Options of the threads of all processors, which [`Runtime`](crate::Runtime) documents.
@@ -66,10 +66,7 @@ pub(crate) struct WorkerThread<'a> {
 }
 
 impl WorkerThread<'_> {
-    pub(crate) fn run<F>(self, events: &Sender<Event>, admin: Option<&Admin>, start: &F)
-    where
-        F: Fn(&StartContext) -> Result<(), StartError>,
-    {
+    pub(crate) fn run(self, events: &Sender<Event>, admin: Option<&Admin>, start: &StartFn<'_>) {
         let (index, scope) = (self.builder.index(), &self.options.scope);
         let (mut worker, mut outcome) = (Some(self), None);
         let result = catch_unwind(AssertUnwindSafe(|| {
@@ -91,15 +88,12 @@ impl WorkerThread<'_> {
         let _ = events.send(Event::Exited(index, outcome));
     }
 
-    fn serve<F>(
+    fn serve(
         self,
         events: &Sender<Event>,
         admin: Option<&Admin>,
-        start: &F,
-    ) -> Result<Leaks, RunError>
-    where
-        F: Fn(&StartContext) -> Result<(), StartError>,
-    {
+        start: &StartFn<'_>,
+    ) -> Result<Leaks, RunError> {
         let Self { builder, kind, epoch, calls, idle, saturation, placement, active, options } =
             self;
         let (index, control) = (builder.index(), builder.control());
