@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use crate::memory::region::{BumpAllocator, Owner};
 
-/// The approximate size of a chunk, in bytes. A chunk has at least four items.
-const CHUNK_BYTES: usize = 32 * 1024;
+/// The approximate size of a chunk, in bytes. A chunk has at least four items. Under Miri it is small, because a processor
+/// initializes, and at its end visits, each slot of a chunk.
+const CHUNK_BYTES: usize = if cfg!(miri) { 2 * 1024 } else { 32 * 1024 };
 
 /// The layout of a chunk of items of `stride` bytes, and their number, which is at most `room`. Returns `None` if
 /// `room` is zero.
