@@ -67,7 +67,7 @@ pub trait Operator<R>: Send + Sync + 'static {
 /// Passes each SIGHUP to the operator, together with `reloader`, until the handler is dropped. Returns `None`
 /// if the system cannot create the thread; the server then ignores SIGHUP.
 pub fn reload_at_sighup<R: Send + 'static>(
-    operator: Arc<impl Operator<R>>,
+    operator: Arc<dyn Operator<R>>,
     mut reloader: R,
 ) -> Option<SighupHandler> {
     let stopping = operator.clone();

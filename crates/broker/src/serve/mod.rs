@@ -282,7 +282,7 @@ impl Broker {
 /// # Errors
 /// [`ServeError`]. Only `Run` and `Broken` occur after the start.
 pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
-    run(config, Inherited::default(), |_| None, ready)
+    run(config, Inherited::default(), None, Box::new(ready))
 }
 
 /// Like [`serve`], with an operator that observes the broker and reloads its configuration. A socket in
@@ -315,19 +315,20 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
 pub fn operate(
     config: Config,
     inherited: Inherited<Scheme>,
-    operator: Arc<impl Operator<Reloader>>,
+    operator: Arc<dyn Operator<Reloader>>,
 ) -> Result<(), ServeError> {
-    let (ready, signals) = (operator.clone(), config.runtime.signals);
-    let on_reload = |reloader| signals.then(|| reload_at_sighup(operator, reloader)).flatten();
-    run(config, inherited, on_reload, |serving| ready.ready(serving))
+    let ready = operator.clone();
+    let operator = config.runtime.signals.then_some(operator);
+    run(config, inherited, operator, Box::new(move |serving| ready.ready(serving)))
 }
 
-/// Like [`serve`]; `on_reload` may start a thread that handles SIGHUP while the broker runs.
+/// Like [`serve`]; `operator`, if any, reloads the configuration. It has no type parameters, so that only this crate
+/// compiles the broker.
 fn run(
     mut config: Config,
     inherited: Inherited<Scheme>,
-    on_reload: impl FnOnce(Reloader) -> Option<SighupHandler>,
-    ready: impl FnOnce(&Serving<'_>),
+    operator: Option<Arc<dyn Operator<Reloader>>>,
+    ready: Box<dyn FnOnce(&Serving<'_>) + '_>,
 ) -> Result<(), ServeError> {
     let errors = config.check();
     if !errors.is_empty() {
@@ -348,8 +349,8 @@ fn run(
     let events = broker.context.events().clone();
     let bridges = broker.context.bridges.clone();
     let running = config.clone();
-    let hangups =
-        on_reload(Reloader { settings, access, tls, listeners, events, bridges, running });
+    let reloader = Reloader { settings, access, tls, listeners, events, bridges, running };
+    let hangups = operator.and_then(|operator| reload_at_sighup(operator, reloader));
     let start = |start: &StartContext| {
         broker.begin(start);
         let ends = hangups.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle);

@@ -167,7 +167,7 @@ impl Server {
 /// # Errors
 /// [`ServeError`]; once the server has started, only `Run`.
 pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), ServeError> {
-    run(config, Inherited::default(), |_| None, ready)
+    run(config, Inherited::default(), None, Box::new(ready))
 }
 
 /// Like [`serve`], with an operator that observes the server and reloads its configuration. A socket in
@@ -201,23 +201,19 @@ pub fn serve(config: Config, ready: impl FnOnce(&Serving<'_>)) -> Result<(), Ser
 pub fn operate(
     config: Config,
     inherited: Inherited<Scheme>,
-    operator: Arc<impl Operator<Reloader>>,
+    operator: Arc<dyn Operator<Reloader>>,
 ) -> Result<(), ServeError> {
     let ready = operator.clone();
-    run(
-        config,
-        inherited,
-        |reloader| reload_at_sighup(operator, reloader),
-        |serving| ready.ready(serving),
-    )
+    run(config, inherited, Some(operator), Box::new(move |serving| ready.ready(serving)))
 }
 
-/// Like [`serve`]; `on_reload` may start a thread that runs as long as the server.
+/// Like [`serve`], and like [`operate`] if there is an operator. It has no type parameters, so that only this crate compiles the
+/// server.
 fn run(
     mut config: Config,
     inherited: Inherited<Scheme>,
-    on_reload: impl FnOnce(Reloader) -> Option<SighupHandler>,
-    ready: impl FnOnce(&Serving<'_>),
+    operator: Option<Arc<dyn Operator<Reloader>>>,
+    ready: Box<dyn FnOnce(&Serving<'_>) + '_>,
 ) -> Result<(), ServeError> {
     let errors = config.check();
     if !errors.is_empty() {
@@ -254,7 +250,7 @@ fn run(
         quic: quic.clone(),
         acme: acme.clone(),
     };
-    let sighup = on_reload(reloader);
+    let sighup = operator.and_then(|operator| reload_at_sighup(operator, reloader));
     let start = |start: &StartContext| {
         let ends = sighup.as_ref().filter(|_| start.processor() == 0).map(SighupHandler::handle);
         let (commands, processor) = (commands.clone(), start.processor());
