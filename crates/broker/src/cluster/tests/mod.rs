@@ -67,6 +67,7 @@ struct Program {
     stage: SharedStage<()>,
     files: (BlockingStage<()>, Resolver),
     server: ModelServer,
+    net: sim::Net,
 }
 
 impl Program {
@@ -200,8 +201,9 @@ fn run_with(
             stage.dispatch(move |_| async move { client.run().await })?;
             let names = ClusterNames { cluster: config().cluster.name, replicas: 1 };
             let context = broker.context().clone();
-            let program = Program { context, streams, names, stage, files, server };
             let (test, net) = (test.clone(), net.clone());
+            let program =
+                Program { context, streams, names, stage, files, server, net: net.clone() };
             stage.dispatch(move |_| async move {
                 program.streams.client().connected().await;
                 test(program).await;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use phalanx::net::Bytes;
+use phalanx::sim::Faults;
 use phalanx::task::Either;
 use phalanx::{select, sleep};
 use phalanx_nats::{Expected, JetStreamError, ModelServer};
@@ -173,6 +174,9 @@ fn a_stream_whose_last_message_is_a_full_part_is_opened() {
     run(|program| {
         Box::pin(async move {
             program.stored_mirror("1", 1).await;
+            // The answer with the part consists of hundreds of segments, because a receive takes at most 4 KiB. If some
+            // took seconds, the first process would usually renew its lease before the answer is complete.
+            program.net.set_faults(Faults { slow: 0, ..Faults::MILD });
             let head = PartHeader { start: 1, batch: 2, place: 0, count: 2 };
             let subject = program.names.subject(&journal(), BATCH);
             let part = head.encode(&vec![7; MAX_PART_BYTES]);
