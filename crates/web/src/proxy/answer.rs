@@ -16,6 +16,7 @@ use crate::proxy::location::location;
 use crate::respond::writer::ResponseWriter;
 use crate::site::Site;
 use crate::site::rules::private;
+use crate::socket::network::is_time_limit;
 use crate::upstream::Failure;
 
 /// Size of a response's head and of the interim responses before it, in bytes.
@@ -65,13 +66,11 @@ pub(super) async fn receive_head(
     }
 }
 
-/// The failure for an `error` of a receive with this `limit`. The kernel's `ETIMEDOUT` has the same kind as an exceeded
-/// limit, but means that the peer acknowledges no packets. Only errors of the kernel have a code.
+/// The failure for an `error` of a receive with this `limit`.
 fn read_failure(error: &io::Error, limit: Option<Duration>) -> Failure {
-    let is_ours = limit.is_some() && error.raw_os_error().is_none();
-    match error.kind() {
-        io::ErrorKind::TimedOut if is_ours => Failure::ResponseTimeout,
-        _ => Failure::Closed,
+    match limit.is_some() && is_time_limit(error) {
+        true => Failure::ResponseTimeout,
+        false => Failure::Closed,
     }
 }
 

@@ -13,6 +13,7 @@ use phalanx_tls::Wire;
 
 use crate::proxy::client::Client;
 use crate::proxy::job::Job;
+use crate::socket::network::is_time_limit;
 
 /// The body of a request.
 pub(crate) enum RequestBody {
@@ -71,7 +72,7 @@ impl ConnectionBody {
             self.arrival.waited(begun, self.input.len());
             match read {
                 Ok(1..) => (),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(error) if is_time_limit(&error) => {
                     return Err(BodyError::Refused(Status::RequestTimeout));
                 }
                 _ => return Err(BodyError::Gone),

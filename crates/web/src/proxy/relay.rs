@@ -11,6 +11,7 @@ use phalanx_tls::Wire;
 
 use crate::respond::writer::ResponseWriter;
 use crate::socket::buffers;
+use crate::socket::network::is_time_limit;
 use crate::upstream::Failure;
 
 /// If a client has kept the server waiting for this long, it is the client's fault if the server gives up.
@@ -70,7 +71,7 @@ pub(super) async fn relay_body(
         match (wire.read(input, timeout).await, &parser) {
             (Ok(1..), _) => (),
             (Ok(0), None) => break,
-            (Err(error), _) if error.kind() == io::ErrorKind::TimedOut => {
+            (Err(error), _) if is_time_limit(&error) => {
                 return Err(Broken::Server(Failure::IdleTimeout));
             }
             // The server could not send for so long that it has given up. The read returns the bytes that it sent

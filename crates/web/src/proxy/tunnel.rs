@@ -11,6 +11,8 @@ use phalanx::task::Either;
 use phalanx::time::now;
 use phalanx_tls::Wire;
 
+use crate::socket::network::is_time_limit;
+
 /// One end of a tunnel, with the bytes that were received from it.
 pub(super) struct TunnelEnd<'a> {
     pub(super) wire: &'a Wire,
@@ -57,8 +59,7 @@ async fn pump(
             }
             Ok(_) => active.set(now()),
             // The other direction may have been active during this time.
-            Err(error)
-                if error.kind() == io::ErrorKind::TimedOut && active.get() + idle > now() => {}
+            Err(error) if is_time_limit(&error) && active.get() + idle > now() => {}
             Err(error) => return Err(error),
         }
     }

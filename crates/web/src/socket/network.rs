@@ -44,6 +44,12 @@ pub(crate) struct Buffers {
     pub(crate) answered: Answered,
 }
 
+/// Whether a read or write has exceeded its time limit. The kernel's `ETIMEDOUT` has the same kind, but means that the
+/// peer acknowledges no packets. Only errors of the kernel have a code.
+pub(crate) fn is_time_limit(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut && error.raw_os_error().is_none()
+}
+
 /// Sends the responses in `buffers`, if any, and then appends received bytes. Combined in one call, because nearly
 /// every response is followed by a wait for the next request.
 ///
@@ -80,7 +86,7 @@ pub(crate) async fn send_and_receive<const MAY_MOVE: bool>(
         }
         let received = match transport.read(&mut buffers.input, receiving).await {
             Ok(bytes) => Received::Bytes(bytes),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => Received::TimedOut,
+            Err(error) if is_time_limit(&error) => Received::TimedOut,
             Err(_) => Received::Ended,
         };
         (buffers, received)
