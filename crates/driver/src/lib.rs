@@ -334,6 +334,14 @@ pub trait Driver {
     /// The errors of `send(2)`. `EBADF` for a socket that is not open.
     fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
+    /// Takes a connection of `listener` that has already arrived, with a separate system call or none. It returns
+    /// `Ok(None)` if none is known, if accept requests wait, and for a [shared](Self::share) listener. A request for each
+    /// connection would take a turn for each. In a simulation, the seed determines whether it takes one.
+    ///
+    /// # Errors
+    /// The errors of `accept(2)`. `EBADF` for a socket that is not open.
+    fn accept_now(&mut self, listener: Socket) -> io::Result<Option<Socket>>;
+
     /// Starts a request. The system call may be deferred to the next [`submit`](Driver::submit) or
     /// [`park`](Driver::park). `token` must not be in flight.
     fn start(&mut self, token: Token, request: Request);

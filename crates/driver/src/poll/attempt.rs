@@ -235,12 +235,7 @@ impl Poll {
                     state.readable = false;
                     return;
                 }
-                // The client has already disconnected.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-                    ) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => self.accepted(listener, token, Err(error)),
             }
         }
@@ -256,16 +251,23 @@ impl Poll {
     }
 }
 
+/// Whether an accept should be repeated: at once, or when another client has connected.
+pub(super) fn is_transient(error: &io::Error) -> bool {
+    // `ConnectionAborted`: the client has already disconnected.
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted)
+}
+
 /// Accepts a connection, non-blocking and close-on-exec.
 #[cfg(not(target_vendor = "apple"))]
-fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
+pub(super) fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
     use rustix::net::{SocketFlags, accept_with};
     Ok(accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
 }
 
 /// Accepts a connection, non-blocking, close-on-exec and without SIGPIPE.
 #[cfg(target_vendor = "apple")]
-fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
+pub(super) fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
     let (socket, _) = socket2::SockRef::from(listener).accept()?;
     socket.set_nonblocking(true)?;
     socket.set_nosigpipe(true)?;

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::attempt::{accept, is_transient};
 use super::datagrams::OutgoingDatagram;
 use super::{Pending, Poll};
 use crate::blocking::pool::Work;
@@ -74,6 +75,10 @@ impl Driver for Poll {
         Ok(connection)
     }
 
+    fn share(&mut self, listener: Socket) {
+        self.sockets.get_mut(listener).expect("an open socket").is_shared = true;
+    }
+
     fn shutdown(&mut self, socket: Socket, how: Shutdown) -> io::Result<()> {
         let state = self.sockets.open(socket)?;
         self.calls += 1;
@@ -108,6 +113,28 @@ impl Driver for Poll {
         // The next datagram makes the socket ready again.
         state.readable = batch.is_full();
         Ok(())
+    }
+
+    fn accept_now(&mut self, listener: Socket) -> io::Result<Option<Socket>> {
+        let state = self.sockets.open_mut(listener)?;
+        if !state.accepting.is_empty() {
+            return Ok(None);
+        }
+        if let Some(connection) = self.attached.take(listener) {
+            return Ok(Some(connection));
+        }
+        if !state.readable || state.is_shared {
+            return Ok(None);
+        }
+        self.calls += 1;
+        let accepted = accept(&state.fd);
+        state.readable = !would_block(&accepted);
+        let is_split = state.is_split;
+        match accepted {
+            Ok(fd) => self.register(fd, is_split).map(Some),
+            Err(error) if is_transient(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn start(&mut self, token: Token, request: Request) {

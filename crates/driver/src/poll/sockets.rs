@@ -37,6 +37,8 @@ pub(super) struct State {
     pub(super) sending_file: Option<Box<SendingFile>>,
     pub(super) connecting: Option<Token>,
     pub(super) accepting: VecDeque<Token>,
+    /// Whether other drivers accept from the same listening socket.
+    pub(super) is_shared: bool,
     /// For datagram sockets only.
     pub(super) datagrams: Option<Box<Datagrams>>,
 }
@@ -74,6 +76,7 @@ impl State {
             sending_file: None,
             connecting: None,
             accepting: VecDeque::new(),
+            is_shared: false,
             datagrams: None,
         }
     }

@@ -263,7 +263,7 @@ impl Sim {
         Ok(Done::SentFile { head: std::mem::take(head), bytes: *sent })
     }
 
-    fn try_accept(&mut self, listener: Socket) -> io::Result<Done> {
+    pub(super) fn try_accept(&mut self, listener: Socket) -> io::Result<Done> {
         if let Some(connection) = self.attached.take(listener) {
             return Ok(Done::Accepted(connection));
         }

@@ -15,7 +15,9 @@ use crate::chunk::Pool;
 use crate::endpoint::Simulated;
 use crate::sockets::attached::Attached;
 use crate::sockets::socket_table::SocketTable;
-use crate::{Completion, Config, DatagramBatch, Driver, Endpoint, Request, Socket, Token, Unpark};
+use crate::{
+    Completion, Config, DatagramBatch, Done, Driver, Endpoint, Request, Socket, Token, Unpark,
+};
 
 /// A driver of a simulated [`World`].
 ///
@@ -283,6 +285,23 @@ impl Driver for Sim {
         }
         self.calls += 1;
         self.try_send(socket, parts)
+    }
+
+    fn accept_now(&mut self, listener: Socket) -> io::Result<Option<Socket>> {
+        self.sockets.open(listener)?;
+        let mut flights = self.new.iter().chain(&self.flights);
+        let is_awaited =
+            flights.any(|flight| matches!(flight.op, Op::Accept(at) if at == listener));
+        if is_awaited || !self.world.chance(self.world.faults().immediate) {
+            return Ok(None);
+        }
+        self.calls += 1;
+        match self.try_accept(listener) {
+            Ok(Done::Accepted(connection)) => Ok(Some(connection)),
+            Ok(other) => unreachable!("accept completed with {other:?}"),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn start(&mut self, token: Token, request: Request) {

@@ -48,7 +48,7 @@ pub(crate) fn send_now(socket: &OwnedFd, parts: &[IoSlice<'_>]) -> io::Result<us
     }
 }
 
-/// Whether the send failed because there was no room.
-pub(crate) fn would_block(sent: &io::Result<usize>) -> bool {
-    matches!(sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+/// Whether the call failed because it would have had to wait.
+pub(crate) fn would_block<T>(result: &io::Result<T>) -> bool {
+    matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }

@@ -139,6 +139,12 @@ impl Driver for Uring {
         receive_now(state.fd.as_fd(), batch)
     }
 
+    fn accept_now(&mut self, listener: Socket) -> io::Result<Option<Socket>> {
+        let accepting = &mut self.sockets.open_mut(listener)?.accepting;
+        let free = accepting.as_mut().filter(|accepting| accepting.waiting.is_empty());
+        Ok(free.and_then(|accepting| accepting.ahead.pop_front()))
+    }
+
     fn start(&mut self, token: Token, request: Request) {
         match request {
             Request::Accept { listener } => self.accept(token, listener),

@@ -26,6 +26,7 @@ crate::on_all!(
 crate::on_both!(
     a_driver_without_an_accept_takes_no_connections,
     an_accept_of_a_shared_socket_takes_one_connection,
+    connections_that_arrive_together_need_one_request,
 );
 
 /// Connections that one driver accepts and another takes over: before, during and after an accept.
@@ -323,9 +324,27 @@ fn an_accept_of_a_shared_socket_takes_one_connection(io: &mut Harness) {
         let _clients: Vec<_> = (0..4).map(|_| io.outside.connect(address).unwrap()).collect();
         io.accepted(accept);
         io.idle(Duration::from_millis(1));
+        assert_eq!(io.driver.accept_now(mine).unwrap(), None);
         for _ in 1..4 {
             let accept = other.start(Request::Accept { listener: other_listener });
             other.accepted(accept);
         }
     }
+}
+
+/// The others are taken without a request, unless another request waits for the next one.
+fn connections_that_arrive_together_need_one_request(io: &mut Harness) {
+    let (listener, address) = io.listener();
+    let accept = io.start(Request::Accept { listener });
+    io.idle(Duration::from_millis(1));
+    let _clients: Vec<_> = (0..4).map(|_| io.outside.connect(address).unwrap()).collect();
+    let mut connections = vec![io.accepted(accept)];
+    connections.extend(std::iter::from_fn(|| io.driver.accept_now(listener).unwrap()));
+    assert_eq!(connections.len(), 4);
+    let accept = io.start(Request::Accept { listener });
+    let _client = io.outside.connect(address).unwrap();
+    assert_eq!(io.driver.accept_now(listener).unwrap(), None);
+    connections.push(io.accepted(accept));
+    connections.dedup();
+    assert_eq!(connections.len(), 5);
 }
