@@ -1,8 +1,9 @@
 //! SURGE's model of web users: file sizes, objects per page, and think times.
 //!
 //! After Barford and Crovella, "Generating representative web workloads for network and server performance
-//! evaluation", SIGMETRICS 1998. The 2002 paper's Figure 6 uses this load (§5.1). Times here are in units of the
-//! minimum pause between two pages, which is a second in SURGE.
+//! evaluation", SIGMETRICS 1998. The 2002 paper's Figure 6 uses this load (§5.1). `docs/bench/papers.md` compares the
+//! constants with the sources that were available. Times here are in units of the minimum pause between two pages, which
+//! is a second in SURGE.
 
 /// Body of the file sizes: lognormal.
 const BODY: (f64, f64) = (9.357, 1.318);
@@ -20,7 +21,7 @@ const WINDOW: usize = 16;
 const OBJECTS_EXPONENT: f64 = 2.43;
 /// Maximum number of objects per page.
 const MAX_OBJECTS: f64 = 64.0;
-/// Pauses between a page's objects: Weibull.
+/// Pauses between a page's objects: Weibull, by shape and scale. The program SURGE has had none since its revision 1.1.
 const OBJECT_PAUSE: (f64, f64) = (1.46, 0.382);
 /// Pauses between pages: Pareto from one on, with this exponent.
 const THINK_TIME_EXPONENT: f64 = 1.5;
