@@ -1,4 +1,4 @@
-//! `phalanx-bench failure`: the TUX paper's failure zone (§5, Figure 7).
+//! `phalanx-bench failure`: the TUX paper's failure zone (§5.1, Figure 7(a)).
 //!
 //! Near its capacity, a server has an increasing number of requests in flight. If more requests in flight make
 //! each request more expensive, a short delay suffices for a collapse: throughput stays below the arrival rate
