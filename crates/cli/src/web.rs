@@ -10,7 +10,7 @@ use clap::Args;
 use phalanx::runtime::report;
 use phalanx_config::declarations;
 use phalanx_web::{
-    Config, ConfigError, Inherited, Listen, RuntimeConfig, Scheme, ServeError, operate,
+    Config, ConfigError, Inherited, Listen, Measured, RuntimeConfig, Scheme, ServeError, operate,
 };
 
 use crate::options::Options;
@@ -33,7 +33,21 @@ pub(crate) struct Web {
     directory: Option<PathBuf>,
 
     #[command(flatten)]
+    measured: MeasuredArgs,
+
+    #[command(flatten)]
     options: Options<Config>,
+}
+
+/// Flags for `phalanx-bench`.
+#[derive(Args, Clone, Copy)]
+struct MeasuredArgs {
+    #[arg(long, hide = true)]
+    unbounded_cohorts: bool,
+    #[arg(long, hide = true)]
+    memory_budget: bool,
+    #[arg(long, hide = true)]
+    unpooled_buffers: bool,
 }
 
 impl Web {
@@ -50,7 +64,9 @@ impl Web {
             };
             self.options.set("host.root", "DIRECTORY".into(), path.into());
         }
-        self.options.run(|_| ())
+        let MeasuredArgs { unbounded_cohorts, memory_budget, unpooled_buffers } = self.measured;
+        let measured = Measured { unbounded_cohorts, has_budget: memory_budget, unpooled_buffers };
+        self.options.run(|config| config.measured = measured)
     }
 }
 

@@ -53,7 +53,7 @@ mod upstream;
 pub use config::{
     Access, AccessLog, Acme, AcmeChallenge, Alias, Auth, CachePreset, CacheRule, Config,
     ConfigError, Cors, ForwardedField, HeaderRule, HealthCheck, HostConfig, Listen, LogFormat,
-    LogTarget, Network, Origins, PerAddress, Proxy, Redirect, RedirectStatus, Rewrite,
+    LogTarget, Measured, Network, Origins, PerAddress, Proxy, Redirect, RedirectStatus, Rewrite,
     RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks, Timeouts, Tls, TryRule, TypeRule,
     UnknownHost, Upstream,
 };

@@ -1,6 +1,7 @@
 //! The server's stages, in wavefront order.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use phalanx::blocking::blocking;
 use phalanx::metrics::Times;
@@ -75,7 +76,10 @@ impl Stages {
         current: &CurrentSite,
         certificates: Option<Arc<Certificates>>,
     ) -> (Self, AcceptStages) {
-        if let Some(max_queue_delay) = config.max_queue_delay {
+        let measured = config.measured;
+        if measured.has_budget {
+            graph.ingress(Ingress::BudgetEveryStage);
+        } else if let Some(max_queue_delay) = config.max_queue_delay {
             graph.ingress(Ingress::Admit { max_queue_delay });
         }
         // The driver submits all I/O of a turn together, whichever operation requested it. Network operations
@@ -86,11 +90,13 @@ impl Stages {
         let tls = certificates
             .map(|certificates| TlsStages::declare(graph, certificates, &PROTOCOLS, None));
         let streams = graph.stage("streams").max_cohort(SOCKET_COHORT).shared(());
-        let control = graph
-            .stage("control")
-            .max_cohort(SOCKET_COHORT)
-            .capacity(CONTROL_QUEUE)
-            .shared(current.clone());
+        let control = graph.stage("control").max_cohort(SOCKET_COHORT).capacity(CONTROL_QUEUE);
+        let control = match measured.unbounded_cohorts {
+            true => control.max_cohort(CONTROL_QUEUE).cohort_time(Duration::MAX),
+            false => control,
+        };
+        let control = if measured.has_budget { control.entry() } else { control };
+        let control = control.shared(current.clone());
         let upstream = graph.stage("upstream").max_cohort(SOCKET_COHORT).shared(());
         let files = FileStages::declare(graph, config);
         let slow = blocking(graph, "slow").threads(SLOW_THREADS).state(());

@@ -32,6 +32,7 @@ use crate::serve::health_checks::check_all;
 use crate::serve::quic_sockets::{QuicSocket, QuicSockets, quic_config};
 use crate::serve::reload::Reloader;
 use crate::site::{AltSvc, CurrentSite, Root, Site};
+use crate::socket::buffers;
 use crate::stages::{AcceptStages, Stages};
 
 /// The server's stages in a graph, for embedding and for simulations. [`serve`] runs such a server.
@@ -44,6 +45,8 @@ pub struct Server {
     kinds: Vec<Arrival>,
     /// Open connections.
     open: Arc<ConnectionLimit>,
+    /// Whether the general allocator provides the I/O buffers.
+    unpooled_buffers: bool,
     /// Whether the first processor has begun.
     is_started: Arc<AtomicBool>,
     /// QUIC, if HTTP/3 is on.
@@ -101,7 +104,8 @@ impl Server {
         let kinds = config.listen.iter();
         let kinds = kinds.map(|own| Scheme::kind(*own, own.address, config.tls_port())).collect();
         let open = Arc::new(ConnectionLimit::with_gauge(current.load().metrics.open().clone()));
-        Self { stages, accept_stages, current, kinds, open, is_started: Arc::default(), quic }
+        let (is_started, unpooled_buffers) = (Arc::default(), config.measured.unpooled_buffers);
+        Self { stages, accept_stages, current, kinds, open, unpooled_buffers, is_started, quic }
     }
 
     /// Serves HTTP/3 on this processor until the program shuts down, if [`Config::http3`] is set. `socket` is the one
@@ -151,6 +155,7 @@ impl Server {
     /// State shared by the listeners of one processor; call it once per processor. The first processor checks the
     /// servers behind the reverse proxy.
     fn begin(&self) -> Result<AcceptContext, CallError> {
+        buffers::set_pooled(!self.unpooled_buffers);
         let (current, upstream) = (self.current.clone(), self.accept_stages.upstream);
         if !self.is_started.swap(true, Ordering::Relaxed) {
             let checked = current.clone();

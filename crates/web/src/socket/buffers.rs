@@ -2,7 +2,7 @@
 //! thousand idle connections does not depend on their earlier traffic. The pool is a stack: the buffer used
 //! last is still in the cache and is reused first.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// Buffers kept in each processor's pool.
 const POOL_CAP: usize = 256;
@@ -13,6 +13,12 @@ const MAX_IDLE_BYTES: usize = 1024;
 
 thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static CAP: Cell<usize> = const { Cell::new(POOL_CAP) };
+}
+
+/// Sets whether this processor has a pool, or the general allocator provides each buffer.
+pub(crate) fn set_pooled(is_pooled: bool) {
+    CAP.set(if is_pooled { POOL_CAP } else { 0 });
 }
 
 /// Takes an empty buffer from the pool, or creates one.
@@ -25,7 +31,7 @@ pub(crate) fn recycle(mut buffer: Vec<u8>) {
     if (1..=MAX_POOLED_BYTES).contains(&buffer.capacity()) {
         buffer.clear();
         POOL.with_borrow_mut(|pool| {
-            if pool.len() < POOL_CAP {
+            if pool.len() < CAP.get() {
                 pool.push(buffer);
             }
         });
@@ -55,6 +61,16 @@ mod tests {
         assert_eq!(get().capacity(), 0);
         (0..2 * POOL_CAP).for_each(|_| recycle(Vec::with_capacity(10)));
         assert_eq!(POOL.with_borrow(Vec::len), POOL_CAP);
+    }
+
+    #[test]
+    fn without_the_pool_no_buffer_is_kept() {
+        set_pooled(false);
+        recycle(Vec::with_capacity(100));
+        assert_eq!(get().capacity(), 0);
+        set_pooled(true);
+        recycle(Vec::with_capacity(100));
+        assert_eq!(get().capacity(), 100);
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::time::Duration;
 use phalanx::Graph;
 use phalanx::net::Bytes;
 use phalanx::sim::World;
-use phalanx_web::{AccessLog, Config, LogFormat, LogTarget, Scheme, Server, Symlinks, Tls};
+use phalanx_web::{
+    AccessLog, Config, LogFormat, LogTarget, Measured, Scheme, Server, Symlinks, Tls,
+};
 
 use crate::simulation::wire::IDENTITY;
 
@@ -165,6 +167,14 @@ pub(crate) fn serve(world: &mut World, conditions: Conditions) -> Duration {
         let [certificate, key] = IDENTITY.files();
         host.tls = Some(Tls { certificate, key });
         config.listen = vec![Scheme::Https.at(address())];
+    }
+    let seed = world.seed();
+    if seed.is_multiple_of(4) {
+        config.measured = Measured {
+            unbounded_cohorts: seed & 4 != 0,
+            has_budget: seed & 8 != 0,
+            unpooled_buffers: seed & 16 != 0,
+        };
     }
     // A cached file that cannot be checked, because the disk fails, may be used for longer.
     let max_age =
