@@ -47,6 +47,8 @@ pub(crate) struct Shot {
     pub(crate) finish: Option<Duration>,
     /// Driver of the load.
     pub(crate) driver: Option<&'static str>,
+    /// Whether a connection serves more than one request.
+    pub(crate) keep_alive: bool,
 }
 
 impl Shot {
@@ -64,6 +66,7 @@ impl Shot {
         arguments.extend(self.rate.map(|rate| format!("--rate={rate}")));
         arguments.extend(self.finish.map(|finish| format!("--finish={}", seconds(finish))));
         arguments.extend(self.driver.map(|driver| format!("--driver={driver}")));
+        arguments.extend((!self.keep_alive).then(|| "--no-keep-alive".to_owned()));
         arguments.extend(site.in_order.then(|| "--in-order".to_owned()));
         let mut arguments: Vec<OsString> = arguments.into_iter().map(OsString::from).collect();
         let list = if site.has_pages { "--visits" } else { "--paths" };
@@ -82,6 +85,7 @@ impl Shot {
             think: None,
             finish: None,
             driver: None,
+            keep_alive: true,
         }
     }
 }

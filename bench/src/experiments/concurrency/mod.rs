@@ -1,9 +1,8 @@
 //! `phalanx-bench concurrency`: the cost of many concurrent requests, and how much of it a budget and pools save.
-//! After Figures 1, 7(b) and 7(c) of the TUX paper with synthetic requests, and Figure 1 with real servers, which have
-//! neither.
+//! After Figures 1, 7(b) and 7(c) of the TUX paper, with synthetic requests and with real servers.
 //!
 //! Read `request` (the work of a request), `arms` (orders and allocators), `times`, `misses` (under cachegrind) and
-//! `servers` (the real web server compared with others).
+//! `servers` (the real web server compared with its variants and with others).
 
 mod arms;
 mod measure;
@@ -36,8 +35,9 @@ use report::Report;
 ///
 /// Further measurements follow: requests that all wait for 1 and for 5 ms half-way, as for a disk, with a
 /// budget and without; requests whose memory is checked at every stage, and at the entry; the processor time per
-/// request of the web server, its threaded twin and nginx with the same numbers of connections; and under valgrind, for
-/// all of these, the misses per request of caches of 32 KiB (first level) and 1 MiB (second level).
+/// request of the web server, its threaded twin and nginx with the same numbers of connections, and of the web server
+/// with and without a budget and its pool of buffers; and under valgrind, for all of these, the misses per request of
+/// caches of 32 KiB (first level) and 1 MiB (second level).
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// Requests in flight
@@ -68,6 +68,14 @@ pub(crate) struct Options {
     /// Skip the real servers
     #[arg(long)]
     pub(crate) no_servers: bool,
+
+    /// Skip the synthetic requests: only the real servers
+    #[arg(long, conflicts_with = "no_servers")]
+    pub(crate) no_synthetic: bool,
+
+    /// Each request to a real server opens a connection
+    #[arg(long, conflicts_with = "no_servers")]
+    pub(crate) no_keep_alive: bool,
 
     /// Where the servers run
     #[command(flatten)]
@@ -108,12 +116,12 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Result<Report, Error> {
     install_signal_handlers()?;
     let (timed, simulated) = (!options.no_times, !options.without_misses());
-    let served = !options.no_servers;
-    let rows = part(timed, || times::arms(options).map_err(Error::Io))?;
-    let waits = part(timed, || times::waits(options).map_err(Error::Io))?;
-    let elections = part(timed, || times::elections(options).map_err(Error::Io))?;
+    let (synthetic, served) = (!options.no_synthetic, !options.no_servers);
+    let rows = part(timed && synthetic, || times::arms(options).map_err(Error::Io))?;
+    let waits = part(timed && synthetic, || times::waits(options).map_err(Error::Io))?;
+    let elections = part(timed && synthetic, || times::elections(options).map_err(Error::Io))?;
     let web = part(timed && served, || servers::times(options))?;
-    let misses = part(simulated, || misses::run(options))?;
+    let misses = part(simulated && synthetic, || misses::run(options))?;
     let web_misses = part(simulated && served, || servers::misses(options))?;
     if is_interrupted() && rows.is_empty() && misses.is_empty() && web_misses.is_empty() {
         return Err(Error::Interrupted);

@@ -4,7 +4,7 @@ use super::Options;
 use super::arms::{Allocator, Order};
 use super::misses::MissRow;
 use super::request::BYTES;
-use super::servers::{WebMissRow, WebRow};
+use super::servers::{MODIFIED, WebMissRow, WebRow};
 use super::times::ElectionRow;
 use super::times::WaitRow;
 use crate::measure::{Rounds as _, median, minimum, record};
@@ -79,6 +79,10 @@ record! {
         /// Processor time per request of the web server: with the most connections over the least of all.
         web_most_over_least: Option<f64> => "phalanx web: time, most over least", 2
             = last_web.zip(least_web).map(|(most, least)| most.cpu_us_per_request / least);
+        /// The web server with the most connections: second-level misses of a budget and the pool over all connections in
+        /// a cohort and the general allocator.
+        web_l2_budget_over_all: Option<f64> => "phalanx web: L2 misses, budget and pool over all, general", 2
+            = web_misses.iter().rfind(|row| row.server == MODIFIED).and_then(|row| row.l2_over_unmodified);
         /// Measured times.
         rows: Vec<Row> | "ns per request", 0;
         /// Times of requests that wait for I/O.
