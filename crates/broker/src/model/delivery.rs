@@ -53,7 +53,7 @@ impl Identifiers {
 
     /// Appends the encoding for the journal.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        self.get().iter().for_each(|own| out.extend_from_slice(&own.to_le_bytes()));
+        self.get().iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
     }
 
     pub(crate) fn get(&self) -> &[u32] {
@@ -89,7 +89,7 @@ impl DeliveryBatch {
 
     /// Whether the batch has to be delivered: a delivery is recorded, or is a cut, which is for several sessions.
     pub(crate) fn must_arrive(&self) -> bool {
-        self.deliveries.iter().any(|own| own.number != 0)
+        self.deliveries.iter().any(|delivery| delivery.number != 0)
             || self.messages.iter().any(|message| message.source == Source::Cut)
     }
 

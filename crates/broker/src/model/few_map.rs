@@ -66,7 +66,7 @@ impl<K: Eq + Hash, V> FewMap<K, V> {
     {
         match self {
             Self::List(list) => {
-                list.iter().find(|(own, _)| own.borrow() == key).map(|(_, value)| value)
+                list.iter().find(|(existing, _)| existing.borrow() == key).map(|(_, value)| value)
             }
             Self::Table(table) => table.get(key),
         }
@@ -85,8 +85,8 @@ impl<K: Eq + Hash, V> FewMap<K, V> {
             Self::List(list) => list,
             Self::Table(table) => return table.insert(key, value),
         };
-        if let Some((_, own)) = list.iter_mut().find(|(own, _)| *own == key) {
-            return Some(std::mem::replace(own, value));
+        if let Some((_, existing)) = list.iter_mut().find(|(existing, _)| *existing == key) {
+            return Some(std::mem::replace(existing, value));
         }
         if list.len() < MAX_LISTED {
             // Exactly, because most lists stay at this length.
@@ -107,7 +107,7 @@ impl<K: Eq + Hash, V> FewMap<K, V> {
     {
         match self {
             Self::List(list) => {
-                let at = list.iter().position(|(own, _)| own.borrow() == key)?;
+                let at = list.iter().position(|(existing, _)| existing.borrow() == key)?;
                 let (_, value) = list.swap_remove(at);
                 if list.is_empty() {
                     *list = Vec::new();
@@ -145,16 +145,16 @@ mod tests {
         /// A list and a table have the same contents in the same order as an index map.
         #[test]
         fn it_is_an_index_map(steps in proptest::collection::vec((any::<bool>(), 0u8..24), 0..200)) {
-            let (mut own, mut expected) = (FewMap::default(), IndexMap::new());
+            let (mut map, mut expected) = (FewMap::default(), IndexMap::new());
             for (n, (adds, key)) in steps.into_iter().enumerate() {
                 match adds {
-                    true => prop_assert_eq!(own.insert(key, n), expected.insert(key, n)),
-                    false => prop_assert_eq!(own.swap_remove(&key), expected.swap_remove(&key)),
+                    true => prop_assert_eq!(map.insert(key, n), expected.insert(key, n)),
+                    false => prop_assert_eq!(map.swap_remove(&key), expected.swap_remove(&key)),
                 }
-                prop_assert!(own.iter().eq(expected.iter()));
-                prop_assert_eq!((own.len(), own.get(&key)), (expected.len(), expected.get(&key)));
+                prop_assert!(map.iter().eq(expected.iter()));
+                prop_assert_eq!((map.len(), map.get(&key)), (expected.len(), expected.get(&key)));
             }
-            prop_assert!(own.into_entries().eq(expected));
+            prop_assert!(map.into_entries().eq(expected));
         }
     }
 

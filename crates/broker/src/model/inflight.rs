@@ -57,7 +57,7 @@ impl InflightTable {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PacketId, &Inflight)> {
-        self.messages.iter().map(|(id, own)| (*id, own))
+        self.messages.iter().map(|(id, inflight)| (*id, inflight))
     }
 
     /// Adds a message. Returns its packet identifier, which no other message in flight has.
@@ -94,9 +94,9 @@ impl InflightTable {
         id: PacketId,
         condition: impl FnOnce(&Inflight) -> bool,
     ) -> Option<Inflight> {
-        let own = self.messages.remove_if(id, condition)?;
-        self.bytes -= own.size();
-        Some(own)
+        let removed = self.messages.remove_if(id, condition)?;
+        self.bytes -= removed.size();
+        Some(removed)
     }
 }
 
@@ -104,11 +104,11 @@ impl InflightTable {
 impl FromIterator<(PacketId, Inflight)> for InflightTable {
     fn from_iter<I: IntoIterator<Item = (PacketId, Inflight)>>(all: I) -> Self {
         let mut table = Self::default();
-        for (id, own) in all {
-            table.bytes += own.size();
+        for (id, inflight) in all {
+            table.bytes += inflight.size();
             // The next message gets the next identifier, and follows these messages, of which there are fewer than `IDS`.
             table.sequence = IDS + u64::from(id.get());
-            table.messages.insert(id, own);
+            table.messages.insert(id, inflight);
         }
         table
     }
@@ -130,13 +130,15 @@ mod tests {
         let add = |table: &mut InflightTable| table.add(&message, &how, 0).get();
         assert_eq!([add(&mut table), add(&mut table)], [1, 2]);
         let id = |id| PacketId::new(id).unwrap();
-        assert!(table.remove_if(id(1), |own| own.number != 0).is_none() && table.len() == 2);
+        assert!(
+            table.remove_if(id(1), |inflight| inflight.number != 0).is_none() && table.len() == 2
+        );
         assert!(table.remove(id(1)).is_some() && table.remove(id(1)).is_none());
         table.sequence = IDS;
         assert_eq!([add(&mut table), add(&mut table)], [1, 3], "2 is in use");
         let restored = |id| (id, Inflight { message: None, sequence: 0, number: 0 });
         let mut table: InflightTable = [id(7), id(u16::MAX)].map(restored).into_iter().collect();
         assert_eq!([add(&mut table), add(&mut table)], [1, 2]);
-        assert!(table.iter().all(|(id, own)| id.get() > 2 || own.sequence > IDS));
+        assert!(table.iter().all(|(id, inflight)| id.get() > 2 || inflight.sequence > IDS));
     }
 }

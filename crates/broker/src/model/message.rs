@@ -318,7 +318,7 @@ impl Message {
 
     /// Whether this message has the topic and QoS of `earlier`, both are from this node, and neither is to be retained.
     pub(crate) fn is_like(&self, earlier: &Self) -> bool {
-        let is_plain = |own: &Self| own.source == Source::Here && !own.retain;
+        let is_plain = |message: &Self| message.source == Source::Here && !message.retain;
         self.topic == earlier.topic
             && self.qos == earlier.qos
             && is_plain(self)
@@ -374,7 +374,7 @@ impl Message {
     /// Memory use in bytes, for limits. The publisher's identifier counts, because a retained message outlives its
     /// publisher's session.
     pub(crate) fn size(&self) -> usize {
-        let publisher = self.publisher.as_ref().map_or(0, |own| own.len());
+        let publisher = self.publisher.as_ref().map_or(0, |publisher| publisher.len());
         size_of::<Self>() + self.memory() + publisher
     }
 

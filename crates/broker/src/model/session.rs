@@ -194,7 +194,7 @@ impl Session {
     /// most half of the queue.
     pub(crate) fn take_oldest_at_most_once(&mut self) -> Option<Queued> {
         let mut rest = self.queue.range(self.searched.min(self.queue.len())..);
-        let found = rest.position(|own| own.how.qos == QoS::AtMostOnce);
+        let found = rest.position(|queued| queued.how.qos == QoS::AtMostOnce);
         self.searched = found.map_or(self.queue.len(), |ahead| self.searched + ahead);
         let oldest = found.and_then(|_| self.queue.remove(self.searched))?;
         self.queued_bytes -= oldest.message.size();
@@ -203,7 +203,7 @@ impl Session {
 
     /// Replaces the queue with a subset of its messages, which has this size in bytes.
     pub(crate) fn set_queue(&mut self, queue: VecDeque<Queued>) {
-        self.queued_bytes = queue.iter().map(|own| own.message.size()).sum();
+        self.queued_bytes = queue.iter().map(|queued| queued.message.size()).sum();
         (self.queue, self.searched) = (queue, 0);
     }
 
@@ -243,7 +243,7 @@ impl Session {
             return;
         }
         let unanswered = self.inflight.iter().filter_map(|(_, own)| own.message.as_ref());
-        let waiting = self.queue.iter().map(|own| &own.message);
+        let waiting = self.queue.iter().map(|queued| &queued.message);
         let mut left = waiting.chain(unanswered.map(|(message, _)| message));
         if let Some(message) = left.next() {
             let what = || self.dropped_message(message);
@@ -253,7 +253,7 @@ impl Session {
 
     /// Describes the client as the receiver of dropped messages.
     pub(crate) fn as_receiver(&self) -> Dropped<'_> {
-        let origin = self.attachment.as_ref().and_then(|own| own.origin);
+        let origin = self.attachment.as_ref().and_then(|attachment| attachment.origin);
         let (client, user) = (Some(&*self.client_id), self.user.as_deref());
         Dropped { client, user, origin, ..Dropped::default() }
     }
@@ -286,7 +286,7 @@ impl Session {
     /// The packet identifiers in use when a connection begins.
     pub(crate) fn in_use(&self) -> Option<Box<Earlier>> {
         let received: BTreeSet<_> = self.received.keys().copied().collect();
-        let released = self.inflight.iter().filter(|(_, own)| own.message.is_none());
+        let released = self.inflight.iter().filter(|(_, entry)| entry.message.is_none());
         let released: BTreeSet<_> = released.map(|(id, _)| id).collect();
         let is_used = !(received.is_empty() && released.is_empty());
         is_used.then(|| Box::new(Earlier { received, released }))

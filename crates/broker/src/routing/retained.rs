@@ -101,8 +101,8 @@ impl Retained {
             }
             return Ok(());
         }
-        let before = self.entries.get(&*message.topic).filter(|own| !own.is_deletion());
-        let before = before.map(|own| size(&own.message));
+        let before = self.entries.get(&*message.topic).filter(|entry| !entry.is_deletion());
+        let before = before.map(|entry| size(&entry.message));
         let count = self.count() + usize::from(before.is_none());
         let bytes = self.bytes - before.unwrap_or(0) + size(message);
         if count > self.most || bytes > self.most_bytes {
@@ -115,17 +115,17 @@ impl Retained {
     /// Whether a topic has a message.
     #[cfg(test)]
     pub(crate) fn has(&self, topic: &str) -> bool {
-        self.entries.get(topic).is_some_and(|own| !own.is_deletion())
+        self.entries.get(topic).is_some_and(|entry| !entry.is_deletion())
     }
 
     /// Whether `message` itself is retained.
     pub(crate) fn holds(&self, message: &Arc<Message>) -> bool {
-        self.entries.get(&*message.topic).is_some_and(|own| Arc::ptr_eq(&own.message, message))
+        self.entries.get(&*message.topic).is_some_and(|entry| Arc::ptr_eq(&entry.message, message))
     }
 
     /// The stamp of the last message of a topic, if it is known.
     pub(crate) fn stamp(&self, topic: &str) -> Stamp {
-        self.entries.get(topic).map(|own| own.message.stamp()).unwrap_or_default()
+        self.entries.get(topic).map(|entry| entry.message.stamp()).unwrap_or_default()
     }
 
     /// Whether the topic has a later message or deletion than `message`, or the same one. All nodes of a cluster decide
@@ -146,7 +146,7 @@ impl Retained {
 
     /// The remembered deletion of a topic.
     pub(crate) fn deletion(&self, topic: &str) -> Option<&Arc<Message>> {
-        self.entries.get(topic).filter(|own| own.is_deletion()).map(|own| &own.message)
+        self.entries.get(topic).filter(|entry| entry.is_deletion()).map(|entry| &entry.message)
     }
 
     /// Returns a page of the messages and deletions that arrived since a time, and the last examined topic if there may be
@@ -268,10 +268,10 @@ impl Retained {
         now: Duration,
         mut found: impl FnMut(&'r Arc<Message>) -> Flow,
     ) -> Scanned<'r> {
-        scan(&self.entries, filter, after, most, |own| {
-            match own.is_deletion() || own.message.has_expired(now) {
+        scan(&self.entries, filter, after, most, |entry| {
+            match entry.is_deletion() || entry.message.has_expired(now) {
                 true => Flow::Continue,
-                false => found(&own.message),
+                false => found(&entry.message),
             }
         })
     }
@@ -361,8 +361,8 @@ mod tests {
     #[test]
     fn expired_messages_make_room_for_a_long_one() {
         let mut retained = Retained::new(usize::MAX, 200_000);
-        let keeps = |retained: &mut Retained, own: &Arc<Message>| {
-            retained.sweep_and_keep(own, Duration::from_secs(2), |_, _| ()).is_ok()
+        let keeps = |retained: &mut Retained, message: &Arc<Message>| {
+            retained.sweep_and_keep(message, Duration::from_secs(2), |_, _| ()).is_ok()
         };
         let fits = |n: &u32| retained.keep(&message(&n.to_string(), b"x", Some(1)), START).is_ok();
         let count = (0..1000).take_while(fits).count();

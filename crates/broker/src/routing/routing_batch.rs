@@ -151,9 +151,9 @@ impl RoutingBatch {
         self.each = (self.deliveries() - before).div_ceil(routed.max(1));
         // Here, because the deliveries may be gone when the results are assigned.
         let mut first = 0;
-        for (_, own, count) in &mut self.owed {
+        for (_, publication, count) in &mut self.owed {
             let publisher = self.messages.get(first).and_then(|message| message.from);
-            own.near = only_partition(&self.batches, &mut self.cursors, publisher);
+            publication.near = only_partition(&self.batches, &mut self.cursors, publisher);
             first += *count;
         }
     }
@@ -244,7 +244,7 @@ impl RoutingBatch {
     async fn hand_over(&mut self, sessions: SessionStage) -> bool {
         self.lent.resize_with(self.batches.len(), Arc::default);
         loop {
-            let mut full = (0..self.batches.len()).filter(|own| self.is_full(*own));
+            let mut full = (0..self.batches.len()).filter(|partition| self.is_full(*partition));
             let is_lost = match (full.next(), full.next()) {
                 (None, _) => return true,
                 (Some(only), None) => {
@@ -252,12 +252,14 @@ impl RoutingBatch {
                     !self.take_back(only, handed)
                 }
                 _ => {
-                    let full: Vec<_> =
-                        (0..self.batches.len()).filter(|own| self.is_full(*own)).collect();
-                    let calls: Vec<_> = full.iter().map(|own| self.lend(*own, sessions)).collect();
+                    let full: Vec<_> = (0..self.batches.len())
+                        .filter(|partition| self.is_full(*partition))
+                        .collect();
+                    let calls: Vec<_> =
+                        full.iter().map(|partition| self.lend(*partition, sessions)).collect();
                     let handed = full.into_iter().zip(join(calls).await);
-                    let taken = handed.map(|(own, handed)| self.take_back(own, handed));
-                    !taken.fold(true, |all, own| all & own)
+                    let taken = handed.map(|(partition, handed)| self.take_back(partition, handed));
+                    !taken.fold(true, |all, is_taken| all & is_taken)
                 }
             };
             if is_lost {
@@ -377,7 +379,7 @@ mod tests {
         }
         let mut cursors = [0; 2];
         let all = 0..publishers.len() as u32;
-        all.map(|own| only_partition(&batches, &mut cursors, Some(key(own)))).collect()
+        all.map(|publisher| only_partition(&batches, &mut cursors, Some(key(publisher)))).collect()
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(crate) fn move_away(descriptor: i32) -> i32 {
 /// Whether a descriptor is one of this library, which the program has not opened.
 pub(crate) fn is_own(descriptor: i32) -> bool {
     descriptor >= 0
-        && [&EPOLL, &EVENT].iter().any(|own| own.load(Ordering::Relaxed) == descriptor)
+        && [&EPOLL, &EVENT].iter().any(|known| known.load(Ordering::Relaxed) == descriptor)
         && is_owner()
 }
 

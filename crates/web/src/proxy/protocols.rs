@@ -19,7 +19,7 @@ impl Protocols {
         }
         let proposed = request.values("upgrade").flat_map(elements).filter(|protocol| {
             let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default();
-            !OF_CONNECTION.iter().any(|own| own.eq_ignore_ascii_case(name))
+            !OF_CONNECTION.iter().any(|other| other.eq_ignore_ascii_case(name))
         });
         Self(proposed.map(<[u8]>::to_vec).collect())
     }

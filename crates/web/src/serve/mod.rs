@@ -102,7 +102,8 @@ impl Server {
         let quic = quic.map(|certificates| quic_config(config, certificates.clone()));
         let (stages, accept_stages) = Stages::declare(graph, config, &current, certificates);
         let kinds = config.listen.iter();
-        let kinds = kinds.map(|own| Scheme::kind(*own, own.address, config.tls_port())).collect();
+        let kinds =
+            kinds.map(|listen| Scheme::kind(*listen, listen.address, config.tls_port())).collect();
         let open = Arc::new(ConnectionLimit::with_gauge(current.load().metrics.open().clone()));
         let (is_started, unpooled_buffers) = (Arc::default(), config.measured.unpooled_buffers);
         Self { stages, accept_stages, current, kinds, open, unpooled_buffers, is_started, quic }

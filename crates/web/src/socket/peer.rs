@@ -71,7 +71,7 @@ impl Admission {
     ) -> Option<IpAddr> {
         let limits = site.addresses.as_ref()?;
         let is_counted = self.open.as_ref().is_some_and(|open| open.is_in(limits));
-        if is_counted { None } else { own().filter(|own| !site.trusts(*own)) }
+        if is_counted { None } else { own().filter(|address| !site.trusts(*address)) }
     }
 }
 

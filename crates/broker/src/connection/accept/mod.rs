@@ -56,12 +56,12 @@ pub(crate) async fn accept(
         // A reload has removed the address, but the listener is not closed yet. Keep the address's last settings.
         let is_leaving =
             found.is_none() && context.listener.is_some() && !current.has(bound.configured);
-        let config = found.map_or(&current.config, |own| &own.config);
+        let config = found.map_or(&current.config, |listener| &listener.config);
         if !is_leaving && !Arc::ptr_eq(config, &context.config) {
             let own = Rc::make_mut(&mut context);
             (own.config, own.guard) = (config.clone(), current.guard.clone());
-            own.listener = found.map(|own| own.address);
-            own_limit = found.map(|own| (own.open.clone(), own.most));
+            own.listener = found.map(|listener| listener.address);
+            own_limit = found.map(|listener| (listener.open.clone(), listener.most));
         }
         let stream = match Moving::arrived(stream) {
             Ok((moving, wire)) => {

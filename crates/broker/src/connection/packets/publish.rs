@@ -32,11 +32,12 @@ impl Connection {
         if let Some(rate_limit) = &mut self.client.rate_limit {
             rate_limit.record(deliveries.len(), now());
         }
-        let (begun, in_flight) = match deliveries.iter().any(|own| exactly_once(own).is_some()) {
-            // Boxed, because few connections need it.
-            true => Box::pin(self.begin(&deliveries)).await?,
-            false => (None, None),
-        };
+        let (begun, in_flight) =
+            match deliveries.iter().any(|delivery| exactly_once(delivery).is_some()) {
+                // Boxed, because few connections need it.
+                true => Box::pin(self.begin(&deliveries)).await?,
+                false => (None, None),
+            };
         if let Some(begun) = &begun {
             let mut all = (0..begun.len()).filter(is_allowed).map(|n| begun[n]);
             messages.retain(|_| all.next().unwrap_or(true));
@@ -113,7 +114,7 @@ impl Connection {
             }
             // Messages must not overtake one that was not stored.
             let owes = self.client.publishing.owes_since.is_some()
-                && left.iter().any(|own| own.is_kept_by_sender);
+                && left.iter().any(|message| message.is_kept_by_sender);
             let full = own.full.take();
             let is_gone = match &full {
                 // Boxed, because it is rare.
@@ -124,7 +125,7 @@ impl Connection {
             };
             if owes || is_gone {
                 // The client sends these messages again, except those of QoS 0, which are lost.
-                let lost = left.iter().filter(|own| !own.is_kept_by_sender).count();
+                let lost = left.iter().filter(|message| !message.is_kept_by_sender).count();
                 let what = || self.as_publisher(None);
                 self.context.counters.drops.add(DropReason::Busy, lost, what);
             }
@@ -205,7 +206,7 @@ impl Connection {
     async fn acknowledge(&mut self, delivery: Delivery, mut reason: Reason) -> Result<(), End> {
         let Some(id) = delivery.id() else { return Ok(()) };
         if reason.is_failure()
-            && self.context.kept.as_ref().is_some_and(|own| own.lost_reason().is_some())
+            && self.context.kept.as_ref().is_some_and(|kept| kept.lost_reason().is_some())
         {
             // The client has to send the message to the node that has adopted the sessions.
             return Err(Reason::USE_ANOTHER_SERVER.into());

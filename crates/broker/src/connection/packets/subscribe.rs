@@ -83,8 +83,9 @@ impl Connection {
         let reasons = &vec![0; subscribe.filters.iter().count()];
         let ack = SubAck { id: subscribe.id, reasons, properties: Properties::NONE };
         self.check_ack_size(&Packet::SubAck(ack))?;
-        let is_wrong =
-            |filter: &str, own: SubscribeOptions| own.no_local && filter.starts_with("$share/");
+        let is_wrong = |filter: &str, options: SubscribeOptions| {
+            options.no_local && filter.starts_with("$share/")
+        };
         if subscribe.filters.iter().any(|(filter, options)| is_wrong(filter, options)) {
             let what = "No Local is not allowed for a shared subscription";
             return Err(End::Because(Reason::PROTOCOL_ERROR, what));
@@ -263,7 +264,8 @@ impl Connection {
                 self.unsubscribe_chunk(std::mem::take(&mut all), &mut reasons).await?;
             }
         }
-        let failed = reasons.iter().map(|reason| Reason(*reason)).find(|own| own.is_failure());
+        let failed =
+            reasons.iter().map(|reason| Reason(*reason)).find(|reason| reason.is_failure());
         if let Some(reason) = failed.filter(|_| self.client.version == Version::V3) {
             // UNSUBACK of MQTT 3.1.1 has no reason codes, so the client would believe that the subscription was removed.
             let is_busy = reason == Reason::IMPLEMENTATION_SPECIFIC_ERROR;

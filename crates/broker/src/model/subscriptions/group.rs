@@ -125,7 +125,7 @@ impl Group {
         };
         // This node may have been chosen in vain: its number may be outdated, or no member may receive the message.
         first
-            .or_else(|| self.next_node(|node| node.map_or(0, |own| online(Some(own)))).flatten())
+            .or_else(|| self.next_node(|node| node.map_or(0, |node| online(Some(node)))).flatten())
             .or_else(here)
             .or_else(|| self.next_node(connected).flatten())
             .or_else(|| self.member(states, |_| true))

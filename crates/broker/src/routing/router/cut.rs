@@ -41,11 +41,11 @@ impl Router {
     pub(super) fn cut_came(&mut self, message: &Arc<Message>, batches: &mut [DeliveryBatch]) {
         let origin = node_of(message, &self.indices, &self.clients).unwrap_or_default();
         // A node that has adopted a journal passes on marks that the lost node had queued. These do not count.
-        let came = Cut::read(&message.payload).filter(|own| own.by == origin);
+        let came = Cut::read(&message.payload).filter(|cut| cut.by == origin);
         if let Some(came) = &came {
             self.divide_at(&came.token, message, batches);
         }
-        if let Some(came) = came.filter(|own| own.by == own.from) {
+        if let Some(came) = came.filter(|cut| cut.by == cut.from) {
             let own = Cut { by: came.at.clone(), ..came };
             self.divide(&own, batches);
             for node in [&own.from, &own.to] {
@@ -99,7 +99,7 @@ impl Router {
                     here.and_then(|here| here.each.get(&index).copied())
                 }
             };
-            found.extend(own.map(|own| (key, own)));
+            found.extend(own.map(|cut| (key, cut)));
         }
         found
     }

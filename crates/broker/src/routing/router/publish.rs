@@ -37,7 +37,7 @@ impl Router {
     ) -> usize {
         // Read only once, because both uses must agree: a message is refused exactly if its receivers were not looked up.
         let is_full = self.wal.is_full();
-        if let Some(first) = messages.first().filter(|own| own.source == Source::Cut) {
+        if let Some(first) = messages.first().filter(|message| message.source == Source::Cut) {
             // A cut must not overtake a refused message. The lane sends both again.
             let is_refused = is_full || reasons.contains(&JOURNAL_FULL);
             reasons.push(if is_refused { JOURNAL_FULL } else { Reason::SUCCESS });
@@ -107,7 +107,7 @@ impl Router {
                 }
                 for group in here.groups.iter().filter(|group| is_for(message, group)) {
                     let chosen = choose(group, message, (clients, online), policy);
-                    alone.extend(chosen.map(|(client, own)| (n, client, own)));
+                    alone.extend(chosen.map(|(client, subscription)| (n, client, subscription)));
                 }
                 for numbered in &here.content {
                     let event = events[usize::from(numbered.json)].get_or_insert_with(|| {
@@ -165,7 +165,7 @@ impl Router {
                     return;
                 }
                 let chosen = choose(group, message, (clients, online), policy);
-                alone.extend(chosen.map(|(client, own)| (n, client, own)));
+                alone.extend(chosen.map(|(client, subscription)| (n, client, subscription)));
             }
         });
         let each = (found.len() + alone.len() - before).div_ceil(events).max(1);
@@ -212,8 +212,9 @@ impl Router {
                     continue;
                 }
             }
-            let kept = retained
-                .sweep_and_keep(message, now, |own, deletion| forget(wal, drops, (own, deletion)));
+            let kept = retained.sweep_and_keep(message, now, |message, deletion| {
+                forget(wal, drops, (message, deletion))
+            });
             if let Err(refused) = kept {
                 drops.add(DropReason::RetainedFull, 1, || dropped(message));
                 let is_refused = message.source == Source::Here && !message.is_kept_by_sender;
@@ -231,7 +232,7 @@ impl Router {
     pub(crate) fn sweep(&mut self, now: Duration) -> bool {
         let Self { retained, wal, drops, .. } = self;
         let forget =
-            |own: &Message, deletion: Option<&Message>| forget(wal, drops, (own, deletion));
+            |message: &Message, deletion: Option<&Message>| forget(wal, drops, (message, deletion));
         let swept = retained.sweep(now, MAX_SWEPT_PER_STEP, forget);
         swept < MAX_SWEPT_PER_STEP
     }
@@ -339,7 +340,7 @@ fn forget(wal: &mut RouterWal, drops: &Drops, (message, deletion): (&Message, Op
 
 /// Whether a subscription excludes the messages of its client.
 fn has_no_local(found: &[(u32, ClientIndex, Subscription)]) -> bool {
-    found.iter().any(|(.., own)| own.options.no_local)
+    found.iter().any(|(.., subscription)| subscription.options.no_local)
 }
 
 /// Adds the delivery of a run to the batch of the receiving partition. A delivery to a durable session is also noted in

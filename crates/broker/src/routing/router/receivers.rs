@@ -61,10 +61,10 @@ pub(super) fn is_excluded(
     let due = peers
         .as_ref()
         .zip(node)
-        .and_then(|(own, node)| own.handovers.oldest_awaited(adoptions, node));
+        .and_then(|(peers, node)| peers.handovers.oldest_awaited(adoptions, node));
     let Source::Handed(adoption) = message.source else { return due.is_some() };
     // A node that relays a lost node's messages may have handed over its own messages before.
-    let place = |adoption| adoptions.iter().position(|own| *own == adoption);
+    let place = |adoption| adoptions.iter().position(|other| *other == adoption);
     let Some(at) = place(adoption) else { return true };
     due.and_then(place).is_some_and(|due| due < at)
 }

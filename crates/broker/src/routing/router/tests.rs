@@ -59,7 +59,7 @@ impl Table {
         self.router.publish_own(messages, &mut batches, at);
         let of = |message: &Arc<Message>| {
             let all = batches[0].deliveries.iter();
-            let is_own = |own: &Arc<Message>| Arc::ptr_eq(own, message);
+            let is_own = |other: &Arc<Message>| Arc::ptr_eq(other, message);
             let own = all.filter(|one| batches[0].run(one).iter().any(is_own));
             own.map(|one| one.client.slot).collect()
         };
@@ -100,7 +100,7 @@ fn with_payload(
     properties: &[Property<'_>],
 ) -> Arc<Message> {
     let mut buffer = PropertyBuffer::new();
-    properties.iter().for_each(|own| buffer.push(*own).unwrap());
+    properties.iter().for_each(|property| buffer.push(*property).unwrap());
     let (delivery, properties) = (Delivery::AtMostOnce, buffer.get());
     let publish = Publish { topic, payload, delivery, retain, duplicate: false, properties };
     Arc::new(Message::of(&publish, topic, (key(9), 0), Duration::ZERO))
@@ -269,7 +269,7 @@ fn a_small_scan_does_not_wait_for_large_ones() {
     for own in &mut pending {
         is_done.push(table.router.send_retained(own, at, &mut batch, &mut budget));
     }
-    let examined: Vec<_> = pending[..7].iter().map(|own| own.progress.examined).collect();
+    let examined: Vec<_> = pending[..7].iter().map(|request| request.progress.examined).collect();
     assert_eq!(examined, [1024, 1024, 1024, 1024, 16, 16, 16]);
     assert_eq!((is_done.iter().position(|is| *is), batch.deliveries.len()), (Some(7), 1));
 }
@@ -292,7 +292,9 @@ fn a_cohort_reads_one_long_retained_message() {
     for cohort in 1..=15 {
         let (at, mut batch) = ((Duration::ZERO, &*table.policy), DeliveryBatch::default());
         let mut budget = RetainedBudget::default();
-        pending.retain_mut(|own| !table.router.send_retained(own, at, &mut batch, &mut budget));
+        pending.retain_mut(|request| {
+            !table.router.send_retained(request, at, &mut batch, &mut budget)
+        });
         assert_eq!(batch.deliveries.len(), 1, "cohort {cohort}");
     }
     // Only one more scan finds the end of the topics.

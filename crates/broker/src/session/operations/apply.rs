@@ -53,7 +53,7 @@ impl SessionStage {
             while routes.dispatch(Item::Presence { client, online }).is_err() {
                 sleep(RETRY_DELAY).await;
                 // The client may have connected or disconnected meanwhile.
-                let is_there = |own: &mut Session| own.attachment.is_some();
+                let is_there = |session: &mut Session| session.attachment.is_some();
                 online = sessions.with(|sessions| sessions.get(client).is_some_and(is_there));
             }
         }
@@ -75,12 +75,12 @@ impl SessionStage {
                 return;
             }
             // One item per will, so that each is accepted or refused separately.
-            let calls = left.drain(..).map(|(own, id): (Publication, _)| {
-                let message = own.messages.first().cloned();
-                (routes.call(Item::Publish(own)), id, message)
+            let calls = left.drain(..).map(|(publication, id): (Publication, _)| {
+                let message = publication.messages.first().cloned();
+                (routes.call(Item::Publish(publication)), id, message)
             });
             let calls: Vec<_> = calls.collect();
-            let mut timeout = pin!(disk_timeout(sessions.with(|own| own.wal.timeout())));
+            let mut timeout = pin!(disk_timeout(sessions.with(|sessions| sessions.wal.timeout())));
             for (call, id, message) in calls {
                 let is_routed = match select(call, timeout.as_mut()).await {
                     // The will did not fit the delivery limit.
@@ -102,7 +102,7 @@ impl SessionStage {
                     Either::Right(()) => true,
                 };
                 if !is_routed {
-                    let topic = message.as_ref().map(|own| own.topic.as_str());
+                    let topic = message.as_ref().map(|message| message.topic.as_str());
                     let what = || Dropped { topic, ..Dropped::default() };
                     sessions
                         .with(|sessions| sessions.counters.drops.add(DropReason::Will, 1, what));

@@ -69,7 +69,7 @@ impl SessionStage {
                 sleep(RETRY_DELAY).await;
             }
             // The client may have connected meanwhile.
-            let is_there = |own: &mut Session| own.attachment.is_some();
+            let is_there = |session: &mut Session| session.attachment.is_some();
             let online = sessions.with(|sessions| sessions.get(key).is_some_and(is_there));
             effects.present = Some((key, online));
             self.apply_effects(&sessions, effects, routes).await;

@@ -30,7 +30,8 @@ impl Sessions {
         let session = self.get(key).filter(|session| session.is_on(connection_id));
         let Some(session) = session else { return Err(Reason::SESSION_TAKEN_OVER) };
         // CONNACK of MQTT 3.1.1 does not announce a receive maximum.
-        let is_told = session.attachment.as_ref().is_none_or(|own| own.version == Version::V5);
+        let is_told =
+            session.attachment.as_ref().is_none_or(|attachment| attachment.version == Version::V5);
         let most = if is_told { most } else { PacketId::MAX.get().into() };
         let is_open = |id: &PacketId| {
             let begun = session.received.get(id).and_then(Option::as_ref);

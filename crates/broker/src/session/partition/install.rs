@@ -68,17 +68,17 @@ impl Sessions {
         let has_place = existing.is_some() || matches!(session.moving, Moving::Arriving { .. });
         let added = if is_full && !has_place { Added::BeyondLimit } else { Added::Yes };
         // Whether the copy here is outdated: another node has had the session since, or the session never arrived here.
-        let is_earlier = |own: &mut Session| match own.moving {
-            Moving::Given(_) => own.moves < session.moves,
+        let is_earlier = |copy: &mut Session| match copy.moving {
+            Moving::Given(_) => copy.moves < session.moves,
             Moving::Arriving { .. } => true,
             _ => false,
         };
         if let Some(slot) = existing
-            && self.at(slot).is_some_and(|own| own.user == session.user && is_earlier(own))
+            && self.at(slot).is_some_and(|copy| copy.user == session.user && is_earlier(copy))
         {
             self.remove(slot, None, &mut effects);
         } else if let Some(slot) = existing {
-            if self.at(slot).is_none_or(|own| own.user == session.user) {
+            if self.at(slot).is_none_or(|copy| copy.user == session.user) {
                 return Err(Added::Exists);
             }
             let (client, user) = (Some(&*session.client_id), session.user.as_deref());

@@ -214,7 +214,7 @@ impl Sessions {
     /// The sessions in slots from `first` on, with their slots.
     pub(super) fn sessions_from(&self, first: usize) -> impl Iterator<Item = (usize, &Session)> {
         let slots = self.slots.iter().enumerate().skip(first);
-        slots.filter_map(|(slot, own)| Some((slot, own.session.as_deref()?)))
+        slots.filter_map(|(slot, entry)| Some((slot, entry.session.as_deref()?)))
     }
 
     pub(super) fn all_sessions(&mut self) -> impl Iterator<Item = &mut Session> {
@@ -310,10 +310,11 @@ impl Sessions {
                 let before = session.load();
                 let mut accepted = run.len();
                 if !copies.write((delivery, run), session, context) {
-                    let out = session.attachment.as_ref().map_or(0, |own| own.out.len());
+                    let out =
+                        session.attachment.as_ref().map_or(0, |attachment| attachment.out.len());
                     let (how, number, written) =
                         (&delivery.how, delivery.number, session.written());
-                    let deliver = |own: &&_| session.deliver(own, how, number, context);
+                    let deliver = |message: &&_| session.deliver(message, how, number, context);
                     accepted = run.iter().filter(deliver).count();
                     let next = batch.deliveries.get(n + 1);
                     if next.is_some_and(|next| next.message == delivery.message) && !is_traced {
@@ -382,7 +383,7 @@ impl Sessions {
         let Some(session) = slot.of(key).filter(|session| session.is_on(connection_id)) else {
             return closed(Reason::SESSION_TAKEN_OVER);
         };
-        if let Some(reason) = session.attachment.as_ref().and_then(|own| own.ended) {
+        if let Some(reason) = session.attachment.as_ref().and_then(|attachment| attachment.ended) {
             return closed(reason);
         }
         let Self { limits, scratch, spares, records, counters, load, .. } = self;

@@ -114,13 +114,16 @@ impl Sessions {
             Moving::Leaving { token: own, .. } => own == token,
             _ => false,
         };
-        if !is_free || is_behind || peers.is_some_and(|own| own.handovers.is_awaited(&adoptions)) {
+        if !is_free
+            || is_behind
+            || peers.is_some_and(|peers| peers.handovers.is_awaited(&adoptions))
+        {
             return (Err(NotNow::Busy), effects);
         }
         if !session.moving.is_leaving(token) {
             session.moving = Moving::Leaving { token: token.clone(), marks: Marks::default() };
         }
-        if let Some(number) = session.attachment.as_ref().map(|own| own.number) {
+        if let Some(number) = session.attachment.as_ref().map(|attachment| attachment.number) {
             effects = self.close(key, number, Closing { will: true, expiry: None }, now);
             self.append();
         }
@@ -128,7 +131,9 @@ impl Sessions {
         // A message of the ended connection is still being routed. Messages that the client publishes at the other node must
         // not overtake it.
         let is_open = |(id, begun): (&PacketId, &Option<Arc<Qos2InFlight>>)| {
-            begun.as_ref().is_some_and(|own| !own.is_routed() && !own.has_refused(*id))
+            begun
+                .as_ref()
+                .is_some_and(|in_flight| !in_flight.is_routed() && !in_flight.has_refused(*id))
         };
         if session.received.iter().any(is_open) {
             return (Err(NotNow::Routing), effects);
@@ -149,7 +154,7 @@ impl Sessions {
     ) -> Result<(Entry, Lsn), NotNow> {
         let drops = self.counters.drops.clone();
         let slot = self.slot_of(owner).ok_or(NotNow::Over)?;
-        let session = self.at(slot).filter(|own| own.moving.is_leaving(token));
+        let session = self.at(slot).filter(|session| session.moving.is_leaving(token));
         let session = session.ok_or(NotNow::Over)?;
         let divided = Divided::of(&session.queue);
         if !divided.is_by(nodes) {
@@ -166,11 +171,11 @@ impl Sessions {
         let mut places = divided.are_behind.iter();
         let mut lost = Vec::new();
         let mut queue = std::mem::take(&mut session.queue);
-        queue.retain(|own| {
+        queue.retain(|queued| {
             let is_behind = places.next().copied().flatten();
-            let stays = own.how.qos != QoS::AtMostOnce || is_behind == Some(true);
+            let stays = queued.how.qos != QoS::AtMostOnce || is_behind == Some(true);
             if !stays {
-                lost.push(own.message.clone());
+                lost.push(queued.message.clone());
             }
             stays
         });
@@ -249,8 +254,9 @@ impl Sessions {
         effects: &mut Effects,
     ) -> bool {
         let Some(slot) = self.slot_of(owner) else { return false };
-        let is_earlier =
-            |own: &mut Session| matches!(own.moving, Moving::Given(_)) && own.moves < moves;
+        let is_earlier = |session: &mut Session| {
+            matches!(session.moving, Moving::Given(_)) && session.moves < moves
+        };
         let is_dropped = self.at(slot).is_some_and(is_earlier);
         if is_dropped {
             self.remove(slot, None, effects);

@@ -100,7 +100,8 @@ impl Sessions {
             // Another node has the session, or the session has not arrived here yet.
             return (Err(Reason::SERVER_BUSY), effects, Lsn::default());
         }
-        let was_durable = known.and_then(|slot| self.at(slot)).is_some_and(|own| own.number != 0);
+        let was_durable =
+            known.and_then(|slot| self.at(slot)).is_some_and(|session| session.number != 0);
         let needs_journal = is_durable || was_durable;
         if needs_journal && self.wal.is_behind() {
             self.refused_session(&opening.client_id, opening.user.as_deref());
@@ -126,7 +127,8 @@ impl Sessions {
             let owner = session.identity();
             self.stay(&owner, &token, now);
         }
-        let earlier = known.and_then(|slot| self.at(slot)).and_then(|own| own.attachment.as_ref());
+        let earlier =
+            known.and_then(|slot| self.at(slot)).and_then(|session| session.attachment.as_ref());
         let taken_over = earlier.map(|attachment| attachment.origin);
         let known = known.filter(|slot| self.take_over(*slot, &opening, now, &mut effects));
         let slot = match known {

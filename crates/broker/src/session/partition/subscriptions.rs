@@ -41,7 +41,7 @@ impl Sessions {
         let is_full = self.wal.is_full();
         if self.must_wait_for_disk(key) {
             self.refused_subscriptions(key, requests.iter().flatten().count());
-            let refused = |own: Result<_, Reason>| own.err().unwrap_or(NOT_TAKEN);
+            let refused = |result: Result<_, Reason>| result.err().unwrap_or(NOT_TAKEN);
             return (requests.into_iter().map(refused).collect(), None);
         }
         let mut records = std::mem::take(&mut self.records);

@@ -53,7 +53,7 @@ impl Output {
     /// Prepares the output of `session` for waiting for the disk or another processor. If it is dropped because the
     /// connection ends, its QoS 0 messages count as lost.
     pub(crate) fn guard(&mut self, session: &Session, drops: Drops) {
-        let origin = session.attachment.as_ref().and_then(|own| own.origin);
+        let origin = session.attachment.as_ref().and_then(|attachment| attachment.origin);
         let (client, user) = (session.client_id.clone(), session.user.clone());
         self.waits_for = Some(Box::new(Receiver { drops, client, user, origin }));
     }

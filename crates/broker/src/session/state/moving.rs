@@ -33,11 +33,12 @@ pub(in crate::session) struct Divided {
 impl Divided {
     pub(in crate::session) fn of(queue: &VecDeque<Queued>) -> Self {
         let (mut cuts, mut before) = (HashMap::<Origin, String>::new(), HashSet::new());
-        let mut is_behind = |own: &Queued| {
-            let origin = origin(&own.message);
-            if own.message.source == Source::Cut {
+        let mut is_behind = |queued: &Queued| {
+            let origin = origin(&queued.message);
+            if queued.message.source == Source::Cut {
                 // Only the first mark of a node counts.
-                let by = || Cut::read(&own.message.payload).map(|cut| cut.by).unwrap_or_default();
+                let by =
+                    || Cut::read(&queued.message.payload).map(|cut| cut.by).unwrap_or_default();
                 cuts.entry(origin).or_insert_with(by);
                 return None;
             }
@@ -82,7 +83,7 @@ impl Session {
         mut queue: VecDeque<Queued>,
         (most, most_bytes): (usize, usize),
     ) -> Vec<Queued> {
-        let mut bytes = queue.iter().map(|own| own.message.size()).sum::<usize>();
+        let mut bytes = queue.iter().map(|queued| queued.message.size()).sum::<usize>();
         let mut beyond = Vec::new();
         while queue.len() > most || queue.len() > 1 && self.inflight.bytes() + bytes > most_bytes {
             let Some(last) = queue.pop_back() else { break };
@@ -96,7 +97,7 @@ impl Session {
     /// Removes the marks from the queue.
     pub(in crate::session) fn remove_cuts(&mut self) {
         let mut queue = std::mem::take(&mut self.queue);
-        queue.retain(|own| own.message.source != Source::Cut);
+        queue.retain(|queued| queued.message.source != Source::Cut);
         self.set_queue(queue);
     }
 }
@@ -133,7 +134,7 @@ pub(in crate::session) fn put_state(
         });
     };
     let mut inflight: Vec<_> = session.inflight.iter().collect();
-    inflight.sort_unstable_by_key(|(_, own)| own.sequence);
+    inflight.sort_unstable_by_key(|(_, entry)| entry.sequence);
     for (id, own) in inflight {
         match &own.message {
             Some((message, how)) => put(Some((message, how)), Phase::Sent(id.get())),

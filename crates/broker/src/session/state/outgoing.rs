@@ -60,10 +60,11 @@ impl Session {
         }
         // The first message that waits is accepted whatever its size, because it can be sent later. So a session exceeds
         // the limit of bytes by at most two messages: a single one in flight, and a single one that waits.
-        let is_full = |own: &Self| {
-            let bytes = own.queued_bytes + own.inflight.bytes() + size;
-            (own.queue.len() >= queued_messages || bytes > queued_bytes && !own.queue.is_empty())
-                && !(is_of_node(&own.client_id) && is_mark(&how.identifiers))
+        let is_full = |session: &Self| {
+            let bytes = session.queued_bytes + session.inflight.bytes() + size;
+            (session.queue.len() >= queued_messages
+                || bytes > queued_bytes && !session.queue.is_empty())
+                && !(is_of_node(&session.client_id) && is_mark(&how.identifiers))
                 && message.source != Source::Cut
         };
         if is_full(self) && self.sweep <= context.now {
@@ -102,16 +103,16 @@ impl Session {
         let mut next = Duration::MAX;
         let session = self.number;
         let mut queue = std::mem::take(&mut self.queue);
-        queue.retain(|own| {
-            let expires = own.message.expires();
+        queue.retain(|queued| {
+            let expires = queued.message.expires();
             let stays = expires.is_none_or(|expires| expires > context.now);
             if stays {
                 next = next.min(expires.unwrap_or(Duration::MAX));
                 return true;
             }
-            context.drops.add(DropReason::Expired, 1, || self.dropped_message(&own.message));
-            if own.number != 0 {
-                let (session, delivery) = (SessionId(session), DeliveryId(own.number));
+            context.drops.add(DropReason::Expired, 1, || self.dropped_message(&queued.message));
+            if queued.number != 0 {
+                let (session, delivery) = (SessionId(session), DeliveryId(queued.number));
                 context.records.push(&Record::Done { session, delivery });
             }
             false

@@ -18,13 +18,13 @@ fn clients(sessions: &mut Sessions) -> Vec<ClientKey> {
         Opening { most_aliases: 1, ..plain() },
         plain(),
     ];
-    let mut open = |(n, own)| {
-        let opening = Opening { client_id: format!("c{n}").into(), ..own };
+    let mut open = |(n, options)| {
+        let opening = Opening { client_id: format!("c{n}").into(), ..options };
         sessions.open(opening, at(0)).0.expect("the broker accepts the connection")
     };
     let opened: Vec<_> = all.into_iter().enumerate().map(&mut open).collect();
     away(sessions, &opened[6], at(0));
-    opened.iter().map(|own| own.key).collect()
+    opened.iter().map(|opened| opened.key).collect()
 }
 
 /// The output of a client, and the numbers of messages in flight and in the queue.
@@ -66,7 +66,8 @@ fn delivered(runs: &[&[Arc<Message>]], are_together: bool) -> (Delivered, usize)
     }
     let held = |key: &ClientKey| {
         let session = sessions.get(*key).unwrap();
-        let out = session.attachment.as_ref().map_or(Vec::new(), |own| own.out.clone());
+        let out =
+            session.attachment.as_ref().map_or(Vec::new(), |attachment| attachment.out.clone());
         (out, session.inflight.len(), session.queue.len())
     };
     let held = keys.iter().map(held).collect();

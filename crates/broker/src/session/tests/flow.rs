@@ -141,7 +141,7 @@ fn the_oldest_messages_of_qos_0_are_dropped() {
     let come = |all: &[Arc<Message>], sessions: &mut Sessions| {
         deliver(sessions, key, all, at(0));
         let queue = &sessions.get(key).unwrap().queue;
-        let payloads = queue.iter().flat_map(|own| own.message.payload.clone()).collect();
+        let payloads = queue.iter().flat_map(|queued| queued.message.payload.clone()).collect();
         String::from_utf8(payloads).unwrap()
     };
     // The first one is in flight.

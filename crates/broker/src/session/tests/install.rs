@@ -63,13 +63,16 @@ fn a_client_that_connects_while_its_session_is_added_stays_present() {
             control.dispatch(move |_| async move {
                 let added = stage.install(Arc::new(Mutex::new(Some(arriving()))), routes);
                 let is_there = stage.0.call_partition(0, |sessions| async move {
-                    let find = |own: &mut Sessions| own.at(0).map(|own| own.shared = 1);
+                    let find =
+                        |sessions: &mut Sessions| sessions.at(0).map(|session| session.shared = 1);
                     while sessions.with(find).is_none() {
                         yield_now().await;
                     }
                 });
                 is_there.await.unwrap();
-                assert!(stage.open(opening(), routes).await.unwrap().is_ok_and(|own| own.present));
+                assert!(
+                    stage.open(opening(), routes).await.unwrap().is_ok_and(|opened| opened.present)
+                );
                 assert_eq!(added.await.unwrap(), Some(Added::Yes));
             })?;
             Ok(())

@@ -244,9 +244,9 @@ fn expired_queued_messages_take_no_room() {
         batch.add(key, &expiring(Delivery::AtLeastOnce(id(1)), b"x", expires), how);
         sessions.deliver(&batch, at(now));
         let session = sessions.get(key).unwrap();
-        let bytes: usize = session.queue.iter().map(|own| own.message.size()).sum();
+        let bytes: usize = session.queue.iter().map(|queued| queued.message.size()).sum();
         assert_eq!(session.queued_bytes, bytes);
-        let left = |own: &Queued| own.message.expires().map(|at| at.as_secs());
+        let left = |queued: &Queued| queued.message.expires().map(|at| at.as_secs());
         session.queue.iter().map(left).collect::<Vec<_>>()
     };
     come(None, 0);
@@ -396,10 +396,11 @@ fn messages_for_a_lost_node_are_taken_in_order() {
     deliver(b"mark", handed::mark(7), &mut sessions);
     let mut take = |most| {
         let taken = sessions.take_messages(client, &[id(1)], most).unwrap();
-        let payloads = taken.messages.iter().map(|own| own.message.payload.clone()).collect();
+        let payloads =
+            taken.messages.iter().map(|delivery| delivery.message.payload.clone()).collect();
         (taken.are_all, payloads)
     };
-    let expected = |all: &[&[u8]]| all.iter().map(|own| own.to_vec()).collect::<Vec<_>>();
+    let expected = |all: &[&[u8]]| all.iter().map(|payload| payload.to_vec()).collect::<Vec<_>>();
     // The node has received the first one.
     assert_eq!(take(2), (false, expected(&[b"1", b"2", b"3"])));
     assert_eq!(take(9), (true, expected(&[b"4", b"mark"])));

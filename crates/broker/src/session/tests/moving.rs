@@ -65,7 +65,7 @@ fn deliver_by(
 fn queued(sessions: &mut Sessions) -> Vec<String> {
     let slot = sessions.names["c"];
     let queue = sessions.at(slot).unwrap().queue.iter();
-    queue.map(|own| String::from_utf8_lossy(&own.message.payload).into_owned()).collect()
+    queue.map(|queued| String::from_utf8_lossy(&queued.message.payload).into_owned()).collect()
 }
 
 fn nodes() -> Vec<String> {

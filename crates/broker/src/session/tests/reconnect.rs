@@ -61,7 +61,7 @@ fn the_receive_maximum_begins_anew_with_each_connection() {
         sessions.begin(key, connection_id, ids).unwrap().1.unwrap().set_routed();
     }
     let Opened { connection_id, .. } = open(&mut sessions, false, at(1));
-    let mut begin = |ids: &[PacketId]| sessions.begin(key, connection_id, ids).map(|own| own.0);
+    let mut begin = |ids: &[PacketId]| sessions.begin(key, connection_id, ids).map(|begun| begun.0);
     assert_eq!(begin(&[last]), Ok(vec![true]));
     assert_eq!(begin(&all[..1023]), Ok(vec![false; 1023]), "sent again");
     assert_eq!(begin(&[id(6000)]), Err(Reason::RECEIVE_MAXIMUM_EXCEEDED));
@@ -101,7 +101,7 @@ fn adopted_sessions_and_other_nodes_may_exceed_the_number_of_sessions() {
         assert_eq!(add("d"), Added::Exists);
         let new = |client: &str| Opening { client_id: client.into(), ..opening() };
         assert_eq!(sessions.open(new("f"), at(0)).0.err(), Some(Reason::QUOTA_EXCEEDED));
-        assert!(sessions.open(new("d"), at(0)).0.is_ok_and(|own| own.present));
+        assert!(sessions.open(new("d"), at(0)).0.is_ok_and(|opened| opened.present));
         assert!(sessions.open(new("$cluster/b"), at(0)).0.is_ok());
     });
 }

@@ -132,7 +132,7 @@ fn outside_own(mut first: u32, last: u32, close: impl Fn(u32, u32) -> i32) -> i3
     if first > last {
         return close(first, last);
     }
-    for own in poller::own().into_iter().filter_map(|own| u32::try_from(own).ok()) {
+    for own in poller::own().into_iter().filter_map(|descriptor| u32::try_from(descriptor).ok()) {
         if !(first..=last).contains(&own) || !poller::is_own(own as i32) {
             continue;
         }

@@ -34,9 +34,9 @@ fn cut(by: &str, at: &str) -> Cut {
 
 /// The receivers of cuts, and the nodes that made them.
 fn receivers(batch: &DeliveryBatch) -> Vec<(u32, String)> {
-    let cuts = batch.deliveries.iter().filter_map(|own| {
-        let cut = Cut::read(&batch.messages[own.message as usize].payload)?;
-        Some((own.client.slot, cut.by))
+    let cuts = batch.deliveries.iter().filter_map(|delivery| {
+        let cut = Cut::read(&batch.messages[delivery.message as usize].payload)?;
+        Some((delivery.client.slot, cut.by))
     });
     cuts.collect()
 }
@@ -50,11 +50,12 @@ fn comes(table: &mut Table, slot: u32, cut: &Cut) -> Vec<(u32, String)> {
     table.router.publish_own(&all, &mut batches, (&table.policy, Duration::ZERO));
     // Cuts are between the deliveries of the preceding and the following messages.
     let is_cut = |n: u32| batches[0].messages[n as usize].source == Source::Cut;
-    let places: Vec<_> = batches[0].deliveries.iter().map(|own| is_cut(own.message)).collect();
-    let first = places.iter().position(|own| *own).unwrap_or(0);
-    let last = places.iter().rposition(|own| *own).unwrap_or(0);
+    let places: Vec<_> =
+        batches[0].deliveries.iter().map(|delivery| is_cut(delivery.message)).collect();
+    let first = places.iter().position(|is_cut| *is_cut).unwrap_or(0);
+    let last = places.iter().rposition(|is_cut| *is_cut).unwrap_or(0);
     assert!(places.is_empty() || !places[0] && !places[places.len() - 1]);
-    assert!(places[first..=last].iter().all(|own| *own) || first == last);
+    assert!(places[first..=last].iter().all(|is_cut| *is_cut) || first == last);
     receivers(&batches[0])
 }
 
@@ -65,7 +66,7 @@ fn the_holder_divides_its_messages_for_all_nodes() {
     let mut batches = [DeliveryBatch::default()];
     let known = |leased: &[&str], unready: &[&str]| {
         let [leased, unready] =
-            [leased, unready].map(|all| all.iter().map(|own| (*own).to_owned()).collect());
+            [leased, unready].map(|all| all.iter().map(|name| (*name).to_owned()).collect());
         CutNodes { leased, unready }
     };
     let handing = known(&["n.2", "x.3"], &["l.5"]);

@@ -79,7 +79,7 @@ fn a_message_reaches_its_subscriber_or_is_refused() {
                 let at = (&*table.policy, Duration::ZERO);
                 table.router.publish(&messages, batches, at, (usize::MAX, &mut reasons));
                 let delivered = batches[0].count;
-                let refused = reasons.iter().filter(|own| **own == JOURNAL_FULL).count();
+                let refused = reasons.iter().filter(|other| **other == JOURNAL_FULL).count();
                 is_right &= delivered + refused == messages.len();
             }
             // Ends the thread before the assertion.

@@ -32,8 +32,11 @@ fn relay_for(
     are_all: bool,
 ) -> Vec<(u32, Source)> {
     let messages = messages.iter();
-    let handed =
-        messages.map(|(own, how)| Handed { message: Arc::clone(own), how: how.clone(), number: 1 });
+    let handed = messages.map(|(message, how)| Handed {
+        message: Arc::clone(message),
+        how: how.clone(),
+        number: 1,
+    });
     let last = are_all.then_some(LastHanded { session: None });
     let (from, to, messages) = (u64::from(from), to.map(key), handed.collect());
     let publisher = Some(format!("{NODE_CLIENTS}l.1").into());
@@ -42,7 +45,8 @@ fn relay_for(
     table.router.hand_over(own, &mut batches, (&table.policy, Duration::ZERO));
     let [batch] = batches;
     let all = batch.deliveries.iter();
-    all.map(|own| (own.client.slot, batch.messages[own.message as usize].source)).collect()
+    all.map(|delivery| (delivery.client.slot, batch.messages[delivery.message as usize].source))
+        .collect()
 }
 
 #[test]

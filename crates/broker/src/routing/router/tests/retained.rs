@@ -32,7 +32,7 @@ fn changed(table: &Table, since: u64) -> Vec<Stamp> {
     let request = ChangedRequest { since: Duration::from_secs(since), after: None };
     let (changed, next) = table.router.retained().changed(&request);
     assert!(next.is_none());
-    changed.iter().map(|own| own.stamp()).collect()
+    changed.iter().map(|message| message.stamp()).collect()
 }
 
 #[test]

@@ -24,9 +24,9 @@ fn routed(table: &mut Table, messages: &[Arc<Message>]) -> Vec<(u32, u32)> {
     table.router.publish(messages, &mut batches, at, (usize::MAX, &mut reasons));
     assert_eq!(reasons, vec![Reason::SUCCESS; messages.len()]);
     let [batch] = batches;
-    let count: u32 = batch.deliveries.iter().map(|own| own.count).sum();
+    let count: u32 = batch.deliveries.iter().map(|delivery| delivery.count).sum();
     assert_eq!(batch.count, count as usize);
-    batch.deliveries.iter().map(|own| (own.client.slot, own.count)).collect()
+    batch.deliveries.iter().map(|delivery| (delivery.client.slot, delivery.count)).collect()
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_run_has_the_same_receivers() {
         table.router.subscribe(client(slot), vec![request("$share/g/s")]);
     }
     let all: Vec<_> = (0..4).map(|_| of(6, "s", AT_MOST_ONCE)).collect();
-    assert!(routed(&mut table, &all).iter().all(|own| own.1 == 1));
+    assert!(routed(&mut table, &all).iter().all(|delivery| delivery.1 == 1));
     // Content filters see each message.
     table.router.subscribe(client(1), vec![request("c"), request("c?n=1")]);
     let all: Vec<_> = (0..4).map(|_| of(6, "c", AT_MOST_ONCE)).collect();
@@ -74,7 +74,7 @@ fn a_run_has_the_same_receivers() {
     assert!(
         routed(&mut table, &[of(6, "t", AT_MOST_ONCE), of(6, "t", AT_MOST_ONCE)])
             .iter()
-            .all(|own| own.1 == 1)
+            .all(|delivery| delivery.1 == 1)
     );
 }
 
@@ -114,8 +114,9 @@ fn every_message_of_a_run_is_routed_once() {
             let count = table.router.publish(rest, &mut batches, at, (room, &mut reasons));
             let [batch] = batches;
             for message in &rest[..count] {
-                let is_in =
-                    |own: &&Delivered| batch.run(own).iter().any(|own| Arc::ptr_eq(own, message));
+                let is_in = |delivered: &&Delivered| {
+                    batch.run(delivered).iter().any(|other| Arc::ptr_eq(other, message))
+                };
                 assert_eq!(batch.deliveries.iter().filter(is_in).count(), 2);
             }
             assert_eq!(batch.count, 2 * count);
@@ -143,7 +144,8 @@ fn each_stored_delivery_has_its_number() {
         ];
         table.router.publish_own(&all, &mut batches, (&table.policy, Duration::ZERO));
         let [batch] = batches;
-        let numbers = batch.deliveries.iter().map(|own| (own.count, own.number != 0));
+        let numbers =
+            batch.deliveries.iter().map(|delivery| (delivery.count, delivery.number != 0));
         numbers.collect::<Vec<_>>()
     });
     assert_eq!(numbers, [(1, true), (1, true), (2, false)]);

@@ -16,7 +16,7 @@ fn nodes_get_messages_of_a_group_by_their_members() {
         let shares = |table: &mut Table| {
             let all: Vec<_> =
                 (0..12).flat_map(|_| table.publish(std::slice::from_ref(&own))).flatten().collect();
-            [1, 2, 3].map(|slot| all.iter().filter(|own| **own == slot).count())
+            [1, 2, 3].map(|slot| all.iter().filter(|other| **other == slot).count())
         };
         assert_eq!(shares(&mut table), [4, 4, 4], "each has one member");
         let counts = |count| Counts { is_snapshot: true, changed: vec![(group_id(filter), count)] };

@@ -40,7 +40,7 @@ fn only_publishers_of_what_a_full_node_wants_wait() {
         let at = (&*table.policy, Duration::ZERO);
         table.router.publish(&all, &mut batches, at, (usize::MAX, &mut reasons));
         let held: Vec<_> = reasons.iter().map(|reason| *reason == NODE_FULL).collect();
-        let full = [5, 6, 7].map(|own| table.router.full_node_of(Some(key(own))).is_some());
+        let full = [5, 6, 7].map(|slot| table.router.full_node_of(Some(key(slot))).is_some());
         table.router.end_waits();
         (held, full, batches[0].count)
     };
