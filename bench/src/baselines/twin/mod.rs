@@ -2,8 +2,9 @@
 //!
 //! The paper describes "a thread accepting connections and passing them to a pool of 256 worker threads, each
 //! of which performs the server's full functionality: parsing a request, reading a file, and transmitting its
-//! contents. This server used the kernel's file cache." A worker serves a connection until it is closed;
-//! connections beyond the pool wait. The paper's threads used asynchronous I/O of Windows; those here block. The HTTP code
+//! contents. This server used the kernel's file cache." The workers of the report transmit a file "and then get another
+//! connection" (tr2001 §6.1); here it serves a connection until it is closed, and connections beyond the pool wait.
+//! The paper's threads used asynchronous I/O of Windows; those here block. The HTTP code
 //! is shared with the staged server, and the rest is as good as threads allow: buffers are reused, small files are
 //! sent in one `writev`, large ones in blocks.
 //!

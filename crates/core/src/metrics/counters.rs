@@ -1,5 +1,5 @@
-//! The counters of each stage on each processor, which are always enabled. They are the columns of Figure 4 of the 2002
-//! paper.
+//! The counters of each stage on each processor, which are always enabled: after the columns of Figure 4 of the 2002
+//! paper, with run times (§3.5) for completed operations, and cohorts in addition.
 //!
 //! Only its processor writes a counter, once per cohort (for arcs, once per invocation) and without an atomic
 //! read-modify-write operation. Any thread may read it at any time. Each value is consistent, but several values are

@@ -26,8 +26,8 @@ pub struct ShedView {
     pub full: u64,
 }
 
-/// A snapshot of one stage on one processor: the columns of Figure 4. All values are totals since the
-/// start unless stated otherwise.
+/// A snapshot of one stage on one processor, after the columns of Figure 4 of the 2002 paper; run times (§3.5) and cohorts
+/// in addition. All values are totals since the start unless stated otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct StageView {
     /// The number of operations queued when the last cohort began.

@@ -179,7 +179,7 @@ impl From<CohortTunerView> for CohortTunerSnapshot {
     }
 }
 
-/// One stage on one processor, with the columns of Figure 4 of the 2002 paper.
+/// One stage on one processor, after the columns of Figure 4 of the 2002 paper; run times (§3.5) and cohorts in addition.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 pub struct StageSnapshot {

@@ -1,4 +1,5 @@
-//! The box of a stage on a processor, with the columns of the paper's Figure 4.
+//! The box of a stage on a processor, after the columns of Figure 4 of the 2002 paper, with run times (§3.5) for completed
+//! operations.
 //!
 //! The columns are the queue and the operations started, resumed and completed. Each shows a count, and the
 //! mean and maximum of the queue length, of the wait before a start or resumption, or of the run time.
