@@ -42,8 +42,8 @@ enum Task {
     /// Check the rules of the repository.
     ///
     /// The rules concern the purity of core, dependencies between crates and between the layers of core, retired
-    /// names, file sizes, `unsafe`, unfinished work, links and paths in the documents, crate documentation, and
-    /// trailing whitespace. Prints one line per fault, `path:line: problem; remedy`, and exits with 1 if there are
+    /// names, file sizes, `unsafe`, unfinished work, links and paths in the documents, the chart of README, crate
+    /// documentation, and trailing whitespace. Prints one line per fault, `path:line: problem; remedy`, and exits with 1 if there are
     /// any.
     Tidy,
     /// Run the tests as `cargo test` does, with as many test programs at once as there are cores.
@@ -60,6 +60,8 @@ enum Task {
     },
     /// Draw the imports between the files of core in docs/plots.
     Imports,
+    /// Draw the ratios of README's table in docs/plots.
+    Summary,
     /// Run the loom models, in release mode and a target folder of their own.
     ///
     /// LOOM_MAX_PREEMPTIONS (default 2) bounds the search: 3 covers more and takes much longer.
@@ -158,6 +160,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(root),
         Task::Test { arguments, filters } => test_runs::run(root, arguments, filters),
         Task::Imports => tidy::import_picture::run(root),
+        Task::Summary => tidy::summary_chart::run(root),
         Task::Loom { filters } => loom::run(root, &filters),
         Task::Hostile { tools } => hostile::run(root, &tools),
         Task::CostOfCounting { pairs } => counting::run(root, pairs.into()),

@@ -20,6 +20,7 @@ pub(crate) mod read;
 mod retired;
 mod sizes;
 mod spaces;
+pub(crate) mod summary_chart;
 mod unsafety;
 
 use read::tree::Tree;
@@ -46,6 +47,7 @@ const CHECKS: &[Check] = &[
     retired::check,
     heads::check,
     spaces::check,
+    summary_chart::check,
 ];
 
 /// A violation of a rule, with its location and remedy.
