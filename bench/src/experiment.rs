@@ -167,6 +167,7 @@ mod tests {
 
     use super::{Measured, Outcome as _};
     use crate::error::Error;
+    use crate::measure::Run;
     use crate::measure::machine::Machine;
     use crate::measure::record::record;
     use crate::measure::stretch;
@@ -205,7 +206,10 @@ mod tests {
             stretch::add("a call", Part::User, all(count));
         }
         stretch::add("another", Part::All, Events { l2_misses: None, ..all(2.0) });
-        let outcome: Result<_, Error> = Ok(Report { ratio: 0.5, machine: None });
+        // A run has a field of the same name.
+        let run =
+            Run::new(Report { ratio: 0.5, machine: None }, Machine::on_core(&[0]), None, true);
+        let outcome: Result<_, Error> = Ok(run);
         let Measured { text, json, .. } = outcome.measured().unwrap().unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         let rows = &json[stretch::FIELD];

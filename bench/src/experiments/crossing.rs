@@ -15,7 +15,8 @@ use phalanx_core::{Graph, Processor, SharedStage};
 use crate::arguments::number;
 use crate::error::Error;
 use crate::measure::{
-    Clock, Machine, ParkingClock, Rounds as _, Run, measure_each, median, record, thread_time,
+    Clock, Machine, ParkingClock, Rounds as _, Run, Stretch, measure_each, median, record,
+    thread_time,
 };
 use crate::system::cores::{Bound, allowed};
 use crate::system::{Cores, install_signal_handlers, interrupted};
@@ -173,6 +174,7 @@ fn on_this_thread(processors: usize, in_flight: usize, calls: usize) -> Call {
     let all: Vec<Processor> = graph.build(processors).into_iter().map(build).collect();
     let clock = Clock::new();
     let left = all[0].enter(|| program.start(processors - 1, in_flight, calls, || ()));
+    let stretch = Stretch::begin();
     let begin = thread_time();
     while left.get() > 0 {
         for processor in &all {
@@ -180,6 +182,9 @@ fn on_this_thread(processors: usize, in_flight: usize, calls: usize) -> Call {
         }
     }
     let used = thread_time() - begin;
+    stretch
+        .end()
+        .of(format_args!("{in_flight} in flight, processors on one thread: {processors}"), calls);
     Call { ns: used.as_nanos() as f64 / calls as f64, ..Call::default() }
 }
 
@@ -187,6 +192,7 @@ fn on_this_thread(processors: usize, in_flight: usize, calls: usize) -> Call {
 fn on_two_threads(cores: &[usize], in_flight: usize, calls: usize) -> io::Result<Call> {
     let mut graph = Graph::new();
     let program = Calls::declare(&mut graph);
+    let stretch = Stretch::begin();
     thread::scope(|scope| {
         let start = |builder: phalanx_core::ProcessorBuilder| {
             let core = cores[builder.index() % cores.len()];
@@ -212,6 +218,7 @@ fn on_two_threads(cores: &[usize], in_flight: usize, calls: usize) -> io::Result
             let used: io::Result<[f64; 3]> = thread.join().expect("no panic");
             sums.iter_mut().zip(used?).for_each(|(sum, one)| *sum += one);
         }
+        stretch.end().of(format_args!("{in_flight} in flight, two threads"), calls);
         let [ns, turns, sleeps] = sums.map(|sum| sum / calls as f64);
         Ok(Call { ns, turns, sleeps })
     })

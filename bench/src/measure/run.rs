@@ -12,7 +12,8 @@ use crate::system::hardware::Events;
 pub(crate) struct Run<F> {
     #[serde(flatten)]
     pub(crate) figures: F,
-    /// Hardware events, if the processor counts them.
+    /// Hardware events, if the processor counts them. Absent without them, since a report may have those of stretches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) hardware_events: Vec<EventRow>,
     /// The machine and cores of the measurement.
     pub(crate) machine: Option<Machine>,

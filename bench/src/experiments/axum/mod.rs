@@ -222,6 +222,7 @@ impl Load<'_> {
             let completed = report.completed;
             return Err(failed(format!("{wrong} of {completed} requests had no good answer")));
         }
+        report.add_events(&format!("{name}, {}", crate::arguments::name(&self.scene)));
         let each = |seconds: f64| seconds * 1e6 / report.completed as f64;
         let cpu_us = report.server_cpu_us_per_request;
         Ok(Slice {

@@ -20,7 +20,7 @@ use phalanx_kernels::workload::Workload;
 
 use crate::arguments::{number, parse, seconds};
 use crate::error::Error;
-use crate::measure::{CpuTimes, MAX_FOREIGN_SHARE, Machine, Run, measure_setting};
+use crate::measure::{CpuTimes, MAX_FOREIGN_SHARE, Machine, Run, Stretch, measure_setting};
 use crate::runner::{BROKERS, RunnerOptions, SetupOptions};
 use crate::system::{Bound, Cores, install_signal_handlers, interrupted, run_time};
 
@@ -164,7 +164,10 @@ fn rounds(
             report.filters_per_s = Some(options.filters as f64 / began.elapsed().as_secs_f64());
         }
     }
-    let turn = |server: usize, _| loads[server].slice(cores, options);
+    let turn = |server: usize, _| {
+        let of = format!("{}, {title}", servers[server].name);
+        loads[server].slice(&of, cores, options)
+    };
     let add = |slices: Vec<_>| report.add(setting, servers, &slices);
     measure_setting(&title, (servers.len(), options.rounds), turn, add)?;
     loads.into_iter().try_for_each(Loaded::leave)
@@ -211,12 +214,18 @@ impl<'a> Loaded<'a> {
         Ok(Self { name, groups, clients, shape: setting.shape })
     }
 
-    /// Measures one slice, and repeats it if it was disturbed.
-    pub(crate) fn slice(&mut self, cores: &Cores, options: &Options) -> Result<Slice, Error> {
+    /// Measures one slice, and repeats it if it was disturbed. `of` names its hardware events.
+    pub(crate) fn slice(
+        &mut self,
+        of: &str,
+        cores: &Cores,
+        options: &Options,
+    ) -> Result<Slice, Error> {
         let mut left = if options.quick { 0 } else { MAX_REPEATS };
         loop {
             interrupted()?;
-            let slice = self.measure(cores, options).map_err(|error| failed(self.name, &error))?;
+            let slice =
+                self.measure(of, cores, options).map_err(|error| failed(self.name, &error))?;
             if !slice.noisy || left == 0 {
                 return Ok(slice);
             }
@@ -225,13 +234,14 @@ impl<'a> Loaded<'a> {
     }
 
     /// Measures one slice, after a warm-up of a fifth of its length.
-    fn measure(&mut self, cores: &Cores, options: &Options) -> io::Result<Slice> {
+    fn measure(&mut self, of: &str, cores: &Cores, options: &Options) -> io::Result<Slice> {
         let Self { groups, clients, shape, .. } = self;
         let (own, length, all) = ([std::process::id()], options.slice, groups.concat());
         let times = || groups.iter().map(|group| run_time(group)).collect::<io::Result<Vec<_>>>();
         clients.run(length / 5)?;
         let moment = CpuTimes::take(cores, &all)?;
         clients.latency.reset();
+        let stretch = Stretch::begin_of(&all);
         let (before, began) = (clients.counts, Instant::now());
         let (times_before, own_before) = (times()?, run_time(&own)?);
         clients.run(length)?;
@@ -241,12 +251,15 @@ impl<'a> Loaded<'a> {
         }
         let (times_after, own_after) = (times()?, run_time(&own)?);
         let (after, seconds) = (clients.counts, began.elapsed().as_secs_f64());
+        let stretch = stretch.end();
         let foreign = moment.foreign_until(&CpuTimes::take(cores, &all)?, cores);
         clients.settle()?;
         let count = match shape.unit() {
             Unit::Delivered => after.delivered - before.delivered,
             Unit::Acknowledged => after.acknowledged - before.acknowledged,
-        } as f64;
+        };
+        stretch.of(of, count as usize);
+        let count = count as f64;
         let used: Vec<f64> = times_after.iter().zip(&times_before).map(|(a, b)| a - b).collect();
         let cpu: f64 = used.iter().sum();
         Ok(Slice {

@@ -89,7 +89,7 @@ impl Case {
         };
         let slice = |name, groups, at| {
             let mut load = Loaded::across(name, groups, at, self.is_kept(), setting, &own)?;
-            let slice = load.slice(cores, &own)?;
+            let slice = load.slice(&format!("{name}, {self:?}"), cores, &own)?;
             load.leave().map(|()| slice)
         };
         let (one, [nodes, nats]) = (&servers.one, servers.families());

@@ -58,7 +58,9 @@ pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Resul
         let loads = servers.map(|server| Loaded::start(server, setting, &own));
         let mut loads = loads.collect::<Result<Vec<_>, Error>>()?;
         let turn = |arm: usize, _| {
-            let slice = loads[arm].slice(cores, &own)?;
+            let Arm { server, processors } = taking_part[arm];
+            let of = format!("{server}, {name}, processors: {processors}");
+            let slice = loads[arm].slice(&of, cores, &own)?;
             Ok(Slice {
                 cpu_us: 1e6 / slice.per_cpu_s,
                 per_s: slice.per_s,

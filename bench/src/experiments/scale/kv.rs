@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::report::{Arm, Slice, rows};
 use super::{Options, Row};
 use crate::error::Error;
-use crate::measure::{CpuTimes, MAX_FOREIGN_SHARE, measure_setting};
+use crate::measure::{CpuTimes, MAX_FOREIGN_SHARE, Stretch, measure_setting};
 use crate::system::cores::spawn;
 use crate::system::{Cores, Process, ReservedPort, interrupted, process, run_time};
 
@@ -66,9 +66,12 @@ pub(super) fn run(options: &Options, cores: &Cores, all: &mut Vec<Row>) -> Resul
             interrupted()?;
             let (server, requests) = (&servers[arm], rates[arm].max(1000));
             let times = || CpuTimes::take(cores, &family);
+            let stretch = Stretch::begin_of(&server.family);
             let (began, before) = (times()?, run_time(&server.family)?);
             let seen = load.run(server.address, "get", connections, requests)?;
             let cpu_us = (run_time(&server.family)? - before) * 1e6 / requests as f64;
+            let Arm { server: name, processors } = &arms[arm];
+            stretch.end().of(format_args!("{name}, {what}, processors: {processors}"), requests);
             let noisy = began.foreign_until(&times()?, cores) > MAX_FOREIGN_SHARE;
             Ok(Slice { cpu_us, noisy, ..seen })
         };

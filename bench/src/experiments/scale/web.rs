@@ -67,6 +67,8 @@ fn load(
             let timeout = options.slice + Duration::from_secs(5);
             let shot = Shot::closed(connections, round, timeout);
             let slice = runner.right_slice(arm, options.slice, shot)?;
+            let Arm { server, processors } = &arms[arm];
+            slice.report.add_events(&format!("{server}, {what}, processors: {processors}"));
             let (cpu_us, per_s, p99_us) = (slice.cpu_us(), slice.rps(), slice.p99_us());
             Ok(Slice { cpu_us, per_s, p99_us, noisy: slice.noisy })
         };

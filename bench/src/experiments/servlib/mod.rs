@@ -16,7 +16,9 @@ use clap::Args;
 
 use crate::arguments::number;
 use crate::error::Error;
-use crate::measure::{Machine, Quartiles, Rounds as _, Run, Spread, measure_setting, record};
+use crate::measure::{
+    Machine, Quartiles, Rounds as _, Run, Spread, Stretch, measure_setting, record,
+};
 use crate::runner::SetupOptions;
 use crate::system::cores::spawn;
 use crate::system::{Cores, install_signal_handlers, interrupted, process};
@@ -207,7 +209,9 @@ fn once(setting: &Setting, arm: Arm, program: &str, count: usize) -> Result<f64,
     interrupted()?;
     let mut command = arm.command(&setting.phalanx, 1, &setting.programs);
     command.args([program, &count.to_string()]).stdout(Stdio::piped()).stdin(Stdio::null());
+    let stretch = Stretch::begin();
     let output = spawn(&setting.cores.server[..1], &mut command)?.wait_with_output()?;
+    stretch.end().of(format_args!("{program}, {}", arm.name()), count);
     let text = String::from_utf8_lossy(&output.stdout);
     let failed = || Error::Process(format!("{program} ({}): {}", arm.name(), output.status));
     text.trim().parse().map_err(|_| failed())

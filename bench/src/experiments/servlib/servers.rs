@@ -8,7 +8,7 @@ use super::apache;
 use super::load::Load;
 use super::{Arm, Setting};
 use crate::error::Error;
-use crate::measure::measure_setting;
+use crate::measure::{Stretch, measure_setting};
 use crate::system::cores::bound;
 use crate::system::{Process, ReservedPort, interrupted, process, run_time};
 
@@ -48,7 +48,7 @@ pub(super) fn run(setting: &Setting, rows: &mut Vec<Row>) -> Result<(), Error> {
         let rounds = case.requests.div_ceil(case.connections).max(1);
         let turn = |arm: usize, _| {
             interrupted()?;
-            arms[arm].slice(setting, rounds)
+            arms[arm].slice(setting, title, rounds)
         };
         let turns = (Arm::ALL.len(), setting.rounds);
         measure_setting(title, turns, turn, |costs| rows.extend(Row::of(title, &costs)))?;
@@ -152,13 +152,16 @@ impl Running {
     }
 
     /// Microseconds of the server's processor time per request.
-    fn slice(&mut self, setting: &Setting, rounds: usize) -> Result<f64, Error> {
+    fn slice(&mut self, setting: &Setting, title: &str, rounds: usize) -> Result<f64, Error> {
+        let requests = rounds * self.load.connections();
+        let stretch = Stretch::begin_of(&self.server.family);
         let before = run_time(&self.server.family)?;
         let load = &mut self.load;
         let sent = bound(&setting.cores.load, || (0..rounds).try_for_each(|_| load.round()))?;
         sent.map_err(|error| Error::load(self.arm.name(), error))?;
         let used = run_time(&self.server.family)? - before;
-        Ok(used * 1e6 / (rounds * self.load.connections()) as f64)
+        stretch.end().of(format_args!("{title}, {}", self.arm.name()), requests);
+        Ok(used * 1e6 / requests as f64)
     }
 }
 

@@ -9,7 +9,7 @@ use phalanx::stage::MoveError;
 use phalanx::{Call, CallError, Graph, Runtime, SharedStage, join};
 
 use crate::error::Error;
-use crate::measure::minimum;
+use crate::measure::{Stretch, minimum};
 
 const PROCESSORS: usize = 2;
 /// Operations of a burst.
@@ -54,6 +54,20 @@ impl Scene {
 
     /// Microseconds per operation, without the mechanism or `with` it.
     pub(super) fn run(self, with: bool, work: Work, slice: Duration) -> Result<f64, Error> {
+        let stretch = Stretch::begin();
+        let (elapsed, count) = self.operations(with, work, slice)?;
+        let mechanism = if with { "with" } else { "without" };
+        stretch.end().of(format_args!("{self}, {mechanism}"), count);
+        Ok(elapsed.as_secs_f64() * 1e6 / count as f64)
+    }
+
+    /// The time and number of the operations.
+    fn operations(
+        self,
+        with: bool,
+        work: Work,
+        slice: Duration,
+    ) -> Result<(Duration, usize), Error> {
         match (self, with) {
             (Self::Balanced(us), false) => program(
                 |graph| graph.stage("work").shared(()),
@@ -134,8 +148,8 @@ where
     runtime.block_on(declare, main).map_err(Error::process)
 }
 
-/// Awaits bursts of operations for the length of a slice. Microseconds per operation.
-async fn bursts(slice: Duration, call: impl Fn() -> Call<()>) -> f64 {
+/// Awaits bursts of operations for the length of a slice. Their time and number.
+async fn bursts(slice: Duration, call: impl Fn() -> Call<()>) -> (Duration, usize) {
     let mut count = 0;
     let start = Instant::now();
     while start.elapsed() < slice {
@@ -144,19 +158,19 @@ async fn bursts(slice: Duration, call: impl Fn() -> Call<()>) -> f64 {
         }
         count += BURST;
     }
-    start.elapsed().as_secs_f64() * 1e6 / count as f64
+    (start.elapsed(), count)
 }
 
 fn clients(graph: &mut Graph) -> SharedStage<()> {
     graph.stage("clients").shared(())
 }
 
-/// Runs the clients of both processors for the length of a slice. Microseconds per operation of all of them.
+/// Runs the clients of both processors for the length of a slice. The time and number of all operations.
 async fn both(
     clients: SharedStage<()>,
     slice: Duration,
     call: impl Fn(&mut fastrand::Rng) -> Call<()> + Copy + Send + 'static,
-) -> f64 {
+) -> (Duration, usize) {
     let start = Instant::now();
     let client = |number: usize| {
         clients.call_on(number % PROCESSORS, move |_| async move {
@@ -173,7 +187,7 @@ async fn both(
     for client in join((0..PROCESSORS * CLIENTS).map(client).collect::<Vec<_>>()).await {
         count += client.and_then(|counted| counted).expect("below the limit");
     }
-    start.elapsed().as_secs_f64() * 1e6 / count as f64
+    (start.elapsed(), count)
 }
 
 fn lines(kib: usize) -> Vec<u64> {

@@ -16,7 +16,7 @@ use clap::Args;
 use crate::arguments::number;
 use crate::error::Error;
 use crate::experiments::broker::server::Home;
-use crate::measure::{Machine, Run, measure_each, record};
+use crate::measure::{Machine, Run, Stretch, measure_each, record};
 use crate::runner::{BROKERS, RunnerOptions, versions};
 use crate::system::{Bound, Process, install_signal_handlers, interrupted, resident_bytes};
 
@@ -187,10 +187,14 @@ fn connect(broker: Broker, options: &Options, home: Home<'_>, row: &mut Row) -> 
     std::thread::sleep(SETTLE_TIME);
     let before = resident_bytes(&process.family)?;
     let each = |now: u64, before: u64| (now as f64 - before as f64) / count as f64;
+    let stretch = Stretch::begin_of(&process.family);
     let mut all = clients(process.address, 0..count, Lasts::Connection)?;
+    stretch.end().of(format_args!("{}, connections", broker.name()), count);
     let connected = resident_bytes(&process.family)?;
     row.connection_bytes = each(connected, before);
+    let stretch = Stretch::begin_of(&process.family);
     subscribe(&mut all)?;
+    stretch.end().of(format_args!("{}, subscriptions", broker.name()), count);
     let subscribed = resident_bytes(&process.family)?;
     row.subscription_bytes = each(subscribed, connected);
     drop(all);
@@ -214,7 +218,9 @@ fn restart(broker: Broker, options: &Options, home: Home<'_>, row: &mut Row) -> 
     };
     eprintln!("{}: {retained} retained messages", broker.name());
     let mut publisher = Client::connect(at, "publisher", Lasts::Connection)?;
+    let stretch = Stretch::begin_of(&process.family);
     publisher.publish((retained, WINDOW), retained_topic, (payload, true))?;
+    stretch.end().of(format_args!("{}, retained messages", broker.name()), retained);
     row.retained_bytes = grown(&process, retained)?;
     eprintln!("{}: {sessions} sessions", broker.name());
     // Their connections end: a session is created by each.
@@ -225,7 +231,9 @@ fn restart(broker: Broker, options: &Options, home: Home<'_>, row: &mut Row) -> 
     }
     row.session_bytes = grown(&process, sessions)?;
     eprintln!("{}: {queued} queued messages", broker.name());
+    let stretch = Stretch::begin_of(&process.family);
     publisher.publish((queued, WINDOW), |n| topic(n % sessions), (payload, false))?;
+    stretch.end().of(format_args!("{}, queued messages", broker.name()), queued);
     row.queued_bytes = grown(&process, queued)?;
     drop(publisher);
     broker.end(process)?;

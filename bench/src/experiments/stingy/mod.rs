@@ -14,7 +14,7 @@ use crate::arguments::{number, seconds};
 use crate::error::Error;
 use crate::load::exchange::{self, Exchange};
 use crate::measure::{
-    CpuTimes, Disturbed, MAX_FOREIGN_SHARE, Machine, Partial, Rounds as _, Run, Sample,
+    CpuTimes, Disturbed, MAX_FOREIGN_SHARE, Machine, Partial, Rounds as _, Run, Sample, Stretch,
     measure_each, record, slice_counts,
 };
 use crate::system::cachegrind::Counts;
@@ -219,6 +219,8 @@ fn pairs(options: &Options) -> Result<Vec<Pair>, Error> {
 
 /// A running server with the connections of the load.
 struct Side {
+    /// The version, and its connections.
+    name: String,
     process: Process,
     exchange: Exchange,
 }
@@ -239,7 +241,9 @@ impl Side {
             server.most,
             connections,
         )?;
-        let mut side = Self { process, exchange };
+        let version = folder.file_name().unwrap_or_default().display();
+        let mut side =
+            Self { name: format!("{version}, {connections} connections"), process, exchange };
         // Every connection has been served.
         side.exchange.run(|_| true)?;
         Ok(side)
@@ -247,10 +251,12 @@ impl Side {
 
     /// The processor time per request in microseconds.
     fn measure(&mut self, slice: Duration) -> Result<f64, Error> {
+        let stretch = Stretch::begin_of(&self.process.family);
         let end = Instant::now() + slice;
         let before = run_time(&self.process.family)?;
         let answered = self.exchange.run(|_| Instant::now() >= end)?;
         let after = run_time(&self.process.family)?;
+        stretch.end().of(&self.name, answered);
         Ok((after - before) * 1e6 / answered as f64)
     }
 }

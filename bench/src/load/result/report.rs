@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::counts::{Counts, Errors, Statuses};
 use crate::load::options::Options;
 use crate::load::phases::Measured;
-use crate::system::Events;
+use crate::measure::stretch;
+use crate::system::{Events, Part};
 
 /// The report of a run. Unless stated otherwise, figures cover the requests with an intended start within the
 /// measured interval; `offered = completed + errors + backlog`, except that `errors.connect` counts connections
@@ -131,6 +132,19 @@ impl Latency {
 }
 
 impl Report {
+    /// Adds the hardware events of an answer to the report of the benchmark, as those of a stretch.
+    pub(crate) fn add_events(&self, of: &str) {
+        let parts = [
+            (Part::All, self.server_events_per_request),
+            (Part::User, self.server_user_events_per_request),
+        ];
+        for (part, events) in parts {
+            if let Some(events) = events {
+                stretch::add(of, part, events);
+            }
+        }
+    }
+
     /// An empty report of a run with these options and this driver.
     pub(crate) fn new(options: &Options, driver: &str) -> Self {
         Self {
