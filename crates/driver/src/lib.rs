@@ -335,7 +335,7 @@ pub trait Driver {
     fn send_now(&mut self, socket: Socket, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Takes a connection of `listener` that has already arrived, with a separate system call or none. It returns
-    /// `Ok(None)` if none is known, if accept requests wait, and for a [shared](Self::share) listener. A request for each
+    /// `Ok(None)` if none is known, if accept requests wait, and with real drivers for a [shared](Self::share) listener. A request for each
     /// connection would take a turn for each. In a simulation, the seed determines whether it takes one.
     ///
     /// # Errors

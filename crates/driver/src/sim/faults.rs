@@ -30,7 +30,7 @@ pub struct Faults {
     pub duplicated: u32,
     /// A datagram may overtake earlier ones to the same socket.
     pub reordered: u32,
-    /// A write completes immediately, as most writes of real drivers do, instead of in a later turn.
+    /// A write or an accept completes immediately, as most of them do with real drivers, instead of in a later turn.
     pub immediate: u32,
     /// A program's TCP connect fails (`ECONNREFUSED`, `ETIMEDOUT`). Connects of simulated clients never fail this way.
     pub connect: u32,

@@ -10,8 +10,8 @@ use phalanx_driver::{Done, Request, Socket};
 use super::request::Progress;
 use super::{HomeSocket, Io, IoTimeout, RequestFuture, run_on_home};
 
-/// An accept, with the first steps of its connection, takes about as long as this many sends.
-const SENDS_OF_AN_ACCEPT: u32 = 4;
+/// The maximum number of immediate accepts in a sweep, so that a listener does not monopolise the processor.
+const ACCEPTS_PER_SWEEP: u32 = 16;
 
 /// An accept, without the space that the largest [`Request`] needs.
 struct Accept {
@@ -40,15 +40,23 @@ impl HomeSocket {
 }
 
 impl Io {
-    /// Takes a connection of `listener` that has already arrived, unless this sweep has made too many system calls. So a
-    /// turn begins many connections.
+    /// Permits immediate accepts in this sweep, unless the processor `has_backlog`, and should not begin more work.
+    pub(super) fn begin_accepts(&self, has_backlog: bool) {
+        let accepts = if has_backlog || self.closed.get() { 0 } else { ACCEPTS_PER_SWEEP };
+        self.immediate_accepts_left.set(accepts);
+    }
+
+    /// Takes a connection of `listener` that has already arrived, unless this sweep has reached its limit of accepts. So
+    /// a turn begins several connections.
     fn accept_now(&self, listener: Socket) -> io::Result<Option<Socket>> {
-        let left = self.immediate_calls_left.get();
+        let left = self.immediate_accepts_left.get();
         if left == 0 || self.drain_announced.get() {
             return Ok(None);
         }
         let accepted = self.try_driver(|driver| driver.accept_now(listener));
-        self.immediate_calls_left.set(left.saturating_sub(SENDS_OF_AN_ACCEPT));
+        if !matches!(accepted, Ok(None)) {
+            self.immediate_accepts_left.set(left - 1);
+        }
         accepted
     }
 }

@@ -99,8 +99,10 @@ pub(crate) struct Io {
     placement: LocalPlacement,
     /// Whether requests of a turn share a system call.
     shares_calls: bool,
-    /// The number of sends and accepts that may still complete immediately in this sweep.
-    immediate_calls_left: Cell<u32>,
+    /// The number of sends that may still complete immediately in this sweep.
+    immediate_sends_left: Cell<u32>,
+    /// The number of accepts that may still complete immediately in this sweep.
+    immediate_accepts_left: Cell<u32>,
     /// Whether the sends of this sweep share system calls.
     shares_sends: Cell<bool>,
 }
@@ -206,7 +208,8 @@ impl Io {
             detached_session: OnceCell::new(),
             pools: RefCell::default(),
             placement,
-            immediate_calls_left: Cell::new(0),
+            immediate_sends_left: Cell::new(0),
+            immediate_accepts_left: Cell::new(0),
             shares_sends: Cell::new(false),
         })
     }
@@ -263,6 +266,7 @@ impl Io {
         }
         self.completed.replace(completed);
         self.begin_sends();
+        self.begin_accepts(false);
         Ok(count)
     }
 

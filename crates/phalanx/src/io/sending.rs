@@ -18,9 +18,9 @@ use super::{HomeSocket, Io, IoTimeout, RequestFuture, with_any};
 
 /// If more requests than this are in flight, sends share system calls, if the driver supports it.
 const MAX_UNSHARED_REQUESTS: usize = 16;
-/// The maximum number of immediate sends and accepts in a sweep, so that an operation that only sends does not monopolise
-/// the processor. They take about as long as a cohort.
-const CALLS_PER_SWEEP: u32 = 64;
+/// The maximum number of immediate sends in a sweep, so that an operation that only sends does not monopolise the
+/// processor. They take about as long as a cohort.
+const SENDS_PER_SWEEP: u32 = 64;
 /// A send counts once more for each multiple of this number of bytes, which takes about as long as a small send.
 const BYTES_OF_A_SEND: usize = 2 << 10;
 /// The maximum size of a payload to send immediately. Larger ones would often be sent only in part.
@@ -112,14 +112,15 @@ impl Io {
         let calls = driver.system_calls();
         drop(driver);
         self.begin_sends();
+        self.begin_accepts(has_backlog);
         Ok(calls)
     }
 
-    /// Determines which sends and accepts may complete immediately in this sweep.
+    /// Determines which sends may complete immediately in this sweep.
     pub(super) fn begin_sends(&self) {
         let are_many = self.requests.borrow().len() > MAX_UNSHARED_REQUESTS;
         self.shares_sends.set(self.shares_calls && are_many);
-        self.immediate_calls_left.set(if self.closed.get() { 0 } else { CALLS_PER_SWEEP });
+        self.immediate_sends_left.set(if self.closed.get() { 0 } else { SENDS_PER_SWEEP });
     }
 
     /// Sends the first bytes of `parts` immediately, unless this sweep has reached its limit of sends. Returns their
@@ -130,13 +131,13 @@ impl Io {
         parts: &[IoSlice<'_>],
         timeout: IoTimeout,
     ) -> io::Result<usize> {
-        let remaining = self.immediate_calls_left.get();
+        let remaining = self.immediate_sends_left.get();
         let drained = timeout.ends_with_drain() && self.drain_announced.get();
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         if remaining == 0 || drained || bytes == 0 || bytes > MAX_BYTES {
             return Ok(0);
         }
-        self.immediate_calls_left
+        self.immediate_sends_left
             .set(remaining.saturating_sub(1 + (bytes / BYTES_OF_A_SEND) as u32));
         let sent = self.try_driver(|driver| driver.send_now(socket, parts))?;
         self.placement.traffic.sent(sent);

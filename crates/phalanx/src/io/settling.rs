@@ -19,7 +19,8 @@ impl Io {
     /// cancelled. Waits up to `timeout` for their completions, because until then the kernel uses their buffers.
     pub(crate) fn settle(&self, is_ending: impl Fn() -> bool, timeout: Duration) -> io::Result<()> {
         self.closed.set(true);
-        self.immediate_calls_left.set(0);
+        self.immediate_sends_left.set(0);
+        self.immediate_accepts_left.set(0);
         self.abandon_each(|state| !runs_to_completion(state));
         // A write's limit counts from the time when its stream was dropped.
         let (now, start) = (self.turn_began.get(), Instant::now());
