@@ -56,7 +56,6 @@ impl Queue {
             self.tail = null_mut();
         }
         self.length -= 1;
-        self.prefetch_next();
         Some(thread)
     }
 
@@ -119,7 +118,9 @@ impl Queues {
             stats::cohort(lane, self.site, queued, self.left);
         }
         self.left -= 1;
-        self.pop_at(self.site)
+        let thread = self.pop_at(self.site);
+        self.sites[self.site].prefetch_next();
+        thread
     }
 }
 
