@@ -40,7 +40,7 @@ use crate::transport::outbox::Outbox;
 /// Maximum time for the sender to stop.
 const STOP_LIMIT: Duration = Duration::from_millis(100);
 /// The time between two attempts to move a connection. Each interrupts the sender.
-const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The same if the sender has not stopped: the reader waits for [`STOP_LIMIT`] in each attempt.
 const SLOW_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 

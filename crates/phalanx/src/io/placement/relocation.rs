@@ -11,7 +11,7 @@
 //! A connection may use state of a processor that it cannot take along. Instead of gathering with others, such a
 //! connection joins its state if one core can do the work of both processors ([`may_join`]).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,8 +61,8 @@ pub(in crate::io) struct Offers {
     /// The time of the last measurement, and the thread's CPU time then.
     measured: Cell<(Duration, u64)>,
     plan: Cell<Option<Plan>>,
-    /// A processor whose state connections may not join before this time.
-    no_join: Cell<(usize, Duration)>,
+    /// By processor, the time before which connections may not join its state.
+    no_join: RefCell<Vec<Duration>>,
     /// The number of active processors, and the time until which newly active ones count as idle.
     active: Cell<(usize, Duration)>,
 }
@@ -135,13 +135,16 @@ impl Io {
             return Some(target);
         }
         let near = near.filter(|_| !is_near)?;
-        let (refused, until) = placement.offers.no_join.get();
-        if near == refused && now < until {
+        let mut no_join = placement.offers.no_join.borrow_mut();
+        if no_join.len() <= near {
+            no_join.resize(near + 1, Duration::ZERO);
+        }
+        if now < no_join[near] {
             return None;
         }
         let joins = placement.should_join(placement.address(listener)?, near, now);
         if !joins {
-            placement.offers.no_join.set((near, now + LOAD_INTERVAL));
+            no_join[near] = now + LOAD_INTERVAL;
         }
         let processor = u16::try_from(near).ok().filter(|_| joins)?;
         Some(Target { processor, spreads: false })
