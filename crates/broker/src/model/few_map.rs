@@ -6,7 +6,7 @@ use std::hash::Hash;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
-/// Maximum number of entries in a list.
+/// Maximum number of entries in a list. A table becomes a list again with half as many.
 const MAX_LISTED: usize = 8;
 
 /// A map for collections that usually have one entry, of which there are as many as there are clients. A hash table or a
@@ -116,8 +116,11 @@ impl<K: Eq + Hash, V> FewMap<K, V> {
             }
             Self::Table(table) => {
                 let value = table.swap_remove(key);
-                if table.is_empty() {
-                    *self = Self::default();
+                if table.len() <= MAX_LISTED / 2 {
+                    let list: Vec<_> = table.drain(..).collect();
+                    *self = Self::List(list);
+                } else if table.len() < table.capacity() / 4 {
+                    table.shrink_to(table.len() * 2);
                 }
                 value
             }

@@ -106,7 +106,7 @@ impl FromIterator<(PacketId, Inflight)> for InflightTable {
         let mut table = Self::default();
         for (id, inflight) in all {
             table.bytes += inflight.size();
-            // The next message gets the next identifier, and follows these messages, of which there are fewer than `IDS`.
+            // The next message gets the next identifier, and follows these messages, of which there are at most `IDS`.
             table.sequence = IDS + u64::from(id.get());
             table.messages.insert(id, inflight);
         }

@@ -69,10 +69,11 @@ impl<K: Eq + Hash, V> SmallMap<K, V> {
     #[inline]
     pub(crate) fn remove_if(&mut self, key: K, condition: impl FnOnce(&V) -> bool) -> Option<V> {
         let map = self.0.as_mut()?;
-        let removed = match map.entry(key) {
-            Entry::Occupied(own) if condition(own.get()) => Some(own.remove()),
-            _ => None,
-        };
+        // Not by `entry`, which reserves space for a key that is missing.
+        if !map.get(&key).is_some_and(condition) {
+            return None;
+        }
+        let removed = map.remove(&key);
         if map.is_empty() && map.capacity() > IDLE_CAPACITY {
             self.0 = None;
         }

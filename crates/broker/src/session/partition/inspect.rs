@@ -80,7 +80,11 @@ impl ClientView {
         let SessionLoad { queued, queued_bytes, inflight } = session.held();
         let attachment = session.attachment.as_ref();
         let origin = attachment.and_then(|attachment| attachment.origin);
-        let filters = session.keys.keys().map(|key| key.to_string());
+        let filters = || {
+            let mut filters: Vec<_> = session.keys.keys().map(|key| key.to_string()).collect();
+            filters.sort_unstable();
+            filters
+        };
         Self {
             client: session.client_id.to_string(),
             user: session.user.as_deref().map(str::to_owned),
@@ -96,7 +100,7 @@ impl ClientView {
             queued_bytes,
             inflight,
             subscriptions: session.keys.len(),
-            filters: with_filters.then(|| filters.collect()),
+            filters: with_filters.then(filters),
         }
     }
 }
