@@ -49,7 +49,7 @@ impl Lane {
         let mut members = self.members.borrow_mut();
         let later = members.take();
         let mut all = taken;
-        all.changed.extend(later.into_iter().flat_map(|member| member.changed));
+        all.changed.extend(later.into_iter().flat_map(|counts| counts.changed));
         *members = Some(all);
     }
 }

@@ -322,8 +322,8 @@ pub fn operate(
     run(config, inherited, operator, Box::new(move |serving| ready.ready(serving)))
 }
 
-/// Like [`serve`]; `operator`, if any, reloads the configuration. It has no type parameters, so that only this crate
-/// compiles the broker.
+/// Like [`serve`]; `operator`, if any, reloads the configuration. This function has no type parameters, so that only
+/// this crate compiles the broker.
 fn run(
     mut config: Config,
     inherited: Inherited<Scheme>,

@@ -61,7 +61,8 @@ impl Runtime {
         self.run_graph(graph, &start, Box::new(ready))
     }
 
-    /// [`run_with_ready`](Self::run_with_ready) without type parameters, so that only this crate compiles the loop of a processor.
+    /// [`run_with_ready`](Self::run_with_ready) without type parameters, so that only this crate compiles the loop of a
+    /// processor.
     fn run_graph(
         self,
         mut graph: Graph,

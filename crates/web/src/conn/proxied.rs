@@ -1,6 +1,5 @@
 //! Connections of a load balancer that names the client in a PROXY header.
 
-use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use phalanx_guard::proxy_protocol::{is_tls, missing, source};
 
 use crate::conn::begin::{AcceptContext, Arrived};
 use crate::metrics::Refused;
+use crate::socket::network::is_time_limit;
 
 /// Reads the header of a connection from a trusted load balancer, then serves the client that it names. A connection
 /// without a valid header is closed without a response.
@@ -48,7 +48,7 @@ async fn read(stream: &Stream, limit: Duration) -> Result<(Option<IpAddr>, bool)
         header.resize(length + more, 0);
         let timeout = IoTimeout::after(limit.saturating_sub(now() - began)).until_shutdown();
         if let Err(error) = stream.read_exact(&mut header[length..], timeout).await {
-            let is_first = length == 0 && error.kind() != io::ErrorKind::TimedOut;
+            let is_first = length == 0 && !is_time_limit(&error);
             return Err(if is_first { Bad::Left } else { Bad::Header });
         }
     }

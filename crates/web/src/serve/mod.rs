@@ -213,8 +213,8 @@ pub fn operate(
     run(config, inherited, Some(operator), Box::new(move |serving| ready.ready(serving)))
 }
 
-/// Like [`serve`], and like [`operate`] if there is an operator. It has no type parameters, so that only this crate compiles the
-/// server.
+/// Like [`serve`], and like [`operate`] if there is an operator. This function has no type parameters, so that only this
+/// crate compiles the server.
 fn run(
     mut config: Config,
     inherited: Inherited<Scheme>,

@@ -99,7 +99,7 @@ impl Router {
                     here.and_then(|here| here.each.get(&index).copied())
                 }
             };
-            found.extend(own.map(|cut| (key, cut)));
+            found.extend(own.map(|subscription| (key, subscription)));
         }
         found
     }

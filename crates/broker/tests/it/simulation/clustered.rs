@@ -61,7 +61,8 @@ pub(crate) fn start_with(
     };
     let brokers: Vec<_> = names.iter().map(of).collect();
     let stage = graph.stage("nats").shared(());
-    let listeners: Vec<_> = NODES[..names.len()].iter().map(|name| world.listen(*name)).collect();
+    let listeners: Vec<_> =
+        NODES[..names.len()].iter().map(|address| world.listen(*address)).collect();
     let (of_nats, model) = (world.listen(nats()), ModelServer::default());
     let (of_program, nodes) = (model.clone(), brokers.clone());
     world.program(graph, move |start| {

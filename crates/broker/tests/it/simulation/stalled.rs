@@ -174,7 +174,7 @@ fn a_failed_unsubscribe_is_not_acknowledged() {
 /// The session's messages wait for SUBACK for 100 ms. With a SUBSCRIBE of several chunks, of at most 4,096 filters each,
 /// they do not wait at all.
 #[test]
-fn messages_hardly_wait_for_suback() {
+fn messages_wait_for_suback_for_a_limited_time() {
     for (count, time_held) in [(1, Duration::from_millis(100)), (4097, Duration::ZERO)] {
         sim::explore_each(10, |seed| {
             sim::run(seed, |world| {

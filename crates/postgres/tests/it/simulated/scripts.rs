@@ -212,7 +212,7 @@ fn the_end_of_a_connection_repeats_only_what_has_had_no_effect() {
 
 /// An idempotent query that ends every connection fails, and its idempotent neighbours do not.
 #[test]
-fn a_repeatable_query_that_ends_every_connection_fails_alone() {
+fn an_idempotent_query_that_ends_every_connection_fails_alone() {
     let server = async |stream: Stream, _| {
         serve(stream, |text, output| match text {
             "deadly" => NextStep::Close,
