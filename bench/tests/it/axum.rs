@@ -8,12 +8,12 @@ use crate::command::{bench, report};
 fn an_axum_application_is_measured_beside_other_libraries() {
     let output = bench(&["axum", "--quick"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("phalanx-axum-arms cannot be measured: it is not here") {
+    if said.contains("phalanx-axum-arms cannot be measured: it was not found") {
         return eprintln!("SKIPPED: {said}");
     }
     let report = report(&output);
     let mut servers = vec!["phalanx", "axum-serve", "tokio-cores"];
-    if !said.contains("phalanx-http-arms is not here") {
+    if !said.contains("phalanx-http-arms was not found") {
         servers.extend(["ntex", "monoio", "may-minihttp"]);
     }
     let rows = report["rows"].as_array().unwrap();
