@@ -43,8 +43,8 @@ enum Task {
     ///
     /// The rules concern the purity of core, dependencies between crates and between the layers of core, retired
     /// names, file sizes, `unsafe`, unfinished work, links and paths in the documents, the chart of README, crate
-    /// documentation, and trailing whitespace. Prints one line per fault, `path:line: problem; remedy`, and exits with 1 if there are
-    /// any.
+    /// documentation, and trailing whitespace. Prints one line per fault, `path:line: problem; remedy`, and exits with
+    /// 1 if there are any.
     Tidy,
     /// Run the tests as `cargo test` does, with as many test programs at once as there are cores.
     ///

@@ -14,8 +14,9 @@ use crate::wait_queue::{QueuePosition, WaitQueue};
 /// The default limit on the address space of a thread's stacks.
 const DEFAULT_LIMIT: usize = 16 << 30;
 
-/// One in this many fibres starts on an empty stack, whose memory use is measured when the fibre ends. Before
-/// that, fibres 0, 1, 2, 4, … of each stack size are measured too. A measurement takes 30 times as long as the rest of a short fibre.
+/// One in this many fibres starts on an empty stack, whose memory use is measured when the fibre ends. The first fibres of
+/// each stack size are measured more often: fibres 0, 1, 2, 4, 8, and so on. A measurement takes 30 times as long as the
+/// rest of a short fibre.
 const MEASURED_EVERY: u32 = 1024;
 
 /// The maximum of recent use decays by a sixteenth each time this many fibres have ended.

@@ -242,7 +242,7 @@ impl Session {
         if self.moving.is_copy() {
             return;
         }
-        let unanswered = self.inflight.iter().filter_map(|(_, own)| own.message.as_ref());
+        let unanswered = self.inflight.iter().filter_map(|(_, inflight)| inflight.message.as_ref());
         let waiting = self.queue.iter().map(|queued| &queued.message);
         let mut left = waiting.chain(unanswered.map(|(message, _)| message));
         if let Some(message) = left.next() {

@@ -70,14 +70,15 @@ impl<K: Eq + Hash, V> SmallMap<K, V> {
     pub(crate) fn remove_if(&mut self, key: K, condition: impl FnOnce(&V) -> bool) -> Option<V> {
         let map = self.0.as_mut()?;
         // Not by `entry`, which reserves space for a key that is missing.
-        if !map.get(&key).is_some_and(condition) {
+        let value = map.remove(&key)?;
+        if !condition(&value) {
+            map.insert(key, value);
             return None;
         }
-        let removed = map.remove(&key);
         if map.is_empty() && map.capacity() > IDLE_CAPACITY {
             self.0 = None;
         }
-        removed
+        Some(value)
     }
 
     fn table(&mut self) -> &mut HashMap<K, V, RandomState> {

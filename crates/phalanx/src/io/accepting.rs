@@ -11,7 +11,7 @@ use super::request::Progress;
 use super::{HomeSocket, Io, IoTimeout, RequestFuture, run_on_home};
 
 /// The maximum number of immediate accepts in a sweep, so that a listener does not monopolise the processor.
-const ACCEPTS_PER_SWEEP: u32 = 16;
+pub(super) const ACCEPTS_PER_SWEEP: u32 = 16;
 
 /// An accept, without the space that the largest [`Request`] needs.
 struct Accept {
@@ -40,12 +40,6 @@ impl HomeSocket {
 }
 
 impl Io {
-    /// Permits immediate accepts in this sweep, unless the processor `has_backlog`, and should not begin more work.
-    pub(super) fn begin_accepts(&self, has_backlog: bool) {
-        let accepts = if has_backlog || self.closed.get() { 0 } else { ACCEPTS_PER_SWEEP };
-        self.immediate_accepts_left.set(accepts);
-    }
-
     /// Takes a connection of `listener` that has already arrived, unless this sweep has reached its limit of accepts. So
     /// a turn begins several connections.
     fn accept_now(&self, listener: Socket) -> io::Result<Option<Socket>> {

@@ -265,8 +265,7 @@ impl Io {
             self.complete(token.0 as usize, result);
         }
         self.completed.replace(completed);
-        self.begin_sends();
-        self.begin_accepts(false);
+        self.begin_sweep(false);
         Ok(count)
     }
 

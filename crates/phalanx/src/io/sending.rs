@@ -14,6 +14,7 @@ use bytes::Buf;
 use phalanx_core::catch_panic;
 use phalanx_driver::{Payload, Request, Socket};
 
+use super::accepting::ACCEPTS_PER_SWEEP;
 use super::{HomeSocket, Io, IoTimeout, RequestFuture, with_any};
 
 /// If more requests than this are in flight, sends share system calls, if the driver supports it.
@@ -111,16 +112,18 @@ impl Io {
         }
         let calls = driver.system_calls();
         drop(driver);
-        self.begin_sends();
-        self.begin_accepts(has_backlog);
+        self.begin_sweep(has_backlog);
         Ok(calls)
     }
 
-    /// Determines which sends may complete immediately in this sweep.
-    pub(super) fn begin_sends(&self) {
+    /// Determines which sends and accepts may complete immediately in this sweep. A processor that `has_backlog` should not
+    /// begin more work, so it accepts nothing immediately.
+    pub(super) fn begin_sweep(&self, has_backlog: bool) {
         let are_many = self.requests.borrow().len() > MAX_UNSHARED_REQUESTS;
         self.shares_sends.set(self.shares_calls && are_many);
-        self.immediate_sends_left.set(if self.closed.get() { 0 } else { SENDS_PER_SWEEP });
+        let closed = self.closed.get();
+        self.immediate_sends_left.set(if closed { 0 } else { SENDS_PER_SWEEP });
+        self.immediate_accepts_left.set(if closed || has_backlog { 0 } else { ACCEPTS_PER_SWEEP });
     }
 
     /// Sends the first bytes of `parts` immediately, unless this sweep has reached its limit of sends. Returns their

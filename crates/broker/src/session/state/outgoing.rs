@@ -163,7 +163,7 @@ impl Session {
     /// in flight.
     pub(super) fn has_window(&self, (count, size): (usize, usize), most: usize) -> bool {
         let is_alone = count == 1 && self.inflight.bytes() == 0;
-        let free = |own: &Attachment| self.inflight.len() + count <= own.window();
+        let free = |attachment: &Attachment| self.inflight.len() + count <= attachment.window();
         let fits = is_alone || self.inflight.bytes() + size <= most;
         fits && self.attachment.as_ref().is_some_and(free)
     }
@@ -202,7 +202,9 @@ impl Session {
         }
         // A message that exceeds the client's maximum packet size is dropped (MQTT-3.1.2-25).
         if let Err(reason) = written {
-            delivery.id().map(|id| self.inflight.remove(id));
+            if let Some(id) = delivery.id() {
+                self.inflight.remove(id);
+            }
             self.dropped(reason, message, context.drops);
             self.record_done(number, context.records);
             return false;
@@ -247,7 +249,7 @@ impl Session {
         attachment.is_fenced |= number != 0;
         attachment.wake();
         if let Err(reason) = written {
-            let message = self.inflight.remove(id).and_then(|own| own.message);
+            let message = self.inflight.remove(id).and_then(|inflight| inflight.message);
             message.inspect(|(message, _)| self.dropped(reason, message, context.drops));
             self.record_done(number, context.records);
         }
@@ -258,10 +260,10 @@ impl Session {
         for &Answered { kind, id, failed } in answers {
             match kind {
                 Kind::PubAck => {
-                    self.complete(id, |own| own.qos() == Some(QoS::AtLeastOnce), records);
+                    self.complete(id, |inflight| inflight.qos() == Some(QoS::AtLeastOnce), records);
                 }
                 Kind::PubRec => self.received(id, failed, records),
-                Kind::PubComp if self.complete(id, |own| own.qos().is_none(), records) => {
+                Kind::PubComp if self.complete(id, |inflight| inflight.qos().is_none(), records) => {
                     self.earlier().map(|earlier| earlier.released.remove(&id));
                 }
                 // Ignored: the message was completed or never sent.
