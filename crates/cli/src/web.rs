@@ -10,7 +10,8 @@ use clap::Args;
 use phalanx::runtime::report;
 use phalanx_config::declarations;
 use phalanx_web::{
-    Config, ConfigError, Inherited, Listen, Measured, RuntimeConfig, Scheme, ServeError, operate,
+    Config, ConfigError, Inherited, Listen, MeasurementSettings, RuntimeConfig, Scheme, ServeError,
+    operate,
 };
 
 use crate::options::Options;
@@ -33,7 +34,7 @@ pub(crate) struct Web {
     directory: Option<PathBuf>,
 
     #[command(flatten)]
-    measured: MeasuredArgs,
+    measurement: MeasurementFlags,
 
     #[command(flatten)]
     options: Options<Config>,
@@ -41,7 +42,7 @@ pub(crate) struct Web {
 
 /// Flags for `phalanx-bench`.
 #[derive(Args, Clone, Copy)]
-struct MeasuredArgs {
+struct MeasurementFlags {
     #[arg(long, hide = true)]
     unbounded_cohorts: bool,
     #[arg(long, hide = true)]
@@ -64,9 +65,11 @@ impl Web {
             };
             self.options.set("host.root", "DIRECTORY".into(), path.into());
         }
-        let MeasuredArgs { unbounded_cohorts, memory_budget, unpooled_buffers } = self.measured;
-        let measured = Measured { unbounded_cohorts, has_budget: memory_budget, unpooled_buffers };
-        self.options.run(|config| config.measured = measured)
+        let MeasurementFlags { unbounded_cohorts, memory_budget, unpooled_buffers } =
+            self.measurement;
+        let measurement =
+            MeasurementSettings { unbounded_cohorts, memory_budget, unpooled_buffers };
+        self.options.run(|config| config.measurement = measurement)
     }
 }
 

@@ -53,9 +53,9 @@ mod upstream;
 pub use config::{
     Access, AccessLog, Acme, AcmeChallenge, Alias, Auth, CachePreset, CacheRule, Config,
     ConfigError, Cors, ForwardedField, HeaderRule, HealthCheck, HostConfig, Listen, LogFormat,
-    LogTarget, Measured, Network, Origins, PerAddress, Proxy, Redirect, RedirectStatus, Rewrite,
-    RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks, Timeouts, Tls, TryRule, TypeRule,
-    UnknownHost, Upstream,
+    LogTarget, MeasurementSettings, Network, Origins, PerAddress, Proxy, Redirect, RedirectStatus,
+    Rewrite, RuntimeConfig, Scheme, SecurityHeaders, SendMode, Symlinks, Timeouts, Tls, TryRule,
+    TypeRule, UnknownHost, Upstream,
 };
 pub use error::ServeError;
 pub use phalanx_access::FileError;

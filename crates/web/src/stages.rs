@@ -76,8 +76,8 @@ impl Stages {
         current: &CurrentSite,
         certificates: Option<Arc<Certificates>>,
     ) -> (Self, AcceptStages) {
-        let measured = config.measured;
-        if measured.has_budget {
+        let measurement = config.measurement;
+        if measurement.memory_budget {
             graph.ingress(Ingress::BudgetEveryStage);
         } else if let Some(max_queue_delay) = config.max_queue_delay {
             graph.ingress(Ingress::Admit { max_queue_delay });
@@ -91,11 +91,11 @@ impl Stages {
             .map(|certificates| TlsStages::declare(graph, certificates, &PROTOCOLS, None));
         let streams = graph.stage("streams").max_cohort(SOCKET_COHORT).shared(());
         let control = graph.stage("control").max_cohort(SOCKET_COHORT).capacity(CONTROL_QUEUE);
-        let control = match measured.unbounded_cohorts {
+        let control = match measurement.unbounded_cohorts {
             true => control.max_cohort(CONTROL_QUEUE).cohort_time(Duration::MAX),
             false => control,
         };
-        let control = if measured.has_budget { control.entry() } else { control };
+        let control = if measurement.memory_budget { control.entry() } else { control };
         let control = control.shared(current.clone());
         let upstream = graph.stage("upstream").max_cohort(SOCKET_COHORT).shared(());
         let files = FileStages::declare(graph, config);

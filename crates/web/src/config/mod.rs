@@ -4,7 +4,7 @@ mod acme;
 mod host;
 mod limits;
 mod listen;
-mod measured;
+mod measurement;
 mod proxy;
 mod reload;
 mod rules;
@@ -22,7 +22,7 @@ pub use host::{HostConfig, Symlinks, Tls, UnknownHost};
 pub use limits::{AccessLog, LogFormat, LogTarget, PerAddress, SendMode, Timeouts};
 pub(crate) use listen::{Arrival, ListenerKind, has_http3};
 pub use listen::{Listen, Scheme};
-pub use measured::Measured;
+pub use measurement::MeasurementSettings;
 pub use phalanx_config::{ConfigError, Origins};
 use phalanx_config::{Pass, Size, settings};
 pub use phalanx_guard::{ForwardedField, Network};
@@ -147,7 +147,7 @@ settings! {
         /// simulations set it to be repeatable. Not a key of the configuration file.
         pub hash_seed: Option<u64> => none();
         /// Settings that only measurements change. Not a key of the configuration file.
-        pub measured: Measured => none();
+        pub measurement: MeasurementSettings => none();
     }
 }
 

@@ -105,7 +105,7 @@ impl Server {
         let kinds =
             kinds.map(|listen| Scheme::kind(*listen, listen.address, config.tls_port())).collect();
         let open = Arc::new(ConnectionLimit::with_gauge(current.load().metrics.open().clone()));
-        let (is_started, unpooled_buffers) = (Arc::default(), config.measured.unpooled_buffers);
+        let (is_started, unpooled_buffers) = (Arc::default(), config.measurement.unpooled_buffers);
         Self { stages, accept_stages, current, kinds, open, unpooled_buffers, is_started, quic }
     }
 

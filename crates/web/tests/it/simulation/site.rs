@@ -10,7 +10,7 @@ use phalanx::Graph;
 use phalanx::net::Bytes;
 use phalanx::sim::World;
 use phalanx_web::{
-    AccessLog, Config, LogFormat, LogTarget, Measured, Scheme, Server, Symlinks, Tls,
+    AccessLog, Config, LogFormat, LogTarget, MeasurementSettings, Scheme, Server, Symlinks, Tls,
 };
 
 use crate::simulation::wire::IDENTITY;
@@ -170,9 +170,9 @@ pub(crate) fn serve(world: &mut World, conditions: Conditions) -> Duration {
     }
     let seed = world.seed();
     if seed.is_multiple_of(4) {
-        config.measured = Measured {
+        config.measurement = MeasurementSettings {
             unbounded_cohorts: seed & 4 != 0,
-            has_budget: seed & 8 != 0,
+            memory_budget: seed & 8 != 0,
             unpooled_buffers: seed & 16 != 0,
         };
     }
