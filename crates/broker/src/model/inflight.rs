@@ -6,8 +6,8 @@ use std::sync::Arc;
 use phalanx_mqtt::{PacketId, QoS};
 
 use crate::model::delivery::How;
+use crate::model::maps::small_map::SmallMap;
 use crate::model::message::Message;
-use crate::model::small_map::SmallMap;
 
 /// The number of packet identifiers.
 const IDS: u64 = u16::MAX as u64;

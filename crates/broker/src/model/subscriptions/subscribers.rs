@@ -5,7 +5,7 @@ use std::num::NonZero;
 use phalanx_mqtt::SubscribeOptions;
 
 use crate::access::Covered;
-use crate::model::few_map::FewMap;
+use crate::model::maps::few_map::FewMap;
 use crate::model::subscriptions::group::{Group, Joining};
 
 /// A client's index in the router.

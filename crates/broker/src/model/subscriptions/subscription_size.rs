@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::few_map::FewMap;
+use crate::model::maps::few_map::FewMap;
 
 /// Keys of subscriptions.
 pub(crate) type Keys = Arc<[Box<str>]>;

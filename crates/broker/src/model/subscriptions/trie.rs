@@ -3,7 +3,7 @@
 //! Each level is an edge. Wildcards have separate edges, so they need no table lookup. Lookups are recursive, so callers
 //! limit topics to [`MAX_LEVELS`] levels.
 
-use crate::model::few_map::FewMap;
+use crate::model::maps::few_map::FewMap;
 
 /// Maximum number of levels of a topic or filter.
 pub(crate) const MAX_LEVELS: usize = 200;

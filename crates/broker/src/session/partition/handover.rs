@@ -44,7 +44,8 @@ impl Sessions {
             // awaited handover keeps its timer.
             session.ends = None;
         }
-        let mut ids: Vec<_> = session.inflight.iter().map(|(id, inflight)| (inflight.sequence, id)).collect();
+        let mut ids: Vec<_> =
+            session.inflight.iter().map(|(id, inflight)| (inflight.sequence, id)).collect();
         ids.sort_unstable();
         let (mut messages, mut done) = (Vec::new(), Vec::new());
         for (_, id) in ids {

@@ -263,7 +263,9 @@ impl Session {
                     self.complete(id, |inflight| inflight.qos() == Some(QoS::AtLeastOnce), records);
                 }
                 Kind::PubRec => self.received(id, failed, records),
-                Kind::PubComp if self.complete(id, |inflight| inflight.qos().is_none(), records) => {
+                Kind::PubComp
+                    if self.complete(id, |inflight| inflight.qos().is_none(), records) =>
+                {
                     self.earlier().map(|earlier| earlier.released.remove(&id));
                 }
                 // Ignored: the message was completed or never sent.
